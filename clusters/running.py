@@ -44,7 +44,7 @@ def record(checkout: str = CHECKOUT) -> Iterator[None]:
     """While inside, this process is known as a running cluster of that checkout."""
     pid = os.getpid()
     path = _folder() / str(pid)
-    whole = json.dumps(asdict(Cluster(pid, _started(pid) or "", _boot(), checkout)))
+    whole = json.dumps(asdict(Cluster(pid, started_at(pid) or "", boot_id(), checkout)))
     # The name appears when the file is whole; a reader skips the other one.
     partial = path.with_suffix(".part")
     partial.write_text(whole)
@@ -130,15 +130,15 @@ def _end(cluster: Cluster, say: Callable[[str], None]) -> bool:
 
 def _is_up(cluster: Cluster) -> bool:
     """Is the process still the one that was recorded? After a restart of the machine, numbers and times begin again."""
-    return bool(cluster.started) and cluster.boot == _boot() and _started(cluster.pid) == cluster.started
+    return bool(cluster.started) and cluster.boot == boot_id() and started_at(cluster.pid) == cluster.started
 
 
-def _boot() -> str:
+def boot_id() -> str:
     """Which start of the machine this is; "" on a system that does not say so, on which no record is ever acted on."""
     return _BOOT.read_text().strip() if _BOOT.exists() else ""
 
 
-def _started(pid: int) -> str | None:
+def started_at(pid: int) -> str | None:
     """When a process started, as the kernel counts it, or None if there is none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

@@ -36,10 +36,10 @@ _NAME_BYTES = Process.name.size - 1
 
 
 class State:
-    """One open state file. Threads may share it; ``close`` it, or use it as a context."""
+    """One open state file. Threads may share it; ``close`` it, or use it as a context. ``mapped`` is its memory."""
 
     def __init__(self, mapped: MappedState) -> None:
-        self._mapped = mapped
+        self.mapped = mapped
         self.path = mapped.path
 
     @classmethod
@@ -70,7 +70,7 @@ class State:
 
     def close(self) -> None:
         """Let go of the file; the file stays. May be called again."""
-        self._mapped.close()
+        self.mapped.close()
 
     def __enter__(self) -> Self:
         return self
@@ -88,13 +88,13 @@ class State:
                 "change cards where both are mounted, or run fake-nvml init"
             )
         sysfs.prepare(folder)
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             yield content
             sysfs.tell(folder, content, anew=anew)
 
     def read(self) -> StateFile:
         """A consistent copy of everything, as the records of ``layout``."""
-        return self._mapped.read()
+        return self.mapped.read()
 
     def driver(self) -> str:
         """The driver's version."""
@@ -112,7 +112,7 @@ class State:
         if not 0 < pid < 2**31 or mib < 0:
             raise StateError(f"process {pid} with {mib} MiB: a pid is from 1 on, memory from 0 on")
         label = name.encode(errors="replace")[:_NAME_BYTES]
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             slot = slot_of(content, uuid)
             row = find_process(content, slot, pid)
             old = row.memory if row is not None and row.memory != UNKNOWN64 else 0
@@ -129,7 +129,7 @@ class State:
 
     def remove_process(self, uuid: str, pid: int) -> bool:
         """A process is gone; answers whether it was there."""
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             row = find_process(content, slot_of(content, uuid), pid)
             if row is not None:
                 row.kind = FREE
@@ -143,7 +143,7 @@ class State:
         if key == "uuid":
             self.change_uuid(uuid, value)
             return
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             slot = slot_of(content, uuid)
             card = content.cards[slot]
             field, number = parse_value(key, value, card)
@@ -161,7 +161,7 @@ class State:
         """
         if not 0 < xid < 2**32:
             raise StateError(f"Xid {xid}: Xids are numbers from 1 on")
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             slot = slot_of(content, uuid)
             card_changes.report_xid(content, slot, xid)
             if lose:
@@ -169,12 +169,12 @@ class State:
 
     def lose(self, uuid: str) -> None:
         """The card answers GPU_IS_LOST to everything; it keeps its index."""
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             card_changes.lose(content, slot_of(content, uuid))
 
     def repair(self, uuid: str) -> None:
         """The card answers again, and the driver's advice for it (recovery action) is none."""
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             card_changes.repair(content, slot_of(content, uuid))
 
     def add_card(self, model: str, *, uuid: str | None = None, numa: int | None = None) -> str:
@@ -230,7 +230,7 @@ class State:
         ``count`` calls, None for ever. A fault of the same function and card is replaced. Raises StateError for an
         unknown function and for nonsensical numbers.
         """
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             call_faults.add_fault(content, CallFault(function, card, code, seconds, count))
 
     def faults(self) -> list[CallFault]:
@@ -239,5 +239,5 @@ class State:
 
     def clear_faults(self) -> int:
         """No call is slow or fails any more; answers how many faults there were."""
-        with self._mapped.writing() as content:
+        with self.mapped.writing() as content:
             return call_faults.clear_faults(content)

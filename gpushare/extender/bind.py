@@ -51,7 +51,10 @@ class _OvertakenError(BindError):
 
 
 class Binder:
-    """Binds pods; one at a time per pod, any number of pods beside each other."""
+    """Binds pods; one at a time per pod, any number of pods beside each other.
+
+    ``in_flight`` are the binds under way, by ``namespace/name``; ``resolving`` are the tasks that ask for lost answers.
+    """
 
     def __init__(
         self,
@@ -70,8 +73,8 @@ class Binder:
         self._monotonic = monotonic
         self._policy = policy
         self._guards = guards
-        self._in_flight: dict[str, asyncio.Task[None]] = {}
-        self._resolving: set[asyncio.Task[None]] = set()
+        self.in_flight: dict[str, asyncio.Task[None]] = {}
+        self.resolving: set[asyncio.Task[None]] = set()
         # The node of each pod that the API server reported as bound, newest last: our copy of the pod may not show it yet.
         self._bound: OrderedDict[str, str] = OrderedDict()
         # How often the API server was restored when these were noted; a later restore makes all of them doubtful.
@@ -85,27 +88,27 @@ class Binder:
         A scheduler that timed out asks again while the first request is under way: the second waits for the first.
         """
         pod_key = f"{args.pod_namespace}/{args.pod_name}"
-        while (under_way := self._in_flight.get(pod_key)) is not None:
+        while (under_way := self.in_flight.get(pod_key)) is not None:
             await asyncio.wait([under_way])
         task = asyncio.get_running_loop().create_task(self._bind(args))
-        self._in_flight[pod_key] = task
+        self.in_flight[pod_key] = task
         task.add_done_callback(lambda done: self._landed(pod_key, done))
         # The scheduler's disconnect must not stop a bind half way.
         await asyncio.shield(task)
 
     def is_under_way(self, namespace: str, name: str, uid: str) -> bool:
         """May a request of ours still bind this pod?"""
-        return f"{namespace}/{name}" in self._in_flight or any(of == uid for of, _ in self._unknown)
+        return f"{namespace}/{name}" in self.in_flight or any(of == uid for of, _ in self._unknown)
 
     async def close(self) -> None:
         """Let binds under way end (each has the client's timeout); stop asking for lost answers."""
-        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
-        for task in self._resolving:
+        await asyncio.gather(*self.in_flight.values(), return_exceptions=True)
+        for task in self.resolving:
             task.cancel()
-        await asyncio.gather(*self._resolving, return_exceptions=True)
+        await asyncio.gather(*self.resolving, return_exceptions=True)
 
     def _landed(self, pod_key: str, task: asyncio.Task[None]) -> None:
-        del self._in_flight[pod_key]
+        del self.in_flight[pod_key]
         # Marked as seen: after the caller went away no one reads the outcome, and the log has it.
         if not task.cancelled() and task.exception() is not None:
             _LOG.info("refused pod=%s reason=%s", pod_key, task.exception())
@@ -277,8 +280,8 @@ class Binder:
     def _resolve_later(self, pod: Pod, node: str, sent: float) -> None:
         self._unknown[pod.metadata.uid, node] += 1
         task = asyncio.get_running_loop().create_task(self._resolve(pod, node, sent))
-        self._resolving.add(task)
-        task.add_done_callback(self._resolving.discard)
+        self.resolving.add(task)
+        task.add_done_callback(self.resolving.discard)
 
     async def _resolve(self, pod: Pod, node: str, sent: float) -> None:
         """Ask until the outcome of a request without answer is certain; until then its room stays booked."""

@@ -103,14 +103,14 @@ class _Arrival:
 
 
 class HttpEdge:
-    """One listening socket and its connections."""
+    """One listening socket and its ``connections``."""
 
     def __init__(self, application: Application, listener: socket.socket, limits: Limits = Limits()) -> None:
         self._application = application
         self._limits = limits
         self._listener = listener
         self._most = min(limits.connections, _descriptors())
-        self._connections = Connections(limits.bytes_in_flight)
+        self.connections = Connections(limits.bytes_in_flight)
         self._arriving: set[asyncio.Task[None]] = set()
         self._tls: ssl.SSLContext | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -137,12 +137,12 @@ class HttpEdge:
             self._retry.cancel()
         loop.remove_reader(self._listener)
         self._listener.close()
-        for connection in self._connections:
+        for connection in self.connections:
             connection.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.shutdown):
-                await self._connections.none_left.wait()
-        for connection in self._connections:
+                await self.connections.none_left.wait()
+        for connection in self.connections:
             connection.abort()
 
     def _listen(self) -> None:
@@ -168,18 +168,18 @@ class HttpEdge:
         """No file descriptor is free: close some of the connections that are needed least, and go on once they are closed."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._listener)
-        is_room = [self._connections.make_room() for _ in range(_CLOSED_AT_ONCE)]
+        is_room = [self.connections.make_room() for _ in range(_CLOSED_AT_ONCE)]
         self._retry = loop.call_later(0 if any(is_room) else _RETRY_SECONDS, self._listen)
         if loop.time() - self._reported_at >= _REPORT_SECONDS:
             self._reported_at = loop.time()
-            _LOG.warning("cannot accept a connection open=%d error=%s", len(self._connections), error.strerror)
+            _LOG.warning("cannot accept a connection open=%d error=%s", len(self.connections), error.strerror)
 
     def _is_full(self) -> bool:
-        return len(self._connections) >= self._most
+        return len(self.connections) >= self._most
 
     def _replace(self, client: socket.socket) -> None:
         """Serve the connection instead of the one that has waited longest for its next request."""
-        if self._connections.make_room():
+        if self.connections.make_room():
             self._admit(client)
         else:
             client.close()
@@ -187,7 +187,7 @@ class HttpEdge:
     def _admit(self, client: socket.socket) -> None:
         client.setblocking(False)
         arrival = _Arrival(client, asyncio.get_running_loop().time(), is_known=self._tls is None)
-        self._connections.add(arrival)
+        self.connections.add(arrival)
         task = asyncio.create_task(self._greet(arrival))
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
@@ -199,7 +199,7 @@ class HttpEdge:
         try:
             await loop.connect_accepted_socket(
                 lambda: HttpConnection(
-                    self._application, self._connections, is_known, loop.time, self._limits.largest_body
+                    self._application, self.connections, is_known, loop.time, self._limits.largest_body
                 ),
                 arrival.client,
                 ssl=tls,
@@ -209,7 +209,7 @@ class HttpEdge:
             # TLS errors are such too.
             _LOG.debug("no handshake error=%s", error)
         finally:
-            self._connections.remove(arrival)
+            self.connections.remove(arrival)
 
     async def _sweep(self) -> None:
         while True:
@@ -221,7 +221,7 @@ class HttpEdge:
 
         It is a function of its own, because a loop's variable refers to its last connection as long as the function runs.
         """
-        for connection in self._connections:
+        for connection in self.connections:
             if connection.waits_longer_than(self._limits.idle, self._limits.transfer):
                 connection.abort()
 

@@ -94,7 +94,7 @@ async def start_others(
         base = await _start(stack, bed, BASELINE, argv, {"PYTHONPATH": str(folder)}, "")
         found.append(Asked(BASELINE, base + PREFIX))
     for other in found:
-        await _until_it_follows(other, cluster, progress)
+        await until_it_follows(other, cluster, progress)
     return found
 
 
@@ -158,7 +158,7 @@ def _unpack(revision: str, folder: Path) -> Path:
     return folder
 
 
-async def _until_it_follows(other: Asked, cluster: Path, progress: Progress) -> None:
+async def until_it_follows(other: Asked, cluster: Path, progress: Progress) -> None:
     """Wait until it knows the nodes.
 
     Raises CannotMeasureError after a while, and immediately for an answer that no wait makes better.

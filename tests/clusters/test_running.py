@@ -42,7 +42,7 @@ def waiting() -> Iterator[subprocess.Popen[bytes]]:
 def recorded(folder: Path, pid: int, checkout: str = MINE, **other: str) -> Path:
     """The record of a cluster, as if this process had written it."""
     folder.mkdir(exist_ok=True)
-    whole = Cluster(pid, str(running._started(pid)), running._boot(), checkout)
+    whole = Cluster(pid, str(running.started_at(pid)), running.boot_id(), checkout)
     (folder / str(pid)).write_text(json.dumps(asdict(whole) | other))
     return folder / str(pid)
 

@@ -61,7 +61,7 @@ def test_a_full_table_refuses_and_a_worn_row_is_taken(state: State) -> None:
         state.add_fault("nvmlInit", code=9)
 
     assert len(state.faults()) == FAULTS
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         content.faults[7].count = 0
     state.add_fault("nvmlInit", code=9)
     assert state.faults()[7].function == "nvmlInit"

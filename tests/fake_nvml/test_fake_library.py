@@ -289,7 +289,7 @@ def test_an_init_that_shall_fail_fails(simulate: Simulate) -> None:
     """It raises the error of the state's return code."""
     state = simulate("t4x1")
     pynvml.nvmlShutdown()
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         content.header.init_return = pynvml.NVML_ERROR_NO_PERMISSION
 
     with pytest.raises(pynvml.NVMLError_NoPermission):

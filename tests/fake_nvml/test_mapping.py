@@ -81,7 +81,7 @@ def test_writers_in_several_threads_lose_nothing_of_each_other(state: State) -> 
 
 def test_a_writer_in_another_process_keeps_others_out(state: State) -> None:
     """The lock is held for as long as the write."""
-    writer = start("with state._mapped.writing():\n    print(flush=True)\n    sys.stdin.read()", state.path)
+    writer = start("with state.mapped.writing():\n    print(flush=True)\n    sys.stdin.read()", state.path)
     assert writer.stdin is not None
     assert writer.stdout is not None
     with writer, writer.stdout, state.path.open() as file:
@@ -103,7 +103,7 @@ def test_a_writer_in_another_thread_keeps_others_out(state: State) -> None:
         wrote.set()
 
     other = threading.Thread(target=write)
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         other.start()
         # Long enough for a writer that is free; one that is held never comes through.
         assert not wrote.wait(0.1)
@@ -121,7 +121,7 @@ import select
 value = 0
 while not select.select([sys.stdin], [], [], 0)[0]:
     value = (value + 1) % 100
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         content.cards[0].utilization = value
         content.cards[63].utilization = value
 """
@@ -142,7 +142,7 @@ while not select.select([sys.stdin], [], [], 0)[0]:
 def test_after_a_writer_was_killed_within_a_write_all_goes_on(state: State) -> None:
     """Readers do not wait, and the next write makes the file whole."""
     code = """
-with state._mapped.writing() as content:
+with state.mapped.writing() as content:
     content.cards[0].utilization = 50
     print(flush=True)
     sys.stdin.read()

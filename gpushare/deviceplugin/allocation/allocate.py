@@ -67,7 +67,7 @@ _ADMISSION_SECONDS: Final = 2.0
 class Allocator:
     """Answers the kubelet for one node. One call at a time: each sees what the one before it did.
 
-    ``repairs`` is False if annotations that name the wrong card are only reported.
+    ``repairs`` is False if annotations that name the wrong card are only reported. ``view`` is all that it knows of the node.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Allocator:
     ) -> None:
         self._events = events
         self._metrics = metrics
-        self._view = NodeView(client, pods, node, book, repairs=repairs)
+        self.view = NodeView(client, pods, node, book, repairs=repairs)
         self._budget = WriteBudget()
-        self._exchange = Exchange(self._view, monotonic, metrics, self._budget, settled_seconds=settled_seconds)
-        self._restoration = Restoration(self._view, events, self._budget, monotonic)
-        self._hand_bound = HandBound(self._view, events, clock_ns)
-        self._admission = Admission(self._view, self._exchange, self._hand_bound, rules or ContainerFlags())
-        self._verification = Verification(self._view, self._exchange, self._hand_bound)
+        self._exchange = Exchange(self.view, monotonic, metrics, self._budget, settled_seconds=settled_seconds)
+        self._restoration = Restoration(self.view, events, self._budget, monotonic)
+        self._hand_bound = HandBound(self.view, events, clock_ns)
+        self.admission = Admission(self.view, self._exchange, self._hand_bound, rules or ContainerFlags())
+        self._verification = Verification(self.view, self._exchange, self._hand_bound)
         self._held = HeldPods()
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -104,26 +104,26 @@ class Allocator:
 
     async def recover(self) -> None:
         """After our own start: what the kubelet gave out before, and pods that wait. Raises ApiError."""
-        await self._view.refresh()
-        await self._view.read_book()
+        await self.view.refresh()
+        await self.view.read_book()
         self._changed.set()
 
     def begin_anew(self, *, kubelet_is_another: bool = False) -> None:
         """We register again, or with another kubelet than before, which finds the pods that are there now."""
         if kubelet_is_another:
-            self._view.pods.were_found()
-            self._admission.forget_question()
-        self._admission.begin_anew()
+            self.view.pods.were_found()
+            self.admission.forget_question()
+        self.admission.begin_anew()
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
         async with self._called():
-            return await self._counted(self._admission.prefer(available, must_include, size))
+            return await self._counted(self.admission.prefer(available, must_include, size))
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
         """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
         async with self._called():
-            answer = await self._counted(self._admission.allocate(device_ids))
+            answer = await self._counted(self.admission.allocate(device_ids))
         if self._metrics is not None:
             self._metrics.count_allocation("granted")
         return answer
@@ -142,7 +142,7 @@ class Allocator:
         """Find the owner of the ids: not during an admission, and one after the other."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ADMISSION_SECONDS):
-                await self._admission.between_pods.wait()
+                await self.admission.between_pods.wait()
         try:
             async with self._called():
                 return await self._verification.verify(device_ids)
@@ -152,7 +152,7 @@ class Allocator:
 
     def held(self) -> Mapping[str, HeldPod]:
         """Pods with a container that may not start now, by uid."""
-        return self._held.among({pod.metadata.uid for pod in self._view.pods.in_admission_order()})
+        return self._held.among({pod.metadata.uid for pod in self.view.pods.in_admission_order()})
 
     def held_for_good(self) -> Mapping[str, str]:
         """Pods that will never start, by uid, and why: only a new pod helps."""
@@ -165,8 +165,8 @@ class Allocator:
             try:
                 async with self._lock:
                     self._changed.clear()
-                    pause = await self._put_right()
-                    was_refused = bool(self._view.refused)
+                    pause = await self.put_right()
+                    was_refused = bool(self.view.refused)
                 if was_refused:
                     # Our own look at the node wakes this loop, so it must not go on immediately.
                     await asyncio.sleep(_RETRY_SECONDS)
@@ -181,7 +181,7 @@ class Allocator:
         """Until cancelled: put back what is changed on pods after they were bound. No call of the kubelet waits for it."""
         while True:
             self._shown.clear()
-            self._budget.forget_others({pod.metadata.uid for pod in self._view.pods.in_admission_order()})
+            self._budget.forget_others({pod.metadata.uid for pod in self.view.pods.in_admission_order()})
             await self._restoration.run()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REST_SECONDS):
@@ -204,15 +204,15 @@ class Allocator:
     def _is_called(self) -> bool:
         return self._calls > 0
 
-    async def _put_right(self) -> float:
+    async def put_right(self) -> float:
         """Do all that can be done; how long to rest after it if no event comes, in seconds."""
-        self._view.refused.clear()
-        sight = self._view.now()
+        self.view.refused.clear()
+        sight = self.view.now()
         if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
-            await self._view.refresh(1)
-            await self._exchange.run(self._view.now, self._is_called)
-            await self._hand_bound.run(self._view.now, stop=self._is_called)
-            sight = await self._exchange.run(self._view.now, self._is_called)
+            await self.view.refresh(1)
+            await self._exchange.run(self.view.now, self._is_called)
+            await self._hand_bound.run(self.view.now, stop=self._is_called)
+            sight = await self._exchange.run(self.view.now, self._is_called)
             if self._is_called():
                 # The lock is given in turn, so the kubelet's call comes first, and this goes on after it.
                 return 0.0
@@ -232,7 +232,7 @@ class Allocator:
         try:
             return await work
         except GpushareError:
-            self._admission.begin_anew()
+            self.admission.begin_anew()
             if self._metrics is not None:
                 self._metrics.count_allocation("refused")
             raise

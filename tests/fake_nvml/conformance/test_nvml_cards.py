@@ -106,7 +106,7 @@ def test_the_sensors_show_what_was_set(nvml: Probed, state: State, branch: int) 
 def test_what_a_card_refuses_is_answered_by_its_code(nvml: Probed, state: State, code: int) -> None:
     """One function alone, one kind of number of a function, and a function that is written out in each library."""
     (card, *_) = cards(nvml)
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         for key in ("PowerUsage", "Temperature", "ClockInfo memory", "MemoryInfo", "PciInfo_v3", "HandleByIndex_v2"):
             content.cards[0].refused[PLACES[f"nvmlDeviceGet{key}"]] = code
 
@@ -334,7 +334,7 @@ def test_a_state_file_of_another_version_is_a_version_mismatch(nvml: Probed, sta
 def test_after_a_writer_died_half_way_reads_go_on(nvml: Probed, state: State) -> None:
     """A reader does not wait for a writer that was killed."""
     (card, *_) = cards(nvml)
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         content.header.sequence -= 1  # even now, so odd at the end: as a writer leaves it that is killed
 
     assert state.read().header.sequence % 2 == 1
@@ -346,7 +346,7 @@ def test_a_reader_never_sees_half_a_write(nvml: Probed, state: State, layer: Lay
     (card, *_) = cards(nvml)
     uuid = state.cards()[0].uuid
     state.add_process(uuid, 1, 1, "player")
-    with state._mapped.writing() as content:  # as 899 calls more, each of which looks at every row
+    with state.mapped.writing() as content:  # as 899 calls more, each of which looks at every row
         content.header.process_rows = 900
         for index in range(1, 900):
             content.processes[index] = content.processes[0]
@@ -356,9 +356,9 @@ def test_a_reader_never_sees_half_a_write(nvml: Probed, state: State, layer: Lay
     nvml.send({"distinct": ["nvmlDeviceGetMemoryInfo", [card], times]})
 
     while not nvml.answered():
-        with state._mapped.writing() as content:
+        with state.mapped.writing() as content:
             content.processes[0].memory, content.processes[899].memory = 2 * MIB, 0
-        with state._mapped.writing() as content:
+        with state.mapped.writing() as content:
             content.processes[0].memory, content.processes[899].memory = 0, 2 * MIB
 
     assert nvml.receive() == [first]
@@ -374,7 +374,7 @@ def test_a_state_that_may_only_be_read_is_read(nvml: Probed, state: State) -> No
     (card, *_) = cards(nvml)
     state.set_value(state.cards()[0].uuid, "temperature", "70")
     assert nvml.nvmlDeviceGetTemperature(card, 0) == 70
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         content.header.sequence -= 1
     assert nvml.nvmlDeviceGetTemperature(card, 0) == 70
 

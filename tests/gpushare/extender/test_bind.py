@@ -426,7 +426,7 @@ async def test_a_lost_answer_ends_when_the_pod_turns_out_to_be_bound(monkeypatch
             await b.bind_unanswered("a")
         b.api.fault = lambda method, path: None
         b.api.released.set()
-        await until(lambda: not b.binder._resolving)
+        await until(lambda: not b.binder.resolving)
         b.clock[0] += UNKNOWN_OUTCOME_SECONDS + 1
 
         assert b.used() == [3, 0]
@@ -487,7 +487,7 @@ async def test_the_last_of_several_lost_answers_frees_the_card(monkeypatch: pyte
             with pytest.raises(BindError, match="did not say"):
                 await b.bind_unanswered("a", "m")
             b.clock[0] += UNKNOWN_OUTCOME_SECONDS * 0.6
-        await until(lambda: len(b.binder._resolving) == 1)
+        await until(lambda: len(b.binder.resolving) == 1)
         assert b.used("m") == [14]
         b.clock[0] += UNKNOWN_OUTCOME_SECONDS
         await until(lambda: b.used("m") == [0])

@@ -177,7 +177,7 @@ class World:
             call.answered.set()
         await self.settle()
         for one in self.extenders:
-            for task in one.binder._in_flight.values():
+            for task in one.binder.in_flight.values():
                 task.cancel()
             await one.binder.close()
             await one.client.aclose()

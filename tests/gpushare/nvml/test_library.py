@@ -97,7 +97,7 @@ def test_process_in_several_lists_counts_once(simulate: Simulate, driver: str) -
     uuid = state.cards()[0].uuid
     for pid in range(1, 6):
         state.add_process(uuid, pid, 10, "player")
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         rows = content.processes
         rows[0].kind, rows[1].kind, rows[2].kind = GRAPHICS, MPS, COMPUTE
         rows[2].memory = UNKNOWN64
@@ -280,7 +280,7 @@ def test_an_init_that_fails_says_what_to_do(tmp_path: Path, code: int, kind: typ
 
 def garble(state: State, field: str, card: int = 1) -> None:
     """Let a driver answer bytes that are no UTF-8."""
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         setattr(content.cards[card], field, b"\xf8\xb3\x91\x02\x7f")
 
 

@@ -42,7 +42,7 @@ def test_a_call_that_is_refused_costs_at_most_its_own_card(
     state = simulate("t4x2", driver=driver)
     sick, well = (card.uuid for card in state.cards())
     for code in REFUSALS:
-        with state._mapped.writing() as content:
+        with state.mapped.writing() as content:
             content.cards[0].refused[PLACES[key]] = code
 
         survey = session.renew()

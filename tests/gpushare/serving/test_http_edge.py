@@ -350,7 +350,7 @@ async def test_who_does_not_take_the_parts_is_left() -> None:
     async with client(url) as one:
         await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
         await one.reader.readexactly(1)
-        await until(running._connections.none_left.is_set)
+        await until(running.connections.none_left.is_set)
     await running.stop()
 
 

@@ -38,7 +38,7 @@ class Served:
     @property
     def held(self) -> int:
         """Bytes that clients make it hold."""
-        return self.edge._connections.held
+        return self.edge.connections.held
 
     async def holds(self, amount: int) -> None:
         """Wait until it is this many."""

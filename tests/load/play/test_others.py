@@ -33,7 +33,7 @@ async def test_an_extender_without_a_listener_is_reported(monkeypatch: pytest.Mo
         Progress("load", "", sys.stderr) as progress,
         pytest.raises(CannotMeasureError, match="it cannot be reached: "),
     ):
-        await others._until_it_follows(Asked("it", f"http://127.0.0.1:{free_port()}"), CLUSTER, progress)
+        await others.until_it_follows(Asked("it", f"http://127.0.0.1:{free_port()}"), CLUSTER, progress)
 
 
 @asynccontextmanager
@@ -72,13 +72,13 @@ async def test_an_answer_that_stays_wrong_is_shown(answer: Callable[[], web.Resp
     message = f"it: POST http://127.0.0.1:[0-9]+/path/filter {text}.*; --path and --verbs say where its verbs are"
     async with answering(answer) as it:
         with Progress("load", "", sys.stderr) as progress, pytest.raises(CannotMeasureError, match=message):
-            await others._until_it_follows(it, CLUSTER, progress)
+            await others.until_it_follows(it, CLUSTER, progress)
 
 
 async def why_it_does_not_follow(it: Asked, asked: asyncio.Event) -> str:
     """The error in the end, once the extender has been asked."""
     with Progress("load", "", sys.stderr) as progress:
-        waiting = asyncio.create_task(others._until_it_follows(it, CLUSTER, progress))
+        waiting = asyncio.create_task(others.until_it_follows(it, CLUSTER, progress))
         await asked.wait()
         await pass_time_until(waiting.done)
     with pytest.raises(CannotMeasureError) as caught:
@@ -133,6 +133,6 @@ async def test_a_certificate_that_is_refused_is_reported_first(tmp_path: Path) -
             Progress("load", "", sys.stderr) as progress,
             pytest.raises(CannotMeasureError, match="CERTIFICATE_VERIFY_FAILED"),
         ):
-            await others._until_it_follows(Asked("it", f"https://127.0.0.1:{port}"), CLUSTER, progress)
+            await others.until_it_follows(Asked("it", f"https://127.0.0.1:{port}"), CLUSTER, progress)
     finally:
         await runner.cleanup()

@@ -73,10 +73,10 @@ async def test_pod_that_goes_to_another_card_is_booked_there_first() -> None:
         ids = await node.allocator.prefer(node.free(), [], 5)
         asked = node.card("a")
         node.end("dying")
-        await node.allocator._put_right()
+        await node.allocator.put_right()
         between = node.card("a")
         await node.allocator.allocate(ids)
-        await node.allocator._put_right()
+        await node.allocator.put_right()
 
         assert (asked, between, node.card("a")) == ("2+1", "2+1", "2+1")
 
@@ -132,8 +132,8 @@ async def test_pod_that_changed_before_its_mark_is_booked_once_seen() -> None:
         await node.admit("past")
         node.api.fault = somebody_writes
         await node.allocator.prefer(node.free(), [], 9)
-        await node.allocator._view.refresh()
-        await node.allocator._put_right()
+        await node.allocator.view.refresh()
+        await node.allocator.put_right()
 
         assert (node.card("a"), next(writes, None)) == ("0+2", None)
 
@@ -255,7 +255,7 @@ async def test_every_write_of_an_exchange_may_be_its_process_last(writes: int) -
         node.api.fault = lambda method, path: None
         node.start_plugin()
         await node.allocator.recover()
-        await node.allocator._put_right()
+        await node.allocator.put_right()
 
         assert (node.card("a"), node.card("b")) == ("1", "0")
         await node.start("a")
@@ -436,7 +436,7 @@ async def test_hand_bound_pod_without_room_is_refused_with_a_reason() -> None:
         with pytest.raises(NoCandidateError):
             await node.admit("by-hand")
         for _ in range(2):
-            await node.allocator._put_right()
+            await node.allocator.put_right()
 
         assert (node.reasons(), node.card("by-hand")) == (["GPUShareNoCard by-hand"], "-")
 
@@ -593,7 +593,7 @@ async def test_a_guess_that_the_book_contradicted_is_forgotten() -> None:
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods, repairs=False) as node:
         await node.admit("b")
-        node.allocator._view.now()
+        node.allocator.view.now()
         node.end("b")
         await node.admit("a")
         await node.start("a")
@@ -719,7 +719,7 @@ async def test_a_pod_that_may_not_be_changed_holds_itself_alone(code: int) -> No
         assert (caught.value.reason, node.allocator.held_for_good()) == (HoldReason.REFUSED, {})
         assert len(node.api.calls) < 30
         node.api.fault = lambda method, path: None
-        await node.allocator._put_right()
+        await node.allocator.put_right()
         await node.start("b")
         assert (node.has("b"), node.card("b")) == ({0}, "0")
 
@@ -789,7 +789,7 @@ async def test_a_wish_that_cannot_be_read_disturbs_no_other_pod() -> None:
     pods = [odd, gpu_pod("hand", 2, card=None), gpu_pod("good", 3, card=1)]
     async with stage(pods) as node:
         await node.admit("good")
-        await node.allocator._put_right()
+        await node.allocator.put_right()
 
         assert (node.has("good"), node.written("hand")["IDX"]) == ({1}, "2")
 
@@ -840,7 +840,7 @@ async def test_a_container_that_starts_again_waits_for_no_admission(monkeypatch:
             await answers.wait()
 
         with monkeypatch.context() as patch:
-            patch.setattr(node.allocator._view, "refresh", refresh)
+            patch.setattr(node.allocator.view, "refresh", refresh)
             asking = asyncio.create_task(node.allocator.prefer(node.free(), [], 2))
             await until(node.allocator._lock.locked)
             await node.start("runs")
@@ -852,10 +852,10 @@ async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:
     """The Allocate that would have followed is not waited for any more."""
     async with stage([gpu_pod("a", 3, card=0)]) as node:
         await node.allocator.prefer(node.free(), [], 3)
-        assert not node.allocator._admission.between_pods.is_set()
+        assert not node.allocator.admission.between_pods.is_set()
         node.allocator.begin_anew(kubelet_is_another=True)
 
-        assert node.allocator._admission.between_pods.is_set()
+        assert node.allocator.admission.between_pods.is_set()
 
 
 @pytest.mark.promise("DP-016")

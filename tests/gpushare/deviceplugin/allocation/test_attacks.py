@@ -137,7 +137,7 @@ async def test_attack_03b_ended_pods_are_not_kept() -> None:
     """Three hundred, each with 250 kB of annotations and without a request: nothing of them stays, nor of the list's bytes."""
     pods = [ended(f"e{number}", 1, {"note": "x" * 250_000}, asks=False) for number in range(300)]
     async with stage([*pods, gpu_pod("a", 3, card=1, annotations={"note": "y" * 250_000, SEVERAL: ""})]) as node:
-        await node.allocator._view.refresh()
+        await node.allocator.view.refresh()
 
         kept = [*node.pods.in_admission_order(), *node.pods.turned_away()]
         assert [pod.metadata.name for pod in kept] == ["a"]
@@ -168,7 +168,7 @@ async def test_attack_03b_turned_away_pods_are_bounded() -> None:
     pods = [ended(f"e{number}", 1, {"note": "x" * 10_000, SEVERAL: LONG}) for number in range(300)]
     async with stage(pods) as node:
         await node_view.list_all(node.pods, node.client, "rig")
-        await node.allocator._view.refresh()
+        await node.allocator.view.refresh()
 
         assert len(node.pods.turned_away()) == 100
         assert sum(map(size_of, vars(node.pods).values())) < 600_000
@@ -208,7 +208,7 @@ async def test_attack_04_what_a_running_pod_says_changes_nothing(changes: dict[s
         bound = node.written("a")
         runs(node.pod("a"))
         change(node, "a", **changes)
-        sight = node.allocator._view.now()
+        sight = node.allocator.view.now()
         assert [one.cards for one in sight.standings if one.uid == "uid-a"] == [frozenset({0})]
         assert sight.units == {0: 14, 1: 14, 2: 10}
         async with kept(node):

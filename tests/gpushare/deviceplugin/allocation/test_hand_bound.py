@@ -24,7 +24,7 @@ async def refusal(node: Stage) -> str:
         await node.admit("by-hand")
     # A kubelet's call waits for no event.
     assert not any(node.api.events)
-    await node.allocator._put_right()
+    await node.allocator.put_right()
     ((_, note),) = [(event["reason"], event["note"]) for event in node.api.events if event]
     reason = str(caught.value).partition("gets no card: ")[2]
     assert reason
@@ -119,7 +119,7 @@ async def test_in_slots_mode_a_pod_bound_by_hand_must_name_its_slot() -> None:
         for container in node.pod("by-hand")["spec"]["containers"]:
             container["resources"]["limits"].pop("aliyun.com/gpu-slot", None)
         await node.allocator.recover()
-        await node.allocator._put_right()
+        await node.allocator.put_right()
 
         ((reason, note),) = [(event["reason"], event["note"]) for event in node.api.events if event]
         assert (reason, node.card("by-hand")) == ("GPUShareNoCard", "-")

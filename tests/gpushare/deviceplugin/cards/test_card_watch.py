@@ -746,7 +746,7 @@ async def test_of_two_cards_with_one_uuid_one_is_shared(simulate: Simulate) -> N
     """The other one is reported, and the indices on the Node stay distinct."""
     state = simulate("t4x2", driver=NEW)
     first = state.cards()[0].uuid
-    with state._mapped.writing() as content:
+    with state.mapped.writing() as content:
         content.cards[1].uuid = first.encode()
     async with running(state) as rig:
         await until(lambda: (rig.capacity("count"), rig.capacity("mem")) == ("1", "15"))
@@ -761,7 +761,7 @@ async def test_a_name_that_is_no_text_costs_no_card(simulate: Simulate) -> None:
     state = simulate("t4x2", driver=NEW)
     async with running(state) as rig:
         await until(lambda: rig.capacity("count") == "2")
-        with state._mapped.writing() as content:
+        with state.mapped.writing() as content:
             content.cards[1].name = b"\xf8\xb3\x91\x02\x7f"
         rig.clock.now += SURVEY + 1
         await until(lambda: "\ufffd" in rig.published()["cards"][1]["model"])

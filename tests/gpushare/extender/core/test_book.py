@@ -715,7 +715,7 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 CacheMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, derandomize=True, deadline=None)
-test_the_cache_agrees_with_a_naive_model = CacheMachine.TestCase
+test_the_book_agrees_with_a_naive_model = CacheMachine.TestCase
 
 
 def slotted_node(*slots: int, units: int = 100) -> Node:
