@@ -16,7 +16,7 @@ import uvicorn
 STATUS_OF = {404: "NotFound", 409: "Conflict", 410: "Expired", 500: "InternalError"}
 
 
-async def until(condition: Callable[[], bool], seconds: float = 300) -> None:
+async def until(condition: Callable[[], object], seconds: float = 300) -> None:
     """Wait for a condition of this process; the limit is against hangs."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # a condition over code that has no event for it

@@ -104,7 +104,7 @@ def test_unknown_names_list_the_known() -> None:
     with pytest.raises(ClusterError, match="gpushare"):
         load_target("nope")
     with pytest.raises(ClusterError, match="embedded"):
-        make_cluster("nope", [], load_target("gpushare"), {})
+        make_cluster("nope", [], load_target("gpushare"), {})  # type: ignore[arg-type]  # refused before any choice is read
 
 
 async def test_eventually_gives_the_value_that_was_good() -> None:

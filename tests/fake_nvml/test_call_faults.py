@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_names_versions_and_beginnings_are_functions(state: State, function: str
     ],
     ids=str,
 )
-def test_numbers_that_make_no_sense_are_refused(state: State, more: dict[str, int], says: str) -> None:
+def test_numbers_that_make_no_sense_are_refused(state: State, more: dict[str, Any], says: str) -> None:
     """Code, delay and count have their ranges."""
     with pytest.raises(StateError, match=says):
         state.add_fault("nvmlInit", **more)

@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from fake_nvml.box import Box
+from fake_nvml.command_line import parse
 from fake_nvml.fake_nvml_errors import RealDriverError
-from fake_nvml.main import main, parse, run
+from fake_nvml.main import main, run
 from fake_nvml.state import State
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +30,7 @@ def path(state_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return state_path
 
 
-def shown(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+def shown(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     capsys.readouterr()
     assert main(["show", "-o", "json"]) == 0
     return list(json.loads(capsys.readouterr().out)["cards"])

@@ -87,7 +87,7 @@ class Edge:
         connection.connection_made(wire_end)
         connection.data_received(data)
         for _ in range(_TURNS):
-            if wire_end.is_reading or wire_end.is_closing():
+            if wire_end.reads or wire_end.is_closing():
                 break
             await asyncio.sleep(0)
         else:
@@ -110,7 +110,7 @@ class _Transport(asyncio.Transport):
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__()
         self.written: list[bytes] = []
-        self.is_reading = True
+        self.reads = True
         self._protocol = protocol
         self._is_closing = False
 
@@ -129,10 +129,10 @@ class _Transport(asyncio.Transport):
         self.close()
 
     def pause_reading(self) -> None:
-        self.is_reading = False
+        self.reads = False
 
     def resume_reading(self) -> None:
-        self.is_reading = True
+        self.reads = True
 
 
 class _Answers:

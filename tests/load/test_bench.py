@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+from typing import Any
 
 from load.bench.__main__ import main
 
@@ -12,12 +13,12 @@ FLAGS = ["--questions", "5", "--binds", "8", "--sync-nodes", "10", "--sync-pods"
 FIGURES = {"p50", "p99", "p999", "mean", "count", "answer_bytes", "cpu_microseconds", "events_measured"}
 
 
-def test_the_smallest_run_writes_every_number(tmp_path, capsys):
+def test_the_smallest_run_writes_every_number(tmp_path, capsys) -> None:
     """Every cell has a row for each server that was asked in turn, every concurrency one, every start one."""
     assert main(["--nodes", "40", "--names", "20", "--output", str(tmp_path), *FLAGS]) == 0
     run = json.loads((tmp_path / "bench.json").read_text())
     floor = {"C, does nothing"} if any(map(shutil.which, ("cc", "gcc", "clang"))) else set()
-    cells: dict[tuple[object, ...], dict[str, dict[str, float]]] = {}
+    cells: dict[tuple[Any, ...], dict[str, dict[str, float]]] = {}
     for row in run["filter"]:
         cell = tuple(row[key] for key in ("nodes", "names", "fit", "events", "with_tls", "pause_ms"))
         cells.setdefault(cell, {})[row["server"]] = row
@@ -48,7 +49,7 @@ def test_the_smallest_run_writes_every_number(tmp_path, capsys):
     assert "first sync" in capsys.readouterr().out
 
 
-def test_a_run_that_cannot_be_says_why(tmp_path, capsys):
+def test_a_run_that_cannot_be_says_why(tmp_path, capsys) -> None:
     """If the port of the API server is another program's the exit code is 1."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from load.bench.bench_charts import growth, sync_growth
@@ -19,20 +21,22 @@ from load.bench.bench_figures import (
 from load.bench.bench_report import text
 
 
-def row(server, p50, p99, *, nodes=5000, names=500, fit="half", events=0.0, with_tls=False, pause_ms=1.0):
+def row(
+    server, p50, p99, *, nodes=5000, names=500, fit="half", events=0.0, with_tls=False, pause_ms=1.0
+) -> dict[str, Any]:
     return {
         "server": server, "nodes": nodes, "names": names, "fit": fit, "events": events, "with_tls": with_tls, "pause_ms": pause_ms,
         "p50": p50, "rounds_p50": [p50], "p99": p99, "p999": None, "cpu_microseconds": None, "answer_bytes": 10.0,
     }  # fmt: skip
 
 
-def sync(seconds, rss, peak, pods=50_000):
+def sync(seconds, rss, peak, pods=50_000) -> dict[str, Any]:
     return {
         "nodes": 5000, "pods": pods, "server": EXTENDER, "start_seconds": 0.5, "seconds": seconds, "rss_mib": rss, "peak_mib": peak,
     }  # fmt: skip
 
 
-RUN = {
+RUN: dict[str, Any] = {
     "filter": [
         row(EXTENDER, 400.0, 600.0),
         row(NOTHING, 100.0, 150.0),
@@ -55,24 +59,24 @@ RUN = {
 
 
 @pytest.mark.parametrize(("share", "found"), [(0.5, 50), (0.99, 99), (0.999, 100), (1.0, 100), (0.0, 1)])
-def test_a_percentile_is_a_time_that_was_measured(share, found):
+def test_a_percentile_is_a_time_that_was_measured(share, found) -> None:
     """The nearest rank, not something between two."""
     assert percentile(list(range(100, 0, -1)), share) == found
 
 
-def test_a_percentile_of_nothing_is_refused():
+def test_a_percentile_of_nothing_is_refused() -> None:
     """There is no such number."""
     with pytest.raises(ValueError, match="no times"):
         percentile([], 0.5)
 
 
-def test_a_per_mille_needs_a_thousand_values():
+def test_a_per_mille_needs_a_thousand_values() -> None:
     """Fewer times say nothing of it."""
     assert summary([1.0] * 999)["p999"] is None
     assert summary([1.0] * 999 + [5.0, 5.0])["p999"] == 5.0
 
 
-def test_a_ratio_needs_both():
+def test_a_ratio_needs_both() -> None:
     """No number is better than a wrong one."""
     assert ratio({"p50": 6.0}, {"p50": 2.0}, "p50") == 3.0
     assert ratio({"p50": 6.0}, None, "p50") is None
@@ -80,7 +84,7 @@ def test_a_ratio_needs_both():
     assert ratio({"p50": 6.0}, {"p50": 0.0}, "p50") is None
 
 
-def test_a_burst_of_other_work_does_not_move_the_ratio():
+def test_a_burst_of_other_work_does_not_move_the_ratio() -> None:
     """The ratio of medians is the median of the rounds' ratios."""
     ours = {**row(EXTENDER, 1.0, 1.0), "rounds_p50": [400.0, 4000.0, 440.0, 390.0, 400.0]}
     floor = {**row(NOTHING, 1.0, 1.0), "rounds_p50": [100.0, 100.0, 110.0, 300.0, 100.0]}
@@ -88,26 +92,26 @@ def test_a_burst_of_other_work_does_not_move_the_ratio():
     assert round_medians([1.0] * 50 + [2.0] * 20) == [1.0, 2.0]
 
 
-def test_a_busy_machine_is_reported_first():
+def test_a_busy_machine_is_reported_first() -> None:
     """Figures measured beside a build are marked as such."""
     assert text({**RUN, "machine": {"load_before": 5.0, "cpus": 2}}).startswith("the machine was busy")
     assert "busy" not in text(RUN)
 
 
-def test_a_figure_is_compared_with_the_floor_of_its_own_cell():
+def test_a_figure_is_compared_with_the_floor_of_its_own_cell() -> None:
     """Only what was asked in turn is compared."""
     assert over_nothing(RUN["filter"], RUN["filter"][0], "p50") == 4.0
     assert over_nothing(RUN["filter"], RUN["filter"][2], "p99") == pytest.approx(1300 / 700)
     assert over_nothing(RUN["filter"], RUN["filter"][-2], "p50") == 10.0
 
 
-def test_a_run_without_pauses_is_judged_as_it_is():
+def test_a_run_without_pauses_is_judged_as_it_is() -> None:
     """No values have figures of none."""
     at_once = [one for one in RUN["filter"] if not one["pause_ms"]]
     assert next(iter(targets({**RUN, "filter": at_once}))).value == 10.0
 
 
-def test_targets_are_judged_by_the_cells_that_they_name():
+def test_targets_are_judged_by_the_cells_that_they_name() -> None:
     """Each promise of the project has its number, and is met or missed."""
     found = [(target.value, target.met) for target in targets(RUN)]
     assert found == [
@@ -115,13 +119,13 @@ def test_targets_are_judged_by_the_cells_that_they_name():
     ]  # fmt: skip
 
 
-def test_what_was_not_measured_is_neither_met_nor_missed():
+def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
     """A run without that world, or without a compiler, prints so."""
     assert {target.met for target in targets({"filter": [], "sync": []})} == {None}
     assert Target("at most", 2, "x", 2.0).met is True
 
 
-def test_ratios_come_first():
+def test_ratios_come_first() -> None:
     """The text begins with what can be quoted, and ends with what is missing."""
     said = text(RUN)
     ratios, judged, absolute = said.index("(ratios)"), said.index("targets"), said.index("microseconds")
@@ -131,14 +135,14 @@ def test_ratios_come_first():
     assert "at most 3: MISSED" in said
 
 
-def test_without_the_floor_there_are_no_ratios():
+def test_without_the_floor_there_are_no_ratios() -> None:
     """If the server that does nothing could not be compiled."""
     run = {**RUN, "filter": [one for one in RUN["filter"] if one["server"] != NOTHING]}
     assert "(ratios)" not in text(run)
     assert "not measured" in text(run)
 
 
-def test_curves_grow_with_names_without_busy_cells_and_tls():
+def test_curves_grow_with_names_without_busy_cells_and_tls() -> None:
     """One point for each number of names."""
     assert growth(RUN["filter"], "p50") == {
         "extender, half fit": [(500, 400.0), (5000, 1300.0)],

@@ -15,7 +15,7 @@ EMPTY = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"
     ("data", "answer"), [(LENGTH, Answer(200, b"hello")), (CHUNKED, Answer(200, b"hello")), (EMPTY, Answer(503, b""))]
 )
 @pytest.mark.parametrize("size", [1, 7, 20, 1000])
-def test_an_answer_is_whole_with_its_last_byte_and_not_before(data, answer, size):
+def test_an_answer_is_whole_with_its_last_byte_and_not_before(data, answer, size) -> None:
     """However the bytes come; the original answers in chunks."""
     pieces: list[bytes] = []
     for at in range(0, len(data), size):

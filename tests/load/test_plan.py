@@ -7,7 +7,7 @@ import pytest
 from load.bench.bench_plan import read
 
 
-def test_a_full_run_measures_everything_in_every_world():
+def test_a_full_run_measures_everything_in_every_world() -> None:
     """All, half and none fit; short and long questions; quiet and with events; plain and over TLS."""
     plan = read([])
     assert plan.nodes == (1000, 5000, 15_000)
@@ -18,7 +18,7 @@ def test_a_full_run_measures_everything_in_every_world():
         }
 
 
-def test_a_quick_run_has_what_the_targets_need():
+def test_a_quick_run_has_what_the_targets_need() -> None:
     """Its world of 5,000 nodes is that of the first sync."""
     plan = read(["--quick"])
     assert not plan.syncs_alone
@@ -30,7 +30,7 @@ def test_a_quick_run_has_what_the_targets_need():
     assert {cell.fit for cell in plan.cells(5000, tls=True)} == {"half"}
 
 
-def test_what_the_targets_judge_is_asked_without_a_pause_too():
+def test_what_the_targets_judge_is_asked_without_a_pause_too() -> None:
     """A reader of a ratio sees what the pause does to it; with no pause there is nothing to compare."""
     for flags, pauses in ((["--quick"], [1.0, 0.0]), (["--pause-ms", "2.5"], [2.5, 0.0]), (["--pause-ms", "0"], [0.0])):
         plan = read(flags)
@@ -42,20 +42,20 @@ def test_what_the_targets_judge_is_asked_without_a_pause_too():
         assert {one.pause_ms for one in rest} == {plan.pause_ms}
 
 
-def test_first_sync_has_its_own_world_if_no_other_is_the_same():
+def test_first_sync_has_its_own_world_if_no_other_is_the_same() -> None:
     """It is not measured twice, and never forgotten."""
     assert not read([]).syncs_alone
     assert read(["--pods-per-node", "20"]).syncs_alone
     assert read(["--nodes", "1000"]).syncs_alone
 
 
-def test_a_long_question_is_asked_less_often_in_a_quick_run():
+def test_a_long_question_is_asked_less_often_in_a_quick_run() -> None:
     """So that it stays quick."""
     plan = read(["--quick", "--questions", "100"])
     assert [plan.questions_of(cell) for cell in plan.cells(5000, tls=True)] == [100, 100, 25, 25]
 
 
-def test_short_questions_of_a_small_world_are_not_asked_twice():
+def test_short_questions_of_a_small_world_are_not_asked_twice() -> None:
     """500 names of 500 nodes are all."""
     assert {cell.names for cell in read(["--nodes", "300", "--binds", "0"]).cells(300, tls=False)} == {300}
 
@@ -74,7 +74,7 @@ def test_short_questions_of_a_small_world_are_not_asked_twice():
         (["--frobnicate"], "unrecognized"),
     ],
 )
-def test_flags_that_make_no_sense_end_with_2_and_the_reason(flags, said, capsys):
+def test_flags_that_make_no_sense_end_with_2_and_the_reason(flags, said, capsys) -> None:
     """Before anything is started."""
     with pytest.raises(SystemExit) as ended:
         read(flags)

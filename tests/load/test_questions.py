@@ -14,13 +14,13 @@ NAMES = [f"node-{number:05}" for number in range(20)]
 NODES = {"items": [{"metadata": {"name": name}} for name in NAMES[:10]]}
 
 
-def answer(fitting, failed=(), error="", **more):
+def answer(fitting, failed=(), error="", **more) -> bytes:
     return json.dumps(
         {"NodeNames": list(fitting), "FailedNodes": dict.fromkeys(failed, "full"), "Error": error, **more}
     ).encode()
 
 
-def test_each_question_has_different_names_in_its_own_order():
+def test_each_question_has_different_names_in_its_own_order() -> None:
     """No answer can be remembered by the bytes of the question."""
     bodies = [json.loads(body) for body, _ in filter_bodies(NAMES, 12, "half", 0, random.Random(1))]
     assert all(len(set(body["NodeNames"])) == 12 for body in bodies)
@@ -30,7 +30,7 @@ def test_each_question_has_different_names_in_its_own_order():
     }
 
 
-def test_the_head_says_how_long_the_body_is():
+def test_the_head_says_how_long_the_body_is() -> None:
     """A server must not have to guess."""
     assert b"\r\nContent-Length: 42\r\n" in head("/x", 42)
     assert head("/x", 42).endswith(b"\r\n\r\n")
@@ -49,7 +49,7 @@ def test_the_head_says_how_long_the_body_is():
         (answer(NAMES[:10], (), FailedAndUnresolvableNodes=dict.fromkeys(NAMES[10:], "x")), ""),
     ],
 )
-def test_an_answer_is_measured_only_where_it_makes_sense(body, wrong):
+def test_an_answer_is_measured_only_where_it_makes_sense(body, wrong) -> None:
     """An extender that answers nonsense is distinguished from one that answers full nodes as the original does."""
     found = wrong_with(body, 20, "half")
     assert wrong in found
@@ -64,7 +64,7 @@ def test_an_answer_is_measured_only_where_it_makes_sense(body, wrong):
         ("nothing", b"/12 ", True),
     ],
 )
-def test_a_bind_has_the_form_of_each_kind_of_server(kind, path, names_node):
+def test_a_bind_has_the_form_of_each_kind_of_server(kind, path, names_node) -> None:
     """Extenders get ExtenderBindingArgs, the API server a Binding; the server that does nothing gets as much to read."""
     made = request(kind, "p", "node-00007")
     assert path in made.splitlines()[0]

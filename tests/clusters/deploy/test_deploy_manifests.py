@@ -67,8 +67,9 @@ async def test_an_api_server_takes_every_object(objects: list[Object], api: ApiC
         if containers_of(item):
             template = item["spec"]["template"]
             metadata = {**template["metadata"], "name": f"pod-of-{item['metadata']['name']}"}
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(item)}
-            pod["spec"].pop("runtimeClassName", None)  # the toolkit's to make
+            spec = pod_spec(item)
+            spec.pop("runtimeClassName", None)  # the toolkit's to make
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
             created = await api.request("POST", "/api/v1/namespaces/kube-system/pods", body=pod, params=strict)
             assert created["spec"]["priority"] >= 2_000_000_000
 

@@ -23,7 +23,7 @@ from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_n
 
 REASON = "Insufficient GPU Memory in one device"
 # Long enough to be seen, short enough to be waited for.
-BACKOFF = {"initial_backoff_seconds": 0.05, "max_backoff_seconds": 0.2}
+BACKOFF: dict[str, Any] = {"initial_backoff_seconds": 0.05, "max_backoff_seconds": 0.2}
 # Against hangs only.
 SECONDS = 30.0
 

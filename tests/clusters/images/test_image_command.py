@@ -28,12 +28,12 @@ from clusters.images.image_command import Outcome, outcome_of
     ],
     ids=str,
 )
-def test_simple_commands_are_run_and_others_left_to_the_image(command, outcome):
+def test_simple_commands_are_run_and_others_left_to_the_image(command, outcome) -> None:
     """A few shell commands are imitated; anything else is not guessed."""
     assert outcome_of(command, {"B": "2", "A": "1"}) == outcome
 
 
-def test_what_is_printed_after_a_sleep_comes_after_it():
+def test_what_is_printed_after_a_sleep_comes_after_it() -> None:
     """A log that is followed grows as that of a real container."""
     outcome = outcome_of(["sh", "-c", "echo a; echo b; sleep 2; echo c; sleep 1; echo d"], {})
 

@@ -62,7 +62,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
     def asked(self, verb: str) -> list[tuple[str, ...]]:
         return [ids for name, ids in self.calls if name == verb]
 
-    async def GetDevicePluginOptions(self, request, context):  # noqa: N802
+    async def GetDevicePluginOptions(self, request, context) -> pb.DevicePluginOptions:  # noqa: N802
         self.calls.append(("options", ()))
         if self.options_gate is not None:
             await self.options_gate.wait()
@@ -84,7 +84,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
             )
             await self._changed.wait()
 
-    async def GetPreferredAllocation(self, request, context):  # noqa: N802
+    async def GetPreferredAllocation(self, request, context) -> pb.PreferredAllocationResponse:  # noqa: N802
         one = request.container_requests[0]
         self.calls.append(("prefer", (*one.must_include_deviceIDs, f"size={one.allocation_size}")))
         if self.prefer_error:
@@ -94,7 +94,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
         answer.container_responses.add(deviceIDs=ids)
         return answer
 
-    async def Allocate(self, request, context):  # noqa: N802
+    async def Allocate(self, request, context) -> pb.AllocateResponse:  # noqa: N802
         assert len(request.container_requests) == 1
         ids = tuple(request.container_requests[0].devices_ids)
         self.calls.append(("allocate", ids))
@@ -107,7 +107,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
         answer.container_responses.add(envs=self.envs(ids))
         return answer
 
-    async def PreStartContainer(self, request, context):  # noqa: N802
+    async def PreStartContainer(self, request, context) -> pb.PreStartContainerResponse:  # noqa: N802
         self.calls.append(("pre_start", tuple(request.devices_ids)))
         if self.pre_start_error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, self.pre_start_error)

@@ -13,7 +13,7 @@ R = "example.com/slice"
 
 
 @pytest.mark.promise("G3-10")
-def test_the_file_has_the_shape_that_plugins_read():
+def test_the_file_has_the_shape_that_plugins_read() -> None:
     """B5: ids under the NUMA nodes that they are near to (-1: none), and the healthy ids of each resource."""
     book = DeviceBook()
     book.replace_devices(R, [Device("a", numa=(0,)), Device("b"), Device("c", healthy=False)])
@@ -43,7 +43,7 @@ allocations = st.builds(
 
 @pytest.mark.promise("G3-10")
 @given(st.lists(allocations, unique_by=lambda a: a.key))
-def test_what_is_written_is_read(many):
+def test_what_is_written_is_read(many) -> None:
     """Any allocations come back equal."""
     book = DeviceBook()
     for allocation in many:
@@ -52,7 +52,7 @@ def test_what_is_written_is_read(many):
     assert checkpoint.decode(checkpoint.encode(book))[0] == tuple(many)
 
 
-def test_resources_come_back_without_devices(tmp_path):
+def test_resources_come_back_without_devices(tmp_path) -> None:
     """Until its plugin registers again a resource counts 0, and its allocations stay."""
     before, after = DeviceBook(), DeviceBook()
     before.replace_devices(R, [Device("a")])
@@ -65,7 +65,7 @@ def test_resources_come_back_without_devices(tmp_path):
     assert after.in_use(R) == {"a"}
 
 
-def test_numa_nodes_outlive_the_plugin():
+def test_numa_nodes_outlive_the_plugin() -> None:
     """B5: they are those of the time of the allocation, not what is announced now."""
     book = DeviceBook()
     book.store(Allocation("p", "c", R, ("a", "b"), b"", {"a": (0, 1)}))
@@ -75,7 +75,7 @@ def test_numa_nodes_outlive_the_plugin():
     assert (set(read.ids), read.numa) == ({"a", "b"}, {"a": (0, 1)})
 
 
-def test_a_file_of_a_kubelet_before_1_20_is_refused():
+def test_a_file_of_a_kubelet_before_1_20_is_refused() -> None:
     """E2: ids without NUMA nodes; a kubelet of today starts without such a file."""
     entry = {"PodUID": "u", "ContainerName": "c", "ResourceName": R, "DeviceIDs": ["a"], "AllocResp": ""}
     data = {"PodDeviceEntries": [entry], "RegisteredDevices": {R: ["a"]}}
@@ -85,14 +85,14 @@ def test_a_file_of_a_kubelet_before_1_20_is_refused():
         checkpoint.decode(content)
 
 
-def test_no_file_is_a_new_machine(tmp_path):
+def test_no_file_is_a_new_machine(tmp_path) -> None:
     """Nothing is restored."""
     assert not checkpoint.restore(tmp_path, DeviceBook())
 
 
 @pytest.mark.promise("G3-10")
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"Data":{},"Checksum":1}', b"\xff"], ids=repr)
-def test_a_broken_file_is_refused_with_a_reason(content):
+def test_a_broken_file_is_refused_with_a_reason(content) -> None:
     """Empty, foreign and damaged files are all refused."""
     with pytest.raises(checkpoint.CheckpointError, match="checksum|not a checkpoint"):
         checkpoint.decode(content)

@@ -13,18 +13,18 @@ from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids
 
 
-async def admit(node, *pods, active=None):
+async def admit(node, *pods, active=None) -> None:
     """One after the other, as new pods."""
     for one in pods:
         await node.devices.allocate(one, (), lambda: active or {p["metadata"]["uid"] for p in pods})
 
 
-def held(node, uid, name):
+def held(node, uid, name) -> set[str]:
     return {i for a in node.devices.book.allocations_of(uid, name) for i in a.ids}
 
 
 @pytest.mark.promise("G3-07")
-async def test_one_allocate_for_each_container_in_order(node):
+async def test_one_allocate_for_each_container_in_order(node) -> None:
     """Init containers first, then containers; each call names exactly what the container asked."""
     plugin = await node.plug(Plugin(ids(range(20))))
 
@@ -34,7 +34,7 @@ async def test_one_allocate_for_each_container_in_order(node):
 
 
 @pytest.mark.promise("G3-06")
-async def test_the_plugins_preference_is_obeyed(node):
+async def test_the_plugins_preference_is_obeyed(node) -> None:
     """It is asked even if nothing is left to choose, with all free ids."""
     plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
     plugin.prefer = lambda available, must, size: sorted(available)[-size:]
@@ -45,7 +45,7 @@ async def test_the_plugins_preference_is_obeyed(node):
     assert plugin.asked("prefer") == [("size=2",), ("size=4",)]
 
 
-async def test_a_preference_that_makes_no_sense_is_filled_up_at_random(node):
+async def test_a_preference_that_makes_no_sense_is_filled_up_at_random(node) -> None:
     """Ids that exist are taken, the others replaced."""
     plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
     plugin.prefer = lambda available, must, size: ["a", "nonsense"]
@@ -58,7 +58,7 @@ async def test_a_preference_that_makes_no_sense_is_filled_up_at_random(node):
     assert set(chosen) <= set("abcdef")
 
 
-async def test_a_plugin_that_offers_no_preference_is_not_asked(node):
+async def test_a_plugin_that_offers_no_preference_is_not_asked(node) -> None:
     """Its options say so."""
     plugin = await node.plug(Plugin(ids("abc")))
 
@@ -67,7 +67,7 @@ async def test_a_plugin_that_offers_no_preference_is_not_asked(node):
     assert plugin.asked("prefer") == []
 
 
-async def test_a_preference_that_fails_fails_the_pod(node):
+async def test_a_preference_that_fails_fails_the_pod(node) -> None:
     """The kubelet's text has the plugin's error."""
     plugin = await node.plug(Plugin(ids("abc"), prefers=True))
     plugin.prefer_error = "no idea"
@@ -79,7 +79,7 @@ async def test_a_preference_that_fails_fails_the_pod(node):
 
 
 @pytest.mark.promise("G3-08")
-async def test_ids_of_an_ended_init_container_are_used_again(node):
+async def test_ids_of_an_ended_init_container_are_used_again(node) -> None:
     """A pod of init(2) and app(3) needs three ids, the plugin is still asked twice, reused ids are a must."""
     plugin = await node.plug(Plugin(ids("abc"), prefers=True))
 
@@ -91,7 +91,7 @@ async def test_ids_of_an_ended_init_container_are_used_again(node):
     assert set(asked) == init | {"size=3"}
 
 
-async def test_where_reuse_is_enough_no_preference_is_asked(node):
+async def test_where_reuse_is_enough_no_preference_is_asked(node) -> None:
     """A container that gets the ids of an init container needs no others."""
     plugin = await node.plug(Plugin(ids("abcd"), prefers=True))
 
@@ -102,7 +102,7 @@ async def test_where_reuse_is_enough_no_preference_is_asked(node):
 
 
 @pytest.mark.promise("G3-08")
-async def test_a_sidecar_keeps_its_ids(node):
+async def test_a_sidecar_keeps_its_ids(node) -> None:
     """An init container before it passes its ids on to the sidecar; the app gets others."""
     await node.plug(Plugin(ids("abcd")))
     inits = (container("init", 1), container("side", 1, restartPolicy="Always"))
@@ -113,7 +113,7 @@ async def test_a_sidecar_keeps_its_ids(node):
     assert held(node, "uid-p", "app").isdisjoint(held(node, "uid-p", "side"))
 
 
-async def test_an_allocate_error_names_code_and_text(node):
+async def test_an_allocate_error_names_code_and_text(node) -> None:
     """The pod fails with the plugin's error, and its ids are free again."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.allocate_error = "no card for you"
@@ -126,7 +126,7 @@ async def test_an_allocate_error_names_code_and_text(node):
     assert held(node, "uid-q", "x") == set("abc")
 
 
-async def test_devices_of_an_ended_pod_serve_the_next(node):
+async def test_devices_of_an_ended_pod_serve_the_next(node) -> None:
     """They are released when another pod is admitted."""
     await node.plug(Plugin(ids("abc")))
     first, second = pod("p", container("x", 3)), pod("q", container("x", 3))
@@ -139,7 +139,7 @@ async def test_devices_of_an_ended_pod_serve_the_next(node):
     assert held(node, "uid-p", "x") == set()
 
 
-async def test_plugin_is_asked_about_the_same_ids_before_each_start(node):
+async def test_plugin_is_asked_about_the_same_ids_before_each_start(node) -> None:
     """A restart of a container needs no new Allocate."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     await admit(node, pod("p", container("x", 2)))
@@ -151,7 +151,7 @@ async def test_plugin_is_asked_about_the_same_ids_before_each_start(node):
     assert len(plugin.asked("allocate")) == 1
 
 
-async def test_a_refused_start_says_why(node):
+async def test_a_refused_start_says_why(node) -> None:
     """The error has the code and the text of PreStartContainer."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     plugin.pre_start_error = "not your card"
@@ -161,7 +161,7 @@ async def test_a_refused_start_says_why(node):
         await node.devices.pre_start("uid-p", "x")
 
 
-async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node):
+async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node) -> None:
     """PreStartContainer is called only if the options ask for it."""
     plugin = await node.plug(Plugin(ids("abc")))
     await admit(node, pod("p", container("x", 1)))
@@ -171,7 +171,7 @@ async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node):
     assert plugin.asked("pre_start") == []
 
 
-async def test_a_container_waits_for_its_plugin_to_come_back(node):
+async def test_a_container_waits_for_its_plugin_to_come_back(node) -> None:
     """A start without the plugin is an error that is tried again."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     await admit(node, pod("p", container("x", 1)))
@@ -183,7 +183,7 @@ async def test_a_container_waits_for_its_plugin_to_come_back(node):
 
 
 @pytest.mark.promise("G3-09")
-async def test_after_a_restart_the_answer_is_remembered(node):
+async def test_after_a_restart_the_answer_is_remembered(node) -> None:
     """Ids and variables come from the checkpoint; a pod that was not admitted before the restart fails."""
     plugin = await node.plug(Plugin(ids("abc")))
     await admit(node, pod("p", container("x", 2)))
@@ -200,7 +200,7 @@ async def test_after_a_restart_the_answer_is_remembered(node):
     assert len(plugin.asked("allocate")) == 1
 
 
-async def test_a_broken_checkpoint_is_left_aside(node):
+async def test_a_broken_checkpoint_is_left_aside(node) -> None:
     """The kubelet starts without devices."""
     await node.stop()
     (node.folder / "kubelet_internal_checkpoint").write_text("{")
@@ -209,7 +209,7 @@ async def test_a_broken_checkpoint_is_left_aside(node):
     assert node.devices.book.counts() == {}
 
 
-async def test_a_resource_that_no_plugin_owns_is_not_allocated(node):
+async def test_a_resource_that_no_plugin_owns_is_not_allocated(node) -> None:
     """The pod is admitted without it."""
     await node.plug(Plugin(ids("abc")))
 
@@ -218,7 +218,7 @@ async def test_a_resource_that_no_plugin_owns_is_not_allocated(node):
     assert node.devices.book.allocations() == ()
 
 
-async def test_the_end_of_a_plugin_fails_the_allocate_under_way(node):
+async def test_the_end_of_a_plugin_fails_the_allocate_under_way(node) -> None:
     """B7: and only that; the next pod fails because there is no healthy device."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.allocate_gate = asyncio.Event()
@@ -233,7 +233,7 @@ async def test_the_end_of_a_plugin_fails_the_allocate_under_way(node):
     plugin.allocate_gate.set()
 
 
-async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node):
+async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node) -> None:
     """C: the trap for plugins that ask PodResources while they answer, when a pod's devices are freed at that moment."""
     plugin = await node.plug(Plugin(ids("abc")))
     await admit(node, pod("ended", container("x", 1)))
@@ -246,7 +246,7 @@ async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node):
 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
-async def test_resource_has_no_plugin_after_the_grace_period(node):
+async def test_resource_has_no_plugin_after_the_grace_period(node) -> None:
     """B5: a pod with some of it cannot start again; no other pod gets any until then, and after it no plugin is asked."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     await admit(node, pod("p", container("x", 1)))
@@ -265,7 +265,7 @@ async def test_resource_has_no_plugin_after_the_grace_period(node):
 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
-async def test_plugin_that_stays_away_after_a_restart_is_given_up(node):
+async def test_plugin_that_stays_away_after_a_restart_is_given_up(node) -> None:
     """B5: the grace period of a resource in the checkpoint begins with the kubelet."""
     plugin = await node.plug(Plugin(ids("abc")))
     await plugin.stop()
@@ -276,7 +276,7 @@ async def test_plugin_that_stays_away_after_a_restart_is_given_up(node):
     assert node.devices.book.counts() == {RESOURCE: Count(0, 0)}
 
 
-async def test_only_a_container_that_runs_is_let_in_without_its_plugin(node):
+async def test_only_a_container_that_runs_is_let_in_without_its_plugin(node) -> None:
     """E1, H 9: after a restart of the kubelet an init container that has ended fails the pod that runs."""
     await node.plug(Plugin(ids("abc")))
     running = pod("p", container("x", 1), inits=(container("init", 1),))
@@ -289,7 +289,7 @@ async def test_only_a_container_that_runs_is_let_in_without_its_plugin(node):
     await node.devices.allocate(running, {"x", "init"}, lambda: None)
 
 
-async def test_while_not_all_pods_are_known_nothing_is_freed(node):
+async def test_while_not_all_pods_are_known_nothing_is_freed(node) -> None:
     """H 9: what other pods have stays theirs."""
     await node.plug(Plugin(ids("ab")))
     await admit(node, pod("p", container("x", 1)))
@@ -298,7 +298,7 @@ async def test_while_not_all_pods_are_known_nothing_is_freed(node):
     assert held(node, "uid-p", "x") | held(node, "uid-q", "x") == set("ab")
 
 
-async def test_a_request_that_changed_is_refused(node):
+async def test_a_request_that_changed_is_refused(node) -> None:
     """B7: in the words of a real kubelet."""
     await node.plug(Plugin(ids("abc")))
     await admit(node, pod("p", container("x", 1)))
@@ -308,7 +308,7 @@ async def test_a_request_that_changed_is_refused(node):
         await admit(node, pod("p", container("x", 2)))
 
 
-async def test_pod_in_admission_keeps_its_first_containers_devices(node):
+async def test_pod_in_admission_keeps_its_first_containers_devices(node) -> None:
     """Also if it is deleted in between, and does not count as active any more (Kubernetes: pendingAdmissionPod)."""
     plugin = await node.plug(Plugin(ids("abcd")))
     # A call of PodResources takes back what ended pods had.

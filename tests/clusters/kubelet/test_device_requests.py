@@ -8,7 +8,7 @@ from clusters.kubelet.proto import deviceplugin_pb2 as pb
 FOLDER = "/var/run/nvidia-container-devices"
 
 
-def answer(cdi=(), annotations=None, mounts=()):
+def answer(cdi=(), annotations=None, mounts=()) -> bytes:
     return pb.ContainerAllocateResponse(
         cdi_devices=[pb.CDIDevice(name=name) for name in cdi],
         annotations=annotations,
@@ -16,7 +16,7 @@ def answer(cdi=(), annotations=None, mounts=()):
     ).SerializeToString()
 
 
-def test_answers_of_all_plugins_merge_with_each_device_once():
+def test_answers_of_all_plugins_merge_with_each_device_once() -> None:
     """CDI names come from fields and from annotations."""
     found = requests_of(
         [
@@ -40,7 +40,7 @@ def test_answers_of_all_plugins_merge_with_each_device_once():
     ],
     ids=["variable", "nothing", "cdi", "mounts", "mounts without the folder"],
 )
-def test_cards_are_visible_as_nvidias_runtime_would_show_them(variable, requests, visible):
+def test_cards_are_visible_as_nvidias_runtime_would_show_them(variable, requests, visible) -> None:
     """The variable, CDI names and mounts decide, in the runtime's order."""
     environment = {} if variable is None else {"NVIDIA_VISIBLE_DEVICES": variable}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -21,25 +22,25 @@ from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids
 from tests.servers import plain_http
 
 
-def states(api, name, kind="containerStatuses"):
+def states(api, name, kind="containerStatuses") -> dict[str, Any]:
     """Container → the name of its state, and what is in it."""
     return {one["name"]: next(iter(one["state"].items())) for one in api.pod(name)["status"].get(kind, ())}
 
 
-def conditions(item):
+def conditions(item) -> dict[str, str]:
     return {one["type"]: one["status"] for one in item["status"]["conditions"]}
 
 
-def is_gone(api, name):
+def is_gone(api, name) -> bool:
     return ("pods", "default", name) not in api.objects
 
 
-async def lister(kubelet, call):
+async def lister(kubelet, call) -> Any:
     async with grpc.aio.insecure_channel(f"unix:{kubelet.pod_resources_socket}") as channel:
         return await call(podresources_pb2_grpc.PodResourcesListerStub(channel))
 
 
-async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin):
+async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin) -> None:
     """Labels, conditions, capacity, address and port are as a kubelet writes them."""
     node = api.node()
 
@@ -58,7 +59,7 @@ async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin):
 
 
 @pytest.mark.promise("G3-03")
-async def test_sick_devices_leave_allocatable_lost_plugin_capacity(kubelet, api, plugin):
+async def test_sick_devices_leave_allocatable_lost_plugin_capacity(kubelet, api, plugin) -> None:
     """Sick devices reduce allocatable; without the plugin it is 0."""
     plugin.announce({f"id-{n}": n < 6 for n in range(10)})
     await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "6")
@@ -69,7 +70,7 @@ async def test_sick_devices_leave_allocatable_lost_plugin_capacity(kubelet, api,
     assert api.node()["status"]["capacity"][RESOURCE] == "10"
 
 
-async def test_a_foreign_capacity_is_copied_to_allocatable(kubelet, api):
+async def test_a_foreign_capacity_is_copied_to_allocatable(kubelet, api) -> None:
     """An operator's amount in the capacity stays; one without a capacity goes."""
     await api.client.request(
         "PATCH",
@@ -82,7 +83,7 @@ async def test_a_foreign_capacity_is_copied_to_allocatable(kubelet, api):
     assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "1"
 
 
-async def test_a_pod_runs_and_holds_memory_and_gives_it_back(kubelet, api, plugin, state):
+async def test_a_pod_runs_and_holds_memory_and_gives_it_back(kubelet, api, plugin, state) -> None:
     """The player holds 1253 MiB of the card that it sees, until it is deleted."""
     await api.put(pod("p", container("main", 3, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
@@ -100,10 +101,10 @@ async def test_a_pod_runs_and_holds_memory_and_gives_it_back(kubelet, api, plugi
     assert state.cards()[0].processes == ()
 
 
-async def test_few_writes_for_each_pod(kubelet, api, plugin):
+async def test_few_writes_for_each_pod(kubelet, api, plugin) -> None:
     """No more than one for each thing that happens: admitted, three starts, stopping, ended, gone."""
 
-    def writes():
+    def writes() -> int:
         # The node's status may still be on its way.
         return len([path for _, path in api.writes if not path.startswith("nodes/")])
 
@@ -118,7 +119,7 @@ async def test_few_writes_for_each_pod(kubelet, api, plugin):
     assert writes() - before <= 7
 
 
-async def test_the_pods_own_variable_wins(kubelet, api, plugin, state):
+async def test_the_pods_own_variable_wins(kubelet, api, plugin, state) -> None:
     """A pod that names no card sees none, whatever the plugin's answer."""
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]
     spec = pod("p", container("main", 1, image="cheyang/gpu-player:v2", env=env), restartPolicy="Never")
@@ -130,7 +131,7 @@ async def test_the_pods_own_variable_wins(kubelet, api, plugin, state):
     assert "no CUDA-capable device is detected" in log
 
 
-async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, state):
+async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, state) -> None:
     """Its log has CUDA's error, out of memory."""
     state.add_process(state.cards()[0].uuid, 77, 14_500, "somebody")
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), restartPolicy="Never"))
@@ -141,7 +142,7 @@ async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, stat
 
 
 @pytest.mark.promise("G3-11")
-async def test_an_allocate_error_is_final(kubelet, api, plugin):
+async def test_an_allocate_error_is_final(kubelet, api, plugin) -> None:
     """The pod fails with the plugin's text and keeps its object; the next pod is admitted."""
     plugin.allocate_error = "no card for you"
     await api.put(pod("p", container("main", 1)))
@@ -160,7 +161,7 @@ async def test_an_allocate_error_is_final(kubelet, api, plugin):
 
 
 @pytest.mark.promise("G3-12")
-async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin):
+async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin) -> None:
     """The container waits with the reason, an event has it too, and it runs as soon as the plugin agrees."""
     plugin.pre_start_error = "wrong card"
     await api.put(pod("p", container("main", 1)))
@@ -179,7 +180,7 @@ async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin):
 
 
 @pytest.mark.promise("G3-07")
-async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api, plugin):
+async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api, plugin) -> None:
     """All Allocates of a pod come before those of the next, in the order in which the pods were bound."""
     for name in ("z", "m", "a"):
         await api.put(pod(name, container("one", 1), container("two", 2)))
@@ -193,7 +194,7 @@ async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api,
     assert order == [(p, c) for p in "zma" for c in ("one", "two")]
 
 
-async def test_too_much_of_a_plain_resource_is_out_of(kubelet, api):
+async def test_too_much_of_a_plain_resource_is_out_of(kubelet, api) -> None:
     """Reason and message are the kubelet's."""
     await api.put(pod("p", {"name": "x", "image": "i", "resources": {"requests": {"cpu": "9"}}}))
     await until(lambda: api.phase("p") == "Failed")
@@ -202,7 +203,7 @@ async def test_too_much_of_a_plain_resource_is_out_of(kubelet, api):
     assert "requested: 9000, used: 0, capacity: 8000" in api.pod("p")["status"]["message"]
 
 
-async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plugin):
+async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plugin) -> None:
     """Ordinary ones have ended before the pod runs."""
     inits = (
         container("first", 1, command=["true"]),
@@ -220,7 +221,7 @@ async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plug
     }
 
 
-async def test_failing_init_container_fails_a_pod_without_restarts(kubelet, api):
+async def test_failing_init_container_fails_a_pod_without_restarts(kubelet, api) -> None:
     """Its other containers never start."""
     inits = (container("first", command=["false"]),)
     await api.put(pod("p", container("main"), inits=inits, restartPolicy="Never"))
@@ -233,7 +234,7 @@ async def test_failing_init_container_fails_a_pod_without_restarts(kubelet, api)
     ("command", "policy", "phase"),
     [("true", "Never", "Succeeded"), ("false", "Never", "Failed"), ("true", "OnFailure", "Succeeded")],
 )
-async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase):
+async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase) -> None:
     """The phase follows from the codes and the restart policy."""
     await api.put(pod("p", container("main", command=[command]), restartPolicy=policy))
     await until(lambda: api.phase("p") == phase)
@@ -241,7 +242,7 @@ async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase
     assert conditions(api.pod("p"))["Ready"] == "False"
 
 
-async def test_restarted_container_keeps_its_ids_and_asks_each_time(kubelet, api, plugin):
+async def test_restarted_container_keeps_its_ids_and_asks_each_time(kubelet, api, plugin) -> None:
     """Allocate is called once, PreStartContainer at each start."""
     await api.put(pod("p", container("main", 2, command=["false"])))
     await until(lambda: len(plugin.asked("pre_start")) >= 3, "restarts")
@@ -252,7 +253,7 @@ async def test_restarted_container_keeps_its_ids_and_asks_each_time(kubelet, api
     assert api.pod("p")["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
 
 
-async def test_devices_of_an_ended_pod_are_free_for_the_next(kubelet, api, plugin):
+async def test_devices_of_an_ended_pod_are_free_for_the_next(kubelet, api, plugin) -> None:
     """A second pod gets all of them."""
     await api.put(pod("p", container("main", 10, command=["true"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Succeeded")
@@ -261,7 +262,7 @@ async def test_devices_of_an_ended_pod_are_free_for_the_next(kubelet, api, plugi
     await until(lambda: api.phase("q") == "Running")
 
 
-async def test_memory_is_held_until_a_slow_container_has_stopped(kubelet, api, plugin, state):
+async def test_memory_is_held_until_a_slow_container_has_stopped(kubelet, api, plugin, state) -> None:
     """The object stays as long as a container runs, and so does its memory and its devices."""
     env = [{"name": "SIMULATED_STOP_SECONDS", "value": "0.3"}]
     await api.put(pod("p", container("main", 10, image="simulated/slow-stopper", env=env)))
@@ -275,7 +276,7 @@ async def test_memory_is_held_until_a_slow_container_has_stopped(kubelet, api, p
     assert state.cards()[0].processes == ()
 
 
-async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api, plugin, state):
+async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api, plugin, state) -> None:
     """The object is gone immediately and so is its hold on devices; the process goes on until it obeys."""
     await api.put(pod("p", container("main", 10, image="simulated/slow-stopper")))
     await until(lambda: api.phase("p") == "Running")
@@ -287,7 +288,7 @@ async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api
     await until(lambda: state.cards()[0].processes == ())
 
 
-async def test_pod_deleted_before_admission_gets_its_devices_and_goes(kubelet, api, plugin):
+async def test_pod_deleted_before_admission_gets_its_devices_and_goes(kubelet, api, plugin) -> None:
     """Real kubelets (1.36.3) admit whatever has not ended; none of its containers is started."""
     doomed = pod("p", container("main", 1), inits=(container("init"),))
     doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -302,7 +303,7 @@ async def test_pod_deleted_before_admission_gets_its_devices_and_goes(kubelet, a
 
 
 @pytest.mark.promise("G3-15")
-async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin):
+async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin) -> None:
     """Active pods only, sidecars and containers, no ordinary init container; Get answers for one."""
     inits = (container("init", 1, command=["true"]), container("side", 1, restartPolicy="Always"))
     await api.put(pod("p", container("main", 2), container("plain"), inits=inits))
@@ -326,10 +327,10 @@ async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin):
     assert len(everything.devices) == 10
 
 
-async def test_pod_resources_refuses_a_burst(kubelet, api):
+async def test_pod_resources_refuses_a_burst(kubelet, api) -> None:
     """The rate limit is the kubelet's."""
 
-    async def many(stub):
+    async def many(stub) -> list[Any]:
         return await asyncio.gather(
             *[stub.List(podresources_pb2.ListPodResourcesRequest()) for _ in range(30)], return_exceptions=True
         )
@@ -341,7 +342,7 @@ async def test_pod_resources_refuses_a_burst(kubelet, api):
     assert {one.details() for one in refused} == {"rejected by rate limit"}
 
 
-async def test_a_restart_keeps_containers_and_their_devices(kubelet, api, plugin, state):
+async def test_a_restart_keeps_containers_and_their_devices(kubelet, api, plugin, state) -> None:
     """Containers run on, the resource counts 0 until the plugin registers again, nothing is allocated again."""
     await api.put(pod("p", container("main", 4, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
@@ -363,7 +364,7 @@ async def test_a_restart_keeps_containers_and_their_devices(kubelet, api, plugin
     assert state.cards()[0].processes == ()
 
 
-async def test_pod_before_the_plugin_after_a_restart_fails(kubelet, api, plugin):
+async def test_pod_before_the_plugin_after_a_restart_fails(kubelet, api, plugin) -> None:
     """Devices of a plugin that is not back are unhealthy."""
     await kubelet.restart()
     await api.put(pod("p", container("main", 1)))
@@ -373,7 +374,7 @@ async def test_pod_before_the_plugin_after_a_restart_fails(kubelet, api, plugin)
     assert "no healthy devices present" in api.pod("p")["status"]["message"]
 
 
-async def test_containers_of_pods_that_vanished_meanwhile_are_ended(kubelet, api, plugin, state):
+async def test_containers_of_pods_that_vanished_meanwhile_are_ended(kubelet, api, plugin, state) -> None:
     """A kubelet that starts cleans up."""
     await api.put(pod("p", container("main", 10, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
@@ -385,7 +386,7 @@ async def test_containers_of_pods_that_vanished_meanwhile_are_ended(kubelet, api
 
 
 @pytest.mark.parametrize(("version", "count"), [("v1.30.14", "0"), ("v1.36.3", "1")])
-async def test_a_start_in_an_empty_folder(kubelet, api, plugin, version, count):
+async def test_a_start_in_an_empty_folder(kubelet, api, plugin, version, count) -> None:
     """An old kubelet takes that for a machine that was replaced, and shows none of the resources of the one before."""
     await kubelet.stop()
     for path in kubelet.plugin_folder.iterdir():
@@ -400,7 +401,7 @@ async def test_a_start_in_an_empty_folder(kubelet, api, plugin, version, count):
 
 
 @pytest.mark.promise("G3-14")
-async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, api, plugin):
+async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, api, plugin) -> None:
     """Also those of a plugin, which have no owner now: pods that ask for them get none."""
     before = api.node()["status"]["capacity"][RESOURCE]
     await kubelet.stop()
@@ -412,7 +413,7 @@ async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, a
 
 
 @pytest.mark.promise("G3-14")
-async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugin):
+async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugin) -> None:
     """Capacity that another program wrote stays."""
     await kubelet.stop()
     await api.client.request(
@@ -423,7 +424,7 @@ async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugi
     assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "1"
 
 
-async def test_an_api_server_that_is_away_loses_nothing(kubelet, api, plugin):
+async def test_an_api_server_that_is_away_loses_nothing(kubelet, api, plugin) -> None:
     """The changes in between are written when it is back."""
     await api.put(pod("p", container("main", 1, command=["sh", "-c", "sleep 0.05; exit 0"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Running")
@@ -436,7 +437,7 @@ async def test_an_api_server_that_is_away_loses_nothing(kubelet, api, plugin):
     await until(lambda: api.node()["status"]["capacity"][RESOURCE] == "2")
 
 
-async def test_stop_ends_everything(kubelet, api, plugin, state):
+async def test_stop_ends_everything(kubelet, api, plugin, state) -> None:
     """Processes end, and the pod's status stays as it was."""
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
@@ -446,7 +447,7 @@ async def test_stop_ends_everything(kubelet, api, plugin, state):
     assert api.phase("p") == "Running"
 
 
-async def test_a_hundred_pods(kubelet, api):
+async def test_a_hundred_pods(kubelet, api) -> None:
     """A whole node's worth together, admitted and running."""
     big = Plugin(ids(range(100)))
     await plug(kubelet, api, big)
@@ -458,7 +459,7 @@ async def test_a_hundred_pods(kubelet, api):
     await big.stop()
 
 
-async def log_of(kubelet, path):
+async def log_of(kubelet, path) -> str:
 
     async with plain_http() as http:
         answer = await http.get(f"http://127.0.0.1:{kubelet.log_port}/containerLogs/default/{path}")
@@ -467,7 +468,7 @@ async def log_of(kubelet, path):
 
 
 @pytest.mark.parametrize("pod_timings", [Timings(start_retry=3600, start_retry_longest=3600)], ids=["patient"])
-async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api, plugin):
+async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api, plugin) -> None:
     """As after a repair of the booking that the plugin found wrong."""
     plugin.pre_start_error = "wrong card"
     await api.put(pod("p", container("main", 1)))
@@ -478,7 +479,7 @@ async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api,
     await until(lambda: api.phase("p") == "Running")
 
 
-async def test_a_second_deletion_with_less_patience_is_sooner(kubelet, api, plugin):
+async def test_a_second_deletion_with_less_patience_is_sooner(kubelet, api, plugin) -> None:
     """The shorter grace period counts."""
     env = [{"name": "SIMULATED_STOP_SECONDS", "value": "3000"}]
     await api.put(pod("p", container("main", 1, image="simulated/slow-stopper", env=env)))
@@ -490,7 +491,7 @@ async def test_a_second_deletion_with_less_patience_is_sooner(kubelet, api, plug
     await until(lambda: is_gone(api, "p"))
 
 
-async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, plugin):
+async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, plugin) -> None:
     """Bind order is not known any more; a list comes by name."""
     await kubelet.stop()
     for name, second in (("a", 3), ("b", 1), ("c", 2)):
@@ -503,7 +504,7 @@ async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, pl
     assert [event["involvedObject"]["name"] for event in api.events()] == ["b", "c", "a"]
 
 
-async def test_a_pod_that_ended_before_a_restart_is_not_admitted_again(kubelet, api, plugin):
+async def test_a_pod_that_ended_before_a_restart_is_not_admitted_again(kubelet, api, plugin) -> None:
     """Even though its devices are away, and this kubelet never knew its containers."""
     await kubelet.stop()
     await api.put(pod("p", container("main", 1)) | {"status": {"phase": "Succeeded"}})
@@ -517,7 +518,7 @@ async def test_a_pod_that_ended_before_a_restart_is_not_admitted_again(kubelet, 
     await until(lambda: is_gone(api, "p"))
 
 
-async def test_a_pod_that_is_gone_is_forgotten(kubelet, api):
+async def test_a_pod_that_is_gone_is_forgotten(kubelet, api) -> None:
     """Also when its last changes arrive after we deleted it."""
 
     await api.put(pod("p", container("main")))
@@ -533,7 +534,7 @@ async def test_a_pod_that_is_gone_is_forgotten(kubelet, api):
     await until(lambda: kubelet.runtime.pods() == {"uid-q"})
 
 
-async def test_new_node_gets_all_labels_and_old_one_only_plain_ones(kubelet, api):
+async def test_new_node_gets_all_labels_and_old_one_only_plain_ones(kubelet, api) -> None:
     """B6: what an administrator did to a node's own labels stays done over a restart."""
     assert api.node()["metadata"]["labels"].keys() >= {"gpushare", "kubernetes.io/hostname", "beta.kubernetes.io/os"}
     await kubelet.stop()
@@ -546,7 +547,7 @@ async def test_new_node_gets_all_labels_and_old_one_only_plain_ones(kubelet, api
     assert labels["kubernetes.io/hostname"] == "n1"
 
 
-async def test_a_condition_that_was_changed_is_put_right(kubelet, api):
+async def test_a_condition_that_was_changed_is_put_right(kubelet, api) -> None:
     """As after a node lifecycle controller gave the node up."""
     unknown = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
     await api.client.request("PATCH", "/api/v1/nodes/n1/status", body=unknown)
@@ -554,7 +555,7 @@ async def test_a_condition_that_was_changed_is_put_right(kubelet, api):
     await until(lambda: conditions(api.node())["Ready"] == "True")
 
 
-async def test_a_node_re_created_by_others_is_taken_over(kubelet, api, plugin):
+async def test_a_node_re_created_by_others_is_taken_over(kubelet, api, plugin) -> None:
     """B6: the kubelet publishes all of its status again, without waiting for the next report."""
     await api.client.request("DELETE", "/api/v1/nodes/n1", body={})
     await api.put({"kind": "Node", "metadata": {"name": "n1", "uid": "another"}})
@@ -566,7 +567,7 @@ async def test_a_node_re_created_by_others_is_taken_over(kubelet, api, plugin):
     assert api.node()["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == kubelet.log_port
 
 
-async def test_a_reboot_ends_containers_and_shows(kubelet, api, plugin, state):
+async def test_a_reboot_ends_containers_and_shows(kubelet, api, plugin, state) -> None:
     """E1: a pod without its devices fails admission; the node's boot is another one."""
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
@@ -579,7 +580,7 @@ async def test_a_reboot_ends_containers_and_shows(kubelet, api, plugin, state):
     assert state.cards()[0].processes == ()
 
 
-async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, plugin, state):
+async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, plugin, state) -> None:
     """H 9: its init container had devices and has ended; what of the pod runs is stopped within a second."""
     inits = (container("init", 1, command=["true"]),)
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), inits=inits))
@@ -591,7 +592,7 @@ async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, p
     await until(lambda: state.cards()[0].processes == ())
 
 
-async def test_a_pod_that_is_not_let_in_takes_no_room_from_the_next(kubelet, api, plugin):
+async def test_a_pod_that_is_not_let_in_takes_no_room_from_the_next(kubelet, api, plugin) -> None:
     """B7: pods that wait for their admission at the same time are judged one after the other."""
     await kubelet.stop()
     cpu = {"name": "x", "image": "i", "resources": {"requests": {"cpu": "8"}}}
@@ -604,7 +605,7 @@ async def test_a_pod_that_is_not_let_in_takes_no_room_from_the_next(kubelet, api
 
 
 @pytest.mark.parametrize("pod_timings", [Timings(restart=3600, restart_longest=3600)], ids=["patient"])
-async def test_a_container_in_back_off_says_how_long_and_keeps_its_log(kubelet, api):
+async def test_a_container_in_back_off_says_how_long_and_keeps_its_log(kubelet, api) -> None:
     """In a real kubelet's words, in its status and in an event."""
     await api.put(pod("p", container("main", command=["sh", "-c", "echo once; exit 3"])))
     await until(lambda: any(event["reason"] == "BackOff" for event in api.events()))
@@ -619,7 +620,7 @@ async def test_a_container_in_back_off_says_how_long_and_keeps_its_log(kubelet, 
 
 @pytest.mark.promise("G3-16")
 @pytest.mark.parametrize(("version", "shown"), [("v1.36.0", True), ("v1.35.9", False)])
-async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timings, version, shown):
+async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timings, version, shown) -> None:
     """H 7: every id of every app container, not of sidecars; older kubelets say nothing."""
     kubelet = Kubelet(
         Machine("n1", version=version),
@@ -646,7 +647,7 @@ async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timi
     assert ("allocatedResourcesStatus" in main) is shown
     if shown:
 
-        def healths():
+        def healths() -> tuple[str, list[str]]:
             (one,) = api.pod("p")["status"]["containerStatuses"][0]["allocatedResourcesStatus"]
             return one["name"], [each["health"] for each in one["resources"]]
 
@@ -655,7 +656,7 @@ async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timi
     await plugin.stop()
 
 
-async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, plugin):
+async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, plugin) -> None:
     """C: List is for active pods and takes back what the others had; Get does neither."""
     await api.put(pod("p", container("main", 2, command=["true"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Succeeded")
@@ -668,7 +669,7 @@ async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, pl
     assert len(shown.pod_resources.containers[0].devices) == 0
 
 
-async def test_numa_nodes_are_those_of_the_allocation(kubelet, api):
+async def test_numa_nodes_are_those_of_the_allocation(kubelet, api) -> None:
     """C: also after the list that named them is gone."""
     near = Plugin(ids("a"))
     near.topology["a"] = deviceplugin_pb2.TopologyInfo(nodes=[deviceplugin_pb2.NUMANode(ID=1)])
@@ -685,7 +686,7 @@ async def test_numa_nodes_are_those_of_the_allocation(kubelet, api):
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
-async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, pod_timings, seconds):
+async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, pod_timings, seconds) -> None:
     """Where the timings say so: pods that ask for the same change places among themselves, the others keep theirs."""
     kubelet = Kubelet(
         Machine("n1"),

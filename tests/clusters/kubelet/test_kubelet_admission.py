@@ -9,12 +9,12 @@ from tests.clusters.kubelet.small_plugin import RESOURCE
 NODE = {"cpu": "1", "memory": "1Gi", "pods": "2", RESOURCE: "4"}
 
 
-def test_what_fits_is_let_in():
+def test_what_fits_is_let_in() -> None:
     """The sum of the pods is what the node has."""
     assert resource_rejection(pod("p", container("x", 2)), [pod("q", container("x", 2))], NODE, {}) is None
 
 
-def test_the_resource_that_is_short_names_the_reason():
+def test_the_resource_that_is_short_names_the_reason() -> None:
     """Reason and message are the kubelet's."""
     rejection = resource_rejection(pod("p", container("x", 3)), [pod("q", container("x", 2))], NODE, {})
 
@@ -24,7 +24,7 @@ def test_the_resource_that_is_short_names_the_reason():
     )
 
 
-def test_a_full_node_is_out_of_pods():
+def test_a_full_node_is_out_of_pods() -> None:
     """The number of pods is checked first."""
     others = [pod("q", container("x")), pod("r", container("x"))]
 
@@ -34,7 +34,7 @@ def test_a_full_node_is_out_of_pods():
     assert rejection.reason == "OutOfpods"
 
 
-def test_extended_resource_unknown_to_the_node_is_not_checked():
+def test_extended_resource_unknown_to_the_node_is_not_checked() -> None:
     """The kubelet passes over resources that its node does not have."""
     strange = {"name": "x", "image": "i", "resources": {"limits": {"other.com/thing": "1"}}}
 
@@ -42,7 +42,7 @@ def test_extended_resource_unknown_to_the_node_is_not_checked():
 
 
 @pytest.mark.parametrize(("held", "reason"), [(4, None), (3, f"OutOf{RESOURCE}")])
-def test_devices_that_containers_have_count_as_present(held, reason):
+def test_devices_that_containers_have_count_as_present(held, reason) -> None:
     """After a restart the plugin is not back yet, and the pods that have its devices are let in again."""
     rejection = resource_rejection(pod("p", container("x", 4)), [], NODE | {RESOURCE: "0"}, {RESOURCE: held})
 

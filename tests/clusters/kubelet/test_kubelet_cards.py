@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from clusters.kubelet.kubelet_cards import CardError, NoCards, StateFileCards, visible_cards
@@ -8,7 +10,7 @@ from fake_nvml.state import State
 
 
 @pytest.fixture
-def state(tmp_path):
+def state(tmp_path) -> Iterator[State]:
     with State.create(tmp_path / "nvml", Box.load("t4x2", seed="n1")) as state:
         yield state
 
@@ -31,19 +33,19 @@ def state(tmp_path):
         ("-1", []),
     ],
 )
-def test_the_variable_says_which_cards_are_seen(state, value, indices):
+def test_the_variable_says_which_cards_are_seen(state, value, indices) -> None:
     """In the variable's order; whatever names no card of the node makes none visible."""
     assert [card.index for card in visible_cards(value, state.cards())] == indices
 
 
-def test_a_card_may_be_named_by_its_uuid(state):
+def test_a_card_may_be_named_by_its_uuid(state) -> None:
     """Indices and UUIDs may stand in one list, and its order counts."""
     first, second = state.cards()
 
     assert visible_cards(f"{second.uuid},0", state.cards()) == (second, first)
 
 
-def test_memory_is_written_into_the_state_file_and_taken_out(state):
+def test_memory_is_written_into_the_state_file_and_taken_out(state) -> None:
     """Another process sees the memory while the process lives."""
     cards, uuid = StateFileCards(state), state.cards()[1].uuid
     cards.add_process(uuid, 5_000_000, 1253, "python")
@@ -54,7 +56,7 @@ def test_memory_is_written_into_the_state_file_and_taken_out(state):
     assert state.cards()[1].processes == ()
 
 
-def test_a_full_card_says_that_cuda_is_out_of_memory(state):
+def test_a_full_card_says_that_cuda_is_out_of_memory(state) -> None:
     """The text is the one that programs print."""
     cards, uuid = StateFileCards(state), state.cards()[0].uuid
 
@@ -62,7 +64,7 @@ def test_a_full_card_says_that_cuda_is_out_of_memory(state):
         cards.add_process(uuid, 5_000_000, 99_999, "python")
 
 
-def test_a_node_without_cards_gives_none():
+def test_a_node_without_cards_gives_none() -> None:
     """No process can be put on one either."""
     assert visible_cards("all", NoCards().cards()) == ()
     with pytest.raises(CardError, match="the node has none"):

@@ -18,7 +18,7 @@ def book_of(*names: str) -> DeviceBook:
 
 
 @pytest.mark.promise("G3-02")
-def test_a_list_replaces_the_one_before():
+def test_a_list_replaces_the_one_before() -> None:
     """A device that the new list does not name is gone; sick ones count in the capacity only."""
     book = book_of("a", "b", "c")
     book.replace_devices(R, [Device("c"), Device("d", healthy=False)])
@@ -26,7 +26,7 @@ def test_a_list_replaces_the_one_before():
     assert book.counts() == {R: Count(2, 1)}
 
 
-def test_a_lost_plugin_leaves_capacity_without_allocatable():
+def test_a_lost_plugin_leaves_capacity_without_allocatable() -> None:
     """Its devices are unhealthy, but still counted."""
     book = book_of("a", "b")
     book.mark_unhealthy(R)
@@ -34,7 +34,7 @@ def test_a_lost_plugin_leaves_capacity_without_allocatable():
     assert book.counts() == {R: Count(2, 0)}
 
 
-def test_a_plugin_lost_before_its_first_list_counts_zero():
+def test_a_plugin_lost_before_its_first_list_counts_zero() -> None:
     """The resource is known without devices."""
     book = DeviceBook()
     book.mark_unhealthy(R)
@@ -52,7 +52,7 @@ def test_a_plugin_lost_before_its_first_list_counts_zero():
     ],
     ids=["sick", "few", "taken"],
 )
-def test_a_choice_that_cannot_be_made_says_why(prepare, text):
+def test_a_choice_that_cannot_be_made_says_why(prepare, text) -> None:
     """Sick, missing and taken devices give the kubelet's texts."""
     book = book_of("a", "b")
     prepare(book)
@@ -61,7 +61,7 @@ def test_a_choice_that_cannot_be_made_says_why(prepare, text):
         book.choose(("p", "c", R), 2, (), random.Random(1))
 
 
-def test_sick_device_of_a_restarting_container_is_an_error():
+def test_sick_device_of_a_restarting_container_is_an_error() -> None:
     """A container does not get another device than it had."""
     book = book_of("a", "b")
     book.store(Allocation("p", "c", R, ("a",)))
@@ -71,7 +71,7 @@ def test_sick_device_of_a_restarting_container_is_an_error():
         book.choose(("p", "c", R), 1, (), random.Random(1))
 
 
-def test_devices_of_ended_pods_come_back_at_the_next_look():
+def test_devices_of_ended_pods_come_back_at_the_next_look() -> None:
     """They stay in use until the living pods are known."""
     book = book_of("a")
     book.store(Allocation("ended", "c", R, ("a",)))
@@ -81,7 +81,7 @@ def test_devices_of_ended_pods_come_back_at_the_next_look():
     assert book.in_use(R) == set()
 
 
-def test_wishes_count_as_far_as_they_are_free():
+def test_wishes_count_as_far_as_they_are_free() -> None:
     """Ids that are taken, unknown or named twice are replaced."""
     choice = Choice(reused=("r",), available=frozenset("abc"), missing=2)
 
@@ -96,7 +96,7 @@ sizes = st.lists(st.tuples(st.integers(1, 6), st.booleans(), st.lists(st.integer
 
 
 @given(sizes, st.integers())
-def test_no_id_belongs_to_two_pods(requests, seed):
+def test_no_id_belongs_to_two_pods(requests, seed) -> None:
     """Whatever is asked, wished and ended in whatever order: living pods never share an id, sizes are exact."""
     names = [f"id{i}" for i in range(12)]
     book, rng = book_of(*names), random.Random(seed)
@@ -121,7 +121,7 @@ def test_no_id_belongs_to_two_pods(requests, seed):
 
 
 @given(st.integers(0, 5), st.integers(1, 8), st.integers())
-def test_reusable_ids_come_first(reusable, size, seed):
+def test_reusable_ids_come_first(reusable, size, seed) -> None:
     """A container takes from its pod's ended init containers as much as it can, and new ids only for the rest."""
     names = [f"id{i}" for i in range(12)]
     old, rng = tuple(names[:reusable]), random.Random(seed)
@@ -137,7 +137,7 @@ def test_reusable_ids_come_first(reusable, size, seed):
 
 
 @pytest.mark.promise("G3-06")
-def test_the_same_seed_gives_the_same_ids():
+def test_the_same_seed_gives_the_same_ids() -> None:
     """Another seed gives others."""
     choice = Choice((), frozenset(map(str, range(100))), 5)
 
@@ -145,7 +145,7 @@ def test_the_same_seed_gives_the_same_ids():
     assert complete(choice, (), random.Random(7)) != complete(choice, (), random.Random(8))
 
 
-def test_look_during_an_allocate_may_give_ids_out_twice():
+def test_look_during_an_allocate_may_give_ids_out_twice() -> None:
     """C: the note of taken ids is rebuilt from the allocations alone as soon as a pod's devices are freed."""
     book = book_of("a", "b")
     book.store(Allocation("ended", "c", R, ("b",)))
@@ -155,10 +155,12 @@ def test_look_during_an_allocate_may_give_ids_out_twice():
     book.keep(Allocation("living", "c", R, ("a",)))
 
     assert book.in_use(R) == set()
-    assert book.choose(("next", "c", R), 2, (), random.Random(1)).available == {"a", "b"}
+    choice = book.choose(("next", "c", R), 2, (), random.Random(1))
+    assert choice is not None
+    assert choice.available == {"a", "b"}
 
 
-def test_a_look_that_frees_nothing_changes_nothing():
+def test_a_look_that_frees_nothing_changes_nothing() -> None:
     """C: ended pods without devices do not cause it."""
     book = book_of("a", "b")
     book.take(R, ["a"])
@@ -167,7 +169,7 @@ def test_a_look_that_frees_nothing_changes_nothing():
     assert book.in_use(R) == {"a"}
 
 
-def test_removed_resource_shows_zero_and_has_no_plugin():
+def test_removed_resource_shows_zero_and_has_no_plugin() -> None:
     """B5: after the grace period; unless a pod still has some of it, and then it cannot be allocated."""
     book = book_of("a")
     book.remove(R)
@@ -181,7 +183,7 @@ def test_removed_resource_shows_zero_and_has_no_plugin():
         book.choose(("q", "c", R), 1, (), random.Random(1))
 
 
-def test_none_of_a_resource_needs_a_plugin_too():
+def test_none_of_a_resource_needs_a_plugin_too() -> None:
     """B7: a limit of 0 asks for nothing, and still fails while there is no healthy device."""
     book = book_of("a")
     assert book.choose(("p", "c", R), 0, (), random.Random(1)) is None
@@ -191,7 +193,7 @@ def test_none_of_a_resource_needs_a_plugin_too():
         book.choose(("p", "c", R), 0, (), random.Random(1))
 
 
-def test_pod_shows_the_last_health_from_its_plugin():
+def test_pod_shows_the_last_health_from_its_plugin() -> None:
     """H 7: also when the plugin is gone; of a device that is not announced nothing bad is known."""
     book = DeviceBook()
     book.replace_devices(R, [Device("a"), Device("b", healthy=False)])
@@ -200,14 +202,14 @@ def test_pod_shows_the_last_health_from_its_plugin():
     assert [book.is_healthy(R, name) for name in "abc"] == [True, False, True]
 
 
-def test_of_too_many_wishes_any_may_come_true():
+def test_of_too_many_wishes_any_may_come_true() -> None:
     """H 2: a plugin that names more than was asked leaves the choice to the kubelet."""
     choice = Choice(reused=(), available=frozenset("abcd"), missing=1)
 
     assert {complete(choice, ["a", "b"], random.Random(seed)) for seed in range(20)} == {("a",), ("b",)}
 
 
-def test_a_removed_resource_is_reported_once():
+def test_a_removed_resource_is_reported_once() -> None:
     """Then its amount is whatever the node shows: an operator, or a plugin in slots mode, may set it."""
     book = book_of("a")
     book.remove(R)

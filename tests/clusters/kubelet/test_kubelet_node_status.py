@@ -13,7 +13,7 @@ from tests.clusters.kubelet.kubelet_waiting import until
 R = "example.com/slice"
 
 
-def test_devices_are_the_kubelets_other_amounts_the_operators():
+def test_devices_are_the_kubelets_other_amounts_the_operators() -> None:
     """The kubelet overwrites its devices' amounts and keeps the rest."""
     capacity, allocatable = resources_of(Machine("n1"), {R: Count(9, 4)}, {R: "77", "aliyun.com/gpu-count": "2"})
 
@@ -21,7 +21,7 @@ def test_devices_are_the_kubelets_other_amounts_the_operators():
     assert (capacity["aliyun.com/gpu-count"], allocatable["aliyun.com/gpu-count"]) == ("2", "2")
 
 
-def test_only_what_differs_is_written():
+def test_only_what_differs_is_written() -> None:
     """The same amount in another notation is no difference; what has no capacity is taken away."""
     wanted = ({"memory": "1Gi", R: "2"}, {"memory": "1Gi", R: "1"})
     status = {"capacity": {"memory": "1024Mi", R: "2"}, "allocatable": {"memory": "1Gi", R: "2", "odd.com/x": "1"}}
@@ -30,7 +30,7 @@ def test_only_what_differs_is_written():
     assert difference({"capacity": wanted[0], "allocatable": wanted[1]}, wanted) == {}
 
 
-async def test_late_answer_does_not_count_for_a_re_created_node(api):
+async def test_late_answer_does_not_count_for_a_re_created_node(api) -> None:
     """Writes to the old Node do not count for the new one, which must get all of its status."""
     counts = {R: Count(9, 9)}
     node = NodeStatus(api.client, Machine("n1"), lambda: counts, replace(Timings(), node_sync=0.0), time.time)

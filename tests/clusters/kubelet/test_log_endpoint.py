@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import Any
+
 import pytest
 
 from clusters.images.behaviour import Behaviour
@@ -14,17 +17,17 @@ NOW = 1_700_000_000.0
 class Source:
     """One pod with one container of three lines a second apart, and one that waits."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.time = NOW - 3
         self.run = Run(Container("main", "img", Kind.APP, {}, {}, (), ()), Behaviour(), 0, 1, lambda: self.time)
         for text in ("one", "two", "drei ä"):
             self.time += 1
             self.run.print(text)
 
-    def pod_list(self):
+    def pod_list(self) -> list[Any]:
         return [{"metadata": {"namespace": "default", "name": "p"}}]
 
-    def container_log(self, namespace, pod, container, previous):
+    def container_log(self, namespace, pod, container, previous) -> Run:
         if (namespace, pod) != ("default", "p"):
             raise LookupError(f"no pod {namespace}/{pod} here")
         if container == "waiting" or previous:
@@ -33,12 +36,12 @@ class Source:
 
 
 @pytest.fixture
-def source():
+def source() -> Source:
     return Source()
 
 
 @pytest.fixture
-async def http(source):
+async def http(source) -> AsyncIterator[Any]:
     endpoint = LogEndpoint(source, lambda: NOW)
     port = await endpoint.start()
     async with plain_http(f"http://127.0.0.1:{port}") as http:
@@ -71,7 +74,7 @@ async def http(source):
         ("/healthz", 200, "ok"),
     ],
 )
-async def test_a_log_is_served_as_text(http, path, status, text):
+async def test_a_log_is_served_as_text(http, path, status, text) -> None:
     """Every query of `kubectl logs` is obeyed, or refused with the kubelet's text."""
     answer = await http.get(path)
 
@@ -80,19 +83,19 @@ async def test_a_log_is_served_as_text(http, path, status, text):
 
 
 @pytest.mark.parametrize("path", ["/pods", "/pods/"])
-async def test_the_pods_are_listed(http, path):
+async def test_the_pods_are_listed(http, path) -> None:
     """With and without the last slash."""
     assert (await http.get(path)).json()["items"] == [{"metadata": {"namespace": "default", "name": "p"}}]
 
 
-async def test_what_is_not_served_says_what_is(http):
+async def test_what_is_not_served_says_what_is(http) -> None:
     """Other paths and methods have the statuses of HTTP."""
     assert (await http.get("/metrics")).status_code == 404
     assert (await http.post("/pods")).status_code == 405
 
 
 @pytest.mark.parametrize("verb", ["exec", "attach", "portForward"])
-async def test_what_needs_a_process_is_refused(http, verb):
+async def test_what_needs_a_process_is_refused(http, verb) -> None:
     """There is none in a simulated container."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
     answer = await http.post(f"/{verb}/default/p/main?command=ls", headers=upgrade)
@@ -101,7 +104,7 @@ async def test_what_needs_a_process_is_refused(http, verb):
     assert "no process runs" in answer.text
 
 
-async def test_a_log_is_followed_until_its_container_ends(http, source):
+async def test_a_log_is_followed_until_its_container_ends(http, source) -> None:
     """Lines come as they are written; the last ones before it are counted as without following."""
     async with http.stream("GET", "/containerLogs/default/p/main?follow=true&tailLines=1") as answer:
         lines = answer.aiter_lines()
@@ -115,14 +118,14 @@ async def test_a_log_is_followed_until_its_container_ends(http, source):
     assert seen == ["drei ä", "four", "five"]
 
 
-async def test_the_log_of_an_ended_container_is_not_waited_for(http, source):
+async def test_the_log_of_an_ended_container_is_not_waited_for(http, source) -> None:
     """Following it ends with its last line."""
     source.run.finish(0)
 
     assert (await http.get("/containerLogs/default/p/main?follow=true")).text == "one\ntwo\ndrei ä\n"
 
 
-async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source):
+async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source) -> None:
     """And not only after the patience of its server is over."""
     endpoint = LogEndpoint(source, lambda: NOW)
     port = await endpoint.start()
@@ -134,7 +137,7 @@ async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source):
         assert [line async for line in lines] == ["two", "drei ä"]
 
 
-async def test_a_limit_ends_a_log_that_is_followed(http):
+async def test_a_limit_ends_a_log_that_is_followed(http) -> None:
     """The answer ends at the byte that was asked for."""
     answer = await http.get("/containerLogs/default/p/main?follow=true&limitBytes=5")
 

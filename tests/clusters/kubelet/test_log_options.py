@@ -23,7 +23,7 @@ LINES = [Line(10.0, "one"), Line(20.0, "two"), Line(30.5, "three")]
         ({"stream": "All", "unknown": "x"}, LogOptions()),
     ],
 )
-def test_a_query_is_read_as_kubectl_sends_it(query, options):
+def test_a_query_is_read_as_kubectl_sends_it(query, options) -> None:
     """Unknown parameters are passed over."""
     assert options_of(query, 1000.0) == options
 
@@ -39,7 +39,7 @@ def test_a_query_is_read_as_kubectl_sends_it(query, options):
         ({"sinceSeconds": "1", "sinceTime": "1970-01-01T00:01:00Z"}, 422),
     ],
 )
-def test_a_query_that_makes_no_sense_is_refused(query, status):
+def test_a_query_that_makes_no_sense_is_refused(query, status) -> None:
     """The status is the one that a kubelet answers."""
     with pytest.raises(QueryError) as refusal:
         options_of(query, 1000.0)
@@ -47,14 +47,14 @@ def test_a_query_that_makes_no_sense_is_refused(query, status):
     assert refusal.value.status == status
 
 
-def test_last_lines_are_counted_before_old_ones_are_left_out():
+def test_last_lines_are_counted_before_old_ones_are_left_out() -> None:
     """As a real kubelet does it: fewer lines than asked may come."""
     options = LogOptions(tail=2, since=25.0)
 
     assert options.text(LINES[options.first(LINES) :]) == b"three\n"
 
 
-def test_timestamps_have_nine_digits():
+def test_timestamps_have_nine_digits() -> None:
     """The fraction of a second is written in full, as Go's RFC3339Nano with padding."""
     assert LogOptions(timestamps=True).text(LINES[2:]) == b"1970-01-01T00:00:30.500000000Z three\n"
     assert nanoseconds(0.0) == "1970-01-01T00:00:00.000000000Z"

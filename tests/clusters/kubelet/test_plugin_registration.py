@@ -19,7 +19,7 @@ IMPATIENT = Timings(dial=0.3)
 
 
 @pytest.mark.promise("G3-01")
-async def test_plugin_is_asked_for_options_before_register_returns(node):
+async def test_plugin_is_asked_for_options_before_register_returns(node) -> None:
     """A plugin that answers inside its own Register gets through, and is asked for its list once."""
     plugin = await node.plug(Plugin(ids("abc")))
 
@@ -29,7 +29,7 @@ async def test_plugin_is_asked_for_options_before_register_returns(node):
 
 @pytest.mark.promise("G3-01")
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
-async def test_a_plugin_that_registers_before_it_serves_is_refused(node):
+async def test_a_plugin_that_registers_before_it_serves_is_refused(node) -> None:
     """The error has advice, and no device is known."""
     with pytest.raises(grpc.aio.AioRpcError, match="serve before it registers"):
         await register(node.folder, "nobody.sock")
@@ -38,7 +38,7 @@ async def test_a_plugin_that_registers_before_it_serves_is_refused(node):
 
 
 @pytest.mark.parametrize("timings", [Timings(dial=3)], ids=["impatient"])
-async def test_a_refused_plugin_gets_through_as_soon_as_it_serves(node):
+async def test_a_refused_plugin_gets_through_as_soon_as_it_serves(node) -> None:
     """No back-off of the attempt before stands in its way."""
     with pytest.raises(grpc.aio.AioRpcError):
         await register(node.folder, "plugin.sock")
@@ -47,7 +47,7 @@ async def test_a_refused_plugin_gets_through_as_soon_as_it_serves(node):
     assert node.devices.book.counts() == {RESOURCE: Count(1, 1)}
 
 
-async def test_a_plugin_whose_options_fail_is_never_used(node):
+async def test_a_plugin_whose_options_fail_is_never_used(node) -> None:
     """Its devices are not even listed."""
     plugin = Plugin(ids("a"))
     plugin.options_error = "no options today"
@@ -70,7 +70,7 @@ async def test_a_plugin_whose_options_fail_is_never_used(node):
     ],
     ids=["version", "no domain", "kubernetes' own"],
 )
-async def test_a_wrong_registration_is_refused(node, wrong, text):
+async def test_a_wrong_registration_is_refused(node, wrong, text) -> None:
     """Version and resource name are checked, with the kubelet's texts."""
     with pytest.raises(grpc.aio.AioRpcError, match=text):
         await register(node.folder, "p.sock", **wrong)
@@ -86,13 +86,13 @@ async def test_a_wrong_registration_is_refused(node, wrong, text):
         ("ALIYUN.com/gpu", False),
     ],
 )
-def test_extended_resources_have_a_domain_of_their_own(name, valid):
+def test_extended_resources_have_a_domain_of_their_own(name, valid) -> None:
     """Kubernetes' own domains, and the prefix of quotas, are refused."""
     assert is_extended_resource(name) is valid
 
 
 @pytest.mark.promise("G3-02")
-async def test_each_list_is_the_full_list(node):
+async def test_each_list_is_the_full_list(node) -> None:
     """A device that a new list lacks is gone."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.announce({"a": True, "b": False})
@@ -101,7 +101,7 @@ async def test_each_list_is_the_full_list(node):
 
 
 @pytest.mark.promise("G3-05")
-async def test_a_list_above_4_mib_ends_the_plugin(node):
+async def test_a_list_above_4_mib_ends_the_plugin(node) -> None:
     """The kubelet takes no larger message; the resource then shows 0 and the list is not asked for again."""
     plugin = await node.plug(Plugin(ids(f"{n:060}" for n in range(70_000))))
 
@@ -110,7 +110,7 @@ async def test_a_list_above_4_mib_ends_the_plugin(node):
 
 
 @pytest.mark.promise("G3-05")
-async def test_a_list_just_below_4_mib_is_taken(node):
+async def test_a_list_just_below_4_mib_is_taken(node) -> None:
     """60 characters make 73 bytes a device: 57,456 of them fit."""
     await node.plug(Plugin(ids(f"{n:060}" for n in range(4_194_304 // 73))))
 
@@ -118,7 +118,7 @@ async def test_a_list_just_below_4_mib_is_taken(node):
 
 
 @pytest.mark.promise("G3-04")
-async def test_end_of_the_stream_makes_devices_sick_without_a_retry(node):
+async def test_end_of_the_stream_makes_devices_sick_without_a_retry(node) -> None:
     """The kubelet does not call ListAndWatch again."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.end_stream()
@@ -127,7 +127,7 @@ async def test_end_of_the_stream_makes_devices_sick_without_a_retry(node):
     assert plugin.asked("list") == [()]
 
 
-async def test_a_list_that_fails_at_once_leaves_the_resource_at_zero(node):
+async def test_a_list_that_fails_at_once_leaves_the_resource_at_zero(node) -> None:
     """The resource is known without a device."""
     plugin = Plugin(ids("a"))
     plugin.list_error = "broken"
@@ -138,7 +138,7 @@ async def test_a_list_that_fails_at_once_leaves_the_resource_at_zero(node):
 
 @pytest.mark.promise("G3-04")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
-async def test_after_the_grace_period_the_capacity_is_zero_too(node):
+async def test_after_the_grace_period_the_capacity_is_zero_too(node) -> None:
     """The key stays, with 0."""
     plugin = await node.plug(Plugin(ids("abc")))
     await plugin.stop()
@@ -146,7 +146,7 @@ async def test_after_the_grace_period_the_capacity_is_zero_too(node):
     await until(lambda: node.devices.book.counts() == {RESOURCE: Count(0, 0)})
 
 
-async def test_a_plugin_that_comes_back_is_taken_again(node):
+async def test_a_plugin_that_comes_back_is_taken_again(node) -> None:
     """Its devices are healthy again."""
     plugin = await node.plug(Plugin(ids("abc")))
     await plugin.stop()
@@ -157,7 +157,7 @@ async def test_a_plugin_that_comes_back_is_taken_again(node):
     assert node.devices.book.counts() == {RESOURCE: Count(3, 3)}
 
 
-async def test_the_newest_registration_wins(node):
+async def test_the_newest_registration_wins(node) -> None:
     """Allocate goes to the plugin that registered last."""
     old = await node.plug(Plugin(ids("ab")), "old.sock")
     new = await node.plug(Plugin(ids("abc")), "new.sock")
@@ -166,7 +166,7 @@ async def test_the_newest_registration_wins(node):
     assert (len(old.asked("allocate")), len(new.asked("allocate"))) == (0, 1)
 
 
-async def test_the_end_of_an_old_stream_drops_the_new_plugin(node):
+async def test_the_end_of_an_old_stream_drops_the_new_plugin(node) -> None:
     """As in a real kubelet's bookkeeping: a plugin that registers again has to end the old streams first."""
     old = await node.plug(Plugin(ids("ab")), "old.sock")
     await node.plug(Plugin(ids("ab")), "new.sock")
@@ -176,7 +176,7 @@ async def test_the_end_of_an_old_stream_drops_the_new_plugin(node):
 
 
 @pytest.mark.promise("G3-13")
-async def test_a_start_removes_sockets_and_keeps_the_checkpoint(node):
+async def test_a_start_removes_sockets_and_keeps_the_checkpoint(node) -> None:
     """Plugins notice the kubelet's restart by the loss of their sockets."""
     await node.plug(Plugin(ids("a")))
     await node.stop()
@@ -190,7 +190,7 @@ async def test_a_start_removes_sockets_and_keeps_the_checkpoint(node):
     assert (node.folder / "kubelet.sock").is_socket()
 
 
-async def test_resource_counts_zero_from_restart_to_registration(node):
+async def test_resource_counts_zero_from_restart_to_registration(node) -> None:
     """Capacity and allocatable are both 0 until then."""
     plugin = await node.plug(Plugin(ids("abc")))
     await node.stop()
@@ -202,13 +202,13 @@ async def test_resource_counts_zero_from_restart_to_registration(node):
     assert node.devices.book.counts() == {RESOURCE: Count(3, 3)}
 
 
-def test_a_path_that_no_socket_takes_is_refused_with_advice(tmp_path):
+def test_a_path_that_no_socket_takes_is_refused_with_advice(tmp_path) -> None:
     """Unix sockets have paths of about a hundred characters."""
     with pytest.raises(ValueError, match="use a shorter root"):
         socket_path(tmp_path / ("x" * 100), "kubelet.sock")
 
 
-def test_only_sockets_are_removed(folder):
+def test_only_sockets_are_removed(folder) -> None:
     """Other files of the folder stay."""
     (folder / "checkpoint").write_text("kept")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -218,7 +218,7 @@ def test_only_sockets_are_removed(folder):
     assert [path.name for path in folder.iterdir()] == ["checkpoint"]
 
 
-async def test_many_registrations_at_once_all_get_through(node):
+async def test_many_registrations_at_once_all_get_through(node) -> None:
     """Different resources do not wait for one another."""
     plugins = [Plugin(ids("a")) for _ in range(5)]
     for number, plugin in enumerate(plugins):
@@ -233,7 +233,7 @@ async def test_many_registrations_at_once_all_get_through(node):
 
 
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
-async def test_failed_registration_hides_the_former_plugins_end(node):
+async def test_failed_registration_hides_the_former_plugins_end(node) -> None:
     """B3: the last plugin to register is dropped, and none is left; a real kubelet's bookkeeping, which plugins must know."""
     plugin = await node.plug(Plugin(ids("ab")))
     with pytest.raises(grpc.aio.AioRpcError, match="failed to dial"):
@@ -245,7 +245,7 @@ async def test_failed_registration_hides_the_former_plugins_end(node):
     assert node.devices.book.counts() == {RESOURCE: Count(2, 2)}
 
 
-async def test_stream_that_ends_during_a_registration_fails_it(node):
+async def test_stream_that_ends_during_a_registration_fails_it(node) -> None:
     """B3: end the old streams first."""
     old = await node.plug(Plugin(ids("ab")), "old.sock")
     new = Plugin(ids("abc"))
@@ -262,6 +262,6 @@ async def test_stream_that_ends_during_a_registration_fails_it(node):
     new.options_gate.set()
 
 
-async def test_beside_its_socket_a_kubelet_leaves_a_file(node):
+async def test_beside_its_socket_a_kubelet_leaves_a_file(node) -> None:
     """B2: an empty one, that plugins which watch the folder see appear."""
     assert (node.folder / "DEPRECATION").read_bytes() == b""

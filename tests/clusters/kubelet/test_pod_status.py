@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from clusters.kubelet.runtime import Run
 NOW = 1_700_000_000.0
 
 
-def one(kind=Kind.APP, *codes, running=False, waiting=None):
+def one(kind=Kind.APP, *codes, running=False, waiting=None) -> Any:
     """A container that ended with each of the codes, and runs again if ``running``."""
     item = Container(kind.value, "img", kind, {}, {}, (), ())
     runs = []
@@ -25,7 +26,7 @@ def one(kind=Kind.APP, *codes, running=False, waiting=None):
     return ContainerState(item, tuple(runs), waiting)
 
 
-def state_of(*containers, policy="Always", **more):
+def state_of(*containers, policy="Always", **more) -> PodState:
     return PodState(containers, policy, "2023-11-14T22:13:20Z", "127.0.0.1", "10.0.0.1", **more)
 
 
@@ -53,12 +54,12 @@ def state_of(*containers, policy="Always", **more):
         (state_of(one(), stopping=True), "Failed"),
     ],
 )
-def test_the_phase_follows_from_the_containers(state, phase):
+def test_the_phase_follows_from_the_containers(state, phase) -> None:
     """Init containers, sidecars, restart policy and deletion count as in a kubelet."""
     assert phase_of(state) == phase
 
 
-def test_a_condition_keeps_its_time_until_it_changes():
+def test_a_condition_keeps_its_time_until_it_changes() -> None:
     """And a reason that is over is taken away by null."""
     before = status_of(state_of(one()), NOW, [])["conditions"]
     after = {c["type"]: c for c in status_of(state_of(one(running=True)), NOW + 60, before)["conditions"]}
@@ -72,7 +73,7 @@ def test_a_condition_keeps_its_time_until_it_changes():
     }
 
 
-def test_a_container_that_waits_after_a_failure_shows_both():
+def test_a_container_that_waits_after_a_failure_shows_both() -> None:
     """The wait is its state, the failure its last state."""
     waiting = Waiting("CrashLoopBackOff", "back-off 10s")
     (shown,) = status_of(state_of(one(Kind.APP, 1, 2, waiting=waiting)), NOW, [])["containerStatuses"]
@@ -82,7 +83,7 @@ def test_a_container_that_waits_after_a_failure_shows_both():
     assert (shown["restartCount"], shown["ready"]) == (1, False)
 
 
-def test_a_running_container_shows_the_end_before():
+def test_a_running_container_shows_the_end_before() -> None:
     """The exit code of the life before is its last state."""
     (shown,) = status_of(state_of(one(Kind.APP, 7, running=True)), NOW, [])["containerStatuses"]
 
@@ -91,7 +92,7 @@ def test_a_running_container_shows_the_end_before():
 
 
 @pytest.mark.parametrize(("inits", "reason"), [((), "ContainerCreating"), ((one(Kind.INIT),), "PodInitializing")])
-def test_a_container_before_its_start_says_what_it_waits_for(inits, reason):
+def test_a_container_before_its_start_says_what_it_waits_for(inits, reason) -> None:
     """A pod with init containers has a reason of its own."""
     status = status_of(state_of(*inits, one()), NOW, [])
 
@@ -101,12 +102,12 @@ def test_a_container_before_its_start_says_what_it_waits_for(inits, reason):
 @pytest.mark.parametrize(
     ("seconds", "text"), [(10, "10s"), (0.5, "0.5s"), (160, "2m40s"), (300, "5m0s"), (3600, "1h0m0s")]
 )
-def test_a_duration_reads_as_in_go(seconds, text):
+def test_a_duration_reads_as_in_go(seconds, text) -> None:
     """Minutes and hours are written out."""
     assert go_duration(seconds) == text
 
 
-def test_the_devices_of_app_containers_are_shown():
+def test_the_devices_of_app_containers_are_shown() -> None:
     """H 7: of sidecars they are not."""
     devices = {"example.com/slice": {"a": True, "b": False}}
     containers = [replace(one(kind, running=True), devices=devices) for kind in (Kind.SIDECAR, Kind.APP)]
@@ -121,7 +122,7 @@ def test_the_devices_of_app_containers_are_shown():
     ]
 
 
-def test_a_pod_that_was_not_let_in_has_no_more_than_the_reason():
+def test_a_pod_that_was_not_let_in_has_no_more_than_the_reason() -> None:
     """B7: no conditions, no address: nothing of it ever was here."""
     rejection = Rejection("OutOfpods", "Pod was rejected: too many")
 
@@ -133,7 +134,7 @@ def test_a_pod_that_was_not_let_in_has_no_more_than_the_reason():
     }
 
 
-def test_running_pod_that_was_not_let_in_again_is_not_ready():
+def test_running_pod_that_was_not_let_in_again_is_not_ready() -> None:
     """H 9."""
     rejection = Rejection("UnexpectedAdmissionError", "Pod was rejected: no devices")
     shown = status_of(state_of(one(running=True), rejection=rejection), NOW, [])["conditions"]

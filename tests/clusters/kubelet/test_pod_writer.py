@@ -4,11 +4,11 @@ from clusters.kubelet.pod_writer import PodWriter
 from tests.clusters.kubelet.pods_of_tests import container, pod
 
 
-def writer_of(api, item):
+def writer_of(api, item) -> PodWriter:
     return PodWriter(api.client, item, "n1", lambda: 1_700_000_000.0, 0.0)
 
 
-async def test_only_the_newest_of_several_states_is_written(api):
+async def test_only_the_newest_of_several_states_is_written(api) -> None:
     """A state that is there already is not written again."""
     item = pod("p", container("main"))
     await api.put(item)
@@ -23,7 +23,7 @@ async def test_only_the_newest_of_several_states_is_written(api):
     assert api.phase("p") == "Succeeded"
 
 
-async def test_a_pod_that_is_gone_is_let_go(api):
+async def test_a_pod_that_is_gone_is_let_go(api) -> None:
     """The writer does not wait for an object that will not come back."""
     writer = writer_of(api, pod("gone", container("main")))
     writer.publish({"phase": "Running"})
@@ -33,7 +33,7 @@ async def test_a_pod_that_is_gone_is_let_go(api):
     assert api.objects == {}
 
 
-async def test_an_event_names_pod_and_reason(api):
+async def test_an_event_names_pod_and_reason(api) -> None:
     """Its message has at most 1024 characters."""
     writer = writer_of(api, pod("p", container("main")))
     await writer.warn("Failed", "x" * 2000)
@@ -44,7 +44,7 @@ async def test_an_event_names_pod_and_reason(api):
     assert event["source"] == {"component": "kubelet", "host": "n1"}
 
 
-async def test_events_of_one_pod_never_have_one_name(api):
+async def test_events_of_one_pod_never_have_one_name(api) -> None:
     """The scheduler names its events by pod and number; a kubelet that restarts counts from the beginning. None is lost."""
     seconds = iter((1_700_000_000.0, 1_700_000_000.0, 1_700_000_060.0))
     item = pod("p", container("main"))

@@ -9,7 +9,7 @@ from clusters.kubelet.runtime import Runtime
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
 
 
-def test_a_process_has_a_control_group_named_as_containerd_does(tmp_path):
+def test_a_process_has_a_control_group_named_as_containerd_does(tmp_path) -> None:
     """The group names the pod's uid, and is gone with the process."""
     tree = ProcessTree(tmp_path / "proc")
     tree.add(7, UID)
@@ -26,7 +26,7 @@ def test_a_process_has_a_control_group_named_as_containerd_does(tmp_path):
     assert [path.name for path in (tmp_path / "proc").iterdir()] == ["8"]
 
 
-async def test_process_exists_while_its_container_holds_the_card(tmp_path, state):
+async def test_process_exists_while_its_container_holds_the_card(tmp_path, state) -> None:
     """The process of the card's list is found in the tree until the container ends."""
     behaviours = Behaviours((Behaviour(images=("app",), holds_mib=100),))
     runtime = Runtime(behaviours, StateFileCards(state), lambda: 0.0, ProcessTree(tmp_path / "proc"))

@@ -82,7 +82,7 @@ def written(value: Any) -> Any:
 class FirstEvent(ctypes.Structure):
     """The struct of nvmlEventSetWait from before events named an instance; pynvml does not know it any more."""
 
-    _fields_ = (("device", ctypes.c_void_p), ("eventType", ctypes.c_ulonglong), ("eventData", ctypes.c_ulonglong))
+    _fields_ = (("device", ctypes.c_void_p), ("eventType", ctypes.c_ulonglong), ("eventData", ctypes.c_ulonglong))  # type: ignore[mutable-override]
 
 
 def wait(events: Any, timeout_ms: int) -> Any:

@@ -91,6 +91,7 @@ class Probed:
 
     def answered(self) -> bool:
         """Would ``receive`` answer immediately?"""
+        assert self._process.stdout is not None
         return bool(select.select([self._process.stdout], [], [], 0)[0])
 
     def close(self) -> str:

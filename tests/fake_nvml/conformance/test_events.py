@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from fake_nvml.layout import EVENTS
@@ -102,7 +104,12 @@ def test_a_card_that_goes_ends_the_wait_after_its_last_event(nvml: Probed, state
     events = listen(nvml, 0, 1)
     uuid = state.cards()[0].uuid
     state.post_xid(uuid, 79)
-    {"lost": state.lose, "removed": state.remove_card, "swapped": state.change_uuid}[leaves](uuid)
+    ways: dict[str, Callable[[str], object]] = {
+        "lost": state.lose,
+        "removed": state.remove_card,
+        "swapped": state.change_uuid,
+    }
+    ways[leaves](uuid)
 
     assert wait(nvml, events, LONG_MS)[1] == 79
     for _ in range(2):

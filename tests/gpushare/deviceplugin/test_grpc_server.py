@@ -146,7 +146,7 @@ def gpu_pod(name: str, *units: int, card: object = 0, assumed: int = 1) -> dict[
     }
 
 
-def annotations(kubelet: Kubelet, name: str) -> dict[str, str]:
+def annotations_of(kubelet: Kubelet, name: str) -> dict[str, str]:
     """A pod's annotations now."""
     found = kubelet.api.pod("default", name)
     assert found is not None
@@ -190,8 +190,8 @@ async def test_recorded_dialogue(name: str) -> None:
             patched = next(call for call in step["api_calls"] if call["method"] == "PATCH")
             owner = patched["path"].rpartition("/")[2]
             await kubelet.start(f"uid-default-{owner}", ids)
-            assert annotations(kubelet, owner)["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "true"
-            assert annotations(kubelet, owner)["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] == times[owner]
+            assert annotations_of(kubelet, owner)["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "true"
+            assert annotations_of(kubelet, owner)["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] == times[owner]
 
 
 @pytest.mark.parametrize("name", ["isolation-off", "mib", "mixed-cards", "one-card", "two-cards"])
@@ -270,7 +270,7 @@ async def test_ids_chosen_without_us_find_the_pod_of_that_card() -> None:
         variables = await kubelet.allocate(on_b)
         await kubelet.start("uid-b", on_b)
 
-        assert (variables["ALIYUN_COM_GPU_MEM_IDX"], annotations(kubelet, "b")["ALIYUN_COM_GPU_MEM_ASSIGNED"]) == (
+        assert (variables["ALIYUN_COM_GPU_MEM_IDX"], annotations_of(kubelet, "b")["ALIYUN_COM_GPU_MEM_ASSIGNED"]) == (
             "1",
             "true",
         )
@@ -316,7 +316,7 @@ async def test_pod_that_lost_its_annotations_gets_its_card_again() -> None:
         del pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
         await kubelet.start("uid-a", ids)
 
-        written = annotations(kubelet, "a")
+        written = annotations_of(kubelet, "a")
         assert (written["ALIYUN_COM_GPU_MEM_IDX"], written["ALIYUN_COM_GPU_MEM_ASSIGNED"]) == ("1", "true")
 
 
@@ -332,7 +332,7 @@ async def test_without_the_kubelets_book_the_answered_pod_is_the_owner() -> None
         ids, _ = await kubelet.admit(2)
         await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))
 
-        assert annotations(kubelet, "a")["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "true"
+        assert annotations_of(kubelet, "a")["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "true"
 
 
 async def test_ids_of_no_pod_are_held() -> None:

@@ -55,13 +55,13 @@ def metrics_of(program: subprocess.Popen[str]) -> str:
     line = next(line for line in program.stderr if "metrics at" in line)
     where = re.search(r"address=(\S+) port=(\d+) path=(\S+)", line)
     assert where is not None
-    return urllib.request.urlopen(f"http://{where[1]}:{where[2]}{where[3]}").read().decode()  # type: ignore[no-any-return]
+    return urllib.request.urlopen(f"http://{where[1]}:{where[2]}{where[3]}").read().decode()
 
 
 def get(port: int, path: str) -> int:
     """The status of an answer."""
     try:
-        return urllib.request.urlopen(f"http://127.0.0.1:{port}{path}").status  # type: ignore[no-any-return]
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}{path}").status
     except urllib.error.HTTPError as error:
         return error.code
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -102,6 +103,7 @@ async def test_what_a_server_says_unasked_is_no_answer() -> None:
                 writer.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\nno")
 
     def is_heard() -> bool:
+        assert connector is not None
         return any(kept[0].should_close for pool in connector._conns.values() for kept in pool)
 
     async with listen(ByHand(serve)) as url, client_of(url) as client:
@@ -180,7 +182,7 @@ class Tokens(httpx2.Auth):
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncIterator[httpx2.Request]:  # type: ignore[override]
         request.headers["Authorization"] = self.tokens[0]
-        answer = yield request  # type: ignore[misc]
+        answer: Any = yield request
         assert answer.status_code == 401
         self.asked += 1
         del self.tokens[: len(self.tokens) - 1]

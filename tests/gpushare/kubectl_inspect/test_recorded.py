@@ -38,7 +38,8 @@ def kubeconfig(folder: Path, url: str) -> str:
 
 def sorted_by_name(text: str) -> str:
     """The original's details with the lines of each node's pods in our order: the one difference."""
-    lines, pods = [], None
+    lines: list[str] = []
+    pods: list[str] | None = None
     for line in text.split("\n"):
         if line.startswith("Allocated :"):
             lines += sorted(pods or [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import msgspec
@@ -20,7 +21,7 @@ from gpushare.model.eviction import (
 from tests.counted import steps_of
 
 
-def pod(spec: dict[str, object], **metadata: object) -> Pod:
+def pod(spec: Mapping[str, object], **metadata: object) -> Pod:
     """A pod as the API server sends it."""
     return msgspec.convert({"metadata": {"name": "p", "namespace": "ns", **metadata}, "spec": spec}, Pod)
 

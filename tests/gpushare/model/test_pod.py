@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -28,7 +31,7 @@ def container(name: str, units: object = None, **more: object) -> dict[str, obje
     return {"name": name, "resources": resources, **more}
 
 
-def pod(containers: list[object], init: list[object] | None = None, **status: object) -> Pod:
+def pod(containers: Sequence[object], init: Sequence[object] | None = None, **status: object) -> Pod:
     """A pod as the API server would send it."""
     document = {"metadata": {"name": "p"}, "spec": {"containers": containers, "initContainers": init}, "status": status}
     return msgspec.convert(document, Pod)
@@ -99,7 +102,7 @@ def test_gpu_containers_come_in_the_kubelets_order() -> None:
         ({"phase": "Failed", "containerStatuses": [{"name": "a", "state": {"terminated": {}}}, {"name": "b"}]}, True),
     ],
 )
-def test_a_pod_is_finished_when_its_containers_are_gone(status: dict[str, object], finished: bool) -> None:
+def test_a_pod_is_finished_when_its_containers_are_gone(status: dict[str, Any], finished: bool) -> None:
     """The phase alone does not free memory that a running container still uses."""
     assert is_finished(pod([container("a", "1")], **status)) is finished
 
@@ -107,7 +110,7 @@ def test_a_pod_is_finished_when_its_containers_are_gone(status: dict[str, object
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_a_note_of_the_plugin_ends_a_lingering_pod(phase: str) -> None:
     """The plugin writes that a boot has ended the processes; the note means nothing on a pod that has not ended by its phase."""
-    status = {"phase": phase, "containerStatuses": [{"name": "a", "state": {"running": {}}}]}
+    status: dict[str, Any] = {"phase": phase, "containerStatuses": [{"name": "a", "state": {"running": {}}}]}
     one, other = pod([container("a", "1")], **status), pod([container("a", "1")], **status | {"phase": "Running"})
 
     assert (is_lingering(one), is_finished(one)) == (True, False)
@@ -135,7 +138,7 @@ def test_a_pod_being_deleted_is_known() -> None:
         ("false", {"phase": "Pending", "containerStatuses": [{"name": "a"}]}, False),
     ],
 )
-def test_a_pod_was_started_if_its_kubelet_knows_it_too(assigned: str, status: dict[str, object], started: bool) -> None:
+def test_a_pod_was_started_if_its_kubelet_knows_it_too(assigned: str, status: dict[str, Any], started: bool) -> None:
     """The note is copied with a manifest, the status is not."""
     one = pod([container("a", "1")], **status)
     one.metadata.annotations = {"ALIYUN_COM_GPU_MEM_ASSIGNED": assigned}

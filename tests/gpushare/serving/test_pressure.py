@@ -162,7 +162,7 @@ async def test_attack_11_answers_that_are_not_taken_are_bounded() -> None:
         clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
         for number, one in enumerate(clients, 1):
             await one.send(b"GET /large HTTP/1.1\r\n\r\n")
-            await until(lambda number=number: len(served.application.came) == number)  # type: ignore[misc]
+            await until(lambda number=number: len(served.application.came) == number)
         assert 0 < served.held < 120 * MB
         assert len((await clients[2].answer())[2]) == 50 * MB
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
@@ -175,7 +175,7 @@ async def test_attack_11_parts_that_are_not_taken_are_bounded() -> None:
         clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
         for number, one in enumerate(clients, 1):
             await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
-            await until(lambda number=number: len(served.application.came) == number)  # type: ignore[misc]
+            await until(lambda number=number: len(served.application.came) == number)
             await one.reader.readexactly(1)
         assert 0 < served.held < 120 * MB
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
@@ -24,9 +26,10 @@ def test_count_and_mean_are_exact_and_percentiles_as_the_buckets() -> None:
     found = of_extender(
         page("gpushare_extender_request_duration_seconds", "verb", {"filter": [0.15] * 4, "bind": [3.0]})
     )
+    about: Any = pytest.approx
     assert found == {
-        "gpushare filter": Spent(4, pytest.approx(0.15), pytest.approx(0.15), pytest.approx(0.199)),
-        "gpushare bind": Spent(1, pytest.approx(3.0), 0.4, 0.4),
+        "gpushare filter": Spent(4, about(0.15), about(0.15), about(0.199)),
+        "gpushare bind": Spent(1, about(3.0), 0.4, 0.4),
     }
 
 

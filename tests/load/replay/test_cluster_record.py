@@ -80,7 +80,7 @@ def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
 
 def test_cards_are_what_of_the_healthy_ones_is_left(tmp_path: Path) -> None:
     """Without the bookings of a DaemonSet's pods on a card; sick ones are marked."""
-    sick = CARDS | {"cards": [*CARDS["cards"], CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}]}  # type: ignore[index, misc]
+    sick = CARDS | {"cards": [*CARDS["cards"], CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}]}  # type: ignore[index]
     monitor = pod("m", 4, on="n", owner="DaemonSet")
     monitor["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
     trace, left_out = read(record(tmp_path, [node("n", 34, 3, sick)], monitor, pod("p", 3)))

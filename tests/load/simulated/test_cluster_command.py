@@ -75,6 +75,7 @@ def expected(world: World) -> dict[str, list[int]]:
     """The same by the file."""
     found = {node.name: [0] * node.cards for node in world.nodes}
     for pod in world.running:
+        assert pod.card is not None
         found[pod.node][pod.card] += pod.units
     return found
 

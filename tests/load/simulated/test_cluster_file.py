@@ -59,6 +59,7 @@ def test_no_card_is_over_booked_and_pods_are_as_dense_as_asked(path: Path) -> No
     units = {node.name: node.card_units for node in world.nodes}
     used = Counter[tuple[str, int]]()
     for pod in world.running:
+        assert pod.card is not None
         used[pod.node, pod.card] += pod.units
 
     assert all(used[node, card] <= units[node] for node, card in used)

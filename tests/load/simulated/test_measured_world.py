@@ -22,7 +22,7 @@ def free_of(world: World) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize(("nodes", "pods", "seed"), SIZES)
-def test_requests_fit_on_all_on_the_roomy_half_and_on_none(nodes, pods, seed):
+def test_requests_fit_on_all_on_the_roomy_half_and_on_none(nodes, pods, seed) -> None:
     """Each size of request fits on the nodes of its name, and nothing is booked twice."""
     world = build(nodes, pods, seed)
     free = free_of(world)
@@ -33,7 +33,7 @@ def test_requests_fit_on_all_on_the_roomy_half_and_on_none(nodes, pods, seed):
 
 
 @pytest.mark.parametrize(("nodes", "pods", "seed"), SIZES)
-def test_there_are_as_many_pods_as_asked_and_8_to_32_a_node(nodes, pods, seed):
+def test_there_are_as_many_pods_as_asked_and_8_to_32_a_node(nodes, pods, seed) -> None:
     """50,000 pods on 5,000 nodes are just that many."""
     world = build(nodes, pods, seed)
     counts = Counter(pod.node for pod in world.pods)
@@ -43,20 +43,20 @@ def test_there_are_as_many_pods_as_asked_and_8_to_32_a_node(nodes, pods, seed):
     assert all(pod.units >= 1 for pod in world.pods)
 
 
-def test_the_same_seed_makes_the_same_world_and_another_another():
+def test_the_same_seed_makes_the_same_world_and_another_another() -> None:
     """The simulated API server and the binder build it each for itself."""
     assert build(20, 200, 7) == build(20, 200, 7)
     assert build(20, 200, 7) != build(20, 200, 8)
 
 
 @pytest.mark.parametrize("pods", [79, 321])
-def test_too_few_or_too_many_pods_are_refused(pods):
+def test_too_few_or_too_many_pods_are_refused(pods) -> None:
     """An impossible wish is an error, not rounded."""
     with pytest.raises(ValueError, match="8 to 32 a node"):
         build(10, pods, 1)
 
 
-def test_objects_are_the_json_of_a_cluster():
+def test_objects_are_the_json_of_a_cluster() -> None:
     """Objects read back as what was put in, and a pod is as large as pods are."""
     world = build(10, 100, 1)
     shown = simulated(world, 2)

@@ -103,7 +103,7 @@ class NaiveModel(RuleBasedStateMachine):
         for version in versions:
             behind = len([each for each in versions if each > version])
             if behind > HISTORY:
-                refused(410, lambda version=version: self.store.since(CONFIG_MAPS, version))  # type: ignore[misc]
+                refused(410, lambda version=version: self.store.since(CONFIG_MAPS, version))
                 continue
             changes = self.store.since(CONFIG_MAPS, version)
             assert len(changes) == behind

@@ -47,7 +47,7 @@ def test_a_ready_node_loses_the_taint_and_nothing_else() -> None:
         ({"PIDPressure": "True"}, "pid-pressure"),
     ],
 )
-def test_what_is_wrong_is_added_with_the_time(conditions: dict[str, str], name: str) -> None:
+def test_what_is_wrong_is_added_with_the_time(conditions: dict[str, Any], name: str) -> None:
     """Once."""
     added = {"key": f"node.kubernetes.io/{name}", "effect": "NoSchedule", "timeAdded": NOW}
 

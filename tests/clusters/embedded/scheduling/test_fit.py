@@ -11,7 +11,7 @@ from clusters.embedded.scheduling.node_state import node_info, on_node
 from clusters.embedded.scheduling.scheduler_pod_requests import Amounts
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
-AWAY = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}
+AWAY: dict[str, Any] = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}
 
 
 def rejection(

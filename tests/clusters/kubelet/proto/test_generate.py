@@ -11,16 +11,16 @@ MODULES = ["deviceplugin_pb2", "podresources_pb2", "deviceplugin_pb2_grpc", "pod
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_generated_modules_stand_alone(name):
+def test_generated_modules_stand_alone(name) -> None:
     """Absolute imports only, and no message in the pool that other programs' stubs share."""
     module = importlib.import_module(f"clusters.kubelet.proto.{name}")
-    source = Path(module.__file__).read_text()
+    source = Path(str(module.__file__)).read_text()
 
     assert generate.adapted(source) == source
     assert "_descriptor_pool.Default()" not in source
 
 
-def test_a_generated_text_is_adapted():
+def test_a_generated_text_is_adapted() -> None:
     """Imports are absolute, and the descriptors have a pool of their own."""
     source = "import x_pb2 as x__pb2\nDESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'')\n"
 
@@ -30,7 +30,7 @@ def test_a_generated_text_is_adapted():
     )
 
 
-def test_the_wire_has_the_names_that_kubelets_use():
+def test_the_wire_has_the_names_that_kubelets_use() -> None:
     """The stubs have every method of the kubelet's three services."""
     from clusters.kubelet.proto import deviceplugin_pb2 as d
     from clusters.kubelet.proto import podresources_pb2 as p
@@ -55,7 +55,7 @@ def test_the_wire_has_the_names_that_kubelets_use():
     }
 
 
-def test_messages_have_the_bytes_that_kubelets_use():
+def test_messages_have_the_bytes_that_kubelets_use() -> None:
     """Golden bytes: field numbers and types as in Kubernetes."""
     from clusters.kubelet.proto import deviceplugin_pb2 as d
     from clusters.kubelet.proto import podresources_pb2 as p

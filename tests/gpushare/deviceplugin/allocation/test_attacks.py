@@ -289,11 +289,11 @@ async def test_attack_04_a_lost_answer_does_not_end_the_restoration() -> None:
         def lost(method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
             done = answer(method, path, query, body)
             if method == "PATCH" and path.endswith("/pods/a"):
-                node.api.answer = answer  # type: ignore[method-assign]
+                node.api.answer = answer
                 return 504, {"kind": "Status", "code": 504, "reason": "Timeout", "message": "lost"}
             return done
 
-        node.api.answer = lost  # type: ignore[method-assign]
+        node.api.answer = lost
         with contextlib.suppress(GpushareError):
             await node.start("a")
         await node.start("a")

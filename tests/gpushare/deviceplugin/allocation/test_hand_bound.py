@@ -44,7 +44,7 @@ async def refusal(node: Stage) -> str:
         ({"policy": "fragmentation"}, {2}),
     ],
 )
-async def test_a_wish_of_a_pod_bound_by_hand_is_granted(wishes: dict[str, str], cards: set[int]) -> None:
+async def test_a_wish_of_a_pod_bound_by_hand_is_granted(wishes: dict[str, Any], cards: set[int]) -> None:
     """The same card as the extender would choose on this node."""
     async with stage([by_hand(**wishes)]) as node:
         await node.admit("by-hand")

@@ -609,8 +609,8 @@ async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) ->
             counted()
             look()
 
-        rig.api.answer = answer  # type: ignore[method-assign]
-        rig.count = count  # type: ignore[method-assign]
+        rig.api.answer = answer
+        rig.count = count
         await until(lambda: rig.capacity("count") == "3")
         rig.state.add_card("h100-sxm5-80gb")
         rig.clock.now += SURVEY + 1

@@ -11,7 +11,8 @@ import pytest
 
 from clusters.waiting import eventually
 from gpushare.deviceplugin.cards import takeover
-from gpushare.deviceplugin.cards.takeover import CHECKPOINT, owns, until_released
+from gpushare.deviceplugin.cards.takeover import owns, until_released
+from gpushare.deviceplugin.checkpoint import CHECKPOINT
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta

@@ -39,7 +39,9 @@ def pods_of(*items: dict[str, Any]) -> tuple[Pod, ...]:
     """The pods as the plugin keeps them."""
     pods = NodePods()
     for item in items:
-        pods.set(cut_down(msgspec.convert(item, Pod)))
+        kept = cut_down(msgspec.convert(item, Pod))
+        assert kept is not None
+        pods.set(kept)
     return pods.in_admission_order()
 
 

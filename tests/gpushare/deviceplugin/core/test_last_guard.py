@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 import pytest
@@ -29,7 +30,7 @@ def card(index: int, units: int = 10, *, healthy: bool = True, reason: str = "")
     return CardFacts(index, f"u{index}", "m", 0, units, healthy=healthy, reason=reason)
 
 
-def ours(uid: str, index: int, *numbers: int, **more: bool) -> Grant:
+def ours(uid: str, index: int, *numbers: int, **more: Any) -> Grant:
     """Ids of a card."""
     ids = {f"{index}-{number}": index for number in numbers}
     return Grant(uid, "c", frozenset(ids), ids, **more)

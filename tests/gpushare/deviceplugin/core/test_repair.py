@@ -249,7 +249,7 @@ class World:
         """As an extender books: the index and the mark of each."""
         booked: Counter[int] = Counter()
         for pod in pods:
-            booked.update(dict.fromkeys({pod.index, pod.mark} - {None}, pod.units))
+            booked.update(dict.fromkeys({pod.index} if pod.mark is None else {pod.index, pod.mark}, pod.units))
         return booked
 
     def decide(self, units: int, card: int) -> None:

@@ -14,7 +14,6 @@ from gpushare.deviceplugin.core.usage import (
     Episode,
     PodOnCard,
     ProcessUse,
-    Tolerance,
     bookings,
     judge,
     sum_up,
@@ -22,6 +21,7 @@ from gpushare.deviceplugin.core.usage import (
 )
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.plugin_flags import Tolerance
 
 CARDS = NodeCards(
     1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "T4", 15079, 14), CardFacts(1, "GPU-1", "T4", 15079, 14))

@@ -142,8 +142,8 @@ class LivingApi:
                 queue.put_nowait(event)
         leaving = asyncio.create_task(self._until_gone(receive))
         leaving.add_done_callback(lambda _: queue.put_nowait(None))
-        while (event := await queue.get()) is not None:
-            await send({"type": "http.response.body", "body": json.dumps(event).encode() + b"\n", "more_body": True})
+        while (happened := await queue.get()) is not None:
+            await send({"type": "http.response.body", "body": json.dumps(happened).encode() + b"\n", "more_body": True})
         self.watches.remove((kind, queue))
         leaving.cancel()
         await send({"type": "http.response.body", "body": b""})
@@ -174,7 +174,7 @@ class Stage:
         """The watches stand and have come as far as there is anything."""
         await until(lambda: {kind for kind, _ in self.api.watches} >= {"nodes", "pods"})
         here = str(self.api.version)
-        await until(lambda: self.api.bookmark() or tuple(self.controller.versions()) == (here, here))  # type: ignore[func-returns-value]
+        await until(lambda: self.api.bookmark() or tuple(self.controller.versions()) == (here, here))
 
     def used(self) -> list[int]:
         return [device.used for device in self.book.snapshot().nodes["n"].devices]

@@ -240,13 +240,14 @@ class AuditMachine(RuleBasedStateMachine):
 
     def changed(self, what: str, choice: int, node: str) -> dict[str, Any]:
         """The fields of that change."""
-        return {
+        fields: dict[str, dict[str, Any]] = {
             "units": {"units": 1 + choice % 6},
             "bound": {"node": node, "card": choice % 3},
             "card": {"card": choice % 3},
             "ending": {"is_ending": True},
             "finished": {"is_finished": True},
-        }.get(what, {})
+        }
+        return fields.get(what, {})
 
     def born(self, name: str, units: int) -> None:
         """Where the name was taken, the pod before was deleted by force: same name, new uid."""

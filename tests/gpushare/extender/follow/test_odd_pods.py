@@ -92,7 +92,14 @@ async def test_a_fault_that_ended_before_its_report_is_not_reported() -> None:
 async def test_a_report_that_was_not_written_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while, and the others first; what it does not want is not."""
     monkeypatch.setattr(odd_pods, "_PAUSE_SECONDS", 0.0)
-    answers = [Answer({}, 429), Answer({}, 500), "drop", Answer({}, 422), Answer({}, 201), Answer({}, 201)]
+    answers: list[Answer | str] = [
+        Answer({}, 429),
+        Answer({}, 500),
+        "drop",
+        Answer({}, 422),
+        Answer({}, 201),
+        Answer({}, 201),
+    ]
     api = ScriptedApi(lambda call: answers.pop(0) if answers else Answer({}, 201))
     async with telling(api) as odd, asyncio.TaskGroup() as group:
         for uid in ("a", "b", "c", "d"):
