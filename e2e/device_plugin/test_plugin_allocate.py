@@ -152,7 +152,7 @@ async def admit_in_another_order(stage: PluginStage, first_bound: str, then_boun
 
 @pytest.mark.promise("DP-015", "PR-005")
 async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginStage) -> None:
-    """Defect D1: the guess was wrong; the kubelet's records shows it, and the annotations change places first."""
+    """Defect D1: the guess was wrong; the kubelet's records show it, and the annotations change places first."""
     await stage.open("t4x2", driver="418.87")
     told_of = await admit_in_another_order(stage, "a", "b")
 

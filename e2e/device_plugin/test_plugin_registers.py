@@ -65,7 +65,7 @@ async def test_a_unit_that_fits_is_served(stage: PluginStage) -> None:
 
 @pytest.mark.promise("DP-004")
 async def test_ids_are_unique_short_and_stable(stage: PluginStage) -> None:
-    """The kubelet's records knows containers by them, through restarts of the plugin."""
+    """The kubelet's records know containers by them, through restarts of the plugin."""
     await stage.open("v100x4")
     before = await stage.plug()
     assert stage.plugin is not None

@@ -1,4 +1,4 @@
-"""The kubelet's records, in all the forms in which it comes."""
+"""The kubelet's records, in all the forms in which they come."""
 
 from __future__ import annotations
 

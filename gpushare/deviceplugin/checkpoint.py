@@ -9,13 +9,12 @@ from typing import Final
 import msgspec
 from google.protobuf.message import DecodeError
 
-from gpushare import wire
 from gpushare.deviceplugin.core.holdings import Entry
+from gpushare.deviceplugin.core.kept_pods import RESOURCES
 from gpushare.deviceplugin.proto import deviceplugin_pb2
 
 # The file's name in the folder of the device plugins' sockets.
 CHECKPOINT: Final = "kubelet_internal_checkpoint"
-OURS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -53,7 +52,7 @@ class Checkpoint(msgspec.Struct, gc=False):
                 variables=_variables_of(line.AllocResp),
             )
             for line in self.Data.PodDeviceEntries or ()
-            if line.ResourceName in OURS
+            if line.ResourceName in RESOURCES
         )
 
     def owns(self, resource: str) -> bool:

@@ -148,11 +148,11 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     check_ids(node.cards, node.kubelet_version, settings.max_ids)
     node.listeners.append(news.report_changes)
     server, allocator = await _serve(settings, client, node, pods, events, metrics, group)
-    sight = Observed(
+    observed = Observed(
         client, events, metrics, lambda: node.cards, pods, lambda: server.is_watched,
         allocator.held_for_good, time.monotonic,
     )  # fmt: skip
-    for observer in observers(settings, sight, nvml.session, nvml.thread):
+    for observer in observers(settings, observed, nvml.session, nvml.thread):
         group.create_task(observer)
     group.create_task(watch.run())
     group.create_task(follow_declared(client, node, health))
@@ -170,12 +170,12 @@ async def _serve(
 ) -> tuple[DevicePluginServer, Allocator]:
     """Serve the kubelet; the server of the resource that pods' memory comes with, and its allocator."""
     folder = Path(settings.device_plugin_path)
-    book = KubeletRecords(Path(settings.pod_resources_socket), folder)
+    records = KubeletRecords(Path(settings.pod_resources_socket), folder)
     allocator = Allocator(
         client,
         pods,
         node,
-        book,
+        records,
         events,
         rules=settings.container,
         metrics=metrics,

@@ -40,21 +40,21 @@ class Observed:
 
 
 def observers(
-    settings: DevicePluginSettings, sight: Observed, session: NvmlSession, thread: NvmlThread
+    settings: DevicePluginSettings, observed: Observed, session: NvmlSession, thread: NvmlThread
 ) -> list[Coroutine[Any, Any, None]]:
     """The observers that the settings ask for, each to run until cancelled."""
-    pods = sight.pods
+    pods = observed.pods
     sweeper = StuckPodSweeper(
-        sight.client, sight.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()), sight.is_served, sight.held,
-        sight.metrics, sight.events, sight.clock,
+        observed.client, observed.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()), observed.is_served,
+        observed.held, observed.metrics, observed.events, observed.clock,
         delete=settings.delete_unadmitted,
     )  # fmt: skip
     found = [sweeper.run()]
     if settings.usage is not None:
         owners = ProcessOwners(Path(settings.usage.proc_root))
         usage = UsageWatch(
-            _asking(session, thread), sight.cards, pods.in_admission_order, pods.identities, owners, sight.metrics,
-            sight.events, settings.usage, sight.clock,
+            _asking(session, thread), observed.cards, pods.in_admission_order, pods.identities, owners, observed.metrics,
+            observed.events, settings.usage, observed.clock,
         )  # fmt: skip
         found.append(usage.run())
     return found

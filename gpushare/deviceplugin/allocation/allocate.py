@@ -17,7 +17,7 @@ were bound to its node, one after the other, and for each GPU container of a pod
    error keeps the container from starting; the kubelet tries again.
 
 So a wrong guess costs a few writes, and never puts a container on another card than its annotation names. The plugin does
-not have to remember anything for that: the ids show their card, the kubelet's records shows their container, and marks on
+not have to remember anything for that: the ids show their card, the kubelet's records show their container, and marks on
 the pods show a repair under way. Every process can continue the work of one that was killed.
 
 Pods that came past the extender get a card as soon as they are seen (``hand_bound``).
@@ -75,7 +75,7 @@ class Allocator:
         client: ApiClient,
         pods: NodePods,
         node: NodeWriter,
-        book: KubeletRecords,
+        records: KubeletRecords,
         events: EventRecorder,
         *,
         rules: ContainerFlags | None = None,
@@ -87,7 +87,7 @@ class Allocator:
     ) -> None:
         self._events = events
         self._metrics = metrics
-        self.view = NodeView(client, pods, node, book, repairs=repairs)
+        self.view = NodeView(client, pods, node, records, repairs=repairs)
         self._budget = WriteBudget()
         self._exchange = Exchange(self.view, monotonic, metrics, self._budget, settled_seconds=settled_seconds)
         self._restoration = Restoration(self.view, events, self._budget, monotonic)
@@ -105,7 +105,7 @@ class Allocator:
     async def recover(self) -> None:
         """After our own start: what the kubelet gave out before, and pods that wait. Raises ApiError."""
         await self.view.refresh()
-        await self.view.read_book()
+        await self.view.read_records()
         self._changed.set()
 
     def begin_anew(self, *, kubelet_is_another: bool = False) -> None:

@@ -41,7 +41,7 @@ _ASKS_SINCE: Final = (1, 19)
 class Sight:
     """One moment. ``units`` are those of each healthy card for pods on one card, ``aims`` the card that each of them should be on.
 
-    ``admitted`` are pods that the kubelet's records names or has named.
+    ``admitted`` are pods that the kubelet's records name or have named.
     """
 
     pods: tuple[Pod, ...]
@@ -78,20 +78,20 @@ class NodeView:
     """Where a sight comes from. ``repairs``: may indices of pods be changed?"""
 
     def __init__(
-        self, client: ApiClient, pods: NodePods, node: NodeWriter, book: KubeletRecords, *, repairs: bool
+        self, client: ApiClient, pods: NodePods, node: NodeWriter, records: KubeletRecords, *, repairs: bool
     ) -> None:
         self.pods = pods
         self.node = node
-        self.book = book
+        self.records = records
         self.repairs = repairs
         self._client = client
-        # By ids, the container that they were answered for, from the question on until the kubelet's records names their container.
+        # By ids, the container that they were answered for, from the question on until the kubelet's records name their container.
         self.guesses: dict[frozenset[str], Grant] = {}
         # By uid, pods with annotations that the API server refused to change a moment ago, and its reason.
         self.refused: dict[str, str] = {}
-        # Pods that the book has named at some look; the book drops a pod when it ends.
+        # Pods that the records have named at some look; they drop a pod when it ends.
         self._admitted: frozenset[str] = frozenset()
-        # The book as it was when no file could be read: at our start, and whenever it was asked for whole.
+        # The records as they were when no file could be read: at our start, and whenever they were asked for whole.
         self._last: tuple[Entry, ...] = ()
 
     def guess(self, ids: frozenset[str], candidate: Candidate) -> None:
@@ -107,7 +107,7 @@ class NodeView:
 
         If the file cannot be read this is not known.
         """
-        if self.book.checkpoint() is not None:
+        if self.records.checkpoint() is not None:
             self.guesses.clear()
 
     async def refresh(self, attempts: int | None = None) -> None:
@@ -140,15 +140,15 @@ class NodeView:
         """Write what counts over what its author wrote, unless the pod has changed since. Raises ApiError."""
         self.pods.set(await self._client.annotate_pod(pod, changes, unchanged=True))
 
-    async def read_book(self) -> tuple[Entry, ...]:
-        """The kubelet's whole book. Never during an admission (see ``owner``)."""
-        self._last = await self.book.entries()
+    async def read_records(self) -> tuple[Entry, ...]:
+        """All of the kubelet's records. Never during an admission (see ``owner``)."""
+        self._last = await self.records.entries()
         return self._last
 
     def now(self, entries: Iterable[Entry] | None = None) -> Sight:
         """The state now; without ``entries`` by the kubelet's file, which may be read at any time."""
         if entries is None:
-            file = self.book.checkpoint()
+            file = self.records.checkpoint()
             entries = self._last if file is None else file
         announced = self.node.cards
         ids = DeviceIds(announced.cards)
@@ -196,7 +196,7 @@ class NodeView:
     def _forget_guesses(
         self, entries: Iterable[Entry], have: Collection[tuple[str, str]], alive: Collection[str]
     ) -> None:
-        """A guess ends when its pod does, or when the book names the container of the ids or the ids of the container.
+        """A guess ends when its pod does, or when the records name the container of the ids or the ids of the container.
 
         That is for good: a guess must not come back when the owner of the ids ends.
         """

@@ -1,4 +1,4 @@
-"""The kubelet's own records: which container has which ids.
+"""The kubelet's records: which container has which ids.
 
 PodResources is its public side; the device manager's checkpoint, in the folder of the sockets, knows uids, the answers
 that containers got, and ordinary init containers besides, and is the only side if the other socket is not mounted (the
@@ -18,8 +18,9 @@ import grpc
 import grpc.aio
 import msgspec
 
-from gpushare.deviceplugin.checkpoint import CHECKPOINT, OURS, Checkpoint
+from gpushare.deviceplugin.checkpoint import CHECKPOINT, Checkpoint
 from gpushare.deviceplugin.core.holdings import Entry, merge
+from gpushare.deviceplugin.core.kept_pods import RESOURCES
 from gpushare.deviceplugin.proto import podresources_pb2, podresources_pb2_grpc
 
 _LOG = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class KubeletRecords:
         for pod in answer.pod_resources:
             for container in pod.containers:
                 for devices in container.devices:
-                    if devices.resource_name in OURS:
+                    if devices.resource_name in RESOURCES:
                         key = (pod.namespace, pod.name, container.name, devices.resource_name)
                         found.setdefault(key, set()).update(devices.device_ids)
         return tuple(

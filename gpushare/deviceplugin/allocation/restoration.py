@@ -1,6 +1,6 @@
 """Puts back annotations that were changed after their pod was bound, and reports the change on the pod.
 
-Nothing in the plugin depends on these writes: it remembers what was bound (``bindings``), and the kubelet's records has the
+Nothing in the plugin depends on these writes: it remembers what was bound (``bindings``), and the kubelet's records have the
 ids. The writes are for other readers of the API. So no call of the kubelet waits for them, and a pod is written a few times a
 minute only.
 """

@@ -50,7 +50,7 @@ class Verification:
         known = self.known_right(device_ids)
         if known is not None:
             return known
-        entries = await self._view.read_book()
+        entries = await self._view.read_records()
         await self._view.refresh(_LIST_ATTEMPTS)
         sight = self._view.now(entries)
         grant = sight.holdings.owner(device_ids)

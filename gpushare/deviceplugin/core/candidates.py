@@ -4,7 +4,7 @@ A kubelet admits one pod at a time, in the order of ``node_pods``, and asks cont
 containers and sidecars first, then the containers (measured on 1.36, see the conformance notes in ``e2e/README.md``). So
 the next call belongs to the pod that was answered last, if it is half done, else to the first in that order that waits.
 Pods that the kubelet turned away for another reason are passed over when the amount does not match. The order is a hint:
-the kubelet's records shows after each call which pod it was for, and the owner is verified before the container starts.
+the kubelet's records show after each call which pod it was for, and the owner is verified before the container starts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def candidates(
     """The next container of each pod that is not fully granted, most likely first.
 
     ``pods`` are the node's, in the order of their admission; ``granted`` names by uid the containers that have their ids,
-    ``latest`` the pod that was answered last, ``admitted`` those that the kubelet's records has ever named. ``aims`` has by
+    ``latest`` the pod that was answered last, ``admitted`` those that the kubelet's records have ever named. ``aims`` has by
     uid the card for pods of one card, if that is not the annotated one.
     Pods that have ended and that no valid annotation puts on a card are no candidates. One that is being deleted is: a
     kubelet of 1.22 or newer admits every pod that it has seen and that has not ended (measured on 1.36.3), and asks for

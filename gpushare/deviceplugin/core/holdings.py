@@ -1,6 +1,6 @@
 """The ids and cards of the node's containers, from the kubelet's records. Pure.
 
-The kubelet's records has the ids of each container. Our ids show their card, so this knowledge survives a restart of every
+The kubelet's records have the ids of each container. Our ids show their card, so this knowledge survives a restart of every
 program. Ids that we never announced (the Go plugin's) lie on the card that their pod's annotation names. An answer that
 the kubelet has not written down yet is a guess, until the book shows its container.
 """

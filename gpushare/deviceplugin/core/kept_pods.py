@@ -27,7 +27,7 @@ OURS: Final = (
     wire.ANNOTATION_ENDED,
     wire.ANNOTATION_ALLOCATION,
 )
-_RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
+RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 
 
 class KeptPod(Pod, gc=False):
@@ -102,4 +102,4 @@ def decoded_from(annotations: Mapping[str, str] | None, pod: Pod) -> Allocation 
 def _asks(container: Container) -> bool:
     resources = container.resources
     amounts = (resources.limits, resources.requests) if resources is not None else ()
-    return any(one and any(name in one for name in _RESOURCES) for one in amounts)
+    return any(one and any(name in one for name in RESOURCES) for one in amounts)

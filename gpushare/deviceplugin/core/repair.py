@@ -16,7 +16,7 @@ The states of a pod, and what each means::
                                 if that one leaves room
     y      x     nothing        2. once the other is written on y: write index x and, in the same write, no mark;
                                 if no pod needs it to leave, take the mark away
-    x      -     nothing yet    was answered ids of y (the kubelet's records does not name their container yet): mark it
+    x      -     nothing yet    was answered ids of y (the kubelet's records do not name their container yet): mark it
                                 with y, and leave the mark until the book does
 
 Room. An extender may have decided on a bind before it saw our marks. So a pod goes to a card immediately only if the card
@@ -39,7 +39,7 @@ class PodCard:
 
     ``may_move`` is False if the index may not be changed: bound by an extender whose book would not follow, a wish
     of the pod for a card, repairs switched off. ``answered`` is the card of ids that were given for it and that
-    the kubelet's records does not name yet: perhaps they are another pod's, so it is marked with that card, and not written there.
+    the kubelet's records do not name yet: perhaps they are another pod's, so it is marked with that card, and not written there.
     """
 
     uid: str

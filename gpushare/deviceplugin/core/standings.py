@@ -85,7 +85,7 @@ def allocation_by_book(
     """The cards that a pod has by the kubelet's records, if they must be written; None if the annotations are right or may follow.
 
     A container starts only once its card is written, so what a container that has run has is what was written. An annotation on
-    which a person wrote the card of a pod that is ids_on is right as well (``shown`` is what the API shows).
+    which a person wrote the card of a pod that is held is right as well (``shown`` is what the API shows).
     """
     certain = [grant for grant in grants if not grant.is_guess and grant.card_of]
     cards = {card for grant in certain for card in grant.card_of.values()}
@@ -109,7 +109,7 @@ def _on_one_card(
 
 
 def _on_several_cards(pod: Pod, certain: Sequence[Grant]) -> Allocation | None:
-    """Only for a pod with containers that have all run: one that is ids_on could be on a wrong card."""
+    """Only for a pod with containers that have all run: one that is held could be on a wrong card."""
     by_name = {grant.container: dict(sorted(grant.by_card.items())) for grant in certain}
     asked = dict(gpu_containers(pod))
     names = [container.name for container in pod.spec.containers or ()]

@@ -506,7 +506,7 @@ async def test_admitted_and_ended_pod_is_not_mistaken_for_another() -> None:
 
 
 async def test_deleted_pod_waits_on_after_a_mistaken_identity() -> None:
-    """Only the kubelet's records shows that a pod was admitted: a wrong guess does not."""
+    """Only the kubelet's records show that a pod was admitted: a wrong guess does not."""
     pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=2), gpu_pod("b", 2, card=0)]
     pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     async with stage(pods) as node:

@@ -60,7 +60,7 @@ def test_where_our_ids_lie_is_the_card() -> None:
 
 
 def test_a_guess_counts_until_the_book_knows_better() -> None:
-    """The kubelet's records decides whose the ids are, not we."""
+    """The kubelet's records decide which pod has the ids."""
     guess = Grant("a", "c", frozenset({"1x"}), {"1x": 1}, is_guess=True)
     pods = [pod("a"), pod("b")]
 

@@ -114,7 +114,7 @@ RAN = {"name": "c", "state": {"terminated": {}}}
 
 
 def by_book(one: Pod, *grants: Grant, shown: Pod | None = None, **more: bool) -> tuple[tuple[int, int], ...] | None:
-    """The shares that the kubelet's records has written."""
+    """The shares that the kubelet's records have written."""
     found = allocation_by_book(one, grants, lambda: allocation_of(shown or one), counts_slots=more.get("slots", False))
     return None if found is None else found.shares
 
