@@ -20,6 +20,8 @@ import yarl
 from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.config.models import User
+from lightkube.core.exceptions import ConfigError
+from yaml import YAMLError
 
 # For connecting, and between two pieces of an answer, in seconds. A real API server takes three to say that it does not know a
 # version yet.
@@ -103,7 +105,7 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         auth: httpx2.Auth | None = None,
     ) -> None:
-        self._url = url.rstrip("/")
+        self.url = url.rstrip("/")
         self._tls = tls
         self._headers = dict(headers or {})
         self._auth = auth
@@ -111,9 +113,15 @@ class Connection:
         self._opening = asyncio.Lock()
 
     @classmethod
-    def from_kubeconfig(cls, path: Path) -> Self:
-        """By the current context of the kubeconfig at ``path``, with any login that lightkube knows."""
-        config = KubeConfig.from_file(path).get()
+    def from_kubeconfig(cls, path: Path, context: str = "") -> Self:
+        """By a context of the kubeconfig at ``path``, the current one unless named, with any login that lightkube knows.
+
+        Raises OSError and ValueError.
+        """
+        try:
+            config = KubeConfig.from_file(path).get(context or None)
+        except (ConfigError, YAMLError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} is not a usable kubeconfig: {error}") from error
         if config is None:
             raise ValueError(f"{path}: no current context")
         user, url = config.user or User(), config.cluster.server
@@ -157,9 +165,7 @@ class Connection:
         silent_for: float | None = ANSWER_SECONDS,
     ) -> AsyncIterator[Stream]:
         """The answer from its headers on; it may say nothing ``silent_for`` seconds (None: for ever). Raises TransportError."""
-        url = yarl.URL(path if path.startswith(("http://", "https://")) else self._url + path).update_query(
-            params or {}
-        )
+        url = yarl.URL(path if path.startswith(("http://", "https://")) else self.url + path).update_query(params or {})
         body = content.encode() if isinstance(content, str) else content
         session = await self._session()
         response = await _send(session, method, url, body, headers, silent_for)
@@ -182,7 +188,7 @@ class Connection:
         """The header with credentials other than the one that was ``refused``; none if there are no others."""
         if self._auth is None:
             return {}
-        flow = self._auth.async_auth_flow(httpx2.Request("GET", self._url))
+        flow = self._auth.async_auth_flow(httpx2.Request("GET", self.url))
         try:
             shown = await anext(flow)
             if refused:

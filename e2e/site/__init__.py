@@ -1,0 +1,5 @@
+"""An existing cluster, as its admin runs it: look at it without touching anything.
+
+``picture`` holds what the API server showed, ``node_cards`` reads the cards of a node from it, and the invariants of nodes and pods
+judge it (all pure). ``observe`` is the command.
+"""

@@ -1,0 +1,92 @@
+"""The cards of a node, from its annotation or, without one, from its capacity. Pure; the format is restated, not imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from e2e import spec
+
+_VERSION: Final = 1
+
+
+class UnreadableError(ValueError):
+    """An annotation that does not describe cards; the text has what is wrong in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card as the node's annotation has it; ``units`` is its size, in the node's unit."""
+
+    index: int
+    uuid: str
+    units: int
+    slots: int
+    healthy: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """The cards of one node; ``mode`` is ``ids`` or ``slots``, or "" for those that were only counted."""
+
+    mode: str
+    cards: Mapping[int, Card]
+
+    @property
+    def units(self) -> int:
+        """The sum of all cards."""
+        return sum(card.units for card in self.cards.values())
+
+    @property
+    def slots(self) -> int:
+        """The sum of all cards."""
+        return sum(card.slots for card in self.cards.values())
+
+
+def amount(node: Mapping[str, Any], resource: str, of: str = "capacity") -> int:
+    """How much of a resource the node's status shows, of its ``capacity`` or ``allocatable``; 0 if it shows none."""
+    text = str((node.get("status", {}).get(of) or {}).get(resource, "0"))
+    return int(text) if text.isdigit() else 0
+
+
+def described(node: Mapping[str, Any]) -> Cards | None:
+    """The cards in the node's annotation; None without one. Raises UnreadableError."""
+    text = (node["metadata"].get("annotations") or {}).get(spec.NODE_CARDS)
+    if text is None:
+        return None
+    try:
+        document = json.loads(text)
+        version = document["v"]
+        if version != _VERSION:
+            raise UnreadableError(f"its version is {version}, and only {_VERSION} is known")
+        cards = [_card(item) for item in document["cards"]]
+        mode = str(document["mode"])
+    except UnreadableError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UnreadableError(f"{type(error).__name__}: {error}") from error
+    by_index = {card.index: card for card in cards}
+    if len(by_index) != len(cards):
+        raise UnreadableError("two cards have the same index")
+    return Cards(mode, by_index)
+
+
+def averaged(node: Mapping[str, Any]) -> Cards:
+    """Cards of equal size: what the original's extender assumes of a node, and ours of one with the original's plugin."""
+    count = amount(node, spec.RESOURCE_COUNT)
+    units = amount(node, spec.RESOURCE_MEMORY) // count if count else 0
+    return Cards("", {index: Card(index, "", units, 0, True, "") for index in range(count)})
+
+
+def _card(item: Mapping[str, Any]) -> Card:
+    return Card(
+        int(item["index"]),
+        str(item["uuid"]),
+        int(item["units"]),
+        int(item.get("slots", 0)),
+        bool(item["healthy"]),
+        str(item.get("reason", "")),
+    )

@@ -1,0 +1,138 @@
+"""The invariants of nodes that share cards. Pure; each rule yields what breaks its promise, the first line of its docstring."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from e2e import spec
+from e2e.site.findings import Finding
+from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, described
+from e2e.site.picture import Object, Picture, annotations_of, name_of, shares_or_none
+
+_UNHEALTHY: Final = "unhealthy-gpu-"
+# Resources of other plugins that hand out the same cards whole, or shared in another way.
+_OTHER_PLUGINS: Final = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "volcano.sh/vgpu-number", "aliyun.com/gpu")
+
+
+def cards_of(node: Object) -> Cards | None:
+    """The cards that pods are booked on; None if the node's annotation cannot be read, which is a finding of its own."""
+    try:
+        return described(node) or averaged(node)
+    except UnreadableError:
+        return None
+
+
+def cards_annotation(picture: Picture) -> Iterator[Finding]:
+    """The cards annotation of a node can be read, and is of a version that the programs know."""
+    for name, node in picture.sharing_nodes().items():
+        try:
+            described(node)
+        except UnreadableError as error:
+            yield Finding(
+                "error",
+                "cards-annotation",
+                f"node {name}",
+                f"{spec.NODE_CARDS} cannot be read: {error}",
+                "restart the node's device plugin, which writes it; if it is of a newer version, update the extender",
+            )
+
+
+def capacity(picture: Picture) -> Iterator[Finding]:
+    """A node offers as much memory and as many cards as its annotation describes."""
+    for name, node, cards in _described_nodes(picture):
+        units, count = amount(node, spec.RESOURCE_MEMORY), amount(node, spec.RESOURCE_COUNT)
+        offers = units if cards.mode == "ids" else amount(node, spec.RESOURCE_SLOT)
+        if not offers:
+            yield Finding(
+                "error",
+                "stale-annotation",
+                f"node {name}",
+                f"it describes {len(cards.cards)} cards and offers nothing: no device plugin is registered there",
+                f"start the device plugin, or remove the annotation {spec.NODE_CARDS} if sharing was removed from the node",
+            )
+        elif (units, count) != (cards.units, len(cards.cards)):
+            yield Finding(
+                "error",
+                "capacity",
+                f"node {name}",
+                f"it offers {units} units on {count} cards, its annotation describes {cards.units} on {len(cards.cards)}",
+                "restart the node's device plugin; if the node has two of them, remove one",
+            )
+
+
+def sick_cards(picture: Picture) -> Iterator[Finding]:
+    """No card is sick."""
+    banned = {name: _banned(item) for name, item in _unhealthy_maps(picture).items()}
+    for name, node in picture.sharing_nodes().items():
+        cards = cards_of(node)
+        for card in cards.cards.values() if cards else ():
+            is_banned = str(card.index) in banned.get(name, ())
+            if card.healthy and not is_banned:
+                continue
+            reason = card.reason or (f"listed in ConfigMap {_UNHEALTHY}{name}" if is_banned else "no reason is given")
+            on_it = [name_of(pod) for pod in _booked_pods(picture, name) if card.index in (shares_or_none(pod) or ())]
+            pods = f"; on it: {', '.join(on_it)}" if on_it else ""
+            yield Finding(
+                "error",
+                "sick-card",
+                f"node {name} card {card.index}",
+                f"the card is sick: {reason}{pods}",
+                "see docs/troubleshooting.md, GPUShareCardUnhealthy: mend the card, or replace it, and restart its pods",
+            )
+
+
+def over_booked(picture: Picture) -> Iterator[Finding]:
+    """The pods of a card book no more memory than it has."""
+    for name, node in picture.sharing_nodes().items():
+        cards = cards_of(node)
+        booked: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for pod in _booked_pods(picture, name):
+            for index, units in (shares_or_none(pod) or {}).items():
+                booked[index].append((name_of(pod), units))
+        for index, parts in sorted(booked.items()):
+            card = cards.cards.get(index) if cards else None
+            total = sum(units for _, units in parts)
+            if card is not None and total > card.units:
+                pods = ", ".join(f"{pod} {units}" for pod, units in sorted(parts))
+                yield Finding(
+                    "error",
+                    "over-booked",
+                    f"node {name} card {index}",
+                    f"its pods book {total} units, it has {card.units}: {pods}",
+                    "delete a pod of the card; then find which program bound it without a look at the card",
+                )
+
+
+def one_owner(picture: Picture) -> Iterator[Finding]:
+    """No other plugin offers the cards that a node shares."""
+    for name, node in picture.sharing_nodes().items():
+        if others := [resource for resource in _OTHER_PLUGINS if amount(node, resource)]:
+            yield Finding(
+                "warning",
+                "other-plugin",
+                f"node {name}",
+                f"it offers {', '.join(others)} as well: pods of both plugins may get the same card",
+                "keep the other plugin off nodes with the label gpushare=true",
+            )
+
+
+def _described_nodes(picture: Picture) -> Iterator[tuple[str, Object, Cards]]:
+    for name, node in picture.sharing_nodes().items():
+        if spec.NODE_CARDS in annotations_of(node) and (cards := cards_of(node)) is not None:
+            yield name, node, cards
+
+
+def _booked_pods(picture: Picture, node: str) -> Iterator[Object]:
+    return (pod for pod in picture.sharing_pods() if pod["spec"].get("nodeName") == node)
+
+
+def _unhealthy_maps(picture: Picture) -> dict[str, Object]:
+    """The ConfigMaps by which the original bans cards, by node."""
+    maps = ((item["metadata"]["name"], item) for item in picture.config_maps or ())
+    return {name.removeprefix(_UNHEALTHY): item for name, item in maps if name.startswith(_UNHEALTHY)}
+
+
+def _banned(config_map: Object) -> set[str]:
+    return {word.strip() for word in str((config_map.get("data") or {}).get("gpus", "")).split(",")}

@@ -1,0 +1,68 @@
+"""A cluster as its API server shows it at one moment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from e2e import spec
+from e2e.checkers.overcommit import is_over, shares_of
+from e2e.checkers.pod_requests import gpu_containers
+
+Object = Mapping[str, Any]
+
+# The label of a node that shares its cards, as the original's manifests have it.
+_LABEL: Final = ("gpushare", "true")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Nodes and pods of the whole cluster, and the ConfigMaps of kube-system; None: the account may not read them."""
+
+    now: datetime
+    nodes: Sequence[Object]
+    pods: Sequence[Object]
+    config_maps: Sequence[Object] | None = None
+
+    def sharing_nodes(self) -> dict[str, Object]:
+        """The nodes that share cards, by name: by the label, by what they offer, or by what they are annotated with."""
+        return {node["metadata"]["name"]: node for node in self.nodes if _shares(node)}
+
+    def sharing_pods(self) -> Iterator[Object]:
+        """The pods that ask for card memory and have not ended, bound or not."""
+        return (pod for pod in self.pods if gpu_containers(pod) and not is_over(pod))
+
+
+def name_of(pod: Object) -> str:
+    """``namespace/name``."""
+    return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
+
+
+def annotations_of(item: Object) -> Mapping[str, str]:
+    """An object's annotations, which it may lack."""
+    return item["metadata"].get("annotations") or {}
+
+
+def seconds_since(now: datetime, text: str | None) -> float:
+    """The age of an API server's time, in seconds; 0 without one."""
+    return (now - datetime.fromisoformat(text)).total_seconds() if text else 0.0
+
+
+def shares_or_none(pod: Object) -> dict[int, int] | None:
+    """The units of a pod on each card, by its annotations; None if they cannot be read."""
+    try:
+        return shares_of(pod)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _shares(node: Object) -> bool:
+    labels = node["metadata"].get("labels") or {}
+    capacity = node.get("status", {}).get("capacity") or {}
+    return (
+        labels.get(_LABEL[0]) == _LABEL[1]
+        or spec.RESOURCE_MEMORY in capacity
+        or spec.NODE_CARDS in annotations_of(node)
+    )

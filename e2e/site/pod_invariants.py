@@ -1,0 +1,177 @@
+"""The invariants of pods that ask for card memory. Pure; a rule yields what breaks its promise, the first line of its docstring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from e2e import spec
+from e2e.checkers.pod_requests import units_of
+from e2e.site.findings import Finding
+from e2e.site.node_cards import Cards
+from e2e.site.node_invariants import cards_of
+from e2e.site.picture import Object, Picture, annotations_of, name_of, seconds_since, shares_or_none
+
+# A state between two others that lasts longer than this is stuck, in seconds: the kubelet asks the plugin while it admits a
+# pod, and a pod's deletion time has its grace in it.
+STUCK_SECONDS: Final = 120.0
+# The annotations that programs write on a pod, and its author may not.
+_OF_PROGRAMS: Final = (
+    spec.POD_INDEX,
+    spec.POD_ALLOCATION,
+    spec.POD_ASSIGNED,
+    spec.POD_ASSUME_TIME,
+    spec.POD_EXTENDER,
+    spec.POD_REPAIR,
+)
+# The name in a field manager of ours and of the originals.
+_MANAGER: Final = "gpushare"
+
+
+def pod_annotations(picture: Picture) -> Iterator[Finding]:
+    """The annotations of a bound pod are well formed, name a card of its node, and add up to its request."""
+    nodes = picture.sharing_nodes()
+    for pod in picture.sharing_pods():
+        node = nodes.get(pod["spec"].get("nodeName") or "")
+        faults = _faults(pod, None if node is None else cards_of(node)) if node is not None else []
+        if faults:
+            yield Finding(
+                "error",
+                "pod-annotations",
+                f"pod {name_of(pod)}",
+                "; ".join(faults),
+                "delete the pod, so that it is scheduled again; only gpushare's programs write these annotations",
+            )
+
+
+def forged(picture: Picture) -> Iterator[Finding]:
+    """Only gpushare's programs wrote the annotations that name a pod's card."""
+    for pod in picture.sharing_pods():
+        present = [key for key in _OF_PROGRAMS if key in annotations_of(pod)]
+        authors = {_author(pod, key) for key in present} - {""}
+        if present and not pod["spec"].get("nodeName"):
+            text = f"it is not bound, and has {', '.join(present)} already, which come with the binding"
+        elif authors:
+            text = f"{', '.join(present)}: written by {', '.join(sorted(authors))}"
+        else:
+            continue
+        yield Finding(
+            "error",
+            "forged-annotation",
+            f"pod {name_of(pod)}",
+            text,
+            "remove the annotations from the manifest of the pod, and delete the pod; the policies of our manifests refuse it",
+        )
+
+
+def bypassed(picture: Picture) -> Iterator[Finding]:
+    """Each pod with card memory was bound by a scheduler that asked the extender."""
+    nodes = picture.sharing_nodes()
+    for pod in picture.sharing_pods():
+        node = pod["spec"].get("nodeName")
+        if node not in nodes:
+            continue
+        has_card = spec.POD_INDEX in annotations_of(pod) or spec.POD_ALLOCATION in annotations_of(pod)
+        road = _road_past_the_scheduler(pod)
+        if not road and has_card:
+            continue
+        chosen = "the device plugin chose its card" if has_card else "no card was chosen for it"
+        yield Finding(
+            "warning" if has_card else "error",
+            "bypassed",
+            f"pod {name_of(pod)}",
+            f"it came to node {node} past the extender ({road or 'its scheduler does not ask the extender'}): {chosen}",
+            "let the scheduler place it: no nodeName in the manifest, and the extender in that scheduler's configuration",
+        )
+
+
+def stuck(picture: Picture) -> Iterator[Finding]:
+    """A pod with card memory is looked at by a scheduler, gets its card, and ends, within two minutes each."""
+    for pod in picture.sharing_pods():
+        if found := _stuck_because(pod, picture):
+            text, todo = found
+            yield Finding("error", "stuck", f"pod {name_of(pod)}", text, todo)
+
+
+def _faults(pod: Object, cards: Cards | None) -> list[str]:
+    """Each annotation of a bound pod that is wrong in itself, or against the pod and its node."""
+    annotations = annotations_of(pod)
+    if spec.POD_INDEX not in annotations and spec.POD_ALLOCATION not in annotations:
+        return []
+    asked = units_of(pod)
+    shares = shares_or_none(pod)
+    if shares is None:
+        key = spec.POD_ALLOCATION if annotations.get(spec.POD_ALLOCATION) else spec.POD_INDEX
+        return [f"{key} cannot be read: {annotations[key][:80]!r}"]
+    faults = []
+    unknown = sorted(set(shares) - set(cards.cards)) if cards is not None else []
+    if unknown:
+        faults.append(f"it names card {', '.join(map(str, unknown))}, which its node does not have")
+    if sum(shares.values()) != asked:
+        faults.append(f"its cards have {sum(shares.values())} units for it, it asks for {asked}")
+    if annotations.get(spec.POD_UNITS, str(asked)) != str(asked):
+        faults.append(f"{spec.POD_UNITS} is {annotations[spec.POD_UNITS][:80]!r}, it asks for {asked}")
+    if annotations.get(spec.POD_ASSIGNED, "false") not in ("true", "false"):
+        faults.append(f"{spec.POD_ASSIGNED} is {annotations[spec.POD_ASSIGNED][:80]!r}, neither true nor false")
+    if not annotations.get(spec.POD_ASSUME_TIME, "0").isdigit():
+        faults.append(f"{spec.POD_ASSUME_TIME} is {annotations[spec.POD_ASSUME_TIME][:80]!r}, no time")
+    return faults
+
+
+def _author(pod: Object, key: str) -> str:
+    """The program that wrote an annotation, if it is none of gpushare's; "" also if the API server does not show it.
+
+    A Binding's annotations have no field manager. The entry with the containers is that of the pod's creation.
+    """
+    for entry in pod["metadata"].get("managedFields") or ():
+        fields = entry.get("fieldsV1") or {}
+        written = (fields.get("f:metadata") or {}).get("f:annotations") or {}
+        if f"f:{key}" not in written:
+            continue
+        manager = str(entry.get("manager", ""))
+        if "f:containers" in (fields.get("f:spec") or {}):
+            return f"{manager}, which created the pod"
+        if _MANAGER not in manager:
+            return manager
+    return ""
+
+
+def _road_past_the_scheduler(pod: Object) -> str:
+    """How a pod came to its node without a scheduler; "" if there is no sign of it."""
+    if "kubernetes.io/config.mirror" in annotations_of(pod):
+        return "a static pod"
+    created: list[Mapping[str, Any]] = [
+        (entry.get("fieldsV1") or {}).get("f:spec") or {} for entry in pod["metadata"].get("managedFields") or ()
+    ]
+    # The API server notes no field manager for the node of a Binding.
+    return "its manifest has a nodeName" if any("f:nodeName" in fields for fields in created) else ""
+
+
+def _stuck_because(pod: Object, picture: Picture) -> tuple[str, str] | None:
+    """The reason for which a pod does not go on, and what to do."""
+    metadata, status = pod["metadata"], pod.get("status", {})
+    node = pod["spec"].get("nodeName")
+    deleted = seconds_since(picture.now, metadata.get("deletionTimestamp"))
+    if deleted > STUCK_SECONDS:
+        return (
+            f"its grace ended {deleted:.0f} s ago, and it is still there with its memory",
+            f"look at the kubelet of node {node} and at the pod's finalizers; force no deletion while its processes run",
+        )
+    age = seconds_since(picture.now, metadata.get("creationTimestamp"))
+    if age <= STUCK_SECONDS or "deletionTimestamp" in metadata:
+        return None
+    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    if not node and "PodScheduled" not in conditions and not pod["spec"].get("schedulingGates"):
+        scheduler = pod["spec"].get("schedulerName", "default-scheduler")
+        return (
+            f"no scheduler has looked at it in {age:.0f} s; its schedulerName is {scheduler}",
+            f"start a scheduler of the name {scheduler}, or correct schedulerName",
+        )
+    bound = seconds_since(picture.now, (conditions.get("PodScheduled") or {}).get("lastTransitionTime"))
+    has_card = spec.POD_INDEX in annotations_of(pod) or spec.POD_ALLOCATION in annotations_of(pod)
+    if node and has_card and annotations_of(pod).get(spec.POD_ASSIGNED) != "true" and bound > STUCK_SECONDS:
+        return (
+            f"it was bound to node {node} {bound:.0f} s ago, and the device plugin has not given it its card",
+            f"kubectl describe pod, and the log of the device plugin on node {node}",
+        )
+    return None

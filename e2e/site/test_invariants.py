@@ -1,0 +1,244 @@
+"""Each invariant of an existing cluster finds what breaks it, and nothing on a cluster that is well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.site.findings import Finding, Reported
+from e2e.site.invariants import judge
+from e2e.site.picture import Picture
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def ago(seconds: float) -> str:
+    """The time that many seconds before the picture, as an API server writes it."""
+    return (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+
+def node(**changes: Any) -> dict[str, Any]:
+    """A node in ids mode with healthy cards; ``changes`` to its status.capacity or, by ``annotation``, to its description."""
+    units = (14, 10)
+    annotation = changes.pop("annotation", {})
+    cards = [
+        {"index": i, "uuid": f"GPU-{i}", "model": "T", "mib": size * 1024, "units": size, "slots": 0, "healthy": True}
+        for i, size in enumerate(units)
+    ]
+    for index, change in changes.pop("cards", {}).items():
+        cards[index] |= change
+    described = {"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": cards} | annotation
+    capacity = {spec.RESOURCE_MEMORY: str(sum(units)), spec.RESOURCE_COUNT: str(len(units))} | changes
+    return {
+        "metadata": {
+            "name": "n",
+            "labels": {"gpushare": "true"},
+            "annotations": {spec.NODE_CARDS: json.dumps(described)},
+        },
+        "status": {"capacity": capacity},
+    }
+
+
+def pod(
+    name: str, units: int, card: int | None = 0, *, age: float = 600, more: Mapping[str, str] = {}
+) -> dict[str, Any]:
+    """A pod that an extender bound to node n long ago, which runs."""
+    made = gpu_pod(name, units, bound_to="n")
+    named = {} if card is None else {spec.POD_INDEX: str(card), spec.POD_UNITS: str(units), spec.POD_ASSIGNED: "true"}
+    made["metadata"] |= {"namespace": "default", "annotations": {**named, **more}, "creationTimestamp": ago(age)}
+    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(age)}
+    made["status"] = {"phase": "Running", "conditions": [bound]}
+    return made
+
+
+def unbound(made: dict[str, Any]) -> dict[str, Any]:
+    """The same pod before its binding, at which a scheduler has looked."""
+    del made["spec"]["nodeName"]
+    made["status"]["phase"] = "Pending"
+    return made
+
+
+def written_by(
+    made: dict[str, Any], manager: str, *, creates: bool = False, names_node: bool = False
+) -> dict[str, Any]:
+    """The same pod, with what its API server notes of the writer of its card's index."""
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{spec.POD_INDEX}": {}}}}
+    if creates:
+        fields["f:spec"] = {"f:containers": {}}
+    if names_node:
+        fields = {"f:spec": {"f:containers": {}, "f:nodeName": {}}}
+    made["metadata"]["managedFields"] = [{"manager": manager, "operation": "Update", "fieldsV1": fields}]
+    return made
+
+
+def program(component: str, image: str) -> dict[str, Any]:
+    """A running pod of one of the programs."""
+    metadata = {"name": f"{component}-{image[-3:]}", "namespace": "kube-system", "labels": {"component": component}}
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": "n", "containers": [{"name": "it", "image": image}]},
+        "status": {"phase": "Running"},
+    }
+
+
+def found(*pods: dict[str, Any], nodes: tuple[dict[str, Any], ...] = (), **others: Any) -> list[tuple[str, str]]:
+    """The rule and the object of each finding."""
+    return [finding.key for finding in judge(Picture(NOW, nodes or (node(),), pods, **others))]
+
+
+def test_a_busy_cluster_that_is_well_has_no_findings() -> None:
+    """Full cards, waiting pods, ended pods, several cards for one pod, programs of one version, and strangers' pods."""
+    several = pod("several", 8, None, more={spec.POD_ALLOCATION: '{"c0": {"0": 3, "1": 5}}', spec.POD_ASSIGNED: "true"})
+    ended = pod("ended", 14)
+    ended["status"]["phase"] = "Succeeded"
+    programs = [
+        program("gpushare-device-plugin", "registry:5000/gpushare/device-plugin:1.2"),
+        program("gpushare-schd-extender", "gpushare/extender:1.2"),
+    ]
+    stranger = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x"}]}, "status": {}}
+    waits = unbound(pod("waits", 14, None))
+    pods = [pod("a", 8), pod("b", 3), several, ended, waits, stranger, *programs]
+    assert found(*pods, config_maps=[{"metadata": {"name": "other"}}]) == []
+
+
+def test_a_node_of_the_original_plugin_is_judged_by_its_average() -> None:
+    """Without an annotation each card has the total divided by the count."""
+    plain = node()
+    plain["metadata"]["annotations"] = {}
+    assert found(pod("a", 12), pod("b", 12, 1), nodes=(plain,)) == []
+    assert found(pod("a", 12), pod("b", 1), nodes=(plain,)) == [("over-booked", "node n card 0")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule", "subject"),
+    [
+        (node(annotation={"v": 2}), "cards-annotation", "node n"),
+        (node(annotation={"cards": [{}]}), "cards-annotation", "node n"),
+        (node(annotation={"cards": None}), "cards-annotation", "node n"),
+        (node(**{spec.RESOURCE_MEMORY: "23"}), "capacity", "node n"),
+        (node(**{spec.RESOURCE_COUNT: "1"}), "capacity", "node n"),
+        (node(**{spec.RESOURCE_MEMORY: "0"}), "stale-annotation", "node n"),
+        (node(annotation={"mode": "slots"}), "stale-annotation", "node n"),
+        (node(cards={1: {"healthy": False, "reason": "Xid 79"}}), "sick-card", "node n card 1"),
+        (node(**{"nvidia.com/gpu": "2"}), "other-plugin", "node n"),
+    ],
+)
+def test_a_node_that_is_not_as_it_describes_itself(changed: dict[str, Any], rule: str, subject: str) -> None:
+    """One fault of a node is one finding."""
+    assert found(nodes=(changed,)) == [(rule, subject)]
+
+
+def test_a_card_that_a_config_map_bans_is_sick() -> None:
+    """As the original reads it; the pods on the card are named."""
+    banned = {"metadata": {"name": "unhealthy-gpu-n"}, "data": {"gpus": "1, 5"}}
+    picture = Picture(NOW, (node(),), (pod("a", 3, 1),), [banned])
+    (finding,) = judge(picture)
+    assert finding.key == ("sick-card", "node n card 1")
+    assert "on it: default/a" in finding.text
+
+
+def test_a_card_that_is_booked_beyond_its_memory_is_found() -> None:
+    """The finding names the pods with their amounts."""
+    (finding,) = judge(Picture(NOW, (node(),), (pod("a", 8), pod("b", 7), pod("c", 10, 1))))
+    assert (finding.key, finding.severity) == (("over-booked", "node n card 0"), "error")
+    assert "15 units, it has 14: default/a 8, default/b 7" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        ({spec.POD_INDEX: "7"}, "card 7"),
+        ({spec.POD_INDEX: "first"}, "cannot be read"),
+        ({spec.POD_UNITS: "4"}, "it asks for 3"),
+        ({spec.POD_ASSIGNED: "yes"}, "neither true nor false"),
+        ({spec.POD_ASSUME_TIME: "soon"}, "no time"),
+        ({spec.POD_ALLOCATION: '{"c0": {"0": 2}}'}, "have 2 units"),
+        ({spec.POD_ALLOCATION: "[" * 5000}, "cannot be read"),
+        ({spec.POD_ALLOCATION: "[]"}, "cannot be read"),
+    ],
+)
+def test_annotations_of_a_bound_pod_that_are_wrong(annotations: dict[str, str], words: str) -> None:
+    """A pod has one finding, with all that is wrong of it."""
+    findings = [one for one in judge(Picture(NOW, (node(),), (pod("a", 3, more=annotations),))) if one.rule != "stuck"]
+    assert [finding.key for finding in findings] == [("pod-annotations", "pod default/a")]
+    assert words in findings[0].text
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        unbound(pod("a", 3)),
+        written_by(pod("a", 3), "kubectl-annotate"),
+        written_by(pod("a", 3), "kube-controller-manager", creates=True),
+    ],
+    ids=["not bound yet", "changed by hand", "in the template"],
+)
+def test_a_forged_annotation_is_found(made: dict[str, Any]) -> None:
+    """What no program of gpushare's wrote: the API server notes the writer of each field."""
+    assert found(made) == [("forged-annotation", "pod default/a")]
+
+
+def test_annotations_of_our_programs_are_not_forged() -> None:
+    """A Binding's have no writer; the device plugin's have its name."""
+    assert found(written_by(pod("a", 3), "gpushare-device-plugin-v2"), pod("b", 3)) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (pod("a", 3, None), "no card was chosen"),
+        (pod("a", 3, more={"kubernetes.io/config.mirror": "x"}), "a static pod"),
+        (written_by(pod("a", 3), "kubectl-create", names_node=True), "nodeName): the device plugin chose its card"),
+    ],
+)
+def test_a_pod_past_the_extender_is_found(made: dict[str, Any], words: str) -> None:
+    """By the card that it lacks, or by the road that it came."""
+    (finding,) = judge(Picture(NOW, (node(),), (made,)))
+    assert finding.key == ("bypassed", "pod default/a")
+    assert words in finding.text
+
+
+def test_a_pod_that_does_not_go_on_is_stuck() -> None:
+    """Deleted and still there, bound without its card, or without a scheduler; and not in its first two minutes."""
+    unassigned = {spec.POD_ASSIGNED: "false"}
+    deleted = pod("deleted", 3)
+    deleted["metadata"]["deletionTimestamp"] = ago(121)
+    unseen = unbound(pod("unseen", 3, None))
+    unseen["status"]["conditions"] = []
+    stuck = [deleted, pod("held", 3, more=unassigned), unseen]
+    assert found(*stuck) == [("stuck", f"pod default/{name}") for name in ("deleted", "held", "unseen")]
+    deleted["metadata"]["deletionTimestamp"] = ago(119)
+    assert found(deleted, pod("held", 3, age=119, more=unassigned)) == []
+
+
+def test_programs_of_different_versions_are_found() -> None:
+    """Ours have one version; the originals have one for each program."""
+    ours = [
+        program("gpushare-device-plugin", "gpushare/device-plugin:1.2"),
+        program("gpushare-schd-extender", "gpushare/extender:1.3"),
+    ]
+    assert found(*ours) == [("version-skew", "programs")]
+    originals = [
+        program("gpushare-device-plugin", "registry.example/acs/k8s-gpushare-plugin:v2-1.11"),
+        program("gpushare-schd-extender", "registry.example/acs/k8s-gpushare-schd-extender:1.11-d1"),
+    ]
+    assert found(*originals) == []
+
+
+def test_a_finding_of_one_look_is_not_reported() -> None:
+    """Two looks in a row have it; it is reported once, and once when it is gone, and stays in the result."""
+    finding = Finding("error", "stuck", "pod a", "3 s", "wait")
+    reported = Reported()
+    assert reported.look([finding]) == ([], [])
+    assert reported.look([]) == ([], [])
+    assert reported.look([finding]) == ([], [])
+    assert reported.look([finding]) == ([finding], [])
+    assert reported.look([finding]) == ([], [])
+    assert reported.look([]) == ([], [finding])
+    assert list(reported.confirmed.values()) == [finding]
