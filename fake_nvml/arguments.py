@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from fake_nvml.returns import INSUFFICIENT_SIZE, INVALID_ARGUMENT, ReturnCodeError
+from fake_nvml.core.returns import INSUFFICIENT_SIZE, INVALID_ARGUMENT, ReturnCodeError
 
 
 def target(argument: Any) -> Any:

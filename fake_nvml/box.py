@@ -23,12 +23,12 @@ from typing import Any, Self
 import yaml
 
 from fake_nvml import yaml_text
-from fake_nvml.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
 from fake_nvml.card_models import RECORDED, CardModel, model
-from fake_nvml.drivers import complete, cuda_version
+from fake_nvml.core.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
+from fake_nvml.core.drivers import complete, cuda_version
+from fake_nvml.core.recorded import recorded_card, refused_of_system, unknown_calls
+from fake_nvml.core.returns import CODES
 from fake_nvml.fake_nvml_errors import CatalogueError
-from fake_nvml.recorded import recorded_card, refused_of_system, unknown_calls
-from fake_nvml.returns import CODES
 
 _BOXES = Path(__file__).with_name("boxes")
 # As many as the state file has room for.

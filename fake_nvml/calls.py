@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from fake_nvml.answers import PLACES
 from fake_nvml.arguments import (
     address,
     number,
@@ -22,13 +21,10 @@ from fake_nvml.arguments import (
     write_number,
     write_text,
 )
-from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id
-from fake_nvml.drivers import branch, complete, cuda_version
-from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE
-from fake_nvml.fake_events import EventSets
-from fake_nvml.fake_session import Session
-from fake_nvml.layout import Card
-from fake_nvml.returns import (
+from fake_nvml.core.answers import PLACES
+from fake_nvml.core.drivers import branch, complete, cuda_version
+from fake_nvml.core.layout import Card
+from fake_nvml.core.returns import (
     INVALID_ARGUMENT,
     NOT_FOUND,
     NOT_SUPPORTED,
@@ -37,6 +33,10 @@ from fake_nvml.returns import (
     ReturnCodeError,
     text_of,
 )
+from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id
+from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE
+from fake_nvml.fake_events import EventSets
+from fake_nvml.fake_session import Session
 
 
 @dataclass(frozen=True, slots=True)

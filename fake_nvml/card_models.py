@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from fake_nvml import yaml_text
-from fake_nvml.drivers import at_branch, branch
+from fake_nvml.core.drivers import at_branch, branch
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from fake_nvml.call_faults import parse_code
-from fake_nvml.card_state import CardState
+from fake_nvml.core.call_faults import parse_code
+from fake_nvml.core.card_state import CardState
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.state import State
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from fake_nvml.box import box_names
+from fake_nvml.core.values import KEYS
 from fake_nvml.guard import DEFAULT_STATE, STATE_VARIABLE
 from fake_nvml.loader import LAYERS
 from fake_nvml.show import FORMATS
-from fake_nvml.values import KEYS
 
 _HELP: Final = """\
 Cards of a node:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from fake_nvml.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.arguments import number, target, write_number, write_text
-from fake_nvml.fake_session import Device
-from fake_nvml.layout import COMPUTE, GRAPHICS, MPS, Card
-from fake_nvml.nvml_numbers import FIELD_RECOVERY_ACTION, MEMORY_V2, TEMPERATURE_V1, VALUE_UNSIGNED_INT
-from fake_nvml.records import memory_used, processes
-from fake_nvml.returns import (
+from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
+from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, Card
+from fake_nvml.core.nvml_numbers import FIELD_RECOVERY_ACTION, MEMORY_V2, TEMPERATURE_V1, VALUE_UNSIGNED_INT
+from fake_nvml.core.records import memory_used, processes
+from fake_nvml.core.returns import (
     ARGUMENT_VERSION_MISMATCH,
     INSUFFICIENT_SIZE,
     INVALID_ARGUMENT,
@@ -23,6 +22,7 @@ from fake_nvml.returns import (
     NOT_SUPPORTED,
     ReturnCodeError,
 )
+from fake_nvml.fake_session import Device
 
 DeviceCall = Callable[..., None]
 

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fake_nvml.core.layout import EVENTS, Event, StateFile
+from fake_nvml.core.returns import INVALID_ARGUMENT, TIMEOUT, ReturnCodeError
 from fake_nvml.fake_session import Session
-from fake_nvml.layout import EVENTS, Event, StateFile
-from fake_nvml.returns import INVALID_ARGUMENT, TIMEOUT, ReturnCodeError
 
 _HANDLES = 0x7FB0_0000_0000
 _STRIDE = 0x100

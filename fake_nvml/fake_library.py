@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from fake_nvml.calls import CALLS, NEEDS_NO_INIT, Call, Loaded, not_supported
+from fake_nvml.core.returns import SUCCESS, UNINITIALIZED, ReturnCodeError
 from fake_nvml.eras import has_symbol
 from fake_nvml.fake_events import EventSets
 from fake_nvml.fake_session import Session
-from fake_nvml.returns import SUCCESS, UNINITIALIZED, ReturnCodeError
 
 
 class Library:

@@ -11,12 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fake_nvml import faults
-from fake_nvml.answers import PLACES
-from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.layout import CARDS, FAULTS, FOR_EVER, LOST, Card, Fault, StateFile
-from fake_nvml.mapping import MappedState
-from fake_nvml.returns import (
+from fake_nvml.core import faults
+from fake_nvml.core.answers import PLACES
+from fake_nvml.core.layout import CARDS, FAULTS, FOR_EVER, LOST, Card, Fault, StateFile
+from fake_nvml.core.returns import (
     DRIVER_NOT_LOADED,
     GPU_IS_LOST,
     INVALID_ARGUMENT,
@@ -25,6 +23,8 @@ from fake_nvml.returns import (
     UNINITIALIZED,
     ReturnCodeError,
 )
+from fake_nvml.fake_nvml_errors import StateError
+from fake_nvml.mapping import MappedState
 
 _HANDLES = 0x7FA0_0000_0000
 _STRIDE = 0x1000

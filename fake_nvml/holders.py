@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from fake_nvml.layout import FREE, SIZE, Process, StateFile
+from fake_nvml.core.layout import FREE, SIZE, Process, StateFile
 
 # struct flock: type, whence, start, length, pid.
 _FLOCK: Final = struct.Struct("@hhqqi4x")

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
+from fake_nvml.core.layout import MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, StateFile
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.futex import wake_all
 from fake_nvml.holders import clear_ended, name_as_seen
-from fake_nvml.layout import MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, StateFile
 
 # Attempts of a reader to meet no writer, before it queues behind them.
 _READ_ATTEMPTS = 200

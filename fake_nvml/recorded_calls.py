@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from fake_nvml.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TOLD_MORE, Answer
-from fake_nvml.returns import SUCCESS
+from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TOLD_MORE, Answer
+from fake_nvml.core.returns import SUCCESS
 
 _RECOVERY_ACTION = 230
 _VOLATILE = 0

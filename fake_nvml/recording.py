@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from fake_nvml.core.returns import FUNCTION_NOT_FOUND, code_name
 from fake_nvml.fake_library import Library
 from fake_nvml.fake_nvml_errors import RecordError
 from fake_nvml.install import install
 from fake_nvml.recorded_calls import CARD_CALLS, SYSTEM_CALLS, NotAskedError
-from fake_nvml.returns import FUNCTION_NOT_FOUND, code_name
 
 # Exported by the simulated library in C, and by no other.
 _MARK = "fakenvml_version"

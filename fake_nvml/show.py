@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from fake_nvml.call_faults import CallFault, call_faults
-from fake_nvml.card_state import CardState, ProcessState, card_states
-from fake_nvml.layout import StateFile
-from fake_nvml.nvml_table import table
-from fake_nvml.returns import code_name
+from fake_nvml.core.call_faults import CallFault, call_faults
+from fake_nvml.core.card_state import CardState, ProcessState, card_states
+from fake_nvml.core.layout import StateFile
+from fake_nvml.core.nvml_table import table
+from fake_nvml.core.returns import code_name
 
 FORMATS = ("table", "json", "yaml")
 

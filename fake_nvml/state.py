@@ -16,17 +16,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from fake_nvml import call_faults, card_changes, sysfs
-from fake_nvml.answers import PLACES, keys_of_field
-from fake_nvml.call_faults import CallFault
-from fake_nvml.card_state import CardState, card_states
+from fake_nvml import sysfs
+from fake_nvml.core import call_faults, card_changes
+from fake_nvml.core.answers import PLACES, keys_of_field
+from fake_nvml.core.call_faults import CallFault
+from fake_nvml.core.card_state import CardState, card_states
+from fake_nvml.core.fill import MIB, fill
+from fake_nvml.core.layout import COMPUTE, FREE, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
+from fake_nvml.core.records import find_process, free_bytes, free_row, other_bytes, slot_of
+from fake_nvml.core.returns import SUCCESS
+from fake_nvml.core.values import PENDING, parse_value
 from fake_nvml.fake_nvml_errors import CardFullError, StateError
-from fake_nvml.fill import MIB, fill
-from fake_nvml.layout import COMPUTE, FREE, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
 from fake_nvml.mapping import MappedState, create_file
-from fake_nvml.records import find_process, free_bytes, free_row, other_bytes, slot_of
-from fake_nvml.returns import SUCCESS
-from fake_nvml.values import PENDING, parse_value
 
 if TYPE_CHECKING:  # programs that only read the state may lack PyYAML
     from fake_nvml.box import Box

@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from fake_nvml.core.layout import Card, StateFile
+from fake_nvml.core.records import card_slots
+from fake_nvml.core.returns import DRIVER_NOT_LOADED
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.layout import Card, StateFile
-from fake_nvml.records import card_slots
-from fake_nvml.returns import DRIVER_NOT_LOADED
 
 _DRIVER: Final = Path("bus/pci/drivers/nvidia")
 _BUS: Final = Path("bus/pci/devices")

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from fake_nvml.drivers import branch, complete
+from fake_nvml.core.c_source import answers, era_header, header, stubs, version_script
+from fake_nvml.core.drivers import branch, complete
 from fake_nvml.eras import ERAS, era_of
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
-from fake_nvml.native.generate import answers, era_header, header, stubs, version_script
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 # As clusters keeps its programs: another place for everything that is built.

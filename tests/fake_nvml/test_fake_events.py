@@ -10,8 +10,8 @@ import pynvml
 import pytest
 
 from fake_nvml.box import Box
+from fake_nvml.core.layout import EVENTS
 from fake_nvml.fake_library import Library
-from fake_nvml.layout import EVENTS
 from fake_nvml.state import State
 
 XID = pynvml.nvmlEventTypeXidCriticalError

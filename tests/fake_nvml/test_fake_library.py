@@ -10,8 +10,8 @@ import pynvml
 import pytest
 
 from fake_nvml.box import Box
+from fake_nvml.core.layout import VERSION
 from fake_nvml.install import install
-from fake_nvml.layout import VERSION
 from fake_nvml.state import State
 
 MIB = 1024 * 1024

@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[2]
 HOLDER = """
 import fcntl, os, sys
 from pathlib import Path
-from fake_nvml.fill import MIB
-from fake_nvml.layout import COMPUTE, SIZE
+from fake_nvml.core.fill import MIB
+from fake_nvml.core.layout import COMPUTE, SIZE
 from fake_nvml.mapping import MappedState
 mapped = MappedState.open(Path(sys.argv[1]))
 keeper = os.open(sys.argv[1], os.O_RDWR)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from fake_nvml.box import Box
+from fake_nvml.core.layout import SIZE
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.layout import SIZE
 from fake_nvml.mapping import MappedState
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of

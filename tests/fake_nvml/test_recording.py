@@ -12,12 +12,12 @@ import pynvml
 import pytest
 import yaml
 
-from fake_nvml.answers import SYSTEM_KEYS
 from fake_nvml.box import Box, box_names
 from fake_nvml.calls import CALLS
+from fake_nvml.core.answers import SYSTEM_KEYS
+from fake_nvml.core.returns import CODES, NOT_SUPPORTED
 from fake_nvml.fake_nvml_errors import CatalogueError, RecordError
 from fake_nvml.recording import record
-from fake_nvml.returns import CODES, NOT_SUPPORTED
 from fake_nvml.show import render
 from fake_nvml.state import State
 

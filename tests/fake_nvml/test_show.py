@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fake_nvml.box import Box
-from fake_nvml.layout import StateFile
+from fake_nvml.core.layout import StateFile
 from fake_nvml.show import as_data, render
 from fake_nvml.state import State
 

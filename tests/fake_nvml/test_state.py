@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_nvml.box import Box
-from fake_nvml.card_state import ProcessState
+from fake_nvml.core.card_state import ProcessState
+from fake_nvml.core.layout import CARDS, PROCESSES
+from fake_nvml.core.values import KEYS
 from fake_nvml.fake_nvml_errors import CardFullError, CatalogueError, StateError
-from fake_nvml.layout import CARDS, PROCESSES
 from fake_nvml.state import State
-from fake_nvml.values import KEYS
 
 
 @pytest.fixture

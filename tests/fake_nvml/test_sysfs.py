@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from fake_nvml.box import Box
+from fake_nvml.core.returns import DRIVER_NOT_LOADED
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.recording import record
-from fake_nvml.returns import DRIVER_NOT_LOADED
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of
 

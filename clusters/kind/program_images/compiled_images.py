@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from fake_nvml.core.c_source import header
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.native import build
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
-from fake_nvml.native.generate import header
 
 SOURCES: Final = Path(__file__).parent / "player"
 # Names under which a manifest may call it, as a container's command; the shells and the plain ones of behaviour files.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fake_nvml.layout import EVENTS
+from fake_nvml.core.layout import EVENTS
 from fake_nvml.state import State
 from tests.fake_nvml.conformance.probed import CallError, Probed
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from fake_nvml.answers import PLACES
+from fake_nvml.core.answers import PLACES
 from fake_nvml.state import State
 from tests.fake_nvml.conformance.layers import Layer
 from tests.fake_nvml.conformance.probed import CallError, Probed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_nvml.drivers import branch
+from fake_nvml.core.drivers import branch
 from fake_nvml.eras import era_of
 from fake_nvml.native import build
 from fake_nvml.native.compiler import CompilerError, find_compiler

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from fake_nvml.core.c_source import MARKER, MARKER_TEXT
 from fake_nvml.eras import ERAS, symbols
 from fake_nvml.fake_nvml_errors import CatalogueError
 from fake_nvml.native import build
 from fake_nvml.native.build import LIBRARY, compile_libraries, ensure, library_folder, main, source_files
 from fake_nvml.native.compiler import CompilerError, find_compiler
-from fake_nvml.native.generate import MARKER, MARKER_TEXT
 from tests.fake_nvml.native.test_real_libraries import exported
 
 

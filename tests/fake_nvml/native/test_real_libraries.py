@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from fake_nvml.box import Box
+from fake_nvml.core.c_source import MARKER
+from fake_nvml.core.returns import DRIVER_NOT_LOADED, SUCCESS, UNINITIALIZED
 from fake_nvml.eras import VERSION_BEFORE_INIT_SINCE
 from fake_nvml.native.build import LIBRARY, ensure
 from fake_nvml.native.compiler import CompilerError
-from fake_nvml.native.generate import MARKER
-from fake_nvml.returns import DRIVER_NOT_LOADED, SUCCESS, UNINITIALIZED
 from fake_nvml.state import State
 
 # Undocumented, and needed by nvidia-smi alone.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fake_nvml.answers import KEYS, PLACES
-from fake_nvml.returns import CODES
+from fake_nvml.core.answers import KEYS, PLACES
+from fake_nvml.core.returns import CODES
 from fake_nvml.state import State
 from gpushare.nvml.api import Xid
 from gpushare.nvml.nvml_errors import NvmlError

@@ -19,7 +19,7 @@ def copied(tmp_path: Path) -> Path:
     "name",
     [
         "gpushare/wire.py",
-        "fake_nvml/layout.py",
+        "fake_nvml/core/layout.py",
         "Dockerfile",
         ".ci/constraints/product.txt",
         "clusters/kind/program_images/files/install.py",

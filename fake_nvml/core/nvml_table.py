@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fake_nvml.call_faults import CallFault
-from fake_nvml.card_state import CardState, ProcessState
-from fake_nvml.returns import code_name
+from fake_nvml.core.call_faults import CallFault
+from fake_nvml.core.card_state import CardState, ProcessState
+from fake_nvml.core.returns import code_name
 
 _WIDE = 88
 # The three cells of a card.

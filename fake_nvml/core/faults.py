@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from fake_nvml.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
+from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
 
 # The function that names the fault never has one.
 NEVER_FAILS = "nvmlErrorString"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from fake_nvml.core.fill import MIB
+from fake_nvml.core.layout import HEALTHY, LOST, Card
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.fill import MIB
-from fake_nvml.layout import HEALTHY, LOST, Card
 
 _SWITCH = {"off": 0, "on": 1}
 # A mode -> the field of its value after the next reset, which is changed with it.

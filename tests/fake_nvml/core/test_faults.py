@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fake_nvml.faults import applies, find, in_force, names, wear
-from fake_nvml.layout import FOR_EVER, UNKNOWN32, Fault, StateFile, blank
+from fake_nvml.core.faults import applies, find, in_force, names, wear
+from fake_nvml.core.layout import FOR_EVER, UNKNOWN32, Fault, StateFile, blank
 
 
 def fault(function: str = "nvmlDeviceGetName", *, used: int = 1, card: int = UNKNOWN32, count: int = FOR_EVER) -> Fault:

@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from fake_nvml import layout
 from fake_nvml.box import MAX_CARDS
+from fake_nvml.core import layout
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fake_nvml.answers import ANSWERS, PLACES
-from fake_nvml.fill import MIB
-from fake_nvml.layout import LOST, UNKNOWN64, Card, Process, StateFile
-from fake_nvml.records import card_slots, memory_used, processes
-from fake_nvml.returns import code_name
+from fake_nvml.core.answers import ANSWERS, PLACES
+from fake_nvml.core.fill import MIB
+from fake_nvml.core.layout import LOST, UNKNOWN64, Card, Process, StateFile
+from fake_nvml.core.records import card_slots, memory_used, processes
+from fake_nvml.core.returns import code_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from fake_nvml.core.fill import fill_card
+from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, LOST, UNKNOWN32, Card, StateFile
+from fake_nvml.core.records import card_slots
+from fake_nvml.core.xids import UNLISTED, XIDS
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.fill import fill_card
-from fake_nvml.layout import CARDS, EVENTS, FREE, HEALTHY, LOST, UNKNOWN32, Card, StateFile
-from fake_nvml.records import card_slots
-from fake_nvml.xids import UNLISTED, XIDS
 
 if TYPE_CHECKING:  # programs that only read the state may lack PyYAML
     from fake_nvml.box import BoxCard

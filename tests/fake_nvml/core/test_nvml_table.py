@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_nvml.box import Box
-from fake_nvml.call_faults import CallFault
-from fake_nvml.card_state import CardState, ProcessState, card_states
-from fake_nvml.fill import fill
-from fake_nvml.layout import blank
-from fake_nvml.nvml_table import table
+from fake_nvml.core.call_faults import CallFault
+from fake_nvml.core.card_state import CardState, ProcessState, card_states
+from fake_nvml.core.fill import fill
+from fake_nvml.core.layout import blank
+from fake_nvml.core.nvml_table import table
 from fake_nvml.state import State
 
 PAGE = """\

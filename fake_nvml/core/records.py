@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fake_nvml.core.fill import MIB
+from fake_nvml.core.layout import FREE, PROCESSES, UNKNOWN64, Card, Process, StateFile
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.fill import MIB
-from fake_nvml.layout import FREE, PROCESSES, UNKNOWN64, Card, Process, StateFile
 
 
 def memory_used(content: StateFile, slot: int) -> int:

@@ -6,11 +6,11 @@ import difflib
 import re
 from dataclasses import dataclass
 
+from fake_nvml.core.faults import in_force, names
+from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
+from fake_nvml.core.records import slot_of
+from fake_nvml.core.returns import CODES, SUCCESS
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.faults import in_force, names
-from fake_nvml.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
-from fake_nvml.records import slot_of
-from fake_nvml.returns import CODES, SUCCESS
 
 # As long as a row has room for, with the NUL.
 _PATTERN = re.compile(r"(nvml[0-9A-Za-z_]{0,58}\*?|\*)")

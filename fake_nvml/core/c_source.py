@@ -6,10 +6,10 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fake_nvml import layout, nvml_numbers, returns
-from fake_nvml.answers import CHOSEN, KEYS, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.calls import CALLS
-from fake_nvml.drivers import complete, cuda_version
+from fake_nvml.core import layout, nvml_numbers, returns
+from fake_nvml.core.answers import CHOSEN, KEYS, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
+from fake_nvml.core.drivers import complete, cuda_version
 from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE, symbols
 
 # The symbol by which a program sees that the loaded library is a simulated one.

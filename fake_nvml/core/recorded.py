@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fake_nvml.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, SYSTEM_KEYS, unversioned
+from fake_nvml.core.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, SYSTEM_KEYS, unversioned
+from fake_nvml.core.layout import LOST, Card
+from fake_nvml.core.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPORTED, SUCCESS
 from fake_nvml.fake_nvml_errors import CatalogueError
-from fake_nvml.layout import LOST, Card
-from fake_nvml.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPORTED, SUCCESS
 
 Calls = Mapping[str, Any]
 Fields = dict[str, int | bytes]

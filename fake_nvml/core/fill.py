@@ -6,12 +6,12 @@ import ctypes
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fake_nvml.answers import PLACES, RECOVERY_ACTION, function_of
-from fake_nvml.drivers import branch
+from fake_nvml.core.answers import PLACES, RECOVERY_ACTION, function_of
+from fake_nvml.core.drivers import branch
+from fake_nvml.core.layout import UNKNOWN32, Card, StateFile
+from fake_nvml.core.nvml_numbers import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID
+from fake_nvml.core.returns import NOT_SUPPORTED
 from fake_nvml.eras import RECOVERY_ACTION_SINCE, has_symbol
-from fake_nvml.layout import UNKNOWN32, Card, StateFile
-from fake_nvml.nvml_numbers import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID
-from fake_nvml.returns import NOT_SUPPORTED
 
 if TYPE_CHECKING:  # the library side of this package must run without PyYAML
     from fake_nvml.box import Box, BoxCard

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fake_nvml.calls import CALLS
+from fake_nvml.core.c_source import header, stubs, version_script
 from fake_nvml.eras import ERAS, symbols
-from fake_nvml.native.generate import header, stubs, version_script
 
 
 def test_only_what_is_not_answered_gets_a_stub() -> None:

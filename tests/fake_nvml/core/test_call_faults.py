@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.call_faults import CallFault, parse_code
+from fake_nvml.core.call_faults import CallFault, parse_code
+from fake_nvml.core.layout import FAULTS
+from fake_nvml.core.returns import CODES, code_name
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.layout import FAULTS
-from fake_nvml.returns import CODES, code_name
 from fake_nvml.state import State
 
 

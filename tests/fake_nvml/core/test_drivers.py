@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fake_nvml.drivers import at_branch, branch, cuda_version
+from fake_nvml.core.drivers import at_branch, branch, cuda_version
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 
