@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from fake_nvml.core.returns import INSUFFICIENT_SIZE, INVALID_ARGUMENT, ReturnCodeError
+from fake_nvml.core.returns import Code, ReturnCodeError
 
 
 def target(argument: Any) -> Any:
     """The object behind an output argument. Raises INVALID_ARGUMENT for NULL."""
     if argument is None:
-        raise ReturnCodeError(INVALID_ARGUMENT)
+        raise ReturnCodeError(Code.INVALID_ARGUMENT)
     if hasattr(argument, "_obj"):  # byref()
         return argument._obj
     return argument.contents if hasattr(argument, "contents") else argument
@@ -30,7 +30,7 @@ def text(argument: Any) -> str:
     """A C string passed in. Raises INVALID_ARGUMENT for NULL."""
     value = getattr(argument, "value", argument)
     if value is None:
-        raise ReturnCodeError(INVALID_ARGUMENT)
+        raise ReturnCodeError(Code.INVALID_ARGUMENT)
     return bytes(value).decode(errors="replace")
 
 
@@ -47,7 +47,7 @@ def write_number(argument: Any, value: int) -> None:
 def write_text(buffer: Any, size: Any, value: bytes) -> None:
     """Fill a text buffer of ``size`` bytes. Raises INSUFFICIENT_SIZE if text and NUL do not fit."""
     if len(value) + 1 > number(size):
-        raise ReturnCodeError(INSUFFICIENT_SIZE)
+        raise ReturnCodeError(Code.INSUFFICIENT_SIZE)
     target(buffer).value = value
 
 

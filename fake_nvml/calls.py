@@ -24,15 +24,7 @@ from fake_nvml.arguments import (
 from fake_nvml.core.answers import PLACES
 from fake_nvml.core.drivers import branch, complete, cuda_version
 from fake_nvml.core.layout import Card
-from fake_nvml.core.returns import (
-    INVALID_ARGUMENT,
-    NOT_FOUND,
-    NOT_SUPPORTED,
-    SUCCESS,
-    UNINITIALIZED,
-    ReturnCodeError,
-    text_of,
-)
+from fake_nvml.core.returns import Code, ReturnCodeError, text_of
 from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id
 from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE
 from fake_nvml.fake_events import EventSets
@@ -63,7 +55,7 @@ Call = Callable[..., Any]
 def not_supported(loaded: Loaded, function: str, *_arguments: Any) -> None:
     """Any function that is not in ``CALLS``."""
     loaded.session.meet(function, None)
-    raise ReturnCodeError(NOT_SUPPORTED)
+    raise ReturnCodeError(Code.NOT_SUPPORTED)
 
 
 def _about_no_card(call: Call) -> Call:
@@ -78,7 +70,7 @@ def _meet(loaded: Loaded, function: str) -> None:
     """The fault that a call about no card meets, and the code that the node's driver answers it with."""
     refused = loaded.session.meet(function, None).header.refused
     place = PLACES.get(function)
-    if place is not None and refused[place] != SUCCESS:
+    if place is not None and refused[place] != Code.SUCCESS:
         raise ReturnCodeError(refused[place])
 
 
@@ -116,7 +108,7 @@ def _nvml_version(loaded: Loaded, function: str, buffer: Any, size: Any) -> None
     if loaded.session.initialized:
         _meet(loaded, function)
     elif loaded.branch < VERSION_BEFORE_INIT_SINCE:
-        raise ReturnCodeError(UNINITIALIZED)
+        raise ReturnCodeError(Code.UNINITIALIZED)
     driver = loaded.driver
     write_text(buffer, size, f"{cuda_version(driver) // 1000}.{driver}".encode())
 
@@ -131,7 +123,7 @@ def _process_name(loaded: Loaded, pid: Any, buffer: Any, size: Any) -> None:
     rows = (content.processes[index] for index in range(content.header.process_rows))
     name = next((row.name for row in rows if row.kind and row.pid == wanted), None)
     if name is None:
-        raise ReturnCodeError(NOT_FOUND)
+        raise ReturnCodeError(Code.NOT_FOUND)
     # NVML cuts a name to the buffer.
     target(buffer).value = name[: max(number(size) - 1, 0)]
 
@@ -151,14 +143,14 @@ def _answer_found(loaded: Loaded, function: str, slot: int | None, missing: int,
 def _by_index(loaded: Loaded, function: str, index: Any, handle: Any) -> None:
     slots, wanted = loaded.session.slots, number(index)
     slot = slots[wanted] if 0 <= wanted < len(slots) else None
-    _answer_found(loaded, function, slot, INVALID_ARGUMENT, handle)
+    _answer_found(loaded, function, slot, Code.INVALID_ARGUMENT, handle)
 
 
 def _by_name(named: Callable[[str], Callable[[Card], bool]]) -> Call:
     def find(loaded: Loaded, function: str, name: Any, handle: Any) -> None:
         matches = named(text(name))
         slot = next((slot for slot in loaded.session.slots if matches(loaded.session.known(slot))), None)
-        _answer_found(loaded, function, slot, NOT_FOUND, handle)
+        _answer_found(loaded, function, slot, Code.NOT_FOUND, handle)
 
     return find
 
@@ -191,7 +183,7 @@ def _register_events(loaded: Loaded, function: str, handle: Any, types: Any, eve
     device = loaded.session.device(function, slot, loaded.session.meet(function, slot))
     wanted = number(types)
     if wanted & ~device.card.events:
-        raise ReturnCodeError(NOT_SUPPORTED)
+        raise ReturnCodeError(Code.NOT_SUPPORTED)
     loaded.events.register(address(event_set), slot, wanted, device.content)
 
 

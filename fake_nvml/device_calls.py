@@ -14,14 +14,7 @@ from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_M
 from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, Card
 from fake_nvml.core.nvml_numbers import FIELD_RECOVERY_ACTION, MEMORY_V2, TEMPERATURE_V1, VALUE_UNSIGNED_INT
 from fake_nvml.core.records import memory_used, processes
-from fake_nvml.core.returns import (
-    ARGUMENT_VERSION_MISMATCH,
-    INSUFFICIENT_SIZE,
-    INVALID_ARGUMENT,
-    NOT_FOUND,
-    NOT_SUPPORTED,
-    ReturnCodeError,
-)
+from fake_nvml.core.returns import Code, ReturnCodeError
 from fake_nvml.fake_session import Device
 
 DeviceCall = Callable[..., None]
@@ -43,7 +36,7 @@ def _chosen(function: str, row: Mapping[int, tuple[str, Answer]]) -> DeviceCall:
     def call(device: Device, choice: Any, *places: Any) -> None:
         word, answer = row.get(number(choice), (None, None))
         if answer is None:
-            raise ReturnCodeError(INVALID_ARGUMENT)
+            raise ReturnCodeError(Code.INVALID_ARGUMENT)
         if word:
             device.check(f"{function} {word}")
         _write(device, answer, places[function in TOLD_MORE :])
@@ -63,7 +56,7 @@ def _text(field: str) -> DeviceCall:
     def call(device: Device, buffer: Any, size: Any) -> None:
         value = getattr(device.card, field)
         if not value:
-            raise ReturnCodeError(NOT_SUPPORTED)
+            raise ReturnCodeError(Code.NOT_SUPPORTED)
         write_text(buffer, size, value)
 
     return call
@@ -79,7 +72,7 @@ def _memory(device: Device, out: Any) -> None:
 def _memory_v2(device: Device, out: Any) -> None:
     card, info = device.card, target(out)
     if info.version != MEMORY_V2:
-        raise ReturnCodeError(ARGUMENT_VERSION_MISMATCH)
+        raise ReturnCodeError(Code.ARGUMENT_VERSION_MISMATCH)
     used = memory_used(device.content, device.slot)
     info.total, info.reserved, info.used = card.memory_total, card.memory_reserved, used
     info.free = card.memory_total - card.memory_reserved - used
@@ -109,7 +102,7 @@ def _running(kind: int) -> DeviceCall:
         room = number(target(count))
         write_number(count, len(found))
         if len(found) > (room if rows is not None else 0):
-            raise ReturnCodeError(INSUFFICIENT_SIZE)
+            raise ReturnCodeError(Code.INSUFFICIENT_SIZE)
         for position, row in enumerate(found):
             out = rows[position]
             out.pid, out.usedGpuMemory = row.pid, row.memory
@@ -122,9 +115,9 @@ def _running(kind: int) -> DeviceCall:
 def _temperature_v(device: Device, out: Any) -> None:
     reading = target(out)
     if reading.version != TEMPERATURE_V1:
-        raise ReturnCodeError(ARGUMENT_VERSION_MISMATCH)
+        raise ReturnCodeError(Code.ARGUMENT_VERSION_MISMATCH)
     if reading.sensorType != 0:
-        raise ReturnCodeError(INVALID_ARGUMENT)
+        raise ReturnCodeError(Code.INVALID_ARGUMENT)
     reading.temperature = device.card.temperature
 
 
@@ -134,7 +127,7 @@ def _field_values(device: Device, count: Any, out: Any) -> None:
     for position in range(number(count)):
         value = values[position]
         if value.fieldId != FIELD_RECOVERY_ACTION:
-            value.nvmlReturn = NOT_SUPPORTED
+            value.nvmlReturn = Code.NOT_SUPPORTED
             continue
         value.nvmlReturn, value.valueType = device.refusal(RECOVERY_ACTION), VALUE_UNSIGNED_INT
         value.value.uiVal = device.card.recovery_action
@@ -144,19 +137,19 @@ def _memory_affinity(device: Device, words: Any, out: Any, _scope: Any) -> None:
     """A bit set of NUMA nodes, in unsigned longs."""
     nodes, numa = target(out), device.card.numa
     if not 0 <= numa < 64 * number(words):
-        raise ReturnCodeError(INSUFFICIENT_SIZE)
+        raise ReturnCodeError(Code.INSUFFICIENT_SIZE)
     for word in range(number(words)):
         nodes[word] = 1 << numa % 64 if numa // 64 == word else 0
 
 
 def _nvlink_state(device: Device, link: Any, out: Any) -> None:
     if number(link) >= device.card.nvlinks:
-        raise ReturnCodeError(INVALID_ARGUMENT)
+        raise ReturnCodeError(Code.INVALID_ARGUMENT)
     write_number(out, 1)
 
 
 def _mig_device(_device: Device, _index: Any, _out: Any) -> None:
-    raise ReturnCodeError(NOT_FOUND)  # MIG mode is simulated, its slices are not
+    raise ReturnCodeError(Code.NOT_FOUND)  # MIG mode is simulated, its slices are not
 
 
 def _index(device: Device, out: Any) -> None:

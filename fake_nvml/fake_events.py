@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fake_nvml.core.layout import EVENTS, Event, StateFile
-from fake_nvml.core.returns import INVALID_ARGUMENT, TIMEOUT, ReturnCodeError
+from fake_nvml.core.returns import Code, ReturnCodeError
 from fake_nvml.fake_session import Session
 
 _HANDLES = 0x7FB0_0000_0000
@@ -51,7 +51,7 @@ class EventSets:
         """Forget a set."""
         with self._lock:
             if self._sets.pop(handle, None) is None:
-                raise ReturnCodeError(INVALID_ARGUMENT)
+                raise ReturnCodeError(Code.INVALID_ARGUMENT)
 
     def clear(self) -> None:
         """Forget all."""
@@ -84,12 +84,12 @@ class EventSets:
                 self._session.device("nvmlEventSetWait", slot, content)
             left = deadline - self._monotonic()
             if left <= 0:
-                raise ReturnCodeError(TIMEOUT)
+                raise ReturnCodeError(Code.TIMEOUT)
             self._sleep(min(left, _LOOK_SECONDS))
 
     def _get(self, handle: int) -> EventSet:
         if handle not in self._sets:
-            raise ReturnCodeError(INVALID_ARGUMENT)
+            raise ReturnCodeError(Code.INVALID_ARGUMENT)
         return self._sets[handle]
 
     def _take(self, listening: EventSet, content: StateFile) -> Event | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_nvml.calls import CALLS, NEEDS_NO_INIT, Call, Loaded, not_supported
-from fake_nvml.core.returns import SUCCESS, UNINITIALIZED, ReturnCodeError
+from fake_nvml.core.returns import Code, ReturnCodeError
 from fake_nvml.eras import has_symbol
 from fake_nvml.fake_events import EventSets
 from fake_nvml.fake_session import Session
@@ -57,9 +57,9 @@ class Symbol:
     def __call__(self, *arguments: Any) -> Any:
         """Call it: answers NVML's return code (nvmlErrorString: its text)."""
         if self._needs_init and not self._loaded.session.initialized:
-            return UNINITIALIZED
+            return Code.UNINITIALIZED
         try:
             answer = self._call(self._loaded, self.__name__, *arguments)
         except ReturnCodeError as error:
-            return error.code
-        return SUCCESS if answer is None else answer
+            return int(error.code)
+        return Code.SUCCESS if answer is None else answer

@@ -11,18 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fake_nvml.core import faults
+from fake_nvml.core import call_faults
 from fake_nvml.core.answers import PLACES
 from fake_nvml.core.layout import CARDS, FAULTS, FOR_EVER, LOST, Card, Fault, StateFile
-from fake_nvml.core.returns import (
-    DRIVER_NOT_LOADED,
-    GPU_IS_LOST,
-    INVALID_ARGUMENT,
-    LIB_RM_VERSION_MISMATCH,
-    SUCCESS,
-    UNINITIALIZED,
-    ReturnCodeError,
-)
+from fake_nvml.core.returns import Code, ReturnCodeError
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.mapping import MappedState
 
@@ -48,12 +40,12 @@ class Device:
     def refusal(self, key: str) -> int:
         """The code that the card answers a key of ``answers`` with, SUCCESS if it answers it."""
         place = PLACES.get(key)
-        return SUCCESS if place is None else int(self.card.refused[place])
+        return Code.SUCCESS if place is None else int(self.card.refused[place])
 
     def check(self, key: str) -> None:
         """Raise the code that the card answers a key with."""
         code = self.refusal(key)
-        if code != SUCCESS:
+        if code != Code.SUCCESS:
             raise ReturnCodeError(code)
 
 
@@ -94,7 +86,7 @@ class Session:
         """A user less; the last closes the state. Answers whether it was the last."""
         with self._lock:
             if self._users == 0:
-                raise ReturnCodeError(UNINITIALIZED)
+                raise ReturnCodeError(Code.UNINITIALIZED)
             self._users -= 1
             if self._users == 0 and self._state is not None:
                 self._state.close()
@@ -126,7 +118,7 @@ class Session:
         """The slot that a handle names. Raises INVALID_ARGUMENT if it is none of ours."""
         slot, rest = divmod(handle - _HANDLES, _STRIDE)
         if rest or slot not in self._known:
-            raise ReturnCodeError(INVALID_ARGUMENT)
+            raise ReturnCodeError(Code.INVALID_ARGUMENT)
         return slot
 
     def device(self, function: str, slot: int, content: StateFile) -> Device:
@@ -136,7 +128,7 @@ class Session:
         """
         card = content.cards[slot]
         if slot >= content.header.card_count or card.uuid != self._known[slot].uuid or card.state == LOST:
-            raise ReturnCodeError(GPU_IS_LOST)
+            raise ReturnCodeError(Code.GPU_IS_LOST)
         device = Device(content, slot, self.slots.index(slot))
         device.check(function)
         return device
@@ -158,22 +150,22 @@ class Session:
     def _current(self) -> MappedState:
         state = self._state
         if state is None:
-            raise ReturnCodeError(UNINITIALIZED)
+            raise ReturnCodeError(Code.UNINITIALIZED)
         return state
 
     def _open(self) -> MappedState:
         if not self._path.exists():
-            raise ReturnCodeError(DRIVER_NOT_LOADED)
+            raise ReturnCodeError(Code.DRIVER_NOT_LOADED)
         try:
             return MappedState.open(self._path)
         except StateError as error:
-            raise ReturnCodeError(LIB_RM_VERSION_MISMATCH) from error
+            raise ReturnCodeError(Code.LIB_RM_VERSION_MISMATCH) from error
 
     def _meet(self, state: MappedState, function: str, slot: int | None) -> StateFile:
         content = _read(state)
         if bytes(content.faults) == _NO_FAULTS:
             return content
-        row = faults.find(content, function, slot)
+        row = call_faults.find(content, function, slot)
         fault = None if row is None else content.faults[row]
         if fault is not None and fault.count != FOR_EVER and state.writable:
             fault = _wear(state, function, slot)
@@ -181,7 +173,7 @@ class Session:
             return content
         if fault.delay:
             self._sleep(fault.delay / 1_000_000)
-        if fault.code != SUCCESS:
+        if fault.code != Code.SUCCESS:
             raise ReturnCodeError(fault.code)
         return _read(state)
 
@@ -190,7 +182,7 @@ def _read(state: MappedState) -> StateFile:
     try:
         return state.read()
     except StateError as error:  # closed by nvmlShutdown of another thread
-        raise ReturnCodeError(UNINITIALIZED) from error
+        raise ReturnCodeError(Code.UNINITIALIZED) from error
 
 
 def _driver(state: MappedState) -> str:
@@ -198,7 +190,7 @@ def _driver(state: MappedState) -> str:
 
 
 def _take_down_cards(content: StateFile) -> dict[int, Card]:
-    if content.header.init_return != SUCCESS:
+    if content.header.init_return != Code.SUCCESS:
         raise ReturnCodeError(content.header.init_return)
     slots = range(min(content.header.card_count, CARDS))
     return {slot: content.cards[slot] for slot in slots if content.cards[slot].uuid}
@@ -207,9 +199,9 @@ def _take_down_cards(content: StateFile) -> dict[int, Card]:
 def _wear(state: MappedState, function: str, slot: int | None) -> Fault | None:
     """Take one call off a counted fault; answers what is met, None if others were quicker."""
     with state.writing() as content:
-        row = faults.find(content, function, slot)
+        row = call_faults.find(content, function, slot)
         if row is None:
             return None
         met = Fault.from_buffer_copy(content.faults[row])
-        faults.wear(content.faults[row])
+        call_faults.wear(content.faults[row])
         return met

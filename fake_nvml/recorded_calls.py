@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TOLD_MORE, Answer
-from fake_nvml.core.returns import SUCCESS
+from fake_nvml.core.returns import Code
 
 _RECOVERY_ACTION = 230
 _VOLATILE = 0
@@ -60,7 +60,7 @@ def _read(function: str, answer: Answer, *told: int) -> Ask:
         places = [_TYPES[answer.type]() for _ in answer.fields]
         chosen = [ctypes.c_uint(number) for number in told]
         code = pynvml._nvmlGetFunctionPointer(function)(handle, *chosen, *map(ctypes.byref, places))
-        if code != SUCCESS:
+        if code != Code.SUCCESS:
             raise pynvml.NVMLError(code)
         values = [place.value for place in places]
         return values if len(values) > 1 else values[0]
@@ -74,7 +74,7 @@ def _first_list(function: str) -> Ask:
     def ask(pynvml: Any, handle: Any) -> list[dict[str, int]]:
         count, rows = ctypes.c_uint(_ROWS), (_FirstProcess * _ROWS)()
         code = pynvml._nvmlGetFunctionPointer(function)(handle, ctypes.byref(count), rows)
-        if code != SUCCESS:
+        if code != Code.SUCCESS:
             raise pynvml.NVMLError(code)
         return [{"pid": row.pid, "usedGpuMemory": row.usedGpuMemory} for row in rows[: count.value]]
 
@@ -109,7 +109,7 @@ def _address(function: str) -> Ask:
     def ask(pynvml: Any, handle: Any) -> Any:
         address = pynvml.nvmlPciInfo_v2_t()
         code = pynvml._nvmlGetFunctionPointer(function)(handle, ctypes.byref(address))
-        if code != SUCCESS:
+        if code != Code.SUCCESS:
             raise pynvml.NVMLError(code)
         return address
 

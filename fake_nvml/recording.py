@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fake_nvml.core.returns import FUNCTION_NOT_FOUND, code_name
+from fake_nvml.core.returns import Code, code_name
 from fake_nvml.fake_library import Library
 from fake_nvml.fake_nvml_errors import RecordError
 from fake_nvml.install import install
@@ -88,7 +88,7 @@ def _answer(pynvml: Any, ask: Callable[..., Any], *arguments: Any, raw: bool = F
         # Newer versions report a missing symbol by an error outside of their own tree.
         if type(error).__name__ != "NVMLLibraryMismatchError":
             raise
-        return {"returns": code_name(FUNCTION_NOT_FOUND)}
+        return {"returns": code_name(Code.FUNCTION_NOT_FOUND)}
     return value if raw else _plain(value)
 
 

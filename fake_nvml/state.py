@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from fake_nvml import sysfs
+from fake_nvml.calls import CALLS
 from fake_nvml.core import call_faults, card_changes
 from fake_nvml.core.answers import PLACES, keys_of_field
 from fake_nvml.core.call_faults import CallFault
@@ -24,7 +25,7 @@ from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.fill import MIB, fill
 from fake_nvml.core.layout import COMPUTE, FREE, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
 from fake_nvml.core.records import find_process, free_bytes, free_row, other_bytes, slot_of
-from fake_nvml.core.returns import SUCCESS
+from fake_nvml.core.returns import Code
 from fake_nvml.core.values import PENDING, parse_value
 from fake_nvml.fake_nvml_errors import CardFullError, StateError
 from fake_nvml.mapping import MappedState, create_file
@@ -153,7 +154,7 @@ class State:
             for changed in (field, PENDING.get(field, field)):
                 setattr(card, changed, number)
             for answered in keys_of_field(field):
-                card.refused[PLACES[answered]] = SUCCESS
+                card.refused[PLACES[answered]] = Code.SUCCESS
 
     def post_xid(self, uuid: str, xid: int, *, lose: bool = False) -> None:
         """The driver reports an Xid on a whole card; each event set that listens there gets it once.
@@ -216,7 +217,7 @@ class State:
             card_changes.reboot(content, still_lost=still_lost)
 
     def set_init_return(self, code: int) -> None:
-        """Set the answer of nvmlInit from now on, 0 for success (``call_faults.CODES``): 9 is "no driver loaded"."""
+        """Set the answer of nvmlInit from now on, 0 for success (``returns.Code``): 9 is "no driver loaded"."""
         if not 0 <= code < 2**31:
             raise StateError(f"return codes are numbers from 0 on, not {code}")
         with self._changing_cards() as content:
@@ -232,7 +233,7 @@ class State:
         unknown function and for nonsensical numbers.
         """
         with self.mapped.writing() as content:
-            call_faults.add_fault(content, CallFault(function, card, code, seconds, count))
+            call_faults.add_fault(content, CallFault(function, card, code, seconds, count), CALLS)
 
     def faults(self) -> list[CallFault]:
         """All faults in force; if two apply to a call, the first happens."""

@@ -21,7 +21,7 @@ from typing import Final
 
 from fake_nvml.core.layout import Card, StateFile
 from fake_nvml.core.records import card_slots
-from fake_nvml.core.returns import DRIVER_NOT_LOADED
+from fake_nvml.core.returns import Code
 from fake_nvml.fake_nvml_errors import StateError
 
 _DRIVER: Final = Path("bus/pci/drivers/nvidia")
@@ -54,7 +54,7 @@ def tell(folder: Path, content: StateFile, *, anew: bool = False) -> None:
 
     A card that it has already keeps its link, unless all are written ``anew``.
     """
-    has_driver = content.header.init_return != DRIVER_NOT_LOADED
+    has_driver = content.header.init_return != Code.DRIVER_NOT_LOADED
     cards = dict(_cards(content)) if has_driver else {}
     with _explained():
         known = {path.name for part in (_DRIVER, _BUS, _DEVICES) for path in _entries(folder / part)}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from fake_nvml.calls import CALLS
 from fake_nvml.core import layout, nvml_numbers, returns
 from fake_nvml.core.answers import CHOSEN, KEYS, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.core.drivers import complete, cuda_version
@@ -29,8 +28,8 @@ _TYPES = {
 def header() -> str:
     """``state_file.h``: the layout as C sees it, each offset and size asserted, and NVML's numbers and texts."""
     parts = ["#pragma once", "#include <stddef.h>", "#include <stdint.h>", ""]
-    for module in (layout, returns, nvml_numbers):
-        parts += [f"#define {name} {_number(value)}" for name, value in _numbers(module)]
+    numbers = [*_numbers(layout), *returns.CODES.items(), *_numbers(nvml_numbers)]
+    parts += [f"#define {name} {_number(value)}" for name, value in numbers]
     parts += [
         f'#define RECOVERY_ACTION_KEY "{RECOVERY_ACTION}"',
         f"#define VERSION_BEFORE_INIT_SINCE {VERSION_BEFORE_INIT_SINCE}",
@@ -44,9 +43,9 @@ def header() -> str:
     return "\n".join(parts) + "\n"
 
 
-def stubs() -> str:
-    """``stubs.c``: a function that answers NOT_SUPPORTED for each of a real library that the C files do not answer."""
-    names = sorted(frozenset().union(*map(symbols, ERAS)) - CALLS.keys())
+def stubs(answered: Collection[str]) -> str:
+    """``stubs.c``: a function that answers NOT_SUPPORTED for each of a real library that is not ``answered``."""
+    names = sorted(frozenset().union(*map(symbols, ERAS)).difference(answered))
     lines = [f'int {name}(void);\nint {name}(void) {{ return fakenvml_not_supported("{name}"); }}' for name in names]
     return "\n".join(["int fakenvml_not_supported(const char *function);", *lines]) + "\n"
 
@@ -127,7 +126,8 @@ def _number(value: int) -> str:
 
 def _tables() -> Iterator[str]:
     yield "static const struct { int code, since; const char *text; } fakenvml_texts[] __attribute__((unused)) = {"
-    yield from (f'    {{{code}, {since}, "{text}"}},' for code, (text, since) in returns.TEXTS.items())
+    known = (code for code in returns.Code if code.text != returns.UNKNOWN_TEXT)
+    yield from (f'    {{{code}, {code.since}, "{code.text}"}},' for code in known)
     yield "};"
     yield "static const char *const fakenvml_keys[] __attribute__((unused)) = {"
     yield from (f'    "{key}",' for key in KEYS)

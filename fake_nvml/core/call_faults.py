@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from fake_nvml.core.faults import in_force, names
 from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
 from fake_nvml.core.records import slot_of
-from fake_nvml.core.returns import CODES, SUCCESS
+from fake_nvml.core.returns import CODES, Code
 from fake_nvml.fake_nvml_errors import StateError
 
+# The function that names the fault never has one.
+_NEVER_FAILS = "nvmlErrorString"
+_VERSION = re.compile(r"_v\d+")
 # As long as a row has room for, with the NUL.
 _PATTERN = re.compile(r"(nvml[0-9A-Za-z_]{0,58}\*?|\*)")
 _MOST_SECONDS = 86_400
@@ -33,18 +36,26 @@ def parse_code(text: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
         return int(text)
     name = text.upper().replace("-", "_").removeprefix("NVML_").removeprefix("ERROR_")
-    code = CODES.get(name, SUCCESS)
-    if code == SUCCESS:
+    code = CODES.get(name, Code.SUCCESS)
+    if code == Code.SUCCESS:
         raise StateError(f"no return code {text!r}; a number from 1 on, or one of {', '.join([*CODES][1:])}")
     return code
 
 
-def add_fault(content: StateFile, fault: CallFault) -> None:
-    """Put a fault in force, in a writer; one of the same function and card is replaced.
+def add_fault(content: StateFile, fault: CallFault, functions: Collection[str]) -> None:
+    """Put a fault in force, in a writer; one of the same function and card is replaced. ``functions``: what a library answers.
 
     Raises StateError, before any change, for an unknown function or card, nonsensical numbers, and a full table.
     """
-    _check(fault)
+    _check_function(fault.function, functions)
+    if not 0 <= fault.seconds <= _MOST_SECONDS:
+        raise StateError(f"a call is slow by 0 to {_MOST_SECONDS} seconds, not {fault.seconds:g}")
+    if fault.count is not None and not 0 < fault.count < FOR_EVER:
+        raise StateError(f"a fault happens 1 to {FOR_EVER - 1} times, not {fault.count}; without a count for ever")
+    if not 0 <= fault.code < 2**31:
+        raise StateError(f"return codes are numbers from 1 on, not {fault.code}")
+    if fault.code == 0 and fault.seconds == 0:
+        raise StateError("a fault needs a return code or a delay")
     slot = UNKNOWN32 if fault.card is None else slot_of(content, fault.card)
     row = _row_for(content, fault.function.encode(), slot)
     row.used = 0
@@ -68,42 +79,59 @@ def clear_faults(content: StateFile) -> int:
     return cleared
 
 
-def _check(fault: CallFault) -> None:
-    check_function(fault.function)
-    if not 0 <= fault.seconds <= _MOST_SECONDS:
-        raise StateError(f"a call is slow by 0 to {_MOST_SECONDS} seconds, not {fault.seconds:g}")
-    if fault.count is not None and not 0 < fault.count < FOR_EVER:
-        raise StateError(f"a fault happens 1 to {FOR_EVER - 1} times, not {fault.count}; without a count for ever")
-    if not 0 <= fault.code < 2**31:
-        raise StateError(f"return codes are numbers from 1 on, not {fault.code}")
-    if fault.code == 0 and fault.seconds == 0:
-        raise StateError("a fault needs a return code or a delay")
+def in_force(fault: Fault) -> bool:
+    """Whether a row holds a fault that still applies; a writer may take any other row."""
+    return bool(fault.used == 1 and fault.count != 0)
 
 
-def check_function(pattern: str) -> None:
+def names(pattern: str, function: str) -> bool:
+    """Whether a row's ``function`` means this C function: the same name, any version of it, or a beginning with ``*``."""
+    if function == _NEVER_FAILS:
+        return False
+    if pattern.endswith("*"):
+        return function.startswith(pattern[:-1])
+    return function == pattern or (function.startswith(pattern) and bool(_VERSION.fullmatch(function[len(pattern) :])))
+
+
+def find(content: StateFile, function: str, slot: int | None) -> int | None:
+    """The number of the first row that applies to a call about the card in ``slot`` (None: about no card)."""
+    return next((row for row in range(FAULTS) if _applies(content.faults[row], function, slot)), None)
+
+
+def wear(fault: Fault) -> None:
+    """Count one call, in a writer: the last one ends the fault."""
+    if fault.count == FOR_EVER:
+        return
+    fault.count -= 1
+    if fault.count == 0:
+        fault.used = 0
+
+
+def _applies(fault: Fault, function: str, slot: int | None) -> bool:
+    is_about = fault.card in (UNKNOWN32, slot)
+    return in_force(fault) and is_about and names(fault.function.decode(errors="replace"), function)
+
+
+def _check_function(pattern: str, functions: Collection[str]) -> None:
     """Raise StateError if a fault's function names none that a library answers, so that a typo shows."""
-    from fake_nvml.calls import CALLS  # at the end of a chain that begins at the library
-
     if not _PATTERN.fullmatch(pattern):
         raise StateError(
             f"{pattern!r} is no function; write C's name, as nvmlDeviceGetMemoryInfo, or a beginning and *"
         )
-    if any(names(pattern, function) for function in CALLS):
-        return
-    close = difflib.get_close_matches(pattern, CALLS, n=3)
-    hint = f"; is it {' or '.join(close)}?" if close else ""
-    raise StateError(f"no function {pattern!r} that cards answer{hint}")
+    if not any(names(pattern, function) for function in functions):
+        close = difflib.get_close_matches(pattern, functions, n=3)
+        hint = f"; is it {' or '.join(close)}?" if close else ""
+        raise StateError(f"no function {pattern!r} that cards answer{hint}")
 
 
 def _row_for(content: StateFile, function: bytes, slot: int) -> Fault:
-    row: Fault
-    for row in content.faults:
-        if in_force(row) and row.function == function and row.card == slot:
-            return row
-    for row in content.faults:
-        if not in_force(row):
-            return row
-    raise StateError(f"no room for another fault: {FAULTS} are there; fake-nvml faults clear")
+    """The row of the same function and card, else the first that is free."""
+    used = (row for row in content.faults if in_force(row) and row.function == function and row.card == slot)
+    free = (row for row in content.faults if not in_force(row))
+    row: Fault | None = next(used, None) or next(free, None)
+    if row is None:
+        raise StateError(f"no room for another fault: {FAULTS} are there; fake-nvml faults clear")
+    return row
 
 
 def _fault(content: StateFile, row: Fault) -> CallFault:

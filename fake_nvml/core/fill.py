@@ -10,7 +10,7 @@ from fake_nvml.core.answers import PLACES, RECOVERY_ACTION, function_of
 from fake_nvml.core.drivers import branch
 from fake_nvml.core.layout import UNKNOWN32, Card, StateFile
 from fake_nvml.core.nvml_numbers import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID
-from fake_nvml.core.returns import NOT_SUPPORTED
+from fake_nvml.core.returns import Code
 from fake_nvml.eras import RECOVERY_ACTION_SINCE, has_symbol
 
 if TYPE_CHECKING:  # the library side of this package must run without PyYAML
@@ -123,7 +123,11 @@ def _refuse(record: Card, model: CardModel, card: BoxCard, driver: int) -> None:
         ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"): bool(record.memory_total),
     }
     if not card.fields:
-        refuse(record.refused, {key: NOT_SUPPORTED for keys, has in missing.items() if not has for key in keys}, driver)
+        refuse(
+            record.refused,
+            {key: Code.NOT_SUPPORTED for keys, has in missing.items() if not has for key in keys},
+            driver,
+        )
     refuse(record.refused, card.refused, driver)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fake_nvml.core.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, SYSTEM_KEYS, unversioned
 from fake_nvml.core.layout import LOST, Card
-from fake_nvml.core.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPORTED, SUCCESS
+from fake_nvml.core.returns import CODES, Code
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 Calls = Mapping[str, Any]
@@ -91,7 +91,7 @@ def _check_room(fields: Fields) -> None:
 def _refused_keys(calls: Calls, keys: Collection[str]) -> dict[str, int]:
     """Those of ``keys`` that were not answered, with their codes. A call without a version stands for versions that are missing."""
     codes = {key: _refusal(calls, key) for key in keys}
-    return {key: code for key, code in codes.items() if code != SUCCESS}
+    return {key: code for key, code in codes.items() if code != Code.SUCCESS}
 
 
 def unknown_calls(calls: object) -> Iterator[str]:
@@ -103,7 +103,7 @@ def unknown_calls(calls: object) -> Iterator[str]:
 def _without_handle(code: int) -> RecordedCard:
     """A card that answered nothing: lost, or every function of it answers with the code that its handle had."""
     fields: Fields = {"name": b"", "numa": -1}
-    if code == GPU_IS_LOST:
+    if code == Code.GPU_IS_LOST:
         return RecordedCard("", "", {**fields, "state": LOST})
     return RecordedCard("", "", fields, dict.fromkeys(frozenset(KEYS) - SYSTEM_KEYS, code))
 
@@ -115,11 +115,11 @@ def _refusal(calls: Calls, key: str) -> int:
             break
     else:
         # A value that is not in the recording is not known; a function that needs none answers.
-        return NOT_SUPPORTED if key in NEED_A_VALUE else SUCCESS
-    code = SUCCESS if _known(calls, call) else _code(calls, call)
+        return Code.NOT_SUPPORTED if key in NEED_A_VALUE else Code.SUCCESS
+    code = Code.SUCCESS if _known(calls, call) else _code(calls, call)
     # Older recordings asked for the newest process list under its plain name.
     is_newest = "RunningProcesses" in key and f"{plain}_v3" not in calls and call == plain
-    return SUCCESS if code == FUNCTION_NOT_FOUND and is_newest else code
+    return Code.SUCCESS if code == Code.FUNCTION_NOT_FOUND and is_newest else code
 
 
 def _fields(calls: Calls) -> Fields:
@@ -183,7 +183,7 @@ def _code(calls: Calls, call: str) -> int:
     answer = calls[call]
     name = str(answer["returns"]) if answer is not None else "NOT_SUPPORTED"
     code = CODES[name] if name in CODES else int(name)
-    if not SUCCESS <= code < _CODES_END:
+    if not Code.SUCCESS <= code < _CODES_END:
         raise ValueError(f"{call} returns {code}")
     return code
 

@@ -15,7 +15,7 @@ import yaml
 from fake_nvml.box import Box, box_names
 from fake_nvml.calls import CALLS
 from fake_nvml.core.answers import SYSTEM_KEYS
-from fake_nvml.core.returns import CODES, NOT_SUPPORTED
+from fake_nvml.core.returns import CODES, Code
 from fake_nvml.fake_nvml_errors import CatalogueError, RecordError
 from fake_nvml.recording import record
 from fake_nvml.show import render
@@ -182,7 +182,7 @@ def test_what_was_not_even_asked_is_not_known(recorded: dict[str, Any], tmp_path
 
     assert card.uuid == Box.load("t4x1", seed="node").cards[0].uuid
     assert (card.serial, card.fields["memory_total"], card.fields["numa"]) == ("", 2**30, -1)
-    assert (card.refused["nvmlDeviceGetTemperature"], card.fields["ecc_supported"]) == (NOT_SUPPORTED, 0)
+    assert (card.refused["nvmlDeviceGetTemperature"], card.fields["ecc_supported"]) == (Code.NOT_SUPPORTED, 0)
 
 
 def test_where_there_is_no_nvml_it_says_so(tmp_path: Path, clean_pynvml: None) -> None:
@@ -276,7 +276,7 @@ def test_faults_of_calls_are_recorded_for_good(state_path: Path, tmp_path: Path,
     functions = ("SupportedEventTypes", "MinorNumber", "ComputeRunningProcesses", "UtilizationRates", "PowerUsage")
     with State.create(state_path, Box.load("rtx4090x1", seed="node-1", driver="535")) as state:
         for name in functions:
-            state.add_fault(f"nvmlDeviceGet{name}", code=NOT_SUPPORTED)
+            state.add_fault(f"nvmlDeviceGet{name}", code=Code.NOT_SUPPORTED)
         content = record(state=state_path, library=None)
 
         State.create(state_path, loaded(tmp_path, content)).close()
@@ -302,7 +302,7 @@ def test_an_older_recording_speaks_of_every_version(recorded: dict[str, Any], tm
     assert {
         *(f"nvmlDeviceGet{name}" for name in (*refused, "ComputeRunningProcesses_v3", "PciInfo_v3", "TemperatureV")),
         "nvmlDeviceRegisterEvents",
-    } <= {key for key, code in found.items() if code == NOT_SUPPORTED}
+    } <= {key for key, code in found.items() if code == Code.NOT_SUPPORTED}
     assert "nvmlDeviceGetGraphicsRunningProcesses" not in found, "the newest was missing, not this one"
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fake_nvml.box import Box
-from fake_nvml.core.returns import DRIVER_NOT_LOADED
+from fake_nvml.core.returns import Code
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.recording import record
 from fake_nvml.state import State
@@ -110,7 +110,7 @@ def test_a_sick_or_lost_card_stays_with_its_driver(state: State) -> None:
 def test_without_a_driver_the_kernel_tells_of_no_cards(state: State) -> None:
     """Its folder is gone; when the driver is back it has taken all cards again."""
     before, driver = served(state), folder_of(state.path) / "bus/pci/drivers/nvidia"
-    state.set_init_return(DRIVER_NOT_LOADED)
+    state.set_init_return(Code.DRIVER_NOT_LOADED)
     assert not driver.exists()
     state.set_init_return(0)
 

@@ -9,7 +9,7 @@ from fake_nvml.eras import ERAS, symbols
 
 def test_only_what_is_not_answered_gets_a_stub() -> None:
     """A function that is answered is written by hand."""
-    text = stubs()
+    text = stubs(CALLS)
 
     assert 'int nvmlDeviceGetVbiosVersion(void) { return fakenvml_not_supported("nvmlDeviceGetVbiosVersion"); }' in text
     assert "nvmlDeviceGetName(" not in text

@@ -1,4 +1,4 @@
-"""Calls that are slow or fail: the possible requests, and the meaning of a table of rows."""
+"""Calls that are slow or fail: the possible requests, the meaning of a table of rows, and which row a call meets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.core.call_faults import CallFault, parse_code
-from fake_nvml.core.layout import FAULTS
+from fake_nvml.calls import CALLS
+from fake_nvml.core.call_faults import CallFault, find, in_force, names, parse_code, wear
+from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile, blank
 from fake_nvml.core.returns import CODES, code_name
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.state import State
@@ -18,28 +19,35 @@ from fake_nvml.state import State
 
 @pytest.fixture
 def state(state_path: Path) -> Iterator[State]:
+    """Two cards without faults."""
     with State.create(state_path, Box.load("t4x2", seed="node-1")) as created:
         yield created
 
 
+def fault(function: str = "nvmlDeviceGetName", *, used: int = 1, card: int = UNKNOWN32, count: int = FOR_EVER) -> Fault:
+    """A row of the table, in force for any card if nothing else is given."""
+    return Fault(function=function.encode(), used=used, card=card, count=count)
+
+
+def table(*rows: Fault) -> StateFile:
+    """A state file whose table of faults begins with these rows."""
+    content = blank()
+    for place, row in enumerate(rows):
+        content.faults[place] = row
+    return content
+
+
 def test_faults_are_listed_as_they_were_asked_for(state: State) -> None:
-    """In the order in which they were added."""
+    """In the order in which they were added; one of the same function and card replaces the earlier one."""
     card = state.cards()[1].uuid
     state.add_fault("nvmlDeviceGetMemoryInfo", card=card, seconds=5)
+    state.add_fault("nvmlDeviceGet*", code=4)
     state.add_fault("nvmlDeviceGet*", code=999, count=3)
 
     assert state.faults() == [
         CallFault("nvmlDeviceGetMemoryInfo", card, 0, 5.0, None),
         CallFault("nvmlDeviceGet*", None, 999, 0.0, 3),
     ]
-
-
-def test_a_fault_of_the_same_function_and_card_is_replaced(state: State) -> None:
-    """The later one counts."""
-    state.add_fault("nvmlInit", code=9)
-    state.add_fault("nvmlInit", code=4, count=1)
-
-    assert state.faults() == [CallFault("nvmlInit", None, 4, 0.0, 1)]
 
 
 def test_cleared_faults_are_gone_and_counted(state: State) -> None:
@@ -52,11 +60,8 @@ def test_cleared_faults_are_gone_and_counted(state: State) -> None:
 
 def test_a_full_table_refuses_and_a_worn_row_is_taken(state: State) -> None:
     """The row of a used fault is free."""
-    card = state.cards()[0].uuid
-    names = sorted(CALLS_OF_A_CARD)
-    for name in names[: FAULTS // 2]:
+    for name in sorted(CALLS.keys() - {"nvmlErrorString", "nvmlInit"})[:FAULTS]:
         state.add_fault(name, code=999)
-        state.add_fault(name, card=card, code=999)
 
     with pytest.raises(StateError, match="no room for another fault"):
         state.add_fault("nvmlInit", code=9)
@@ -139,23 +144,64 @@ def test_every_code_has_its_name() -> None:
     assert code_name(12345) == "12345"
 
 
-CALLS_OF_A_CARD = {
-    f"nvmlDeviceGet{name}"
-    for name in (
-        *(
-            "Name",
-            "UUID",
-            "Serial",
-            "Index",
-            "MinorNumber",
-            "Brand",
-            "Architecture",
-            "CudaComputeCapability",
-            "PciInfo",
-        ),
-        *("MemoryInfo", "MemoryInfo_v2", "UtilizationRates", "ComputeRunningProcesses", "GraphicsRunningProcesses"),
-        *("Temperature", "TemperatureV", "PowerUsage", "PowerManagementLimit", "EnforcedPowerLimit", "ComputeMode"),
-        *("PersistenceMode", "DisplayActive", "EccMode", "TotalEccErrors", "FieldValues", "SupportedEventTypes"),
-        *("MemoryAffinity", "NvLinkState", "MigMode", "MaxMigDeviceCount", "MigDeviceHandleByIndex", "Count"),
-    )
-}
+@pytest.mark.parametrize(
+    ("pattern", "function", "expected"),
+    [
+        ("nvmlDeviceGetName", "nvmlDeviceGetName", True),
+        ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", True),
+        ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo_v2", True),
+        ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo", False),
+        ("nvmlDeviceGetMemoryInfo_v", "nvmlDeviceGetMemoryInfo_v2", False),
+        ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", False),
+        ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperature_vx", False),
+        ("nvmlDeviceGetName", "nvmlDeviceGetUUID", False),
+        ("nvmlInit*", "nvmlInitWithFlags", True),
+        ("nvmlInit*", "nvmlShutdown", False),
+        ("*", "nvmlShutdown", True),
+        ("*", "nvmlErrorString", False),
+        ("nvmlErrorString", "nvmlErrorString", False),
+    ],
+)
+def test_a_name_means_itself_its_versions_or_what_begins_so(pattern: str, function: str, expected: bool) -> None:
+    """A star means a beginning; error texts are never meant."""
+    assert names(pattern, function) is expected
+
+
+@pytest.mark.parametrize(
+    ("used", "count", "expected"), [(1, FOR_EVER, True), (1, 1, True), (1, 0, False), (0, 5, False)]
+)
+def test_a_row_is_in_force_while_used_and_not_worn_off(used: int, count: int, expected: bool) -> None:
+    """A counted fault ends with its last call."""
+    row = fault(used=used, count=count)
+
+    assert in_force(row) is expected
+    assert find(table(row), "nvmlDeviceGetName", 0) == (0 if expected else None)
+
+
+@pytest.mark.parametrize(
+    ("card", "slot", "found"),
+    [(UNKNOWN32, 3, 0), (UNKNOWN32, None, 0), (3, 3, 0), (2, 3, None), (3, None, None)],
+)
+def test_a_card_means_itself_or_any(card: int, slot: int | None, found: int | None) -> None:
+    """A call without a card meets faults of any card only."""
+    assert find(table(fault(card=card)), "nvmlDeviceGetName", slot) == found
+
+
+def test_the_first_row_that_applies_is_found() -> None:
+    """The order of the table decides."""
+    rows = (fault("nvmlInit"), fault("nvmlDeviceGet*"), fault("nvmlDeviceGetName"))
+
+    assert find(table(*rows), "nvmlDeviceGetName", 0) == 1
+
+
+def test_the_last_call_ends_a_counted_fault() -> None:
+    """Its row is free then; a fault for ever does not wear."""
+    counted, lasting = fault(count=2), fault()
+    seen = []
+    for _ in range(2):
+        wear(counted)
+        wear(lasting)
+        seen.append((counted.used, counted.count))
+
+    assert seen == [(1, 1), (0, 0)]
+    assert (lasting.used, lasting.count) == (1, FOR_EVER)

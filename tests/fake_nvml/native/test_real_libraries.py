@@ -20,7 +20,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.core.c_source import MARKER
-from fake_nvml.core.returns import DRIVER_NOT_LOADED, SUCCESS, UNINITIALIZED
+from fake_nvml.core.returns import Code
 from fake_nvml.eras import VERSION_BEFORE_INIT_SINCE
 from fake_nvml.native.build import LIBRARY, ensure
 from fake_nvml.native.compiler import CompilerError
@@ -111,12 +111,12 @@ def test_without_a_driver_it_answers_as_the_real_ones(
     path = tmp_path / "state"
     if state == "not loaded":
         with State.create(path, Box.load("gtx1080tix1", seed=None, driver=release)) as cards:
-            cards.set_init_return(DRIVER_NOT_LOADED)
-    expected = dict.fromkeys(functions, UNINITIALIZED)
-    expected |= dict.fromkeys(("nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags"), DRIVER_NOT_LOADED)
-    expected["nvmlShutdown"] = SUCCESS
+            cards.set_init_return(Code.DRIVER_NOT_LOADED)
+    expected = dict.fromkeys(functions, Code.UNINITIALIZED)
+    expected |= dict.fromkeys(("nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags"), Code.DRIVER_NOT_LOADED)
+    expected["nvmlShutdown"] = Code.SUCCESS
     if int(release.partition(".")[0]) >= VERSION_BEFORE_INIT_SINCE:
-        expected["nvmlSystemGetNVMLVersion"] = SUCCESS
+        expected["nvmlSystemGetNVMLVersion"] = Code.SUCCESS
     del expected["nvmlErrorString"]  # it answers a text, see above
 
     assert ask(ANSWERS, library, when, json.dumps(sorted(expected)), state=path) == expected
