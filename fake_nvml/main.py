@@ -23,9 +23,8 @@ from fake_nvml.fake_nvml_errors import FakeNvmlError, LayerError, RecordError, S
 from fake_nvml.guard import DEFAULT_STATE, DRIVER_FOLDER, STATE_VARIABLE, check_real_driver
 from fake_nvml.loader import child_environment
 from fake_nvml.recording import record
-from fake_nvml.show import render, render_faults
+from fake_nvml.show import render, render_faults, watch
 from fake_nvml.state import State
-from fake_nvml.watch import watch
 
 _INTERRUPTED = 130
 

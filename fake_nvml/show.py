@@ -1,33 +1,54 @@
-"""The output of ``fake-nvml show``: the cards as a table for people, or as JSON or YAML."""
+"""The output of ``fake-nvml show`` and ``fake-nvml faults``: a table for people, or JSON or YAML."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TextIO
 
 import yaml
 
 from fake_nvml.core.call_faults import CallFault, call_faults
-from fake_nvml.core.card_state import CardState, ProcessState, card_states
+from fake_nvml.core.card_state import CardState, card_states
+from fake_nvml.core.card_table import fault_table, table
 from fake_nvml.core.layout import StateFile
-from fake_nvml.core.nvml_table import table
 from fake_nvml.core.returns import code_name
+from fake_nvml.state import State
 
 FORMATS = ("table", "json", "yaml")
+# Between two looks for a change, and the longest without printing, in seconds.
+_LOOK_SECONDS = 0.1
+_REDRAW_SECONDS = 1.0
+# On a terminal: the cursor to the first place, and nothing below it.
+_CLEAR = "\x1b[H\x1b[J"
+
+
+def watch(
+    state: State, output: str, out: TextIO, *, monotonic: Callable[[], float], sleep: Callable[[float], None]
+) -> NoReturn:
+    """Print the cards on each change and each second; a terminal shows the last only. Ends by KeyboardInterrupt."""
+    while True:
+        printed = monotonic()
+        content = state.read()
+        page = render(output, content)
+        out.write(_CLEAR + page if out.isatty() else page)
+        out.flush()
+        while monotonic() - printed < _REDRAW_SECONDS and state.read().header.sequence == content.header.sequence:
+            sleep(_LOOK_SECONDS)
 
 
 def render(output: str, content: StateFile) -> str:
     """The state in the format ``output``: table, json or yaml."""
-    if output == "json":
-        return json.dumps(as_data(content), indent=2) + "\n"
-    if output == "yaml":
-        return yaml.safe_dump(as_data(content), sort_keys=False)
-    header = content.header
-    faults = call_faults(content)
-    return table(
-        header.driver.decode(errors="replace"), _cuda(header.cuda), card_states(content), faults, header.init_return
-    )
+    data = as_data(content)
+    if output == "table":
+        header = content.header
+        return table(data["driver"], data["cuda"], card_states(content), call_faults(content), header.init_return)
+    return _dumped(output, data)
+
+
+def render_faults(output: str, faults: Sequence[CallFault]) -> str:
+    """The faults of calls in the format ``output``; if two apply to a call, the first in the list happens."""
+    return fault_table(faults) if output == "table" else _dumped(output, [*map(_fault, faults)])
 
 
 def as_data(content: StateFile) -> dict[str, Any]:
@@ -36,35 +57,19 @@ def as_data(content: StateFile) -> dict[str, Any]:
     return {
         "simulated": True,
         "driver": header.driver.decode(errors="replace"),
-        "cuda": _cuda(header.cuda),
+        "cuda": f"{header.cuda // 1000}.{header.cuda % 1000 // 10}",
         "cards": [_card(card) for card in card_states(content)],
         "init_fails": code_name(header.init_return) if header.init_return else None,
-        "faults": [fault_data(fault) for fault in call_faults(content)],
+        "faults": [_fault(fault) for fault in call_faults(content)],
     }
 
 
-def render_faults(output: str, faults: Sequence[CallFault]) -> str:
-    """The faults of calls in the format ``output``; if two apply to a call, the first in the list happens."""
-    data = [fault_data(fault) for fault in faults]
-    if output == "json":
-        return json.dumps(data, indent=2) + "\n"
-    if output == "yaml":
-        return yaml.safe_dump(data, sort_keys=False)
-    if not faults:
-        return "no faults of calls\n"
-    rows = [("FUNCTION", "CARD", "ANSWERS", "AFTER", "CALLS LEFT"), *map(_fault_row, data)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
+def _dumped(output: str, data: object) -> str:
+    return json.dumps(data, indent=2) + "\n" if output == "json" else yaml.safe_dump(data, sort_keys=False)
 
 
-def _fault_row(fault: Mapping[str, Any]) -> tuple[str, ...]:
-    card, answers = fault["card"] or "any", fault["code"] or "as usual"
-    left = "all" if fault["count"] is None else str(fault["count"])
-    return fault["function"], card, answers, f"{fault['seconds']:g}s", left
-
-
-def fault_data(fault: CallFault) -> dict[str, Any]:
-    """One fault of calls as JSON's types; ``card`` null: any, ``code`` null: slow only, ``count`` null: for ever."""
+def _fault(fault: CallFault) -> dict[str, Any]:
+    """``card`` null: any, ``code`` null: slow only, ``count`` null: for ever."""
     return {
         "function": fault.function,
         "card": fault.card,
@@ -83,7 +88,7 @@ def _card(card: CardState) -> dict[str, Any]:
         "name": card.name,
         "serial": card.serial,
         "memory": memory,
-        "processes": [_process(process) for process in card.processes],
+        "processes": [{"pid": row.pid, "name": row.name, "mib": row.mib} for row in card.processes],
         "utilization": card.utilization,
         "temperature": card.temperature,
         "power": {"watts": card.power_watts, "limit_watts": card.power_limit_watts},
@@ -97,11 +102,3 @@ def _card(card: CardState) -> dict[str, Any]:
         "compute_mode": card.compute_mode,
         "refused": dict(card.refused),
     }
-
-
-def _process(process: ProcessState) -> dict[str, Any]:
-    return {"pid": process.pid, "name": process.name, "mib": process.mib}
-
-
-def _cuda(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"

@@ -26,8 +26,8 @@ class CardState:
     """One card at one moment. ``index`` is NVML's after a new init; memory in MiB. ``serial`` "" or ``numa`` None: none.
 
     Temperature, power, ``fan`` (percent) and ``compute_mode`` are None, and ``total_mib`` 0, if the card's driver does not
-    answer; those, ``recovery_action`` and ``performance_state`` are NVML's numbers. ``ecc``: None if the card has none, else
-    whether it is on. ``refused``: all that is not answered, function -> name of the return code.
+    answer; those and ``recovery_action`` are NVML's numbers. ``ecc``: None if the card has none, else whether it is on.
+    ``refused``: all that is not answered, function -> name of the return code.
     """
 
     index: int
@@ -50,11 +50,8 @@ class CardState:
     ecc_corrected: int
     ecc_uncorrected: int
     recovery_action: int
-    can_mig: bool
     fan: int | None
-    performance_state: int | None
     compute_mode: int | None
-    persistence: bool
     refused: Mapping[str, str]
 
 
@@ -86,20 +83,15 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
         ecc_corrected=card.ecc_corrected,
         ecc_uncorrected=card.ecc_uncorrected,
         recovery_action=card.recovery_action,
-        can_mig=bool(card.mig_slices),
         fan=_said(card, "nvmlDeviceGetFanSpeed"),
-        performance_state=_said(card, "nvmlDeviceGetPerformanceState"),
         compute_mode=_said(card, "nvmlDeviceGetComputeMode"),
-        persistence=bool(card.persistence),
         refused={key: code_name(card.refused[place]) for key, place in PLACES.items() if card.refused[place]},
     )
 
 
 def _said(card: Card, key: str) -> int | None:
     """The number that a function answers now, None if the card refuses it."""
-    answer = ANSWERS[key]
-    field = answer.idle[0] if answer.idle and not card.utilization else answer.fields[0]
-    return None if card.refused[PLACES[key]] else int(getattr(card, field))
+    return None if card.refused[PLACES[key]] else int(getattr(card, ANSWERS[key].fields[0]))
 
 
 def _watts(milliwatts: int | None) -> float | None:

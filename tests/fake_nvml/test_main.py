@@ -270,7 +270,7 @@ def test_the_table_is_what_is_shown_without_a_wish(path: Path, capsys: pytest.Ca
 
     assert main(["show"]) == 0
 
-    assert "| FAKE-NVML (simulated)       Driver Version: 418.87.00" in capsys.readouterr().out
+    assert "1 simulated cards, driver 418.87.00" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("layer", ["python", "c"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,19 +12,26 @@ import yaml
 
 from fake_nvml.box import Box
 from fake_nvml.core.layout import StateFile
-from fake_nvml.show import as_data, render
+from fake_nvml.show import as_data, render, watch
 from fake_nvml.state import State
 
 
 @pytest.fixture
-def content(state_path: Path) -> StateFile:
+def state(state_path: Path) -> Iterator[State]:
+    """A working card, a lost one and an idle one, and a fault of a call."""
     with State.create(state_path, Box.load("mixed", seed="node-1")) as state:
         first, second, _ = state.cards()
         state.add_process(first.uuid, 4711, 1253, "player")
         state.set_value(first.uuid, "utilization", "40")
         state.lose(second.uuid)
         state.add_fault("nvmlDeviceGetName", card=first.uuid, code=15, count=3)
-        return state.read()
+        yield state
+
+
+@pytest.fixture
+def content(state: State) -> StateFile:
+    """All that is in the state file."""
+    return state.read()
 
 
 def test_json_has_what_programs_ask_for(content: StateFile) -> None:
@@ -64,10 +73,48 @@ def test_yaml_says_the_same_as_json(content: StateFile) -> None:
     assert yaml.safe_load(render("yaml", content)) == json.loads(render("json", content))
 
 
-def test_the_table_is_of_the_same_cards(content: StateFile) -> None:
-    """It has every UUID."""
-    page = render("table", content)
+class Terminal(io.StringIO):
+    """Output that is a terminal."""
 
-    assert "418.87.00" in page
-    assert "CUDA Version: 10.1" in page
-    assert all(card["uuid"] in page for card in as_data(content)["cards"])
+    def isatty(self) -> bool:
+        return True
+
+
+def pages(state: State, out: io.StringIO, sleeps: int, act: Callable[[int], None] = lambda _: None) -> str:
+    """The output in ``sleeps`` sleeps, each of which takes its time and then does ``act``."""
+    now, number = 0.0, 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now, number
+        now, number = now + seconds, number + 1
+        act(number)
+        if number == sleeps:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        watch(state, "json", out, monotonic=lambda: now, sleep=sleep)
+    return out.getvalue()
+
+
+def test_a_change_is_printed_at_the_next_look(state: State) -> None:
+    """The page before it is printed, too."""
+    uuid = state.cards()[0].uuid
+
+    def change(number: int) -> None:
+        if number == 2:
+            state.set_value(uuid, "temperature", "80")
+
+    first, second = pages(state, io.StringIO(), 4, change).split("}\n{")
+
+    assert json.loads(first + "}")["cards"][0]["temperature"] == 33
+    assert json.loads("{" + second)["cards"][0]["temperature"] == 80
+
+
+def test_without_a_change_it_is_printed_each_second(state: State) -> None:
+    """Looks in between print nothing."""
+    assert pages(state, io.StringIO(), 25).count('"simulated": true') == 3
+
+
+def test_a_terminal_shows_the_last_page_only(state: State) -> None:
+    """Each page clears the screen."""
+    assert pages(state, Terminal(), 12).count("\x1b[H\x1b[J{") == 2
