@@ -1,6 +1,6 @@
 """The commands that change simulated cards, for the command line and for a scenario's steps.
 
-Each answers the line that it prints.
+Each answers the line that it prints; one that is about a card gets the card's UUID, and its line begins with the card.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from fake_nvml.state import State
 
 def change(state: State, arguments: argparse.Namespace) -> str:
     """Do one parsed command. Raises FakeNvmlError, with nothing changed, if it makes no sense on these cards."""
-    return CHANGES[arguments.command](state, arguments)
+    of_card = _OF_A_CARD.get(arguments.command)
+    if of_card is None:
+        return _OF_THE_NODE[arguments.command](state, arguments)
+    card = _find_card(state, arguments.card)
+    return f"card {card.index}: {of_card(state, card.uuid, arguments)}"
 
 
-def find_card(state: State, card: str) -> CardState:
+def _find_card(state: State, card: str) -> CardState:
     """A card by its index or UUID. Raises StateError."""
     for known in state.cards():
         if card in (str(known.index), known.uuid):
@@ -29,73 +33,59 @@ def find_card(state: State, card: str) -> CardState:
     raise StateError(f"no card {card!r} in this box; fake-nvml show lists them")
 
 
-def _set(state: State, arguments: argparse.Namespace) -> str:
-    card = find_card(state, arguments.card)
-    state.set_value(card.uuid, arguments.key, arguments.value)
-    return f"card {card.index}: {arguments.key} is {arguments.value}"
+def _set(state: State, uuid: str, arguments: argparse.Namespace) -> str:
+    state.set_value(uuid, arguments.key, arguments.value)
+    return f"{arguments.key} is {arguments.value}"
 
 
-def _process(state: State, arguments: argparse.Namespace) -> str:
-    card, pid = find_card(state, arguments.card), arguments.pid
+def _process(state: State, uuid: str, arguments: argparse.Namespace) -> str:
+    pid = arguments.pid
     if arguments.action == "add":
-        state.add_process(card.uuid, pid, arguments.mib, arguments.name)
-        return f"card {card.index}: process {pid} uses {arguments.mib} MiB"
-    if not state.remove_process(card.uuid, pid):
+        state.add_process(uuid, pid, arguments.mib, arguments.name)
+        return f"process {pid} uses {arguments.mib} MiB"
+    if not state.remove_process(uuid, pid):
         raise StateError(f"no process {pid} on card {arguments.card}; fake-nvml show lists them")
-    return f"card {card.index}: process {pid} is gone"
+    return f"process {pid} is gone"
 
 
-def _xid(state: State, arguments: argparse.Namespace) -> str:
-    card = find_card(state, arguments.card)
-    state.post_xid(card.uuid, arguments.xid, lose=arguments.lose)
-    return f"card {card.index}: Xid {arguments.xid} reported" + (", and lost" if arguments.lose else "")
+def _xid(state: State, uuid: str, arguments: argparse.Namespace) -> str:
+    state.post_xid(uuid, arguments.xid, lose=arguments.lose)
+    return f"Xid {arguments.xid} reported" + (", and lost" if arguments.lose else "")
 
 
-def _lose(state: State, arguments: argparse.Namespace) -> str:
-    card = find_card(state, arguments.card)
-    state.lose(card.uuid)
-    return f"card {card.index}: lost"
+def _lose(state: State, uuid: str, _: argparse.Namespace) -> str:
+    state.lose(uuid)
+    return "lost"
 
 
-def _repair(state: State, arguments: argparse.Namespace) -> str:
-    card = find_card(state, arguments.card)
-    state.repair(card.uuid)
-    return f"card {card.index}: repaired"
+def _repair(state: State, uuid: str, _: argparse.Namespace) -> str:
+    state.repair(uuid)
+    return "repaired"
+
+
+def _remove(state: State, uuid: str, _: argparse.Namespace) -> str:
+    state.remove_card(uuid)
+    return f"removed {uuid}"
+
+
+def _swap(state: State, uuid: str, arguments: argparse.Namespace) -> str:
+    return f"{uuid} is now {state.change_uuid(uuid, arguments.uuid)}"
 
 
 def _add(state: State, arguments: argparse.Namespace) -> str:
     uuid = state.add_card(arguments.model, uuid=arguments.uuid, numa=arguments.numa)
-    return f"card {find_card(state, uuid).index}: added {uuid}"
+    return f"card {_find_card(state, uuid).index}: added {uuid}"
 
 
-def _remove(state: State, arguments: argparse.Namespace) -> str:
-    card = find_card(state, arguments.card)
-    state.remove_card(card.uuid)
-    return f"card {card.index}: removed {card.uuid}"
+def _fault(state: State, arguments: argparse.Namespace) -> str:
+    fails = arguments.command == "fail"
+    card = None if arguments.card is None else _find_card(state, arguments.card).uuid
+    code, seconds = parse_code(arguments.code) if fails else 0, arguments.seconds
+    state.add_fault(arguments.function, card=card, code=code, seconds=seconds, count=arguments.count)
+    return f"{arguments.function}: " + (f"fails with {arguments.code}" if fails else f"slow by {seconds:g} s")
 
 
-def _swap(state: State, arguments: argparse.Namespace) -> str:
-    card = find_card(state, arguments.card)
-    new = state.change_uuid(card.uuid, arguments.uuid)
-    return f"card {card.index}: {card.uuid} is now {new}"
-
-
-def _slow(state: State, arguments: argparse.Namespace) -> str:
-    _add_fault(state, arguments, 0)
-    return f"{arguments.function}: slow by {arguments.seconds:g} s"
-
-
-def _fail(state: State, arguments: argparse.Namespace) -> str:
-    _add_fault(state, arguments, parse_code(arguments.code))
-    return f"{arguments.function}: fails with {arguments.code}"
-
-
-def _add_fault(state: State, arguments: argparse.Namespace, code: int) -> None:
-    card = None if arguments.card is None else find_card(state, arguments.card).uuid
-    state.add_fault(arguments.function, card=card, code=code, seconds=arguments.seconds, count=arguments.count)
-
-
-def _faults_clear(state: State, _arguments: argparse.Namespace) -> str:
+def _faults_clear(state: State, _: argparse.Namespace) -> str:
     return f"faults cleared: {state.clear_faults()}"
 
 
@@ -110,20 +100,26 @@ def _reboot(state: State, arguments: argparse.Namespace) -> str:
     return "rebooted"
 
 
-CHANGES: Final[Mapping[str, Callable[[State, argparse.Namespace], str]]] = MappingProxyType(
+_OF_A_CARD: Final[Mapping[str, Callable[[State, str, argparse.Namespace], str]]] = MappingProxyType(
     {
         "set": _set,
         "process": _process,
         "xid": _xid,
         "lose": _lose,
         "repair": _repair,
-        "add": _add,
         "remove": _remove,
         "swap": _swap,
-        "slow": _slow,
-        "fail": _fail,
+    }
+)
+_OF_THE_NODE: Final[Mapping[str, Callable[[State, argparse.Namespace], str]]] = MappingProxyType(
+    {
+        "add": _add,
+        "slow": _fault,
+        "fail": _fault,
         "faults": _faults_clear,
         "init-fails": _init_fails,
         "reboot": _reboot,
     }
 )
+# The commands of ``change``.
+CHANGES: Final = (*_OF_A_CARD, *_OF_THE_NODE)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from fake_nvml.box import box_names
 from fake_nvml.core.values import KEYS
@@ -15,31 +13,9 @@ from fake_nvml.guard import DEFAULT_STATE, STATE_VARIABLE
 from fake_nvml.loader import LAYERS
 from fake_nvml.show import FORMATS
 
-_HELP: Final = """\
-Cards of a node:
-  init         make a state file with the cards of a box, or put another box into it
-  show         print the cards and their processes; -w: and again when they change
-  record       write what NVML says of a node's cards into a box file
-Programs on them:
-  exec         run a program on the simulated cards: fake-nvml exec -- nvitop -1
-  process      add or remove a process on a card
-What happens to a card:
-  set          change a value: memory, load, temperature, MIG, ECC, UUID ...
-  xid          report an Xid; --lose: the card is gone with it
-  lose         answer "GPU is lost" for a card
-  repair       let a card answer again, with nothing advised
-  add          plug a card in
-  remove       pull a card out
-  swap         put another card of the model in a card's place
-  reboot       what a reboot of the node leaves
-What happens to NVML:
-  slow         make calls of a function slow
-  fail         let calls of a function fail
-  faults       list what is slow and fails; faults clear: nothing any more
-  init-fails   let nvmlInit fail, as without a driver
-  run          a scenario: such commands one after the other, at their times
-
-CARD is an index as shown, or a UUID. "fake-nvml COMMAND --help" says more. Exit codes: 0 good, 1 failed, 2 usage."""
+_EPILOG: Final = (
+    "CARD is an index as shown, or a UUID. fake-nvml COMMAND --help says more. Exit codes: 0 good, 1 failed, 2 usage."
+)
 
 
 class UsageError(Exception):
@@ -51,16 +27,10 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UsageError instead of leaving the program, and guesses what a wrong word was meant to be."""
+    """Raises UsageError instead of leaving the program."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
-        wrong = re.fullmatch(r"(.*invalid choice: '(.*?)') \(choose from (.*)\)", message)
-        if wrong is not None:
-            choices = [word.strip("' ") for word in wrong[3].split(",")]
-            close = difflib.get_close_matches(wrong[2], choices, n=2)
-            hint = f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(choices)}"
-            message = wrong[1] + hint
         raise UsageError(f"{message}\nRun '{self.prog} --help' for usage.", self.format_usage())
 
 
@@ -93,24 +63,33 @@ def _parser() -> Parser:
     parser = Parser(
         prog="fake-nvml",
         description="Simulated NVIDIA cards for programs that use NVML.",
-        epilog=_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOG,
         allow_abbrev=False,
     )
-    common = Parser(add_help=False)
-    common.add_argument(
+    state, card = Parser(add_help=False), Parser(add_help=False)
+    state.add_argument(
         "--state", metavar="PATH", help=f"the state file (default: ${STATE_VARIABLE}, else {DEFAULT_STATE})"
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="Commands, see below")
+    card.add_argument("card", metavar="CARD", help="index or UUID")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="Commands")
 
-    def command(name: str, description: str, usage: str | None = None, epilog: str | None = None) -> Parser:
-        return commands.add_parser(
-            name, parents=[common], description=description, usage=usage, epilog=epilog, allow_abbrev=False
-        )
+    def command(name: str, description: str, *, of_card: bool = False, **more: Any) -> Parser:
+        parents = [state, card] if of_card else [state]
+        about = {"help": description, "description": description, **more}
+        return commands.add_parser(name, parents=parents, allow_abbrev=False, **about)
 
     for add in (_add_cards, _add_programs, _add_card_events, _add_call_faults):
         add(command)
-    _add_process(commands, common)
+    process = commands.add_parser("process", help="A process on a card.", allow_abbrev=False)
+    actions = process.add_subparsers(dest="action", required=True, metavar="add|remove")
+    begins = actions.add_parser(
+        "add", parents=[state, card], description="A process uses memory of a card from now on."
+    )
+    ends = actions.add_parser("remove", parents=[state, card], description="A process is gone.")
+    for action in (begins, ends):
+        action.add_argument("pid", metavar="PID", type=int)
+    begins.add_argument("mib", metavar="MIB", type=int)
+    begins.add_argument("--name", default="python", help="the program's name (default: python)")
     return parser
 
 
@@ -158,24 +137,22 @@ def _add_programs(command: _Command) -> None:
 
 
 def _add_card_events(command: _Command) -> None:
-    change = command("set", "Change a value of a card.", epilog=_key_help())
-    _add_card(change)
+    keys = "; ".join([*(f"{name}: {key.help}" for name, key in KEYS.items()), "uuid: another card is in its place"])
+    change = command("set", "Change a value of a card: memory, load, temperature ...", of_card=True, epilog=keys)
     change.add_argument("key", metavar="KEY", choices=(*KEYS, "uuid"))
     change.add_argument("value", metavar="VALUE")
-    xid = command("xid", "Report an Xid on a card, which may leave errors and an advice on it.")
-    _add_card(xid)
+    xid = command("xid", "Report an Xid on a card, which may leave errors and an advice on it.", of_card=True)
     xid.add_argument("xid", metavar="XID", type=int)
     xid.add_argument("--lose", action="store_true", help="the card answers nothing from then on")
-    _add_card(command("lose", 'Answer "GPU is lost" for a card, which keeps its index.'))
-    _add_card(command("repair", "Let a card answer again, with recovery action none."))
+    command("lose", 'Answer "GPU is lost" for a card, which keeps its index.', of_card=True)
+    command("repair", "Let a card answer again, with recovery action none.", of_card=True)
     add = command("add", "Plug a card in; programs see it after their next nvmlInit.")
     add.add_argument("--model", required=True, metavar="NAME", help="of the catalogue, as t4 or h200")
-    add.add_argument("--uuid", metavar="UUID", help="(default: a new one)")
     add.add_argument("--numa", type=int, metavar="NODE", help="its NUMA node (default: not known)")
-    _add_card(command("remove", "Pull a card out, with its processes; it is lost for programs that know it."))
-    swap = command("swap", "Put another card of the model in a card's place: another UUID, healthy and idle.")
-    _add_card(swap)
-    swap.add_argument("--uuid", metavar="UUID", help="(default: a new one)")
+    command("remove", "Pull a card out, with its processes; it is lost for programs that know it.", of_card=True)
+    swap = command("swap", "Put another card of the model in a card's place: healthy and idle.", of_card=True)
+    for parser in (add, swap):
+        parser.add_argument("--uuid", metavar="UUID", help="(default: a new one)")
     reboot = command("reboot", "What a reboot leaves: processes, errors, advice and faults are gone, lost cards back.")
     reboot.add_argument("--still-lost", action="store_true", help="lost cards stay lost")
 
@@ -194,23 +171,3 @@ def _add_call_faults(command: _Command) -> None:
     faults.add_argument("-o", "--output", choices=FORMATS, default="table", help="(default: table)")
     init_fails = command("init-fails", "Let nvmlInit fail from now on, as without a driver.")
     init_fails.add_argument("code", metavar="CODE|NAME|none", help="as DRIVER_NOT_LOADED; none: it works")
-
-
-def _add_process(commands: argparse._SubParsersAction[Parser], common: Parser) -> None:
-    process = commands.add_parser("process", description="Processes on a card.", allow_abbrev=False)
-    actions = process.add_subparsers(dest="action", required=True, metavar="add|remove")
-    add = actions.add_parser("add", parents=[common], description="A process uses memory of a card from now on.")
-    remove = actions.add_parser("remove", parents=[common], description="A process is gone.")
-    for parser in (add, remove):
-        _add_card(parser)
-        parser.add_argument("pid", metavar="PID", type=int)
-    add.add_argument("mib", metavar="MIB", type=int)
-    add.add_argument("--name", default="python", help="the program's name (default: python)")
-
-
-def _add_card(parser: Parser) -> None:
-    parser.add_argument("card", metavar="CARD", help="index or UUID")
-
-
-def _key_help() -> str:
-    return "; ".join([*(f"{name}: {key.help}" for name, key in KEYS.items()), "uuid: another card is in its place"])

@@ -26,8 +26,8 @@ WHOLE = {
 
 def test_every_change_has_a_command() -> None:
     """Each change has a command, and the list here names all of them."""
-    assert list(WHOLE) == list(CHANGES)
-    assert [parse_words(line.split()).command for line in WHOLE.values()] == list(CHANGES)
+    assert WHOLE.keys() == set(CHANGES)
+    assert [parse_words(line.split()).command for line in WHOLE.values()] == list(WHOLE)
 
 
 @pytest.mark.parametrize("command", [*CHANGES, "init", "show", "record", "exec", "run"])
@@ -48,15 +48,14 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         parse(["--help"])
 
     page = capsys.readouterr().out
-    assert all(f"\n  {command} " in page for command in [*CHANGES, "init", "show", "record", "exec", "run"])
+    assert all(f"\n    {command}" in page for command in [*CHANGES, "init", "show", "record", "exec", "run"])
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("reboto", "did you mean reboot?"),
-        ("sell", "invalid choice: 'sell'; there are init, show"),
-        ("set 0 temprature 80", "did you mean temperature?"),
+        ("sell", "invalid choice: 'sell' (choose from "),
+        ("set 0 temprature 80", "invalid choice: 'temprature' (choose from "),
         ("lose", "required: CARD"),
         ("add", "required: --model"),
         ("fail nvmlInit", "required: --with"),
@@ -66,20 +65,11 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         ("show -- true", "show takes nothing after --"),
     ],
 )
-def test_a_wrong_word_gets_the_nearest_right_one(line: str, says: str) -> None:
-    """The error has the nearest command or key, and the usage."""
+def test_a_wrong_word_is_refused_with_the_usage(line: str, says: str) -> None:
+    """The error has the word, or what is missing."""
     with pytest.raises(UsageError) as wrong:
         parse_words(line.split())
 
     assert says in str(wrong.value)
     assert "--help' for usage" in str(wrong.value)
     assert wrong.value.usage.startswith("usage: fake-nvml")
-
-
-def test_usage_errors_leave_with_2_and_print_what_would_be_right(capsys: pytest.CaptureFixture[str]) -> None:
-    """The text is on stderr."""
-    with pytest.raises(SystemExit) as left:
-        parse(["reboto"])
-
-    assert left.value.code == 2
-    assert "did you mean reboot?" in capsys.readouterr().err

@@ -2,49 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pynvml
 import pytest
 
 from fake_nvml.eras import ERAS, era_of, has_symbol, symbols
-from fake_nvml.state import State
-
-Simulate = Callable[..., State]
-
-LISTS = {
-    "418.87.00": {"v3": False, "v2": False, "memory_v2": False, "mig": False},
-    "450.66": {"v3": False, "v2": True, "memory_v2": False, "mig": True},
-    "470.57.02": {"v3": False, "v2": True, "memory_v2": False, "mig": True},
-    "510.39.01": {"v3": True, "v2": True, "memory_v2": True, "mig": True},
-}
-
-
-@pytest.mark.parametrize("driver", LISTS)
-def test_each_era_has_its_symbols(simulate: Simulate, driver: str) -> None:
-    """A function of a later driver raises AttributeError, as ctypes does."""
-    simulate("t4x1", driver=driver)
-    symbols = {
-        "v3": "nvmlDeviceGetComputeRunningProcesses_v3",
-        "v2": "nvmlDeviceGetComputeRunningProcesses_v2",
-        "memory_v2": "nvmlDeviceGetMemoryInfo_v2",
-        "mig": "nvmlDeviceGetMigMode",
-    }
-
-    assert {key: hasattr(pynvml.nvmlLib, name) for key, name in symbols.items()} == LISTS[driver]
-    assert hasattr(pynvml.nvmlLib, "nvmlDeviceGetComputeRunningProcesses")
-
-
-def test_todays_pynvml_cannot_list_processes_on_an_old_driver(simulate: Simulate) -> None:
-    """The trap that callers must step around: an error that is no NVMLError."""
-    simulate("t4x1", driver="470.57.02")
-    card = pynvml.nvmlDeviceGetHandleByIndex(0)
-
-    with pytest.raises(pynvml.NVMLLibraryMismatchError):
-        pynvml.nvmlDeviceGetComputeRunningProcesses(card)
-    assert pynvml.nvmlDeviceGetComputeRunningProcesses_v2(card) == []
-    with pytest.raises(pynvml.NVMLError_FunctionNotFound):
-        pynvml.nvmlDeviceGetMemoryInfo(card, version=pynvml.nvmlMemory_v2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.fake_nvml_errors import RealDriverError
-from fake_nvml.install import install, uninstall
+from fake_nvml.install import install
 from fake_nvml.state import State
 
 pytestmark = pytest.mark.usefixtures("clean_pynvml")
@@ -24,27 +24,6 @@ def test_another_library_gets_other_functions(tmp_path: Path) -> None:
         pynvml.nvmlInit()
 
         assert pynvml.nvmlSystemGetDriverVersion() == driver
-
-
-def test_uninstalled_pynvml_looks_for_the_systems_library(state_path: Path) -> None:
-    """Nothing of ours is left in it."""
-    State.create(state_path, Box.load("t4x1", seed="node")).close()
-    install(state_path, on_purpose=True)
-
-    uninstall()
-
-    assert pynvml.nvmlLib is None
-
-
-def test_another_library_is_left_alone() -> None:
-    """Only our own stand-in is taken away."""
-    other = object()
-    pynvml.nvmlLib = other
-
-    uninstall()
-
-    assert pynvml.nvmlLib is other
-    pynvml.nvmlLib = None
 
 
 def test_a_real_driver_stays_in_place(state_path: Path, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import pytest
 from fake_nvml.box import Box
 from fake_nvml.core.layout import SIZE
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.mapping import MappedState
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of
 
@@ -62,23 +61,6 @@ def test_writers_in_several_processes_lose_nothing_of_each_other(state: State) -
     assert [row.pid for row in sorted(state.cards()[0].processes, key=lambda row: row.pid)] == list(range(1, 181))
 
 
-def test_writers_in_several_threads_lose_nothing_of_each_other(state: State) -> None:
-    """Every process that they added is there."""
-    uuid = state.cards()[0].uuid
-
-    def write(first: int) -> None:
-        for pid in range(first, first + 50):
-            state.add_process(uuid, pid, 1, "player")
-
-    threads = [threading.Thread(target=write, args=(first,)) for first in (1, 51, 101)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(state.cards()[0].processes) == 150
-
-
 def test_a_writer_in_another_process_keeps_others_out(state: State) -> None:
     """The lock is held for as long as the write."""
     writer = start("with state.mapped.writing():\n    print(flush=True)\n    sys.stdin.read()", state.path)
@@ -111,32 +93,6 @@ def test_a_writer_in_another_thread_keeps_others_out(state: State) -> None:
     other.join()
 
     assert state.cards()[0].utilization == 70
-
-
-def test_a_reader_never_sees_half_a_write(state: State) -> None:
-    """Another process changes two values together, for as long as we read."""
-    code = """
-print(flush=True)
-import select
-value = 0
-while not select.select([sys.stdin], [], [], 0)[0]:
-    value = (value + 1) % 100
-    with state.mapped.writing() as content:
-        content.cards[0].utilization = value
-        content.cards[63].utilization = value
-"""
-    writer = start(code, state.path)
-    assert writer.stdin is not None
-    assert writer.stdout is not None
-    with writer, writer.stdout:
-        writer.stdout.readline()
-        seen: set[int] = set()
-        # As many reads as it takes to meet the writer often, however the two processes share the machine.
-        while len(seen) < 50:
-            content = state.read()
-            seen.add(content.cards[0].utilization)
-            assert content.cards[0].utilization == content.cards[63].utilization
-        writer.stdin.close()
 
 
 def test_after_a_writer_was_killed_within_a_write_all_goes_on(state: State) -> None:
@@ -206,12 +162,6 @@ def test_another_file_is_refused_and_kept(tmp_path: Path, content: bytes, says: 
         State.create(path, Box.load("t4x1", seed="node"))
 
     assert path.read_bytes() == content
-
-
-def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
-    """The error has the command."""
-    with pytest.raises(StateError, match="fake-nvml init"):
-        MappedState.open(tmp_path / "none")
 
 
 def test_a_folder_is_no_state_file(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +14,10 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.guard import DRIVER_FOLDER
-from fake_nvml.native.build import cache_folder, library_folder
+from fake_nvml.native.build import library_folder
 from fake_nvml.native.compiler import CompilerError
 from fake_nvml.state import State
+from tests.fake_nvml.clients.nvml_client import NotInstallableError, install
 from tests.fake_nvml.conformance.layers import OLDEST_PYNVML, REAL, SIMULATED, Layer
 from tests.fake_nvml.conformance.probed import Probed
 from tests.fake_nvml.native.sanitized import sanitized_library
@@ -27,20 +26,10 @@ from tests.fake_nvml.native.sanitized import sanitized_library
 @pytest.fixture(scope="session")
 def old_pynvml() -> Path:
     """The folder of the oldest pynvml that we support, fetched once into the cache."""
-    target = cache_folder(os.environ).with_name("pynvml") / OLDEST_PYNVML
-    if target.is_dir():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as draft:
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-        command += ["--retries=1", "--timeout=20", "--target", f"{draft}/done", "--require-hashes"]
-        command += [f"--requirement={Path(__file__).parents[3]}/.ci/constraints/clients/pynvml.txt"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"nvidia-ml-py {OLDEST_PYNVML} cannot be had: {done.stderr.strip()[-200:]}")
-        with contextlib.suppress(OSError):  # another run was quicker
-            Path(draft, "done").rename(target)
-    return target
+    try:
+        return install("", "pynvml").folder
+    except NotInstallableError as error:
+        pytest.skip(f"nvidia-ml-py {OLDEST_PYNVML} cannot be had: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.fake_nvml.conformance.probed import CallError, Probed
@@ -113,13 +115,15 @@ def test_a_text_that_does_not_fit_is_not_cut(any_nvml: Probed) -> None:
 
 
 def test_an_event_set_without_events_times_out(any_nvml: Probed) -> None:
-    """Both immediately and after a wait."""
+    """Both immediately and after a wait, which lasts as long as it was asked to."""
     any_nvml.nvmlInit()
     events = any_nvml.nvmlEventSetCreate()
     any_nvml.nvmlDeviceRegisterEvents(any_nvml.nvmlDeviceGetHandleByIndex(0), XID, events)
 
     assert any_nvml.wait_code(events) == TIMEOUT
+    began = time.monotonic()
     assert any_nvml.wait_code(events, 20) == TIMEOUT
+    assert time.monotonic() - began >= 0.02
     any_nvml.nvmlEventSetFree(events)
 
 

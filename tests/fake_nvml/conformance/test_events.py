@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from fake_nvml.box import Box
 from fake_nvml.core.layout import EVENTS
 from fake_nvml.state import State
+from tests.fake_nvml.conformance.layers import Layer
 from tests.fake_nvml.conformance.probed import CallError, Probed
 
 INVALID_ARGUMENT, NOT_SUPPORTED, TIMEOUT, GPU_IS_LOST = 2, 3, 10, 15
@@ -145,6 +147,17 @@ def test_who_slept_too_long_gets_the_newest(nvml: Probed, state: State) -> None:
 
     assert [wait(nvml, events)[1] for _ in range(EVENTS)] == list(range(11, EVENTS + 11))
     assert nvml.wait_code(events) == TIMEOUT
+
+
+def test_a_new_box_brings_no_old_events(nvml: Probed, state: State, layer: Layer) -> None:
+    """Events of the former box are past, also for a set that listened to the same cards."""
+    events = listen(nvml, 0)
+    state.post_xid(state.cards()[0].uuid, 31)
+    State.create(state.path, Box.load("mixed", seed="node-1", driver=layer.driver)).close()
+
+    assert nvml.wait_code(events) == TIMEOUT
+    state.post_xid(state.cards()[0].uuid, 32)
+    assert wait(nvml, events)[1] == 32
 
 
 def test_event_of_another_init_reaches_only_new_sets(nvml: Probed, state: State) -> None:

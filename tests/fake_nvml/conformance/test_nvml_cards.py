@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from fake_nvml.box import Box
 from fake_nvml.core.answers import PLACES
 from fake_nvml.state import State
 from tests.fake_nvml.conformance.layers import Layer
@@ -300,6 +301,20 @@ def test_another_card_in_the_slot_is_another_card(nvml: Probed, state: State) ->
     nvml.nvmlShutdown()
     nvml.nvmlInit()
     assert nvml.nvmlDeviceGetUUID(cards(nvml)[0]) == new
+
+
+def test_another_box_is_seen_after_a_new_init_only(nvml: Probed, state: State, layer: Layer) -> None:
+    """The first init fixes the list of cards until the last shutdown; a card that is gone since is lost."""
+    first = cards(nvml)[0]
+    State.create(state.path, Box.load("gtx1080tix1", seed="other", driver=layer.driver)).close()
+
+    nvml.nvmlInit()
+    nvml.nvmlShutdown()
+    assert nvml.nvmlDeviceGetCount() == 3
+    assert (nvml.code("nvmlDeviceGetName", first), nvml.code("nvmlDeviceGetHandleByIndex", 1)) == (GPU_IS_LOST,) * 2
+    nvml.nvmlShutdown()
+    nvml.nvmlInit()
+    assert nvml.nvmlDeviceGetCount() == 1
 
 
 def test_what_happened_survives_a_new_init(nvml: Probed, state: State) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fake_nvml.calls import CALLS
-from fake_nvml.core.c_source import header, stubs, version_script
+from fake_nvml.core.c_source import header, stubs
 from fake_nvml.eras import ERAS, symbols
 
 
@@ -20,18 +20,6 @@ def test_each_answered_function_is_one_of_a_real_library() -> None:
     assert CALLS.keys() <= frozenset().union(*map(symbols, ERAS))
 
 
-def test_an_era_exports_what_its_driver_had_and_the_marker() -> None:
-    """Everything else is local."""
-    old, new = (version_script(branch) for branch in (470, 510))
-
-    assert "nvmlDeviceGetMemoryInfo_v2;" in new
-    assert "nvmlDeviceGetMemoryInfo_v2;" not in old
-    for script in (old, new):
-        assert "nvmlInit;" in script
-        assert "fakenvml_version;" in script
-        assert script.rstrip().endswith("local: *; };")
-
-
 def test_every_offset_is_asserted() -> None:
     """The compiler checks that C and Python have the same structs."""
     text = header()
@@ -42,8 +30,3 @@ def test_every_offset_is_asserted() -> None:
     assert "    Card cards[64];" in text
     assert "#define UNKNOWN64 0xffffffffffffffffULL" in text
     assert "#define GPU_IS_LOST 15" in text
-
-
-def test_the_marker_is_no_call() -> None:
-    """It is data, and no function of NVML."""
-    assert "fakenvml_version" not in CALLS
