@@ -85,6 +85,7 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _commands(text: str) -> Iterator[tuple[int, str]]:
+    """Commands as they stand in a script, and the images that they pull."""
     for number, line in _logical(text):
         # A Dockerfile may have a command as a list of words.
         words = re.sub(r'[",\[\]]+', " ", line) if re.match(r"\s*(?:RUN|CMD)\s*\[", line) else line
@@ -97,6 +98,7 @@ def _commands(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _dockerfile(text: str) -> Iterator[tuple[int, str]]:
+    """Images and downloads of a Dockerfile."""
     stages = {"scratch"} | {match[1].lower() for match in re.finditer(r"(?im)^FROM\s+.*\sAS\s+(\S+)", text)}
     arguments = set(re.findall(r"(?m)^FROM\s+(?:--\S+\s+)*\$\{?(\w+)", text))
     frontend = re.match(r"#\s*syntax=(\S+)", text)
@@ -116,6 +118,7 @@ def _dockerfile(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _workflow(text: str) -> Iterator[tuple[int, str]]:
+    """Actions and images of a workflow."""
     for number, line in _logical(text):
         used = re.match(r"\s*-?\s*uses:\s*[\"']?([^\s\"']+)", line)
         if used and not used[1].startswith("./"):

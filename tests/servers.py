@@ -90,6 +90,7 @@ class StubApi:
         await send({"type": "http.response.body", "body": text})
 
     async def _until_gone(self, receive: Any) -> None:
+        """Wait until the client has closed its connection."""
         while (await receive())["type"] != "http.disconnect":
             pass
 
@@ -125,6 +126,7 @@ class StubApi:
         return self._pod(method, parts[3], parts[5], parts[6:], body)
 
     def _node(self, method: str, name: str, body: Any) -> tuple[int, Any]:
+        """Read or patch a node."""
         node = next((node for node in self.nodes if node["metadata"]["name"] == name), None)
         if node is None:
             return status(404, f'nodes "{name}" not found')
@@ -138,6 +140,7 @@ class StubApi:
         return 200, node
 
     def _pod(self, method: str, namespace: str, name: str, rest: list[str], body: Any) -> tuple[int, Any]:
+        """Read, patch or bind a pod."""
         pod = self.pod(namespace, name)
         if pod is None:
             return status(404, f'pods "{name}" not found')

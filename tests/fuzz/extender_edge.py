@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import httptools
@@ -39,28 +40,28 @@ class BrokenError(AssertionError):
 
 
 class Edge:
-    """One extender with a small cluster: two nodes, a pod on a card, and one that waits."""
+    """One extender with a small cluster: two nodes, a pod on a card, and one that waits. ``is_ready`` answers its probe."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_ready: Callable[[], bool] = lambda: True) -> None:
         self._loop = asyncio.new_event_loop()
         self._problems: list[object] = []
         self._loop.set_exception_handler(lambda _, context: self._problems.append(context))
-        self._book = Book()
+        self.book = Book()
         for document in (_node("n1", 28, 2), _node("n2", 11, 1)):
-            self._book.set_node(msgspec.convert(document, Node))
+            self.book.set_node(msgspec.convert(document, Node))
         for document in (_pod("held", 4, node="n1"), _pod("waits", 3)):
-            self._book.set_pod(msgspec.convert(document, Pod))
+            self.book.set_pod(msgspec.convert(document, Pod))
         self._http = httpx2.AsyncClient(base_url="http://api", transport=httpx2.MockTransport(_refuse))
-        binder = Binder(ApiClient(self._http), self._book, clock_ns=lambda: 1, monotonic=time.monotonic)
+        binder = Binder(ApiClient(self._http), self.book, clock_ns=lambda: 1, monotonic=time.monotonic)
         verbs = Verbs(
-            self._book,
+            self.book,
             binder,
             Verdicts(),
-            is_ready=lambda: True,
+            is_ready=is_ready,
             policy=wire.POLICY_BINPACK,
             monotonic=time.monotonic,
         )
-        self._routes = Routes(self._book, verbs, lambda: True)
+        self._routes = Routes(self.book, verbs, is_ready)
         self._before = self._said()
 
     def close(self) -> None:
@@ -81,6 +82,7 @@ class Edge:
         return statuses
 
     async def _converse(self, data: bytes) -> list[int]:
+        """Open a connection, send the bytes, and wait until it is closed."""
         connections = Connections(BYTES_IN_FLIGHT)
         connection = HttpConnection(self._routes, connections, lambda _: True, time.monotonic)
         wire_end = _Transport(connection)
@@ -99,8 +101,9 @@ class Edge:
         return _statuses(b"".join(wire_end.written))
 
     def _said(self) -> bytes:
+        """All that the extender reports of its book."""
         return msgspec.json.encode(
-            ([describe_node(node) for node in nodes_with_cards(self._book.snapshot())], self._book.booked_pods())
+            ([describe_node(node) for node in nodes_with_cards(self.book.snapshot())], self.book.booked_pods())
         )
 
 
@@ -165,6 +168,7 @@ def _refuse(request: httpx2.Request) -> httpx2.Response:
 
 
 def _node(name: str, units: int, cards: int) -> dict[str, Any]:
+    """A node with equal cards."""
     amounts = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(cards)}
     return {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
 
@@ -173,6 +177,7 @@ _UIDS = itertools.count(1)
 
 
 def _pod(name: str, units: int, node: str = "") -> dict[str, Any]:
+    """A pod that asks for units, on a node or not yet."""
     annotations = {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_POD": str(units)} if node else {}
     limits = {"aliyun.com/gpu-mem": str(units)}
     return {
