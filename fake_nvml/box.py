@@ -13,8 +13,6 @@ A box that ``fake-nvml record`` wrote has cards with the key ``recorded`` instea
 
 from __future__ import annotations
 
-import hashlib
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +23,7 @@ import yaml
 from fake_nvml import yaml_text
 from fake_nvml.card_models import RECORDED, CardModel, model
 from fake_nvml.core.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
+from fake_nvml.core.card_changes import made_serial, made_uuid
 from fake_nvml.core.drivers import complete, cuda_version
 from fake_nvml.core.recorded import recorded_card, refused_of_system, unknown_calls
 from fake_nvml.core.returns import CODES
@@ -147,10 +146,10 @@ def _of_models(entry: Any, first: int, seed: str) -> list[BoxCard]:
     if not _is_count(count) or not (numa is None or _is_count(numa)):
         raise CatalogueError(f"count and numa are whole numbers from 0 to {MAX_CARDS}")
     card = model(str(entry["model"]))
-    return [
-        BoxCard(card, _uuid(seed, index), _serial(seed, index) if card.data_center else "", numa, {}, refused)
-        for index in range(first, first + count)
-    ]
+    seeds = [f"{seed}/{index}" for index in range(first, first + count)]
+    serials = [made_serial(one) if card.data_center else "" for one in seeds]
+    uuids = [made_uuid(f"card {one}") for one in seeds]
+    return [BoxCard(card, uuid, serial, numa, {}, refused) for uuid, serial in zip(uuids, serials, strict=True)]
 
 
 def _refuses(entry: object) -> dict[str, int]:
@@ -181,8 +180,8 @@ def _is_recorded(entry: object) -> bool:
 
 def _recorded(entry: dict[str, Any], index: int, seed: str | None) -> list[BoxCard]:
     card = recorded_card(entry["recorded"])
-    serial = card.serial if seed is None or not card.serial else _serial(seed, index)
-    known = card.uuid if seed is None and card.uuid else _uuid(seed or _SEED, index)
+    serial = card.serial if seed is None or not card.serial else made_serial(f"{seed}/{index}")
+    known = card.uuid if seed is None and card.uuid else made_uuid(f"card {seed or _SEED}/{index}")
     return [BoxCard(RECORDED, known, serial, None, card.fields, card.refused)]
 
 
@@ -195,13 +194,3 @@ def _check_driver(cards: Sequence[BoxCard], version: str, own: object) -> None:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CARDS
-
-
-def _uuid(seed: str, index: int) -> str:
-    digest = hashlib.sha256(f"card {seed}/{index}".encode()).digest()
-    return f"GPU-{uuid.UUID(bytes=digest[:16])}"
-
-
-def _serial(seed: str, index: int) -> str:
-    digest = hashlib.sha256(f"serial {seed}/{index}".encode()).digest()
-    return f"{int.from_bytes(digest[:8], 'big') % 10**13:013d}"

@@ -21,14 +21,13 @@ from fake_nvml.arguments import (
     write_number,
     write_text,
 )
-from fake_nvml.core.answers import PLACES
-from fake_nvml.core.drivers import branch, complete, cuda_version
+from fake_nvml.core.drivers import cuda_version
 from fake_nvml.core.layout import Card
 from fake_nvml.core.returns import Code, ReturnCodeError, text_of
 from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id
-from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE
+from fake_nvml.eras import VERSION_BEFORE_INIT_SINCE
 from fake_nvml.fake_events import EventSets
-from fake_nvml.fake_session import Session
+from fake_nvml.fake_session import Device, Session, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +36,6 @@ class Loaded:
 
     session: Session
     events: EventSets
-
-    @property
-    def driver(self) -> str:
-        """The driver's version, also before nvmlInit; without a state file there is nothing to be older than."""
-        return self.session.driver() or complete(str(ERAS[-1]))
-
-    @property
-    def branch(self) -> int:
-        """The driver's branch, which decides what the library has."""
-        return branch(self.driver)
 
 
 Call = Callable[..., Any]
@@ -60,26 +49,22 @@ def not_supported(loaded: Loaded, function: str, *_arguments: Any) -> None:
 
 def _about_no_card(call: Call) -> Call:
     def meet_and_call(loaded: Loaded, function: str, *arguments: Any) -> Any:
-        _meet(loaded, function)
+        check(loaded.session.meet(function, None).header, function)
         return call(loaded, *arguments)
 
     return meet_and_call
 
 
-def _meet(loaded: Loaded, function: str) -> None:
-    """The fault that a call about no card meets, and the code that the node's driver answers it with."""
-    refused = loaded.session.meet(function, None).header.refused
-    place = PLACES.get(function)
-    if place is not None and refused[place] != Code.SUCCESS:
-        raise ReturnCodeError(refused[place])
-
-
 def _about_a_card(call: DeviceCall) -> Call:
     def meet_and_call(loaded: Loaded, function: str, handle: Any, *arguments: Any) -> None:
-        slot = loaded.session.slot(address(handle))
-        call(loaded.session.device(function, slot, loaded.session.meet(function, slot)), *arguments)
+        call(_device(loaded, function, loaded.session.slot(address(handle))), *arguments)
 
     return meet_and_call
+
+
+def _device(loaded: Loaded, function: str, slot: int) -> Device:
+    """The card in a slot, after the fault that the call meets."""
+    return loaded.session.device(function, slot, loaded.session.meet(function, slot))
 
 
 def _init(loaded: Loaded, function: str, _flags: Any = 0) -> None:
@@ -96,7 +81,7 @@ def _shutdown(loaded: Loaded, function: str) -> None:
 
 
 def _error_string(loaded: Loaded, _function: str, code: Any) -> bytes:
-    return text_of(number(code), loaded.branch).encode()
+    return text_of(number(code), loaded.session.branch).encode()
 
 
 def _driver_version(loaded: Loaded, buffer: Any, size: Any) -> None:
@@ -106,10 +91,10 @@ def _driver_version(loaded: Loaded, buffer: Any, size: Any) -> None:
 def _nvml_version(loaded: Loaded, function: str, buffer: Any, size: Any) -> None:
     """Libraries from 535 on answer it before nvmlInit too."""
     if loaded.session.initialized:
-        _meet(loaded, function)
-    elif loaded.branch < VERSION_BEFORE_INIT_SINCE:
+        check(loaded.session.meet(function, None).header, function)
+    elif loaded.session.branch < VERSION_BEFORE_INIT_SINCE:
         raise ReturnCodeError(Code.UNINITIALIZED)
-    driver = loaded.driver
+    driver = loaded.session.driver
     write_text(buffer, size, f"{cuda_version(driver) // 1000}.{driver}".encode())
 
 
@@ -133,10 +118,10 @@ def _count(loaded: Loaded, count: Any) -> None:
 
 
 def _answer_found(loaded: Loaded, function: str, slot: int | None, missing: int, handle: Any) -> None:
-    content = loaded.session.meet(function, slot)
     if slot is None:
+        loaded.session.meet(function, None)
         raise ReturnCodeError(missing)
-    loaded.session.device(function, slot, content)
+    _device(loaded, function, slot)
     write_handle(handle, loaded.session.handle(slot))
 
 
@@ -146,28 +131,27 @@ def _by_index(loaded: Loaded, function: str, index: Any, handle: Any) -> None:
     _answer_found(loaded, function, slot, Code.INVALID_ARGUMENT, handle)
 
 
-def _by_name(named: Callable[[str], Callable[[Card], bool]]) -> Call:
+def _by_name(has: Callable[[Card, str], bool]) -> Call:
     def find(loaded: Loaded, function: str, name: Any, handle: Any) -> None:
-        matches = named(text(name))
-        slot = next((slot for slot in loaded.session.slots if matches(loaded.session.known(slot))), None)
+        wanted = text(name)
+        slot = next((slot for slot in loaded.session.slots if has(loaded.session.known(slot), wanted)), None)
         _answer_found(loaded, function, slot, Code.NOT_FOUND, handle)
 
     return find
 
 
-def _has_uuid(uuid: str) -> Callable[[Card], bool]:
-    return lambda card: bool(card.uuid == uuid.encode())
+def _has_uuid(card: Card, uuid: str) -> bool:
+    return bool(card.uuid == uuid.encode())
 
 
-def _has_serial(serial: str) -> Callable[[Card], bool]:
-    return lambda card: serial != "" and bool(card.serial == serial.encode())
+def _has_serial(card: Card, serial: str) -> bool:
+    return serial != "" and bool(card.serial == serial.encode())
 
 
-def _has_bus_id(bus: str) -> Callable[[Card], bool]:
+def _has_bus_id(card: Card, bus: str) -> bool:
     """The domain may be written with fewer than eight digits."""
     domain, _, rest = bus.lower().partition(":")
-    wanted = f"{domain.rjust(8, '0')}:{rest}"
-    return lambda card: bus_id(card).lower() == wanted
+    return bus_id(card).lower() == f"{domain.rjust(8, '0')}:{rest}"
 
 
 def _event_set_create(loaded: Loaded, event_set: Any) -> None:
@@ -179,9 +163,8 @@ def _event_set_free(loaded: Loaded, event_set: Any) -> None:
 
 
 def _register_events(loaded: Loaded, function: str, handle: Any, types: Any, event_set: Any) -> None:
-    slot = loaded.session.slot(address(handle))
-    device = loaded.session.device(function, slot, loaded.session.meet(function, slot))
-    wanted = number(types)
+    slot, wanted = loaded.session.slot(address(handle)), number(types)
+    device = _device(loaded, function, slot)
     if wanted & ~device.card.events:
         raise ReturnCodeError(Code.NOT_SUPPORTED)
     loaded.events.register(address(event_set), slot, wanted, device.content)

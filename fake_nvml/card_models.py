@@ -82,11 +82,6 @@ def model(name: str) -> CardModel:
         raise CatalogueError(f"no card {name!r} in the catalogue; there are {', '.join(sorted(catalogue()))}") from None
 
 
-def memory_mib(card: str, driver: str) -> int:
-    """A card's total under a driver, in MiB."""
-    return model(card).memory_mib(driver)
-
-
 def _model(name: str, entry: Mapping[str, object]) -> CardModel:
     fields = dict(entry)
     major, minor = str(fields.pop("compute")).split(".")

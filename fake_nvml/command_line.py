@@ -168,6 +168,5 @@ def _add_call_faults(command: _Command) -> None:
     fail.add_argument("--with", required=True, dest="code", metavar="CODE|NAME", help="as 15, GPU_IS_LOST or UNKNOWN")
     faults = command("faults", "List the faults of calls in force, or clear them.")
     faults.add_argument("action", nargs="?", choices=("list", "clear"), default="list")
-    faults.add_argument("-o", "--output", choices=FORMATS, default="table", help="(default: table)")
     init_fails = command("init-fails", "Let nvmlInit fail from now on, as without a driver.")
     init_fails.add_argument("code", metavar="CODE|NAME|none", help="as DRIVER_NOT_LOADED; none: it works")

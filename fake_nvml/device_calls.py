@@ -15,7 +15,7 @@ from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, Card
 from fake_nvml.core.nvml_numbers import FIELD_RECOVERY_ACTION, MEMORY_V2, TEMPERATURE_V1, VALUE_UNSIGNED_INT
 from fake_nvml.core.records import memory_used, processes
 from fake_nvml.core.returns import Code, ReturnCodeError
-from fake_nvml.fake_session import Device
+from fake_nvml.fake_session import Device, check, refusal
 
 DeviceCall = Callable[..., None]
 
@@ -38,7 +38,7 @@ def _chosen(function: str, row: Mapping[int, tuple[str, Answer]]) -> DeviceCall:
         if answer is None:
             raise ReturnCodeError(Code.INVALID_ARGUMENT)
         if word:
-            device.check(f"{function} {word}")
+            check(device.card, f"{function} {word}")
         _write(device, answer, places[function in TOLD_MORE :])
 
     return call
@@ -129,7 +129,7 @@ def _field_values(device: Device, count: Any, out: Any) -> None:
         if value.fieldId != FIELD_RECOVERY_ACTION:
             value.nvmlReturn = Code.NOT_SUPPORTED
             continue
-        value.nvmlReturn, value.valueType = device.refusal(RECOVERY_ACTION), VALUE_UNSIGNED_INT
+        value.nvmlReturn, value.valueType = refusal(device.card, RECOVERY_ACTION), VALUE_UNSIGNED_INT
         value.value.uiVal = device.card.recovery_action
 
 

@@ -6,7 +6,7 @@ Events lie in a ring of 256; a watcher that falls further behind misses the olde
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
 from dataclasses import dataclass, field
 
 from fake_nvml.core.layout import EVENTS, Event, StateFile
@@ -31,10 +31,8 @@ class EventSet:
 class EventSets:
     """The event sets of one session."""
 
-    def __init__(self, session: Session, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._monotonic = monotonic
-        self._sleep = sleep
         self._lock = threading.Lock()
         self._sets: dict[int, EventSet] = {}
         self._created = 0
@@ -72,7 +70,7 @@ class EventSets:
 
         What happened before the loss comes first.
         """
-        deadline = self._monotonic() + timeout_ms / 1000
+        deadline = time.monotonic() + timeout_ms / 1000
         while True:
             content = self._session.read()
             with self._lock:
@@ -82,10 +80,10 @@ class EventSets:
                 return event
             for slot in slots:
                 self._session.device("nvmlEventSetWait", slot, content)
-            left = deadline - self._monotonic()
+            left = deadline - time.monotonic()
             if left <= 0:
                 raise ReturnCodeError(Code.TIMEOUT)
-            self._sleep(min(left, _LOOK_SECONDS))
+            time.sleep(min(left, _LOOK_SECONDS))
 
     def _get(self, handle: int) -> EventSet:
         if handle not in self._sets:

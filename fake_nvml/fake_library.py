@@ -6,8 +6,6 @@ that answers NOT_SUPPORTED, or, if the driver of the box is older than the funct
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +17,17 @@ from fake_nvml.fake_session import Session
 
 
 class Library:
-    """One library in one process. ``monotonic`` and ``sleep`` are what waiting goes by, in seconds."""
+    """One library in one process."""
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        session = Session(path, sleep)
-        self._loaded = Loaded(session, EventSets(session, monotonic, sleep))
+    def __init__(self, path: Path) -> None:
+        session = Session(path)
+        self._loaded = Loaded(session, EventSets(session))
 
     def __getattr__(self, name: str) -> Symbol:
         """A C function by name. Raises AttributeError if the box's driver is older than it."""
-        if name.startswith("_") or not has_symbol(name, self._loaded.branch):
+        if name.startswith("_") or not has_symbol(name, self._loaded.session.branch):
             raise AttributeError(f"this driver has no symbol {name}")
         return Symbol(self._loaded, name)
-
-    @property
-    def initialized(self) -> bool:
-        """Whether nvmlInit was called more often than nvmlShutdown."""
-        return self._loaded.session.initialized
 
 
 class Symbol:

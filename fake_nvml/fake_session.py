@@ -5,16 +5,20 @@ A handle is an address that is never followed; it names a slot of the state file
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
-from collections.abc import Callable
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from fake_nvml.core import call_faults
 from fake_nvml.core.answers import PLACES
-from fake_nvml.core.layout import CARDS, FAULTS, FOR_EVER, LOST, Card, Fault, StateFile
+from fake_nvml.core.drivers import branch, complete
+from fake_nvml.core.layout import FAULTS, FOR_EVER, LOST, Card, Fault, Header, StateFile
+from fake_nvml.core.records import card_slots
 from fake_nvml.core.returns import Code, ReturnCodeError
+from fake_nvml.eras import ERAS
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.mapping import MappedState
 
@@ -37,24 +41,12 @@ class Device:
         card: Card = self.content.cards[self.slot]
         return card
 
-    def refusal(self, key: str) -> int:
-        """The code that the card answers a key of ``answers`` with, SUCCESS if it answers it."""
-        place = PLACES.get(key)
-        return Code.SUCCESS if place is None else int(self.card.refused[place])
-
-    def check(self, key: str) -> None:
-        """Raise the code that the card answers a key with."""
-        code = self.refusal(key)
-        if code != Code.SUCCESS:
-            raise ReturnCodeError(code)
-
 
 class Session:
-    """The cards as one process knows them. ``sleep`` takes seconds; the delay of a fault uses it."""
+    """The cards as one process knows them."""
 
-    def __init__(self, path: Path, sleep: Callable[[float], None]) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._sleep = sleep
         self._lock = threading.Lock()
         self._users = 0
         self._state: MappedState | None = None
@@ -129,23 +121,23 @@ class Session:
         card = content.cards[slot]
         if slot >= content.header.card_count or card.uuid != self._known[slot].uuid or card.state == LOST:
             raise ReturnCodeError(Code.GPU_IS_LOST)
-        device = Device(content, slot, self.slots.index(slot))
-        device.check(function)
-        return device
+        check(card, function)
+        return Device(content, slot, self.slots.index(slot))
 
-    def driver(self) -> str | None:
-        """The driver's version, also before init; None if there is no state file."""
-        state = self._state
-        try:
-            if state is not None:
-                return _driver(state)
-            state = MappedState.open(self._path)
-        except StateError:
-            return None
-        try:
-            return _driver(state)
-        finally:
-            state.close()
+    @property
+    def driver(self) -> str:
+        """The driver's version, also before init; without a state file there is nothing to be older than."""
+        with contextlib.suppress(StateError):
+            if self._state is not None:
+                return self._state.driver()
+            with contextlib.closing(MappedState.open(self._path)) as state:
+                return state.driver()
+        return complete(str(ERAS[-1]))
+
+    @property
+    def branch(self) -> int:
+        """The driver's branch, which decides what the library has."""
+        return branch(self.driver)
 
     def _current(self) -> MappedState:
         state = self._state
@@ -171,11 +163,23 @@ class Session:
             fault = _wear(state, function, slot)
         if fault is None:
             return content
-        if fault.delay:
-            self._sleep(fault.delay / 1_000_000)
+        time.sleep(fault.delay / 1_000_000)
         if fault.code != Code.SUCCESS:
             raise ReturnCodeError(fault.code)
         return _read(state)
+
+
+def refusal(record: Header | Card, key: str) -> int:
+    """The code that a card, or the whole node, answers a key of ``answers`` with; SUCCESS if it answers it."""
+    place = PLACES.get(key)
+    return Code.SUCCESS if place is None else int(record.refused[place])
+
+
+def check(record: Header | Card, key: str) -> None:
+    """Raise the code that a card, or the whole node, answers a key with."""
+    code = refusal(record, key)
+    if code != Code.SUCCESS:
+        raise ReturnCodeError(code)
 
 
 def _read(state: MappedState) -> StateFile:
@@ -185,15 +189,10 @@ def _read(state: MappedState) -> StateFile:
         raise ReturnCodeError(Code.UNINITIALIZED) from error
 
 
-def _driver(state: MappedState) -> str:
-    return bytes(state.read().header.driver).decode(errors="replace")
-
-
 def _take_down_cards(content: StateFile) -> dict[int, Card]:
     if content.header.init_return != Code.SUCCESS:
         raise ReturnCodeError(content.header.init_return)
-    slots = range(min(content.header.card_count, CARDS))
-    return {slot: content.cards[slot] for slot in slots if content.cards[slot].uuid}
+    return {slot: content.cards[slot] for slot in card_slots(content)}
 
 
 def _wear(state: MappedState, function: str, slot: int | None) -> Fault | None:

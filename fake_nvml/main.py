@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -19,11 +20,12 @@ from fake_nvml import scenario
 from fake_nvml.box import Box
 from fake_nvml.changes import change
 from fake_nvml.command_line import parse
+from fake_nvml.core.card_table import fault_table
 from fake_nvml.fake_nvml_errors import FakeNvmlError, LayerError, RecordError, StateError
 from fake_nvml.guard import DEFAULT_STATE, DRIVER_FOLDER, STATE_VARIABLE, check_real_driver
 from fake_nvml.loader import child_environment
 from fake_nvml.recording import record
-from fake_nvml.show import render, render_faults, watch
+from fake_nvml.show import render, watch
 from fake_nvml.state import State
 
 _INTERRUPTED = 130
@@ -62,7 +64,7 @@ def run(arguments: argparse.Namespace, environment: Mapping[str, str], *, driver
         if arguments.command == "show":
             return _show(state, arguments)
         if arguments.command == "faults" and arguments.action == "list":
-            sys.stdout.write(render_faults(arguments.output, state.faults()))
+            sys.stdout.write(fault_table(state.faults()))
             return 0
         if arguments.command == "run":
             return _run(state, Path(arguments.scenario))
@@ -102,14 +104,10 @@ def _record(state: Path | None, arguments: argparse.Namespace) -> int:
 
 
 def _run(state: State, path: Path) -> int:
-    def say(line: str) -> None:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
     steps = scenario.load(path)
     scenario.check(state, path, steps)
     try:
-        scenario.run(state, path, steps, say, monotonic=time.monotonic, sleep=time.sleep)
+        scenario.run(state, path, steps, partial(print, flush=True), monotonic=time.monotonic, sleep=time.sleep)
     except KeyboardInterrupt:
         sys.stderr.write("fake-nvml: stopped; what was done stays done\n")
         raise

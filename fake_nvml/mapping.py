@@ -7,22 +7,22 @@ On processors with a weaker store order than x86 a reader may, rarely, see a wri
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import mmap
 import os
+import platform
 import struct
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-from fake_nvml.core.layout import MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, StateFile
+from fake_nvml.core.layout import FREE, MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, Process, StateFile
 from fake_nvml.fake_nvml_errors import StateError
-from fake_nvml.futex import wake_all
-from fake_nvml.holders import clear_ended, name_as_seen
 
 # Attempts of a reader to meet no writer, before it queues behind them.
 _READ_ATTEMPTS = 200
@@ -31,6 +31,11 @@ _SEQUENCE = struct.Struct("@Q")
 # A file, or a mount, that may only be read.
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _PREFIX = struct.Struct("<8sII")
+# struct flock: type, whence (from the start), start, length, pid.
+_FLOCK = struct.Struct("@hhqqi4x")
+# Linux numbers the system call futex by processor; without it a library in C looks again after 50 ms.
+_FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}.get(platform.machine())
+_FUTEX_WAKE, _ALL = 1, 2**31 - 1
 
 
 class MappedState:
@@ -74,10 +79,18 @@ class MappedState:
         self._descriptor = -1
 
     def read(self) -> StateFile:
-        """A consistent copy."""
+        """A consistent copy: processes that have ended are gone, and the others have the pid that this reader knows them by."""
         content = self._copy()
-        name_as_seen(content, self._descriptor)
+        for row, pid in self._held(content):
+            if pid is None:
+                row.kind = FREE
+            else:
+                row.pid = pid
         return content
+
+    def driver(self) -> str:
+        """The driver's version."""
+        return bytes(self.read().header.driver).decode(errors="replace")
 
     def _copy(self) -> StateFile:
         self._check_open()
@@ -102,12 +115,14 @@ class MappedState:
             # Odd already if a writer died: stay odd.
             content.header.sequence |= 1
             try:
-                clear_ended(content, self._descriptor)
+                for row, pid in self._held(content):
+                    if pid is None:
+                        row.kind = FREE
                 yield content
             finally:
                 content.header.wake = (content.header.wake + 1) % 2**32
                 content.header.sequence += 1
-        wake_all(content.header, Header.wake.offset)
+        _wake_all(ctypes.addressof(content.header) + Header.wake.offset)
 
     @contextlib.contextmanager
     def _locked(self, kind: int) -> Iterator[None]:
@@ -119,12 +134,32 @@ class MappedState:
             finally:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
+    def _held(self, content: StateFile) -> Iterator[tuple[Process, int | None]]:
+        """The rows that processes wrote themselves (``layout``, Processes), with the pid of each, None if it has ended.
+
+        The pid is 0 if the process cannot be seen from here.
+        """
+        for index in range(content.header.process_rows):
+            row = content.processes[index]
+            if row.held and row.kind != FREE:
+                question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, SIZE + index, 1, 0)
+                kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(self._descriptor, fcntl.F_GETLK, question))
+                yield row, None if kind == fcntl.F_UNLCK else int(pid)
+
     def _sequence(self) -> int:
         return int(_SEQUENCE.unpack_from(self._map, SEQUENCE_OFFSET)[0])
 
     def _check_open(self) -> None:
         if self._descriptor < 0:
             raise StateError(f"{self.path} was closed by this program")
+
+
+def _wake_all(address: int) -> None:
+    """Wake the threads, in any process, that sleep on a number in the mapping, as the library in C does in a wait."""
+    call = getattr(ctypes.CDLL(None), "syscall", None)
+    if call is not None and _FUTEX is not None:
+        number, operation, most = ctypes.c_long(_FUTEX), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(_ALL)
+        call(number, ctypes.c_void_p(address), operation, most, None, None, ctypes.c_int(0))
 
 
 def create_file(path: Path, content: StateFile) -> bool:

@@ -53,15 +53,19 @@ def _plain_call(name: str, *arguments: Any) -> Ask:
     return ask
 
 
-def _read(function: str, answer: Answer, *told: int) -> Ask:
-    """A function of the tables, called without pynvml's wrapper, so that it is this one and no other version of it."""
+def _call(pynvml: Any, function: str, *arguments: Any) -> None:
+    """A C function without pynvml's wrapper, so that it is this one and no other version of it."""
+    code = pynvml._nvmlGetFunctionPointer(function)(*arguments)
+    if code != Code.SUCCESS:
+        raise pynvml.NVMLError(code)
+
+
+def _read(function: str, answer: Answer, *choice: int) -> Ask:
+    """A function of the tables."""
 
     def ask(pynvml: Any, handle: Any) -> Any:
         places = [_TYPES[answer.type]() for _ in answer.fields]
-        chosen = [ctypes.c_uint(number) for number in told]
-        code = pynvml._nvmlGetFunctionPointer(function)(handle, *chosen, *map(ctypes.byref, places))
-        if code != Code.SUCCESS:
-            raise pynvml.NVMLError(code)
+        _call(pynvml, function, handle, *map(ctypes.c_uint, choice), *map(ctypes.byref, places))
         values = [place.value for place in places]
         return values if len(values) > 1 else values[0]
 
@@ -73,10 +77,19 @@ def _first_list(function: str) -> Ask:
 
     def ask(pynvml: Any, handle: Any) -> list[dict[str, int]]:
         count, rows = ctypes.c_uint(_ROWS), (_FirstProcess * _ROWS)()
-        code = pynvml._nvmlGetFunctionPointer(function)(handle, ctypes.byref(count), rows)
-        if code != Code.SUCCESS:
-            raise pynvml.NVMLError(code)
+        _call(pynvml, function, handle, ctypes.byref(count), rows)
         return [{"pid": row.pid, "usedGpuMemory": row.usedGpuMemory} for row in rows[: count.value]]
+
+    return ask
+
+
+def _address(function: str) -> Ask:
+    """A PCI address with a domain of four digits, which pynvml has no wrapper for any more."""
+
+    def ask(pynvml: Any, handle: Any) -> Any:
+        address = pynvml.nvmlPciInfo_v2_t()
+        _call(pynvml, function, handle, ctypes.byref(address))
+        return address
 
     return ask
 
@@ -101,19 +114,6 @@ def _event_set(pynvml: Any) -> str:
 def _free(pynvml: Any, events: Any) -> None:
     with contextlib.suppress(pynvml.NVMLError):
         pynvml.nvmlEventSetFree(events)
-
-
-def _address(function: str) -> Ask:
-    """A PCI address with a domain of four digits, which pynvml has no wrapper for any more."""
-
-    def ask(pynvml: Any, handle: Any) -> Any:
-        address = pynvml.nvmlPciInfo_v2_t()
-        code = pynvml._nvmlGetFunctionPointer(function)(handle, ctypes.byref(address))
-        if code != Code.SUCCESS:
-            raise pynvml.NVMLError(code)
-        return address
-
-    return ask
 
 
 def _field_values(pynvml: Any, handle: Any) -> int:

@@ -37,10 +37,9 @@ _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command, ``seconds`` after the one before it; ``text`` as it was written."""
+    """One command, ``seconds`` after the one before it."""
 
     seconds: float
-    text: str
     arguments: argparse.Namespace
 
 
@@ -109,7 +108,7 @@ def _named(path: Path, number: int) -> Iterator[None]:
 def _step(entry: object) -> Step:
     if not isinstance(entry, dict) or not {"do"} <= entry.keys() <= {"after", "do"}:
         raise ScenarioError(f"{entry!r} is no step; it has the key do, and may have after")
-    return Step(_seconds(entry.get("after", "0s")), str(entry["do"]), _command(str(entry["do"])))
+    return Step(_seconds(entry.get("after", "0s")), _command(str(entry["do"])))
 
 
 def _seconds(after: object) -> float:

@@ -1,16 +1,16 @@
-"""The output of ``fake-nvml show`` and ``fake-nvml faults``: a table for people, or JSON or YAML."""
+"""The output of ``fake-nvml show``: a table for people, or JSON or YAML."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn, TextIO
 
 import yaml
 
 from fake_nvml.core.call_faults import CallFault, call_faults
 from fake_nvml.core.card_state import CardState, card_states
-from fake_nvml.core.card_table import fault_table, table
+from fake_nvml.core.card_table import table
 from fake_nvml.core.layout import StateFile
 from fake_nvml.core.returns import code_name
 from fake_nvml.state import State
@@ -39,16 +39,10 @@ def watch(
 
 def render(output: str, content: StateFile) -> str:
     """The state in the format ``output``: table, json or yaml."""
-    data = as_data(content)
+    data, header = as_data(content), content.header
     if output == "table":
-        header = content.header
         return table(data["driver"], data["cuda"], card_states(content), call_faults(content), header.init_return)
-    return _dumped(output, data)
-
-
-def render_faults(output: str, faults: Sequence[CallFault]) -> str:
-    """The faults of calls in the format ``output``; if two apply to a call, the first in the list happens."""
-    return fault_table(faults) if output == "table" else _dumped(output, [*map(_fault, faults)])
+    return json.dumps(data, indent=2) + "\n" if output == "json" else yaml.safe_dump(data, sort_keys=False)
 
 
 def as_data(content: StateFile) -> dict[str, Any]:
@@ -62,10 +56,6 @@ def as_data(content: StateFile) -> dict[str, Any]:
         "init_fails": code_name(header.init_return) if header.init_return else None,
         "faults": [_fault(fault) for fault in call_faults(content)],
     }
-
-
-def _dumped(output: str, data: object) -> str:
-    return json.dumps(data, indent=2) + "\n" if output == "json" else yaml.safe_dump(data, sort_keys=False)
 
 
 def _fault(fault: CallFault) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class State:
         written = create_file(path, content)
         state = cls.open(path)
         try:
-            with state._changing_cards(anew=True) as existing:
+            with state._changing_cards(restarted=True) as existing:
                 if not written:
                     fill(existing, box)
         except BaseException:
@@ -81,18 +81,18 @@ class State:
         self.close()
 
     @contextlib.contextmanager
-    def _changing_cards(self, *, anew: bool = False) -> Iterator[StateFile]:
-        """As ``writing``; the folder that imitates a kernel (``sysfs``) changes with it."""
+    def _changing_cards(self, *, restarted: bool = False) -> Iterator[StateFile]:
+        """As ``writing``; the folder that imitates a kernel (``sysfs``) changes with it, all of it after a restart."""
         folder = sysfs.folder_of(self.path)
         if not folder.is_dir():
             raise StateError(
-                f"there is no {folder} beside the state file, which tells programs that a card came or went: "
+                f"there is no {folder} beside the state file, by which programs see that a card came or went: "
                 "change cards where both are mounted, or run fake-nvml init"
             )
         sysfs.prepare(folder)
         with self.mapped.writing() as content:
             yield content
-            sysfs.tell(folder, content, anew=anew)
+            sysfs.publish(folder, content, restarted=restarted)
 
     def read(self) -> StateFile:
         """A consistent copy of everything, as the records of ``layout``."""
@@ -100,7 +100,7 @@ class State:
 
     def driver(self) -> str:
         """The driver's version."""
-        return bytes(self.read().header.driver).decode(errors="replace")
+        return self.mapped.driver()
 
     def cards(self) -> list[CardState]:
         """All cards in NVML's order, lost ones too."""
@@ -191,7 +191,7 @@ class State:
         with self._changing_cards() as content:
             known = card_changes.new_uuid(content) if uuid is None else uuid
             card_changes.checked_uuid(content, known)
-            serial = card_changes.new_serial(known) if found.data_center else ""
+            serial = card_changes.made_serial(known) if found.data_center else ""
             card_changes.put_card(content, card_changes.free_slot(content), BoxCard(found, known, serial, numa))
         return known
 
@@ -213,7 +213,7 @@ class State:
 
     def reboot(self, *, still_lost: bool = False) -> None:
         """Reboot the node: processes, faults, errors and advice are gone; lost cards are back unless ``still_lost``."""
-        with self._changing_cards(anew=True) as content:
+        with self._changing_cards(restarted=True) as content:
             card_changes.reboot(content, still_lost=still_lost)
 
     def set_init_return(self, code: int) -> None:

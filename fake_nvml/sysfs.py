@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fake_nvml.core.layout import Card, StateFile
+from fake_nvml.core.layout import StateFile
 from fake_nvml.core.records import card_slots
 from fake_nvml.core.returns import Code
 from fake_nvml.fake_nvml_errors import StateError
@@ -49,17 +49,17 @@ def prepare(folder: Path) -> None:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(part))
 
 
-def tell(folder: Path, content: StateFile, *, anew: bool = False) -> None:
-    """Let a folder that is prepared say what is in ``content``. Raises StateError.
+def publish(folder: Path, content: StateFile, *, restarted: bool = False) -> None:
+    """Write what is in ``content`` into a folder that is prepared. Raises StateError.
 
-    A card that it has already keeps its link, unless all are written ``anew``.
+    A card that is there already keeps its link, unless the node has ``restarted``.
     """
     has_driver = content.header.init_return != Code.DRIVER_NOT_LOADED
     cards = dict(_cards(content)) if has_driver else {}
     with _explained():
         known = {path.name for part in (_DRIVER, _BUS, _DEVICES) for path in _entries(folder / part)}
         for address in known:
-            if anew or address not in cards or _told(folder, address) != cards[address][0]:
+            if restarted or address not in cards or _card_at(folder, address) != cards[address][0]:
                 _let_go(folder, address)
         if has_driver:
             _make(folder, folder / _DRIVER)
@@ -71,18 +71,14 @@ def tell(folder: Path, content: StateFile, *, anew: bool = False) -> None:
 
 
 def _cards(content: StateFile) -> Iterator[tuple[str, tuple[str, int]]]:
-    """By its address: which card it is since which start of the node, and its NUMA node."""
+    """By its address, as the kernel writes it: which card it is since which start of the node, and its NUMA node."""
     for slot in card_slots(content):
         card = content.cards[slot]
-        yield _address(card), (f"{content.header.generation} {card.uuid.decode(errors='replace')}", card.numa)
+        address = f"{card.pci_domain:04x}:{card.pci_bus:02x}:{card.pci_device:02x}.0"
+        yield address, (f"{content.header.generation} {card.uuid.decode(errors='replace')}", card.numa)
 
 
-def _address(card: Card) -> str:
-    """As the kernel writes it: a domain of four digits, small letters."""
-    return f"{card.pci_domain:04x}:{card.pci_bus:02x}:{card.pci_device:02x}.0"
-
-
-def _told(folder: Path, address: str) -> str | None:
+def _card_at(folder: Path, address: str) -> str | None:
     """The card that the folder has at an address; None if only a part of it is there."""
     try:
         return "\n".join({(folder / part / address / _CARD).read_text(encoding="utf-8") for part in (_DRIVER, _BUS)})
@@ -131,5 +127,5 @@ def _explained() -> Iterator[None]:
     except OSError as error:
         raise StateError(
             f"{error.filename} cannot be written: {error.strerror}; "
-            "it lies beside the state file, and who changes cards must be allowed to write both"
+            "it lies beside the state file, and a change of cards writes both"
         ) from error

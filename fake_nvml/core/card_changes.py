@@ -35,13 +35,17 @@ def checked_uuid(content: StateFile, wanted: str) -> bytes:
 def new_uuid(content: StateFile) -> str:
     """A UUID that no card of this file has or had: the file's count of writes goes into it."""
     header, first = content.header, content.cards[0].uuid.decode(errors="replace")
-    digest = hashlib.sha256(f"later card {first}/{header.generation}/{header.sequence}".encode()).digest()
-    return f"GPU-{uuid.UUID(bytes=digest[:16])}"
+    return made_uuid(f"later card {first}/{header.generation}/{header.sequence}")
 
 
-def new_serial(card_uuid: str) -> str:
-    """A serial number that goes with a UUID."""
-    digest = hashlib.sha256(f"serial {card_uuid}".encode()).digest()
+def made_uuid(seed: str) -> str:
+    """The UUID that follows from a text."""
+    return f"GPU-{uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16])}"
+
+
+def made_serial(seed: str) -> str:
+    """The serial number that follows from a text: a card's UUID, or its place in a box."""
+    digest = hashlib.sha256(f"serial {seed}".encode()).digest()
     return f"{int.from_bytes(digest[:8], 'big') % 10**13:013d}"
 
 
@@ -74,7 +78,7 @@ def swap_card(content: StateFile, slot: int, new: bytes) -> None:
     card = content.cards[slot]
     card.uuid = new
     if card.serial:
-        card.serial = new_serial(new.decode(errors="replace")).encode()
+        card.serial = made_serial(new.decode(errors="replace")).encode()
     card.first_event = content.header.next_event
     card.state = HEALTHY
     _idle(card)

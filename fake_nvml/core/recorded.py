@@ -6,6 +6,7 @@ the card was is recorded for people only: simulated cards begin idle.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,8 +28,6 @@ _LIKE: Final = {
 _HANDLE: Final = "nvmlDeviceGetHandleByIndex"
 # A record has two bytes for a code.
 _CODES_END: Final = 2**16
-# The errors of reading values of another form.
-_MALFORMED: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 # Fields that begin as a new card has them, whatever was recorded.
 _BEGIN: Final = frozenset({"encoder", "decoder", "pcie_sent", "pcie_received"})
 _ADDRESS_CALLS: Final = ("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo", "nvmlDeviceGetPciInfo_v2")
@@ -56,27 +55,34 @@ class RecordedCard:
 
 def recorded_card(calls: object) -> RecordedCard:
     """Read the ``recorded`` part of a box's card. Raises CatalogueError if it is none."""
-    if not isinstance(calls, dict):
-        raise CatalogueError("recorded is not what fake-nvml record writes: calls and what they answered")
-    try:
-        if _HANDLE in calls and not _known(calls, _HANDLE):
-            return _without_handle(_code(calls, _HANDLE))
-        refused = _refused_keys(calls, frozenset(KEYS) - SYSTEM_KEYS)
-        uuid, serial, fields = _text(calls, "nvmlDeviceGetUUID"), _text(calls, "nvmlDeviceGetSerial"), _fields(calls)
+    with _explained("recorded"):
+        known = _calls(calls)
+        if _HANDLE in known and not _known(known, _HANDLE):
+            return _without_handle(_code(known, _HANDLE))
+        refused = _refused_keys(known, frozenset(KEYS) - SYSTEM_KEYS)
+        uuid, serial, fields = _text(known, "nvmlDeviceGetUUID"), _text(known, "nvmlDeviceGetSerial"), _fields(known)
         _check_room({**fields, "uuid": uuid.encode(), "serial": serial.encode()})
-    except _MALFORMED as error:
-        raise CatalogueError(f"recorded is not what fake-nvml record writes: {error!r}") from error
-    return RecordedCard(uuid, serial, fields, refused)
+        return RecordedCard(uuid, serial, fields, refused)
 
 
 def refused_of_system(calls: object) -> dict[str, int]:
     """The keys of functions that are about no card and were not answered, with their codes. Raises CatalogueError."""
-    if not isinstance(calls, dict):
-        raise CatalogueError("system is not what fake-nvml record writes: calls and what they answered")
+    with _explained("system"):
+        return _refused_keys(_calls(calls), SYSTEM_KEYS)
+
+
+@contextlib.contextmanager
+def _explained(part: str) -> Iterator[None]:
     try:
-        return _refused_keys(calls, SYSTEM_KEYS)
-    except _MALFORMED as error:
-        raise CatalogueError(f"system is not what fake-nvml record writes: {error!r}") from error
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise CatalogueError(f"{part} is not what fake-nvml record writes: {error!r}") from error
+
+
+def _calls(calls: object) -> Calls:
+    if not isinstance(calls, dict):
+        raise TypeError("not calls and what they answered")
+    return calls
 
 
 def _check_room(fields: Fields) -> None:

@@ -36,7 +36,6 @@ class Key:
 
     field: str
     help: str
-    least: int = 0
     most: int = 2**31
     factor: int = 1
     words: Mapping[str, int] | None = None
@@ -82,6 +81,6 @@ def parse_value(key: str, value: str, card: Card) -> tuple[str, int]:
         return known.field, known.words[value]
     if known.words is not None and not known.numbers:
         raise StateError(f"{key} is {' or '.join(known.words)}, not {value!r}")
-    if not (value.isascii() and value.isdigit() and known.least <= int(value) <= known.most):
-        raise StateError(f"{key} is a whole number from {known.least} to {known.most} ({known.help}), not {value!r}")
+    if not (value.isascii() and value.isdigit() and int(value) <= known.most):
+        raise StateError(f"{key} is a whole number from 0 to {known.most} ({known.help}), not {value!r}")
     return known.field, int(value) * known.factor

@@ -1,59 +1,20 @@
 """Runs at the start of each Python that ``fake-nvml exec`` started, and of its children: simulated cards for all of them.
 
 A program that loads ``libnvidia-ml.so.1`` by its bare name through ctypes, as pynvml does, gets the stand-in. It does nothing
-without FAKENVML_STATE, costs next to nothing if ctypes is never imported, and runs the sitecustomize that it hides,
-if there is one. It works in other virtual environments too: the stand-in needs the standard library only.
+without FAKENVML_STATE, and runs the sitecustomize that it hides, if there is one. It works in other virtual environments
+too: the stand-in needs the standard library only.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 from types import ModuleType
 
 _VARIABLE = "FAKENVML_STATE"
 _LIBRARIES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 _HERE = __file__.rpartition("/")[0]
 _PACKAGE = _HERE.rpartition("/")[0]
-
-
-class CtypesLoader:
-    """Loads ctypes as its own loader would, then lets it find the stand-in."""
-
-    def __init__(self, loader: object, state: str) -> None:
-        self._loader = loader
-        self._state = state
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._loader, name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the module, then change it."""
-        self._loader.exec_module(module)  # type: ignore[attr-defined]  # any loader of today has it
-        _change(module, self._state)
-
-
-class CtypesFinder:
-    """Waits for the first import of ctypes."""
-
-    def __init__(self, state: str) -> None:
-        self._state = state
-        self._looking = False
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The answer of the other finders for ctypes, with our loader around theirs; nothing of any other module."""
-        if name != "ctypes" or self._looking:
-            return None
-        from importlib.util import find_spec
-
-        self._looking = True
-        try:
-            spec = find_spec(name)
-        finally:
-            self._looking = False
-        if spec is not None and spec.loader is not None:
-            spec.loader = CtypesLoader(spec.loader, self._state)  # type: ignore[assignment]  # passes all else on
-        return spec
 
 
 def _change(ctypes: ModuleType, state: str) -> None:
@@ -108,10 +69,10 @@ def _start() -> None:
     import os
 
     state = os.environ.get(_VARIABLE)  # noqa: TID251  # this file is a program's first line: no main above it reads
-    if state and "ctypes" in sys.modules:
-        _change(sys.modules["ctypes"], state)
-    elif state:
-        sys.meta_path.insert(0, CtypesFinder(state))
+    if state:
+        import ctypes
+
+        _change(ctypes, state)
     _run_hidden()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fake_nvml.card_models import CardModel, catalogue, memory_mib, model
+from fake_nvml.card_models import CardModel, catalogue, model
 
 MODELS = sorted(catalogue().values(), key=lambda card: card.id)
 
@@ -32,7 +32,7 @@ MODELS = sorted(catalogue().values(), key=lambda card: card.id)
 )
 def test_a_card_has_the_total_of_the_driver_era(card: str, driver: str, expected: int) -> None:
     """Drivers from 510 on count reserved memory."""
-    assert memory_mib(card, driver) == expected
+    assert model(card).memory_mib(driver) == expected
 
 
 @pytest.mark.parametrize(

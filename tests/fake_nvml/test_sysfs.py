@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,7 @@ from fake_nvml.recording import record
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of
 
-
-@pytest.fixture
-def state(state_path: Path) -> Iterator[State]:
-    with State.create(state_path, Box.load("t4x2", seed="node-1")) as created:
-        yield created
+BOX = "t4x2"
 
 
 def served(state: State) -> dict[str, int]:
@@ -31,6 +26,7 @@ def served(state: State) -> dict[str, int]:
 
 
 def uuid_of(state: State, index: int) -> str:
+    """The UUID of the card with an index."""
     return state.cards()[index].uuid
 
 
@@ -81,14 +77,14 @@ def test_card_that_is_put_back_is_another_link_each_time(state: State) -> None:
     assert len(set(seen)) == 4
 
 
-@pytest.mark.parametrize("anew", ["reboot", "init", "init after the file was deleted"])
-def test_after_a_start_all_cards_are_read_again(state: State, anew: str) -> None:
+@pytest.mark.parametrize("start", ["reboot", "init", "init after the file was deleted"])
+def test_after_a_start_all_cards_are_read_again(state: State, start: str) -> None:
     """With what is true of them now."""
     before = served(state)
-    if anew == "reboot":
+    if start == "reboot":
         state.reboot()
     else:
-        if anew != "init":
+        if start != "init":
             state.path.unlink()
         State.create(state.path, Box.load("t4x2", seed="node-1")).close()
     after = served(state)
@@ -157,7 +153,7 @@ def test_where_it_cannot_be_written_nothing_changes(state: State) -> None:
     (folder / "gone").write_text("in the way")
 
     for change in (lambda: state.add_card("t4"), lambda: state.remove_card(before[0].uuid), state.reboot):
-        with pytest.raises(StateError, match=r"state\.sys/gone cannot be written: .* must be allowed to write both"):
+        with pytest.raises(StateError, match=r"state\.sys/gone cannot be written: .* a change of cards writes both"):
             change()
     assert state.cards() == before
 
