@@ -9,11 +9,22 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from fake_nvml.box import Box
+from fake_nvml.state import State
+
 
 @pytest.fixture
 def state_path(tmp_path: Path) -> Path:
     """A place for a state file, whose folder is not there yet."""
     return tmp_path / "run" / "state"
+
+
+@pytest.fixture
+def state(request: pytest.FixtureRequest, state_path: Path) -> Iterator[State]:
+    """The cards of the box that the module names (``BOX``), else two T4s and a 1080 Ti."""
+    box = Box.load(getattr(request.module, "BOX", "mixed"), seed="node-1")
+    with State.create(state_path, box) as created:
+        yield created
 
 
 @pytest.fixture

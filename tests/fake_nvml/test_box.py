@@ -84,6 +84,7 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
+        ("\udcff\udcfe\0", "cannot be read as YAML"),
         ("{", "cannot be read as YAML"),
         ("[]", "keys driver and cards"),
         ('driver: "418.87"\ncards: []\ncolour: red', "keys driver and cards"),
@@ -104,7 +105,7 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
 def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, content: str, says: str) -> None:
     """The place in the file is named."""
     path = tmp_path / "bad.yaml"
-    path.write_text(content)
+    path.write_bytes(content.encode(errors="surrogateescape"))
 
     with pytest.raises(CatalogueError, match=rf"bad\.yaml: .*{says}"):
         Box.load(str(path), seed="node")
@@ -114,15 +115,6 @@ def test_a_name_that_is_no_box_is_refused_with_the_boxes() -> None:
     """The error lists the known ones."""
     with pytest.raises(CatalogueError, match=r"no box and no file 't4x9'.*mixed"):
         Box.load("t4x9", seed="node")
-
-
-def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
-    """It is no YAML."""
-    path = tmp_path / "raw"
-    path.write_bytes(b"\xff\xfe\x00")
-
-    with pytest.raises(CatalogueError, match="YAML"):
-        Box.load(str(path), seed="node")
 
 
 def test_a_full_box_holds_as_many_cards_as_the_state_file(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def hold(state: State) -> Iterator[Hold]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
+    """Kill a process and wait for its end."""
     process.kill()
     process.communicate()
 

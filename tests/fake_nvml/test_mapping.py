@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,27 +25,6 @@ def start(code: str, path: Path, *arguments: str) -> subprocess.Popen[str]:
     prelude = "import sys\nfrom pathlib import Path\nfrom fake_nvml.state import State\nstate = State.open(Path(sys.argv[1]))\n"
     command = [sys.executable, "-c", prelude + code, str(path), *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-@pytest.fixture
-def state(state_path: Path) -> Iterator[State]:
-    with State.create(state_path, Box.load("mixed", seed="node-1")) as created:
-        yield created
-
-
-def test_a_reader_in_another_process_sees_a_change_at_once(state: State) -> None:
-    """Nothing is cached."""
-    reader = start("for _ in sys.stdin: print(state.cards()[0].used_mib, flush=True)", state.path)
-    assert reader.stdin is not None
-    assert reader.stdout is not None
-    with reader, reader.stdin, reader.stdout:
-        for mib in (1000, 2000):
-            state.add_process(state.cards()[0].uuid, 100, mib, "player")
-            reader.stdin.write("look\n")
-            reader.stdin.flush()
-
-            assert int(reader.stdout.readline()) == mib
-        reader.stdin.close()
 
 
 def test_writers_in_several_processes_lose_nothing_of_each_other(state: State) -> None:

@@ -46,6 +46,7 @@ def recorded(state_path: Path, clean_pynvml: None) -> dict[str, Any]:
 
 
 def loaded(tmp_path: Path, content: object, seed: str | None = None, driver: str | None = None) -> Box:
+    """The box that is made of a recording."""
     path = tmp_path / "recorded.yaml"
     path.write_text(yaml.safe_dump(content))
     return Box.load(str(path), seed=seed, driver=driver)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fake_nvml import scenario
-from fake_nvml.box import Box
 from fake_nvml.fake_nvml_errors import ScenarioError
 from fake_nvml.state import State
+
+BOX = "t4x2"
 
 EXAMPLES = sorted((Path(scenario.__file__).parent / "scenarios").glob("*.yaml"))
 
@@ -31,23 +31,20 @@ class Clock:
 
 
 @pytest.fixture
-def state(state_path: Path) -> Iterator[State]:
-    with State.create(state_path, Box.load("t4x2", seed="node-1")) as created:
-        yield created
-
-
-@pytest.fixture
 def clock() -> Clock:
+    """A clock that only sleeps move."""
     return Clock()
 
 
 def written(tmp_path: Path, text: str) -> Path:
+    """A scenario in a file."""
     path = tmp_path / "my.yaml"
     path.write_text(text)
     return path
 
 
 def play(state: State, path: Path, clock: Clock) -> list[str]:
+    """Check and run a scenario; the lines that it prints."""
     said: list[str] = []
     steps = scenario.load(path)
     scenario.check(state, path, steps)

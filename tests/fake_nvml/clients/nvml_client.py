@@ -101,6 +101,7 @@ def install(program: str, listed: str) -> Client:
 
 
 def _pip(target: Path, listed: Path) -> None:
+    """Install the listed packages into a folder. Raises NotInstallableError."""
     options = ["--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=20", f"--target={target}"]
     command = [sys.executable, "-m", "pip", "install", *options, "--require-hashes", f"--requirement={listed}"]
     try:
@@ -112,6 +113,7 @@ def _pip(target: Path, listed: Path) -> None:
 
 
 def _publish(done: Path, folder: Path) -> None:
+    """Show a finished installation under its name; another test run may have been first."""
     try:
         done.rename(folder)
     except OSError:

@@ -52,6 +52,7 @@ def start_probe(request: pytest.FixtureRequest) -> Iterator[Callable[[Layer], Pr
 
 
 def _environment(layer: Layer, folder: Path) -> dict[str, str]:
+    """The variables of a process on a layer; skips if its library cannot be built."""
     plain = {key: value for key, value in os.environ.items() if key not in ("LD_LIBRARY_PATH", "FAKENVML_STATE")}
     if layer.kind == "real":
         return plain
@@ -68,12 +69,14 @@ def _environment(layer: Layer, folder: Path) -> dict[str, str]:
 
 @pytest.fixture(params=SIMULATED, ids=str)
 def layer(request: pytest.FixtureRequest) -> Layer:
+    """Each simulated layer."""
     found: Layer = request.param
     return found
 
 
 @pytest.fixture
 def branch(layer: Layer) -> int:
+    """The driver's branch of the layer."""
     return layer.branch
 
 
@@ -88,6 +91,7 @@ def nvml(layer: Layer, start_probe: Callable[[Layer], Probed], state: State) -> 
 
 @pytest.fixture
 def state(layer: Layer, start_probe: Callable[[Layer], Probed]) -> Iterator[State]:
+    """Two T4s and a 1080 Ti in the layer's state file."""
     path = start_probe(layer).state_path
     path.unlink(missing_ok=True)
     with State.create(path, Box.load("mixed", seed="node-1", driver=layer.driver)) as created:
@@ -96,6 +100,7 @@ def state(layer: Layer, start_probe: Callable[[Layer], Probed]) -> Iterator[Stat
 
 @pytest.fixture(params=(*SIMULATED, REAL), ids=str)
 def any_layer(request: pytest.FixtureRequest) -> Layer:
+    """Each simulated layer, and a real driver."""
     found: Layer = request.param
     return found
 

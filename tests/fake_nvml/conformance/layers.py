@@ -18,6 +18,7 @@ class Layer:
 
     @property
     def branch(self) -> int:
+        """The driver's branch; a real driver counts as newer than all."""
         return int(self.driver.partition(".")[0] or 999)
 
     def __str__(self) -> str:

@@ -26,10 +26,12 @@ USER = os.geteuid()
 
 
 def address(handle: Any) -> int:
+    """The address in a handle, 0 for NULL."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
 def encode(value: Any) -> Any:
+    """A value of pynvml as JSON's types."""
     if isinstance(value, bytes):
         return value.decode()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -48,6 +50,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(argument: Any) -> Any:
+    """An argument of a request as pynvml takes it."""
     if isinstance(argument, dict) and "handle" in argument:
         return HANDLES[argument["handle"]]
     if isinstance(argument, dict) and "uint" in argument:
@@ -72,10 +75,12 @@ def raw(name: str, arguments: list[Any]) -> dict[str, Any]:
 
 
 def is_array(value: Any) -> bool:
+    """Whether C fills the value."""
     return isinstance(value, ctypes.Array)
 
 
 def written(value: Any) -> Any:
+    """The content of an argument after the call."""
     return [row.pid for row in value] if is_array(value) and not hasattr(value, "raw") else encode(value.value)
 
 
@@ -86,6 +91,7 @@ class FirstEvent(ctypes.Structure):
 
 
 def wait(events: Any, timeout_ms: int) -> Any:
+    """An event, by the newest way that the driver has."""
     if hasattr(pynvml.nvmlLib, "nvmlEventSetWait_v2"):
         return encode(pynvml.nvmlEventSetWait(events, timeout_ms))
     event = FirstEvent()
@@ -97,6 +103,7 @@ def wait(events: Any, timeout_ms: int) -> Any:
 
 
 def reset() -> None:
+    """Shut down, and be the first user again."""
     while pynvml._nvmlLib_refcount > 0:
         pynvml.nvmlShutdown()
     HANDLES.clear()
@@ -105,6 +112,7 @@ def reset() -> None:
 
 
 def answer(request: dict[str, Any]) -> Any:
+    """Do one request."""
     if "has" in request:
         return hasattr(pynvml.nvmlLib, request["has"])
     if "reset" in request:
@@ -126,6 +134,7 @@ def answer(request: dict[str, Any]) -> Any:
 
 
 def main() -> None:
+    """Answer each line of the input."""
     for line in sys.stdin:
         try:
             reply = {"result": answer(json.loads(line))}

@@ -61,6 +61,7 @@ class Probed:
         return bool(self.ask({"has": symbol}))
 
     def reset(self) -> None:
+        """Shut the library down, and be the first user again."""
         self.ask({"reset": 1})
 
     def _code(self, request: dict[str, Any]) -> int | None:
@@ -71,15 +72,18 @@ class Probed:
         return 0
 
     def ask(self, request: dict[str, Any]) -> Any:
+        """Send a request and wait for its answer."""
         self.send(request)
         return self.receive()
 
     def send(self, request: dict[str, Any]) -> None:
+        """Send a request."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
 
     def receive(self) -> Any:
+        """The answer to the oldest request. Raises CallError."""
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         line = self._process.stdout.readline()

@@ -19,6 +19,7 @@ LONG_MS = 60_000
 
 
 def listen(nvml: Probed, *indices: int) -> dict[str, int]:
+    """A new event set that listens to Xids of these cards."""
     events: dict[str, int] = nvml.nvmlEventSetCreate()
     for index in indices:
         nvml.nvmlDeviceRegisterEvents(nvml.nvmlDeviceGetHandleByIndex(index), XID, events)

@@ -17,6 +17,7 @@ NOBODY = 65534
 
 
 def handles(nvml: Probed) -> list[dict[str, int]]:
+    """The handles of the three cards."""
     return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(3)]
 
 

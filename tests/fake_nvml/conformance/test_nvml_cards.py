@@ -17,6 +17,7 @@ NOT_SUPPORTED, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 7, 13, 15
 
 
 def cards(nvml: Probed) -> list[dict[str, int]]:
+    """The handles of all cards that are listed."""
     return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
 
 
@@ -61,7 +62,7 @@ def test_an_idle_card_has_the_speeds_of_its_model(nvml: Probed, state: State) ->
     assert [nvml.nvmlDeviceGetPcieThroughput(first, way) for way in (0, 1)] == [0, 0]
     assert nvml.nvmlDeviceGetEncoderUtilization(first) == nvml.nvmlDeviceGetDecoderUtilization(first) == [0, 167000]
     assert nvml.code("nvmlDeviceGetFanSpeed", first) == NOT_SUPPORTED
-    assert nvml.nvmlDeviceGetFanSpeed(geforce) == 23
+    assert (nvml.nvmlDeviceGetFanSpeed(geforce), nvml.nvmlDeviceGetPerformanceState(first)) == (23, 8)
 
 
 def test_a_card_works_at_full_speed(nvml: Probed, state: State) -> None:
@@ -75,7 +76,7 @@ def test_a_card_works_at_full_speed(nvml: Probed, state: State) -> None:
         state.set_value(uuid, key, value)
 
     assert [nvml.nvmlDeviceGetClockInfo(card, kind) for kind in range(4)] == [1590, 1590, 5001, 1470]
-    assert nvml.nvmlDeviceGetCurrPcieLinkGeneration(card) == 3
+    assert (nvml.nvmlDeviceGetCurrPcieLinkGeneration(card), nvml.nvmlDeviceGetPerformanceState(card)) == (3, 0)
     assert [nvml.nvmlDeviceGetPcieThroughput(card, way) for way in (0, 1)] == [51200, 7]
     assert (nvml.nvmlDeviceGetEncoderUtilization(card)[0], nvml.nvmlDeviceGetDecoderUtilization(card)[0]) == (3, 4)
     assert (nvml.nvmlDeviceGetComputeMode(card), nvml.nvmlDeviceGetPersistenceMode(card)) == (3, 1)
@@ -128,15 +129,6 @@ def test_newest_temperature_function_exists_with_newest_driver(nvml: Probed, bra
     (card, *_) = cards(nvml)
 
     assert nvml.nvmlDeviceGetTemperatureV(card, 0) == nvml.nvmlDeviceGetTemperature(card, 0)
-
-
-def test_a_working_card_is_in_another_performance_state(nvml: Probed, state: State) -> None:
-    """An idle card is in P8, one with load in P0."""
-    (card, *_) = cards(nvml)
-    assert nvml.nvmlDeviceGetPerformanceState(card) == 8
-
-    state.set_value(state.cards()[0].uuid, "utilization", "1")
-    assert nvml.nvmlDeviceGetPerformanceState(card) == 0
 
 
 def test_the_recovery_action_is_known_to_new_drivers(nvml: Probed, state: State, branch: int) -> None:

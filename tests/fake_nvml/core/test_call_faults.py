@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fake_nvml.box import Box
 from fake_nvml.calls import CALLS
 from fake_nvml.core.call_faults import CallFault, find, in_force, names, parse_code, wear
 from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile, blank
@@ -16,12 +13,7 @@ from fake_nvml.core.returns import CODES, code_name
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.state import State
 
-
-@pytest.fixture
-def state(state_path: Path) -> Iterator[State]:
-    """Two cards without faults."""
-    with State.create(state_path, Box.load("t4x2", seed="node-1")) as created:
-        yield created
+BOX = "t4x2"
 
 
 def fault(function: str = "nvmlDeviceGetName", *, used: int = 1, card: int = UNKNOWN32, count: int = FOR_EVER) -> Fault:

@@ -21,11 +21,13 @@ COUNT = "import pynvml; pynvml.nvmlInit(); print(pynvml.nvmlDeviceGetCount())"
 
 @pytest.fixture
 def environment(state_path: Path) -> dict[str, str]:
+    """Variables that put a Python on three simulated cards."""
     State.create(state_path, Box.load("mixed", seed="node")).close()
     return {**os.environ, "FAKENVML_STATE": str(state_path), "PYTHONPATH": str(HOOK)}
 
 
 def python(code: str, environment: dict[str, str], program: str = sys.executable) -> str:
+    """The output of a Python of its own."""
     done = subprocess.run(
         [program, "-W", "error", "-c", code],
         env=environment, cwd="/", capture_output=True, text=True, timeout=300, check=False,

@@ -51,6 +51,7 @@ _KEPT: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def _runtime(command: tuple[str, ...]) -> str:
+    """The path of the compiler's AddressSanitizer. Raises CompilerError."""
     names = ("libasan.so", "libclang_rt.asan-x86_64.so")
     found = [
         subprocess.run([*command, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()

@@ -13,6 +13,7 @@ from fake_nvml.native.compiler import CompilerError, find_compiler
 
 
 def program(folder: Path, name: str, text: str = "#!/bin/sh\nexit 0\n") -> Path:
+    """An executable file in a folder."""
     path = folder / name
     path.write_text(text)
     path.chmod(0o755)
@@ -21,6 +22,7 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\nexit 0\n") -> Path:
 
 @pytest.fixture
 def no_zig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python without the ziglang wheel."""
     real = PathFinder.find_spec
 
     def without(name: str, *rest: object) -> ModuleSpec | None:

@@ -19,14 +19,6 @@ from fake_nvml.native.compiler import CompilerError, find_compiler
 from tests.fake_nvml.native.test_real_libraries import exported
 
 
-@pytest.fixture(scope="module")
-def built() -> Path:
-    try:
-        return ensure(os.environ)
-    except CompilerError as error:
-        pytest.skip(f"no library in C: {error}")
-
-
 @pytest.mark.parametrize("era", ERAS)
 def test_each_era_exports_what_its_driver_had_and_nothing_else(built: Path, era: int) -> None:
     """Our marker is the only addition."""
@@ -178,6 +170,7 @@ def test_a_folder_without_the_library_is_named(tmp_path: Path) -> None:
 
 
 def recording_compiler(folder: Path, fails_at: str = "never") -> dict[str, str]:
+    """Variables that name a compiler which notes its calls, and fails at one of them."""
     script = folder / "cc"
     script.write_text(
         "#!/bin/sh\n"

@@ -28,6 +28,7 @@ print(code, count.value)
 
 
 def run(code: str, *arguments: object, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A Python of its own, without the variables of simulated cards."""
     plain = {key: value for key, value in os.environ.items() if key not in ("FAKENVML_STATE", "LD_LIBRARY_PATH")}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, env={**plain, **environment}, capture_output=True, text=True, timeout=300)
@@ -48,6 +49,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def library(elsewhere: Path) -> Iterator[Path]:
+    """That library, with nothing left of the test before."""
     found = elsewhere / "built" / "535" / LIBRARY
     yield found
     for path in (elsewhere / "run" / "state", found.with_name("fakenvml.state")):
@@ -57,6 +59,7 @@ def library(elsewhere: Path) -> Iterator[Path]:
 
 
 def show(path: Path, box: str) -> None:
+    """Make a state file with the cards of a box."""
     State.create(path, Box.load(box, seed="node")).close()
 
 
@@ -195,6 +198,7 @@ def test_a_killed_client_disturbs_no_other(tmp_path: Path) -> None:
 
 
 def _folder() -> str:
+    """The folder of the library of driver 535; skips if it cannot be built."""
     try:
         return str(library_folder("535"))
     except CompilerError as error:

@@ -22,8 +22,7 @@ from fake_nvml.box import Box
 from fake_nvml.core.c_source import MARKER
 from fake_nvml.core.returns import Code
 from fake_nvml.eras import VERSION_BEFORE_INIT_SINCE
-from fake_nvml.native.build import LIBRARY, ensure
-from fake_nvml.native.compiler import CompilerError
+from fake_nvml.native.build import LIBRARY
 from fake_nvml.state import State
 
 # Undocumented, and needed by nvidia-smi alone.
@@ -60,26 +59,21 @@ print(json.dumps({name: getattr(library, name)(pointer, ctypes.c_uint(80), point
 """
 
 
-@pytest.fixture(scope="module")
-def built() -> Path:
-    try:
-        return ensure(os.environ)
-    except CompilerError as error:
-        pytest.skip(f"no library in C: {error}")
-
-
 @pytest.fixture(params=REAL)
 def release(request: pytest.FixtureRequest) -> str:
+    """Each release whose real library was read."""
     return str(request.param)
 
 
 @pytest.fixture
 def library(built: Path, release: str) -> Path:
+    """The simulated library of the same branch."""
     return built / release.partition(".")[0] / LIBRARY
 
 
 @pytest.fixture
 def functions(library: Path) -> set[str]:
+    """The functions that it exports, without our marker."""
     return exported(library) - {MARKER}
 
 
@@ -131,10 +125,12 @@ def exported(library: Path) -> set[str]:
 
 
 def digest(lines: Iterable[str]) -> str:
+    """A short hash of lines."""
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def ask(code: str, *arguments: object, state: Path = Path("/nonexistent")) -> Any:
+    """A program's JSON answer, in a process of its own."""
     environment = {**os.environ, "FAKENVML_STATE": str(state)}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
