@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, NoReturn, TextIO
 
 import yaml
@@ -60,35 +61,13 @@ def as_data(content: StateFile) -> dict[str, Any]:
 
 def _fault(fault: CallFault) -> dict[str, Any]:
     """``card`` null: any, ``code`` null: slow only, ``count`` null: for ever."""
-    return {
-        "function": fault.function,
-        "card": fault.card,
-        "code": code_name(fault.code) if fault.code else None,
-        "seconds": fault.seconds,
-        "count": fault.count,
-    }
+    return {**asdict(fault), "code": code_name(fault.code) if fault.code else None}
 
 
 def _card(card: CardState) -> dict[str, Any]:
-    memory = {"total_mib": card.total_mib, "used_mib": card.used_mib, "reserved_mib": card.reserved_mib}
-    ecc = {"on": card.ecc, "corrected": card.ecc_corrected, "uncorrected": card.ecc_uncorrected}
-    return {
-        "index": card.index,
-        "uuid": card.uuid,
-        "name": card.name,
-        "serial": card.serial,
-        "memory": memory,
-        "processes": [{"pid": row.pid, "name": row.name, "mib": row.mib} for row in card.processes],
-        "utilization": card.utilization,
-        "temperature": card.temperature,
-        "power": {"watts": card.power_watts, "limit_watts": card.power_limit_watts},
-        "numa": card.numa,
-        "mig": card.mig,
-        "lost": card.lost,
-        "bus_id": card.bus_id,
-        "ecc": None if card.ecc is None else ecc,
-        "recovery_action": card.recovery_action,
-        "fan": card.fan,
-        "compute_mode": card.compute_mode,
-        "refused": dict(card.refused),
-    }
+    data = asdict(card)
+    memory = {name: data.pop(name) for name in ("total_mib", "used_mib", "reserved_mib")}
+    power = {"watts": data.pop("power_watts"), "limit_watts": data.pop("power_limit_watts")}
+    ecc = {"on": data.pop("ecc"), "corrected": data.pop("ecc_corrected"), "uncorrected": data.pop("ecc_uncorrected")}
+    parts = {"memory": memory, "power": power, "ecc": None if card.ecc is None else ecc}
+    return {**data, "processes": list(data["processes"]), **parts}

@@ -9,7 +9,6 @@ import pytest
 from fake_nvml.calls import CALLS
 from fake_nvml.core.call_faults import CallFault, find, in_force, names, parse_code, wear
 from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile, blank
-from fake_nvml.core.returns import CODES, code_name
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.state import State
 
@@ -128,12 +127,6 @@ def test_what_is_no_code_is_refused_with_the_names(text: str) -> None:
     """The error lists the names."""
     with pytest.raises(StateError, match="GPU_IS_LOST"):
         parse_code(text)
-
-
-def test_every_code_has_its_name() -> None:
-    """A code without one is its number."""
-    assert [code_name(code) for code in CODES.values()] == list(CODES)
-    assert code_name(12345) == "12345"
 
 
 @pytest.mark.parametrize(
