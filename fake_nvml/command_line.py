@@ -112,7 +112,7 @@ def _add_cards(command: _Command) -> None:
 
     record = command(
         "record",
-        "Write what NVML says of this node's cards into a box file for init, with the return code of each call. "
+        "Write what NVML answers about this node's cards into a box file for init, with the return code of each call. "
         "Reads the simulated cards where --state or FAKENVML_STATE names them, else the node's own driver.",
     )
     record.add_argument("-o", "--output", metavar="FILE", help="(default: print it)")

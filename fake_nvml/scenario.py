@@ -75,12 +75,12 @@ def run(
     state: State,
     path: Path,
     steps: tuple[Step, ...],
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     monotonic: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> None:
-    """Do the steps at their times; ``say`` gets a line for each. A step that is late does not delay the next ones.
+    """Do the steps at their times; ``report`` gets a line for each. A step that is late does not delay the next ones.
 
     Raises ScenarioError if a step fails, as when the cards were changed in between. KeyboardInterrupt stops
     it between two steps.
@@ -94,7 +94,7 @@ def run(
             sleep(left)
         with _named(path, number):
             done = change(state, step.arguments)
-        say(f"{monotonic() - start:8.3f} s  {done}")
+        report(f"{monotonic() - start:8.3f} s  {done}")
 
 
 @contextlib.contextmanager

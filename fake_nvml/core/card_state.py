@@ -72,9 +72,9 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
         reserved_mib=card.memory_reserved // MIB,
         processes=tuple(_process_state(row) for row in processes(content, slot)),
         utilization=card.utilization,
-        temperature=_said(card, "nvmlDeviceGetTemperature"),
-        power_watts=_watts(_said(card, "nvmlDeviceGetPowerUsage")),
-        power_limit_watts=_watts(_said(card, "nvmlDeviceGetPowerManagementLimit")),
+        temperature=_answered(card, "nvmlDeviceGetTemperature"),
+        power_watts=_watts(_answered(card, "nvmlDeviceGetPowerUsage")),
+        power_limit_watts=_watts(_answered(card, "nvmlDeviceGetPowerManagementLimit")),
         numa=None if card.numa < 0 else card.numa,
         mig=bool(card.mig_mode),
         lost=card.state == LOST,
@@ -83,13 +83,13 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
         ecc_corrected=card.ecc_corrected,
         ecc_uncorrected=card.ecc_uncorrected,
         recovery_action=card.recovery_action,
-        fan=_said(card, "nvmlDeviceGetFanSpeed"),
-        compute_mode=_said(card, "nvmlDeviceGetComputeMode"),
+        fan=_answered(card, "nvmlDeviceGetFanSpeed"),
+        compute_mode=_answered(card, "nvmlDeviceGetComputeMode"),
         refused={key: code_name(card.refused[place]) for key, place in PLACES.items() if card.refused[place]},
     )
 
 
-def _said(card: Card, key: str) -> int | None:
+def _answered(card: Card, key: str) -> int | None:
     """The number that a function answers now, None if the card refuses it."""
     return None if card.refused[PLACES[key]] else int(getattr(card, ANSWERS[key].fields[0]))
 
