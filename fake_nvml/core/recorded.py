@@ -131,16 +131,13 @@ def _refusal(calls: Calls, key: str) -> int:
 def _fields(calls: Calls) -> Fields:
     # A garbled name, recorded with replacement characters, is longer than what the driver answered.
     name = _text(calls, "nvmlDeviceGetName").encode()[: Card.name.size - 1].decode(errors="ignore")
-    fields: Fields = {"name": name.encode(), "state": 0}
-    fields |= _memory(calls) | _numbers(calls)
-    fields["recovery_action"] = int(calls[RECOVERY_ACTION]) if _known(calls, RECOVERY_ACTION) else 0
+    fields: Fields = {"name": name.encode(), "state": 0, **_memory(calls), **_numbers(calls)}
+    fields["recovery_action"] = int(_value(calls, RECOVERY_ACTION, 0))
     address = next((calls[call] for call in _ADDRESS_CALLS if _known(calls, call)), None)
     if address is not None:
         fields |= {field: int(address[key]) for field, key in _ADDRESS.items()}
-    nodes = calls["nvmlDeviceGetMemoryAffinity"] if _known(calls, "nvmlDeviceGetMemoryAffinity") else []
-    fields["numa"] = int(nodes[0]) if nodes else -1
-    links = "nvmlDeviceGetNvLinkState"
-    fields["nvlinks"] = len(calls[links]) if _known(calls, links) else 0
+    fields["numa"] = int((_value(calls, "nvmlDeviceGetMemoryAffinity", ()) or (-1,))[0])
+    fields["nvlinks"] = len(_value(calls, "nvmlDeviceGetNvLinkState", ()))
     fields["ecc_supported"] = int(_known(calls, "nvmlDeviceGetEccMode"))
     return fields
 
@@ -162,26 +159,27 @@ def _numbers(calls: Calls) -> Fields:
             fields[answer.fields[0]] = fields[answer.idle[0]]
     if _known(calls, "nvmlDeviceGetFanSpeed") and not _known(calls, "nvmlDeviceGetNumFans"):
         fields["fans"] = 1
-    if not fields["events"] and _known(calls, "nvmlDeviceRegisterEvents"):
-        fields["events"] = int(calls["nvmlDeviceRegisterEvents"])
-    if not fields["temperature"] and _known(calls, "nvmlDeviceGetTemperatureV"):
-        fields["temperature"] = int(calls["nvmlDeviceGetTemperatureV"])
+    for name, call in (("events", "nvmlDeviceRegisterEvents"), ("temperature", "nvmlDeviceGetTemperatureV")):
+        fields[name] = fields[name] or int(_value(calls, call, 0))
     return fields
 
 
 def _memory(calls: Calls) -> Fields:
     """A total of 0 means that it is not known."""
-    newer, older = "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo"
-    if _known(calls, newer):
-        return {"memory_total": int(calls[newer]["total"]), "memory_reserved": int(calls[newer]["reserved"])}
-    total = int(calls[older]["total"]) if _known(calls, older) else 0
-    return {"memory_total": total, "memory_reserved": 0}
+    older = _value(calls, "nvmlDeviceGetMemoryInfo", {"total": 0})
+    memory = _value(calls, "nvmlDeviceGetMemoryInfo_v2", {"total": older["total"], "reserved": 0})
+    return {"memory_total": int(memory["total"]), "memory_reserved": int(memory["reserved"])}
 
 
 def _known(calls: Calls, call: str) -> bool:
     """Whether a call answered; one that was not asked did not."""
     answer = calls.get(call)
     return answer is not None and not (isinstance(answer, dict) and "returns" in answer)
+
+
+def _value(calls: Calls, call: str, unknown: object) -> Any:
+    """The answer of a call, ``unknown`` if it did not answer."""
+    return calls[call] if _known(calls, call) else unknown
 
 
 def _code(calls: Calls, call: str) -> int:
@@ -195,4 +193,4 @@ def _code(calls: Calls, call: str) -> int:
 
 
 def _text(calls: Calls, call: str) -> str:
-    return str(calls[call]) if _known(calls, call) else ""
+    return str(_value(calls, call, ""))
