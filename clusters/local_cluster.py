@@ -23,7 +23,7 @@ from clusters.clock import Clock
 from clusters.control_plane import ControlPlane
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
-from clusters.kubelet.kubelet_cards import NoCards, StateFileCards
+from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.ports import free_port
@@ -241,7 +241,7 @@ class LocalCluster:
             folder,
             await self._stack.enter_async_context(account),
             behaviours=Behaviours.load(),
-            cards=StateFileCards(state) if self._has_cards(node.name) else NoCards(),
+            cards=Cards(state if self._has_cards(node.name) else None),
             seed=node.name,
             clock=self._clock.timestamp,
             timings=replace(Timings().at_speed(self._clock.factor), admission_shuffle=node.admission_shuffle),

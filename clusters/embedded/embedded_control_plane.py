@@ -20,7 +20,7 @@ from clusters.embedded.apiserver.authentication import MASTERS, NODES_GROUP
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
-from clusters.embedded.scheduling import configuration_file
+from clusters.embedded.scheduling.configuration import load as load_configuration
 from clusters.provider import ClusterError
 from clusters.service_account_token import service_account_token
 
@@ -72,7 +72,7 @@ class EmbeddedControlPlane:
         path.write_text(yaml.safe_dump(dict(configuration), sort_keys=False))
         self._scheduler = Scheduler(
             self._api,
-            configuration_file.load(path),
+            load_configuration(path),
             seed=_SEED,
             now=self._clock.now,
             clock=self._clock.monotonic,

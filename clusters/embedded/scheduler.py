@@ -20,16 +20,23 @@ from clusters.embedded.scheduling.cluster_view import ClusterView
 from clusters.embedded.scheduling.configuration import Configuration
 from clusters.embedded.scheduling.cycle import SchedulingCycle
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
-from clusters.embedded.scheduling.fit_error import FitError, SchedulingError
+from clusters.embedded.scheduling.fit import FitError, SchedulingError
 from clusters.embedded.scheduling.informer import Informer
 from clusters.embedded.scheduling.intake import Intake
 from clusters.embedded.scheduling.nominations import Nominations
+from clusters.embedded.scheduling.pod_fields import (
+    full_name,
+    is_being_deleted,
+    node_of,
+    not_imitated,
+    scheduler_of,
+    uid_of,
+)
 from clusters.embedded.scheduling.preemptor import Preemptor
 from clusters.embedded.scheduling.queue import QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reporter
 from clusters.embedded.scheduling.scheduler_binding import BindError, bind
-from clusters.embedded.scheduling.scheduler_pod_requests import full_name, is_being_deleted, node_of, uid_of
-from clusters.embedded.scheduling.wakes import Change, ClusterEvent
+from clusters.embedded.scheduling.wakes import Change
 from clusters.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 
 logger = logging.getLogger(__name__)
@@ -129,7 +136,7 @@ class Scheduler:
             self._reporter.skipped(item.pod)
             return
         try:
-            profile = self._profiles[item.pod["spec"].get("schedulerName", "default-scheduler")]
+            profile = self._profiles[scheduler_of(item.pod)]
             node = await self._cycle.place(item.pod, profile)
             self._view.assume(item.pod, node)
         except FitError as error:
@@ -144,6 +151,8 @@ class Scheduler:
         else:
             self._queue.done(item.uid)
             self._nominations.delete(item.uid)
+            if passed_over := not_imitated(item.pod):
+                logger.warning("placed without a look at pod=%s fields=%s", full_name(item.pod), passed_over)
             self._spawn(self._bind(item, node))
 
     async def _refuse(self, item: QueuedPod, error: FitError) -> None:
@@ -153,7 +162,7 @@ class Scheduler:
         victims = self._preemptor.begin(pod, outcome.victims)
         if victims:
             self._spawn(self._evict(pod, outcome.node or "", victims))
-        self._put_back(item, UNSCHEDULABLE, error.with_preemption(outcome.message), error.rejectors, outcome.node)
+        self._put_back(item, UNSCHEDULABLE, FitError(error.diagnosis, outcome.message), error.rejectors, outcome.node)
 
     async def _evict(self, pod: Object, node: str, victims: Sequence[Object]) -> None:
         if not await self._preemptor.evict(pod, node, victims):
@@ -164,19 +173,18 @@ class Scheduler:
         try:
             await bind(self._api, self._extenders, item.pod, node)
         except BindError as error:
-            self._undo(item, node, error)
+            self._undo(item, error)
         except Exception as error:
             logger.exception("binding cycle broke pod=%s", full_name(item.pod))
-            self._undo(item, node, error)
+            self._undo(item, error)
         else:
             logger.info("bound pod=%s node=%s", full_name(item.pod), node)
             self._reporter.scheduled(item.pod, node)
 
-    def _undo(self, item: QueuedPod, node: str, error: Exception) -> None:
+    def _undo(self, item: QueuedPod, error: Exception) -> None:
         """A failed bind is a pod that left its node: others may want the place."""
         if self._view.forget(item.uid):
-            gone = {**item.pod, "spec": {**item.pod["spec"], "nodeName": node}}
-            self._queue.wake([ClusterEvent(Change.POD_DELETED, gone)], self._clock())
+            self._queue.wake([Change.POD_DELETED], self._clock())
         self._put_back(item, SCHEDULER_ERROR, error)
 
     def _put_back(

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from clusters.amounts import amount_of
 from clusters.kubelet import checkpoint
-from clusters.kubelet.amounts import amount_of
 from clusters.kubelet.device_requests import DeviceRequests, requests_of
 from clusters.kubelet.kubelet_devices import Allocation, AllocationError, AllocationKey, Choice, DeviceBook, complete
 from clusters.kubelet.plugin_client import PluginClient, PluginError

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
-from clusters.kubelet.amounts import amount_of, is_extended, requests_of
+from clusters.amounts import Amounts, amounts_of, is_extended_resource, requests_of, total
 from clusters.kubelet.pods import Object
 
 _CHECKED_FIRST: Final = ("pods", "cpu", "memory", "ephemeral-storage")
@@ -41,33 +40,24 @@ def resource_rejection(
     have of each resource: what is allocated counts as present, so that a running pod is let in again after a restart
     although its plugin has not come back. Extended resources that the node does not know are not checked.
     """
-    have = {name: amount_of(text) for name, text in allocatable.items()}
+    have = amounts_of(allocatable)
     for name, count in held.items():
-        have[name] = max(have.get(name, Fraction(0)), Fraction(count))
-    used: dict[str, Fraction] = {}
-    for other in others:
-        for name, amount in _asked(other).items():
-            used[name] = used.get(name, Fraction(0)) + amount
-    asked = _asked(pod)
+        have[name] = max(have.get(name, 0), count)
+    asked, used = _asked(pod), total(map(_asked, others))
     for name in sorted(asked, key=_rank):
-        unknown = name not in have and is_extended(name)
+        unknown = name not in have and is_extended_resource(name)
         if asked[name] and not unknown and used.get(name, 0) + asked[name] > have.get(name, 0):
-            return _shortage(name, asked[name], used.get(name, Fraction(0)), have.get(name, Fraction(0)))
+            return Rejection(
+                f"OutOf{name}",
+                f"Pod was rejected: Node didn't have enough resource: {name}, "
+                f"requested: {asked[name]}, used: {used.get(name, 0)}, capacity: {have.get(name, 0)}",
+            )
     return None
 
 
-def _asked(pod: Object) -> dict[str, Fraction]:
-    return requests_of(pod) | {"pods": Fraction(1)}
+def _asked(pod: Object) -> Amounts:
+    return requests_of(pod) | {"pods": 1}
 
 
 def _rank(name: str) -> tuple[int, str]:
     return (_CHECKED_FIRST.index(name) if name in _CHECKED_FIRST else len(_CHECKED_FIRST), name)
-
-
-def _shortage(name: str, asked: Fraction, used: Fraction, have: Fraction) -> Rejection:
-    unit = 1000 if name == "cpu" else 1
-    return Rejection(
-        f"OutOf{name}",
-        f"Pod was rejected: Node didn't have enough resource: {name}, "
-        f"requested: {int(asked * unit)}, used: {int(used * unit)}, capacity: {int(have * unit)}",
-    )

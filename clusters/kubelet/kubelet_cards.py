@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
+from fake_nvml.card_state import CardState
 from fake_nvml.fake_nvml_errors import CardFullError, FakeNvmlError
 from fake_nvml.state import State
 
@@ -12,70 +13,23 @@ from fake_nvml.state import State
 _NONE: Final = ("", "none", "void")
 
 
-class CardView(Protocol):
-    """The readings of one card; amounts in MiB."""
-
-    @property
-    def index(self) -> int:
-        """NVML's index."""
-
-    @property
-    def uuid(self) -> str:
-        """``GPU-…``."""
-
-    @property
-    def total_mib(self) -> int:
-        """All memory of the card."""
-
-    @property
-    def used_mib(self) -> int:
-        """The memory in use by all processes."""
-
-
 class CardError(Exception):
     """A card cannot give a process its memory; the text is what the process would print."""
 
 
-class Cards(Protocol):
-    """Where simulated processes hold memory."""
+class Cards:
+    """The simulated cards of a node's state file, which every program on the simulated NVML sees too; none without a file."""
 
-    def cards(self) -> Sequence[CardView]:
-        """The node's cards in NVML's order."""
+    def __init__(self, state: State | None = None) -> None:
+        self._state = state
+
+    def visible(self, value: str | None) -> tuple[CardState, ...]:
+        """The cards that a container with this NVIDIA_VISIBLE_DEVICES sees."""
+        return () if self._state is None else visible_cards(value, self._state.cards())
 
     def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
         """A process holds ``mib`` of a card from now on. Raises CardError if the card has less free."""
-
-    def remove_process(self, uuid: str, pid: int) -> None:
-        """The process is gone."""
-
-
-class NoCards:
-    """A node without a card."""
-
-    def cards(self) -> Sequence[CardView]:
-        """None."""
-        return ()
-
-    def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
-        """Impossible."""
-        raise CardError(f"no card {uuid} for process {pid} ({name}, {mib} MiB): the node has none")
-
-    def remove_process(self, uuid: str, pid: int) -> None:
-        """Nothing to remove."""
-
-
-class StateFileCards:
-    """The simulated cards of a node's state file, which every program on the simulated NVML sees too."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    def cards(self) -> Sequence[CardView]:
-        """All cards of the file."""
-        return self._state.cards()
-
-    def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
-        """Write the process into the file. Raises CardError."""
+        assert self._state is not None
         try:
             self._state.add_process(uuid, pid, mib, name)
         except CardFullError as error:
@@ -84,11 +38,12 @@ class StateFileCards:
             raise CardError(str(error)) from error
 
     def remove_process(self, uuid: str, pid: int) -> None:
-        """Take it out again."""
+        """The process is gone."""
+        assert self._state is not None
         self._state.remove_process(uuid, pid)
 
 
-def visible_cards(value: str | None, cards: Sequence[CardView]) -> tuple[CardView, ...]:
+def visible_cards(value: str | None, cards: Sequence[CardState]) -> tuple[CardState, ...]:
     """The cards that NVIDIA's container runtime would put into a container with this NVIDIA_VISIBLE_DEVICES.
 
     Indices of NVML or UUIDs, separated by commas, or ``all``. An unset variable and a value that names anything else

@@ -13,9 +13,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
+from clusters.amounts import amount_of, is_extended_resource
 from clusters.api_client import ApiClient, ApiError
 from clusters.connection import TransportError
-from clusters.kubelet.amounts import amount_of, is_extended
 from clusters.kubelet.kubelet_devices import Count
 from clusters.kubelet.machine import Machine, node_info
 from clusters.kubelet.pod_status import timestamp
@@ -158,7 +158,7 @@ class NodeStatus:
         self._told([resource for resource, count in counts.items() if not count.capacity])
 
     async def _zero(self, capacity: Mapping[str, str]) -> None:
-        zeros = {name: "0" for name in capacity if is_extended(name)}
+        zeros = {name: "0" for name in capacity if is_extended_resource(name)}
         if zeros:
             body = {"status": {"capacity": zeros, "allocatable": zeros}}
             self._seen = await self._client.patch(NODES, self._machine.name, body, subresource="status")

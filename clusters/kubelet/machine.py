@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
-import itertools
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# From a large pod network only the first addresses are used.
-_MOST_ADDRESSES: Final = 65_536
 _KEPT_LABELS: Final = (
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/os",
@@ -34,8 +30,6 @@ class Machine:
     ephemeral_storage: str = "100Gi"
     labels: Mapping[str, str] = field(default_factory=dict)
     address: str = "127.0.0.1"
-    pod_network: str = ""
-    """Where the addresses of its pods come from (they are not routed); by default a /24 chosen by the name."""
     version: str = "v1.36.3"
     """The kubelet's version that the node shows: plugins decide by it."""
 
@@ -56,9 +50,9 @@ class Machine:
 
     @property
     def pod_addresses(self) -> list[str]:
-        """The addresses that its pods get, one after the other."""
-        network = self.pod_network or f"10.244.{zlib.crc32(self.name.encode()) % 256}.0/24"
-        return [str(address) for address in itertools.islice(ipaddress.ip_network(network).hosts(), _MOST_ADDRESSES)]
+        """The addresses that its pods get, one after the other: of a network chosen by its name, which is not routed."""
+        network = zlib.crc32(self.name.encode()) % 256
+        return [f"10.244.{network}.{host}" for host in range(1, 255)]
 
     @property
     def all_labels(self) -> dict[str, str]:

@@ -7,7 +7,6 @@ not serve yet, or that cannot answer while it waits, is refused.
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
+from clusters.amounts import is_extended_resource
 from clusters.kubelet.plugin_client import PluginError
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
@@ -27,8 +27,6 @@ _HINT_NAME: Final = "DEPRECATION"
 # sun_path of a unix socket holds 108 bytes with its closing zero.
 _SOCKET_PATH_BYTES: Final = 107
 _FOLDER_MODE: Final = 0o750
-_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_RESOURCE: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
 
 Connect = Callable[[str, Path], Awaitable[None]]
 Context = grpc.aio.ServicerContext[object, object]
@@ -82,14 +80,6 @@ def refusal_of(version: str, resource: str) -> str | None:
     if not is_extended_resource(resource):
         return f'the ResourceName "{resource}" is invalid'
     return None
-
-
-def is_extended_resource(name: str) -> bool:
-    """Whether a resource is one that a plugin (or an operator) may define: a domain that is not Kubernetes' own."""
-    domain = name.partition("/")[0]
-    if domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests."):
-        return False
-    return _RESOURCE.fullmatch(name) is not None
 
 
 def socket_path(folder: Path, name: str) -> Path:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import grpc
 import grpc.aio
 
 from clusters.kubelet.kubelet_devices import DeviceBook
+from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.plugin_registration import remove_sockets, socket_path
 from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import podresources_pb2 as pb
@@ -26,22 +27,6 @@ _RATE_PER_SECOND: Final = 100.0
 _BURST: Final = 10.0
 
 Context = grpc.aio.ServicerContext[object, object]
-
-
-class Book(Protocol):
-    """The sources of the server."""
-
-    def active_pods(self) -> list[Object]:
-        """The pods that hold devices or may come to."""
-
-    def all_pods(self) -> list[Object]:
-        """Every pod that the API server has, the newest first."""
-
-    def device_book(self) -> DeviceBook:
-        """Devices and allocations as they are noted."""
-
-    def release_ended(self) -> None:
-        """Take back the devices of pods that have ended."""
 
 
 class RateLimit:
@@ -66,9 +51,9 @@ class RateLimit:
 class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
     """Serves on ``<folder>/kubelet.sock``."""
 
-    def __init__(self, folder: Path, book: Book, clock: Callable[[], float]) -> None:
+    def __init__(self, folder: Path, pods: NodePods, clock: Callable[[], float]) -> None:
         self._folder = folder
-        self._book = book
+        self._pods = pods
         self._limit = RateLimit(clock)
         self._server: grpc.aio.Server | None = None
 
@@ -94,9 +79,9 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
     ) -> pb.ListPodResourcesResponse:
         """Every active pod, with or without devices."""
         await self._check_rate(context)
-        self._book.release_ended()
-        book = self._book.device_book()
-        pods = [pod_resources(pod, book) for pod in self._book.active_pods()]
+        self._pods.release_ended()
+        book = self._pods.device_book()
+        pods = [pod_resources(pod, book) for pod in self._pods.active_pods()]
         return pb.ListPodResourcesResponse(pod_resources=pods)
 
     def _older(self) -> grpc.GenericRpcHandler:
@@ -121,9 +106,9 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         """One pod by name, whether it has ended or not."""
         await self._check_rate(context)
         wanted = (request.pod_namespace, request.pod_name)
-        for pod in self._book.all_pods():
+        for pod in self._pods.all_pods():
             if (pod["metadata"]["namespace"], pod["metadata"]["name"]) == wanted:
-                return pb.GetPodResourcesResponse(pod_resources=pod_resources(pod, self._book.device_book()))
+                return pb.GetPodResourcesResponse(pod_resources=pod_resources(pod, self._pods.device_book()))
         text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
         await context.abort(grpc.StatusCode.UNKNOWN, text)
         raise AssertionError("abort raises")
@@ -133,7 +118,7 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
     ) -> pb.AllocatableResourcesResponse:
         """Every healthy device, whether a container has it or not."""
         await self._check_rate(context)
-        book = self._book.device_book()
+        book = self._pods.device_book()
         healthy = [
             container_devices(resource, [device.id], {device.id: device.numa})
             for resource in book.resources()

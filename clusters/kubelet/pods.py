@@ -20,13 +20,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container of a pod's spec; amounts are the texts of the manifest."""
+    """One container of a pod's spec; limits are the texts of the manifest."""
 
     name: str
     image: str
     kind: Kind
     limits: Mapping[str, str]
-    requests: Mapping[str, str]
     env: tuple[Object, ...]
     command: tuple[str, ...]
 
@@ -56,7 +55,6 @@ def _container(item: Object, kind: Kind) -> Container:
         image=item.get("image", ""),
         kind=kind,
         limits=limits,
-        requests=limits | {name: str(amount) for name, amount in (resources.get("requests") or {}).items()},
         env=tuple(item.get("env") or ()),
         command=(*(item.get("command") or ()), *(item.get("args") or ())),
     )

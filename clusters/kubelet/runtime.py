@@ -16,7 +16,7 @@ from typing import Final
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
 from clusters.kubelet.device_requests import DeviceRequests, visible_devices
 from clusters.kubelet.environment import gpu_lines
-from clusters.kubelet.kubelet_cards import CardError, Cards, visible_cards
+from clusters.kubelet.kubelet_cards import CardError, Cards
 from clusters.kubelet.pods import Container
 from clusters.kubelet.process_tree import ProcessTree
 
@@ -129,7 +129,7 @@ class Run:
                 self.print(text)
 
     def _hold(self, cards: Cards, visible: str | None) -> None:
-        seen = visible_cards(visible, cards.cards())
+        seen = cards.visible(visible)
         if not seen:
             raise CardError("no CUDA-capable device is detected")
         uuid, pid = seen[0].uuid, self.pid

@@ -13,8 +13,7 @@ import yaml
 
 from clusters.controlplane import binaries
 from clusters.embedded.scheduler import Scheduler
-from clusters.embedded.scheduling import configuration_file
-from clusters.embedded.scheduling.configuration import ConfigurationError
+from clusters.embedded.scheduling.configuration import ConfigurationError, load
 from clusters.local_cluster import SCHEDULER_CONFIG
 from clusters.ports import free_port
 from clusters.program import Program
@@ -57,7 +56,7 @@ async def scheduler(
 @contextlib.asynccontextmanager
 async def _embedded(cluster: Cluster, path: Path) -> AsyncIterator[None]:
     try:
-        it = Scheduler(cluster.api, configuration_file.load(path), seed=_SEED, now=lambda: datetime.now(UTC))
+        it = Scheduler(cluster.api, load(path), seed=_SEED, now=lambda: datetime.now(UTC))
     except ConfigurationError as error:
         raise ClusterError(str(error)) from error
     await it.start()

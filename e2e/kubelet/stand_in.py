@@ -10,7 +10,7 @@ from clusters.clock import Clock
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet import checkpoint
 from clusters.kubelet.kubelet import Kubelet
-from clusters.kubelet.kubelet_cards import NoCards
+from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
@@ -42,7 +42,7 @@ class StandIn:
             self._folder,
             account,
             behaviours=Behaviours.load(),
-            cards=NoCards(),
+            cards=Cards(),
             seed=self.node,
             clock=Clock().timestamp,
             timings=self._timings,

@@ -15,7 +15,7 @@ from clusters.api_client import ApiClient
 from clusters.clock import Clock
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
-from clusters.kubelet.kubelet_cards import StateFileCards
+from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
@@ -105,7 +105,7 @@ async def _kubelet(
         folder,
         account,
         behaviours=Behaviours.load(),
-        cards=StateFileCards(state),
+        cards=Cards(state),
         seed=NODE,
         clock=Clock().timestamp,
         timings=timings,

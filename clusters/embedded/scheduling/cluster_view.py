@@ -10,9 +10,96 @@ since 1.23.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+from clusters.amounts import Amounts, amounts_of, requests_of
 from clusters.api_client import Object
-from clusters.embedded.scheduling.node_state import NodeInfo, PodOnNode, node_info, on_node
-from clusters.embedded.scheduling.scheduler_pod_requests import uid_of
+from clusters.embedded.scheduling.pod_fields import node_of, uid_of
+
+# The resources that scores look at, and the requests of a container that has none there, so that such pods spread.
+COUNTED = {"cpu": "100m", "memory": str(200 * 1024 * 1024)}
+
+
+@dataclass(frozen=True, slots=True)
+class PodOnNode:
+    """A pod that counts on a node. ``assumed``: the API server has not shown it bound."""
+
+    node: str
+    requests: Amounts
+    assumed: bool
+    pod: Object = field(default_factory=dict, repr=False)
+    counted: Amounts = field(default_factory=dict)
+    """Requests as scores count them."""
+
+    @property
+    def uid(self) -> str:
+        """The pod's identity."""
+        return uid_of(self.pod)
+
+
+@dataclass(slots=True)
+class NodeInfo:
+    """One node: the object, its allocatable amounts, and the pods on it with the sum of their requests."""
+
+    node: Object
+    allocatable: Amounts
+    requested: Amounts = field(default_factory=dict)
+    pods: dict[str, PodOnNode] = field(default_factory=dict)
+    counted: Amounts = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self.node["metadata"]["name"])
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods count on it."""
+        return len(self.pods)
+
+    def add(self, pod: PodOnNode) -> None:
+        """Count a pod."""
+        self.pods[pod.uid] = pod
+        _add(self.requested, pod.requests, 1)
+        _add(self.counted, pod.counted, 1)
+
+    def remove(self, uid: str) -> None:
+        """Stop counting a pod that counts."""
+        pod = self.pods.pop(uid)
+        _add(self.requested, pod.requests, -1)
+        _add(self.counted, pod.counted, -1)
+
+    def copy(self) -> NodeInfo:
+        """The same, to try things out on."""
+        return NodeInfo(self.node, self.allocatable, dict(self.requested), dict(self.pods), dict(self.counted))
+
+
+def _add(to: Amounts, more: Amounts, sign: int) -> None:
+    for name, value in more.items():
+        to[name] = to.get(name, 0) + sign * value
+
+
+def node_info(node: Object) -> NodeInfo:
+    """A node with nothing on it. Raises ValueError for a quantity that is none."""
+    return NodeInfo(node, amounts_of((node.get("status") or {}).get("allocatable")))
+
+
+def on_node(pod: Object, node: str = "", *, assumed: bool = False) -> PodOnNode:
+    """The pod on a node, its own unless ``node`` is given. Raises ValueError for a quantity that is none."""
+    return PodOnNode(node or node_of(pod), requests_of(pod), assumed, pod, counted_of(pod))
+
+
+def counted_of(pod: Object) -> Amounts:
+    """The pod's requests of cpu and memory as scores count them."""
+    spec = pod["spec"]
+    filled = {key: [_with_defaults(each) for each in spec.get(key) or []] for key in ("containers", "initContainers")}
+    return requests_of({"spec": {**spec, **filled}})
+
+
+def _with_defaults(container: Object) -> Object:
+    resources = container.get("resources") or {}
+    asked = {**COUNTED, **(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {**container, "resources": {"requests": {name: asked[name] for name in COUNTED}}}
 
 
 class ClusterView:
@@ -52,11 +139,9 @@ class ClusterView:
         """Count a pod on the node that was chosen for it."""
         self._put(on_node(pod, node, assumed=True))
 
-    def place(self, pod: Object) -> PodOnNode | None:
-        """Count a bound pod as the API server shows it; answers what was counted before."""
-        old = self._pods.get(uid_of(pod))
+    def place(self, pod: Object) -> None:
+        """Count a bound pod as the API server shows it."""
         self._put(on_node(pod))
-        return old
 
     def forget(self, uid: str) -> bool:
         """Stop counting an assumed pod; one that the API server has shown as bound in between stays."""

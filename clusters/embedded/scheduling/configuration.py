@@ -1,26 +1,40 @@
-"""A KubeSchedulerConfiguration, as far as a scheduler extender can notice it, and the rules that it must obey."""
+"""A KubeSchedulerConfiguration, read as strictly as kube-scheduler reads it, as far as a scheduler extender can notice it.
+
+The fields have the names of the file in Python's spelling; what this scheduler does not imitate is read past.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
 
+import msgspec
+import yaml
+
+from clusters.amounts import is_extended_resource
 from clusters.api_client import Object
 
-DEFAULT_SCHEDULER_NAME = "default-scheduler"
-# Seconds that one call may take when httpTimeout is 0 or absent; from connecting to the last byte of the answer.
-DEFAULT_TIMEOUT_SECONDS = 5.0
-NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
+KIND: Final = "KubeSchedulerConfiguration"
+# Seconds that one call may take if httpTimeout is 0 or absent; from connecting to the last byte of the answer.
+DEFAULT_TIMEOUT_SECONDS: Final = 5.0
+_UNIT_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
+
+Percentage = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
 class ConfigurationError(ValueError):
     """A configuration that kube-scheduler would refuse; the text names the field and the rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class TLSConfiguration:
-    """How to speak TLS to an extender; ``*_data`` is PEM and wins over the file of the same name."""
+class _Fields(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A mapping of the file: other fields, other types and another case are refused."""
+
+
+class TLSConfiguration(_Fields, frozen=True, kw_only=True):
+    """How to speak TLS to an extender; ``*_data`` is PEM (base64 in the file) and wins over the file of the same name."""
 
     insecure: bool = False
     server_name: str = ""
@@ -32,30 +46,37 @@ class TLSConfiguration:
     ca_data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedResource:
+class ManagedResource(_Fields, frozen=True, kw_only=True):
     """An extended resource that an extender looks after."""
 
-    name: str
+    name: str = ""
     ignored_by_scheduler: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderConfiguration:
+class ExtenderConfiguration(_Fields, frozen=True, kw_only=True):
     """One extender. An empty verb means that the extender does not take part in that step."""
 
-    url_prefix: str
+    url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
     prioritize_verb: str = ""
     weight: int = 0
     bind_verb: str = ""
-    enable_https: bool = False
-    tls: TLSConfiguration | None = None
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    tls: TLSConfiguration | None = msgspec.field(default=None, name="tlsConfig")
+    http_timeout: str = "0s"
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a timeout that is no duration."""
+        seconds_of(self.http_timeout)
+
+    @property
+    def timeout_seconds(self) -> float:
+        """The longest that one call may take."""
+        return seconds_of(self.http_timeout) or DEFAULT_TIMEOUT_SECONDS
 
     def is_interested(self, pod: Object) -> bool:
         """Whether any container or init container names a managed resource, in requests or limits, even with 0.
@@ -69,24 +90,40 @@ class ExtenderConfiguration:
         return any(not managed.isdisjoint(named_resources(container)) for container in containers)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """One scheduler name that pods may ask for; a percentage of None means the global one."""
+class Profile(_Fields, frozen=True, kw_only=True):
+    """One scheduler name that pods may ask for; without a percentage the global one counts."""
 
-    scheduler_name: str = DEFAULT_SCHEDULER_NAME
-    percentage_of_nodes_to_score: int | None = None
+    scheduler_name: str = "default-scheduler"
+    percentage_of_nodes_to_score: Percentage | None = None
+    plugins: dict[str, Any] = {}
+    plugin_config: list[Any] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """A whole configuration. ``not_imitated`` names valid fields that this scheduler reads past."""
+class Configuration(_Fields, frozen=True, kw_only=True):
+    """A whole configuration."""
 
+    api_version: str = API_VERSION
+    kind: str = KIND
     extenders: tuple[ExtenderConfiguration, ...] = ()
     profiles: tuple[Profile, ...] = (Profile(),)
-    percentage_of_nodes_to_score: int = 0
-    initial_backoff_seconds: float = 1
-    max_backoff_seconds: float = 10
-    not_imitated: tuple[str, ...] = ()
+    percentage_of_nodes_to_score: Percentage = 0
+    initial_backoff_seconds: float = msgspec.field(default=1, name="podInitialBackoffSeconds")
+    max_backoff_seconds: float = msgspec.field(default=10, name="podMaxBackoffSeconds")
+    parallelism: int = 16
+    leader_election: dict[str, Any] = {}
+    client_connection: dict[str, Any] = {}
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    delay_cache_until_active: bool = False
+
+    @property
+    def not_imitated(self) -> list[str]:
+        """Fields that change decisions of kube-scheduler, and none of this scheduler."""
+        return [
+            f"the plugins of profile {each.scheduler_name}"
+            for each in self.profiles
+            if each.plugins or each.plugin_config
+        ]
 
     @property
     def extenders_in_order(self) -> tuple[ExtenderConfiguration, ...]:
@@ -104,19 +141,38 @@ class Configuration:
         own = profile.percentage_of_nodes_to_score
         return self.percentage_of_nodes_to_score if own is None else own
 
-    def with_url_prefix(self, url_prefix: str, index: int = 0) -> Configuration:
-        """The same configuration with the extender number ``index`` elsewhere (a free port, say)."""
-        if index >= len(self.extenders):
-            raise ConfigurationError(f"there is no extender {index}: the configuration has {len(self.extenders)}")
-        moved = list(self.extenders)
-        moved[index] = replace(moved[index], url_prefix=url_prefix)
-        return replace(self, extenders=tuple(moved))
+
+def load(path: Path) -> Configuration:
+    """Read the configuration at ``path``. Raises ConfigurationError, which names the file."""
+    try:
+        return parse(path.read_text())
+    except (ConfigurationError, OSError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
 
 
-def named_resources(container: Object) -> set[str]:
-    """Every resource that a container names in requests or limits."""
-    resources = container.get("resources") or {}
-    return {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
+def parse(text: str) -> Configuration:
+    """The configuration that a YAML text holds, checked. Raises ConfigurationError with the field and the rule."""
+    try:
+        document = yaml.safe_load(text)
+        configuration = msgspec.convert(without_nulls(document), Configuration)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"not YAML: {error}") from error
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(str(error)) from error
+    if (document.get("apiVersion"), document.get("kind")) != (API_VERSION, KIND):
+        raise ConfigurationError(
+            f"{document.get('apiVersion')} {document.get('kind')} is not served: write {API_VERSION} {KIND} "
+            "(Kubernetes 1.29 and newer know no other version)"
+        )
+    validate(configuration)
+    return configuration
+
+
+def without_nulls(value: Any) -> Any:
+    """The value with its null fields left out: they count as not set."""
+    if isinstance(value, dict):
+        return {key: without_nulls(content) for key, content in value.items() if content is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def validate(configuration: Configuration) -> None:
@@ -125,26 +181,12 @@ def validate(configuration: Configuration) -> None:
         raise ConfigurationError("podInitialBackoffSeconds: must be greater than 0")
     if configuration.max_backoff_seconds < configuration.initial_backoff_seconds:
         raise ConfigurationError("podMaxBackoffSeconds: must be greater than or equal to podInitialBackoffSeconds")
-    validate_percentage("percentageOfNodesToScore", configuration.percentage_of_nodes_to_score)
-    validate_profiles(configuration.profiles)
-    validate_extenders(configuration.extenders)
-
-
-def validate_percentage(field: str, percentage: int | None) -> None:
-    """A percentage lies in 0..100."""
-    if percentage is not None and not 0 <= percentage <= 100:
-        raise ConfigurationError(f"{field}: {percentage} is not in the range 0-100")
-
-
-def validate_profiles(profiles: tuple[Profile, ...]) -> None:
-    """Profiles exist, and each has a name of its own."""
-    names = [profile.scheduler_name for profile in profiles]
+    names = [profile.scheduler_name for profile in configuration.profiles]
     if not names or "" in names:
         raise ConfigurationError("profiles: at least one is needed, each with a schedulerName")
     if len(set(names)) < len(names):
         raise ConfigurationError(f"profiles: a schedulerName is used twice ({', '.join(names)})")
-    for index, profile in enumerate(profiles):
-        validate_percentage(f"profiles[{index}].percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+    validate_extenders(configuration.extenders)
 
 
 def validate_extenders(extenders: tuple[ExtenderConfiguration, ...]) -> None:
@@ -167,9 +209,15 @@ def validate_extenders(extenders: tuple[ExtenderConfiguration, ...]) -> None:
         raise ConfigurationError(f"extenders: only one may have a bindVerb, {binders} have one")
 
 
-def is_extended_resource(name: str) -> bool:
-    """Whether ``name`` is ``domain/name`` outside Kubernetes' own domain and not a quota's ``requests.`` name."""
-    domain, slash, rest = name.partition("/")
-    if not slash or domain.startswith("requests.") or domain == "kubernetes.io" or domain.endswith(".kubernetes.io"):
-        return False
-    return bool(DOMAIN.fullmatch(domain)) and bool(NAME.fullmatch(rest))
+def named_resources(container: Object) -> set[str]:
+    """Every resource that a container names in requests or limits."""
+    resources = container.get("resources") or {}
+    return {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
+
+
+def seconds_of(duration: str) -> float:
+    """Seconds of a duration as Go writes it: ``30s``, ``1m30s``, ``250ms``. Raises ValueError for others, negative ones too."""
+    parts = list(_DURATION_PART.finditer(duration))
+    if duration != "0" and (not parts or "".join(part.group() for part in parts) != duration):
+        raise ValueError(f"{duration!r} is no duration (examples: 30s, 1m30s, 250ms; a number needs its unit)")
+    return sum(float(part[1]) * _UNIT_SECONDS[part[2]] for part in parts)

@@ -12,23 +12,22 @@ import random
 from collections.abc import Sequence
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.cluster_view import ClusterView
+from clusters.embedded.scheduling.cluster_view import ClusterView, NodeInfo, counted_of
 from clusters.embedded.scheduling.configuration import Configuration, Profile
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered
 from clusters.embedded.scheduling.fit import (
     EXTENDER,
-    NODE_AFFINITY,
     Demand,
+    Diagnosis,
+    FitError,
+    NoNodesError,
     Rejection,
     demand_of,
     reject_with_nominated,
 )
-from clusters.embedded.scheduling.fit_error import Diagnosis, FitError, NoNodesError
-from clusters.embedded.scheduling.node_match import named_nodes
-from clusters.embedded.scheduling.node_state import NodeInfo
 from clusters.embedded.scheduling.nominations import Nominations
-from clusters.embedded.scheduling.scheduler_pod_requests import full_name
-from clusters.embedded.scheduling.score import in_tree, pick_best, with_extenders
+from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of
+from clusters.embedded.scheduling.score import least_allocated, pick_best, with_extenders
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 
 logger = logging.getLogger(__name__)
@@ -59,10 +58,6 @@ class SchedulingCycle:
             raise NoNodesError
         demand = self.demand(pod)
         diagnosis = Diagnosis(len(nodes))
-        if named_nodes(pod) == set():
-            diagnosis.of_the_pod = "pod affinity terms conflict"
-            diagnosis.silent_rejectors.add(NODE_AFFINITY)
-            raise FitError(diagnosis)
         feasible = await self._nominated(demand, diagnosis)
         if not feasible:
             feasible = self._window(demand, nodes, profile, diagnosis)
@@ -79,8 +74,8 @@ class SchedulingCycle:
 
     async def _nominated(self, demand: Demand, diagnosis: Diagnosis) -> list[NodeInfo]:
         """The nominated node alone, if it is there and fits; a failure here only means that all nodes are looked at."""
-        name = (demand.pod.get("status") or {}).get("nominatedNodeName")
-        info = self._view.node(name) if name else None
+        name = nominated_node_of(demand.pod)
+        info = self._view.node(name)
         if info is None:
             return []
         rejection = self._reject(demand, info)
@@ -100,12 +95,6 @@ class SchedulingCycle:
         self, demand: Demand, nodes: Sequence[NodeInfo], profile: Profile, diagnosis: Diagnosis
     ) -> list[NodeInfo]:
         """Nodes that pass the in-tree filters, from the rotating start on, until there are enough."""
-        node_count = len(nodes)
-        named = named_nodes(demand.pod)
-        if named is not None:
-            nodes = [info for info in nodes if info.name in named]
-            diagnosis.absent_reason = f"node(s) didn't satisfy plugin(s) [{NODE_AFFINITY}]"
-            diagnosis.silent_rejectors.add(NODE_AFFINITY)
         wanted = feasible_nodes_to_find(len(nodes), self._configuration.percentage_for(profile))
         feasible: list[NodeInfo] = []
         for offset in range(len(nodes)):
@@ -118,7 +107,7 @@ class SchedulingCycle:
                 break
             else:
                 feasible.append(info)
-        self._start = (self._start + len(feasible) + len(diagnosis.rejections)) % node_count
+        self._start = (self._start + len(feasible) + len(diagnosis.rejections)) % len(nodes)
         return feasible
 
     async def _ask_extenders(self, pod: Object, feasible: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
@@ -153,8 +142,8 @@ class SchedulingCycle:
         extra: dict[str, int] = {}
         for name, score in (entry for answer in answers for entry in answer):
             extra[name] = extra.get(name, 0) + score
-        scores = zip(feasible, in_tree(demand.pod, feasible), strict=True)
-        return [(info.name, with_extenders(score, extra.get(info.name, 0))) for info, score in scores]
+        counted = counted_of(demand.pod)
+        return [(i.name, with_extenders(least_allocated(counted, i), extra.get(i.name, 0))) for i in feasible]
 
 
 def record(answer: Filtered, diagnosis: Diagnosis) -> None:

@@ -7,18 +7,17 @@ from connecting to the last byte.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import httpx2
 
 from clusters.api_client import Object
+from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration
-from clusters.embedded.scheduling.go_json import AnswerError
-from clusters.embedded.scheduling.node_state import NodeInfo, node_info
 from clusters.embedded.scheduling.preemption import Victims
 from clusters.embedded.scheduling.scheduler_messages import (
+    AnswerError,
     FilterAnswer,
     bind_request,
     decode_bind,
@@ -32,10 +31,6 @@ from clusters.embedded.scheduling.scheduler_tls import context_for
 
 # How long an idle connection is kept, in seconds; net/http's default transport does the same.
 IDLE_SECONDS = 90
-# OpenSSL's codes for a certificate with an unknown issuer, or that is its own issuer.
-UNKNOWN_AUTHORITY = (18, 19, 20, 21)
-# In the words of Go's client.
-TIMED_OUT = "(Client.Timeout exceeded while awaiting headers)"
 # The headers that Go's client sends, and no more: some servers look at them.
 HEADERS = {"User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
 
@@ -63,7 +58,6 @@ class ExtenderClient:
             verify=context_for(configuration) if over_tls else False,
             # asyncio.timeout covers the call as a whole.
             timeout=None,
-            follow_redirects=True,
             trust_env=False,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_SECONDS),
             headers=HEADERS,
@@ -85,7 +79,8 @@ class ExtenderClient:
         body = await self._post(verb, self._arguments(pod, nodes))
         try:
             answer = decode_filter(body)
-            return Filtered(self._let_through(answer, nodes), answer.failed, answer.unresolvable)
+            nodes_left = self._let_through(answer, nodes)
+            return Filtered(nodes_left, answer.failednodes, answer.failedandunresolvablenodes)
         except ValueError as error:
             raise ExtenderError(str(error)) from error
 
@@ -136,16 +131,16 @@ class ExtenderClient:
 
     def _let_through(self, answer: FilterAnswer, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
         """With a node cache the names count, and each must have been asked about; else the returned nodes do."""
-        if self.configuration.node_cache_capable and answer.node_names is not None:
+        if self.configuration.node_cache_capable and answer.nodenames is not None:
             asked = {info.name: info for info in nodes}
-            for name in answer.node_names:
+            for name in answer.nodenames:
                 if name not in asked:
                     raise AnswerError(
                         f'extender "{self.configuration.url_prefix}" claims a filtered node "{name}" '
                         "which is not found in the input node list"
                     )
-            return [asked[name] for name in answer.node_names]
-        return [node_info(node) for node in answer.nodes or []]
+            return [asked[name] for name in answer.nodenames]
+        return [node_info(node) for node in answer.nodes.items] if answer.nodes is not None else []
 
     async def _post(self, verb: str, content: bytes) -> bytes:
         url = f"{self.configuration.url_prefix.rstrip('/')}/{verb}"
@@ -164,34 +159,8 @@ class ExtenderClient:
                     raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status_code}")
                 return await response.aread()
         except TimeoutError as error:
-            raise ExtenderError(f'Post "{url}": context deadline exceeded {TIMED_OUT}') from error
-        except httpx2.ConnectError as error:
-            failure = tls_failure(error)
-            if failure is not None:
-                raise ExtenderError(f'Post "{url}": {in_words_of_go(failure)}') from error
-            raise ExtenderError(f'Post "{url}": dial tcp {host_of(url)}: connect: connection refused') from error
-        except httpx2.RemoteProtocolError as error:
-            raise ExtenderError(f'Post "{url}": EOF') from error
+            raise ExtenderError(
+                f'Post "{url}": deadline of {self.configuration.timeout_seconds:g} s exceeded'
+            ) from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ExtenderError(f'Post "{url}": {str(error) or type(error).__name__}') from error
-
-
-def tls_failure(error: BaseException | None) -> ssl.SSLError | None:
-    """The fault that TLS reports, None if there was no connection at all."""
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return error
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def in_words_of_go(failure: ssl.SSLError) -> str:
-    """The commonest failure as Go names it, others as they are."""
-    if isinstance(failure, ssl.SSLCertVerificationError) and failure.verify_code in UNKNOWN_AUTHORITY:
-        return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-    return str(failure)
-
-
-def host_of(url: str) -> str:
-    """``host:port`` of an address."""
-    return httpx2.URL(url).netloc.decode()

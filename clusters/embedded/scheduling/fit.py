@@ -1,24 +1,24 @@
 """The in-tree filters that matter to an extender, in kube-scheduler's order and with its reasons.
 
-The first filter that rejects a node speaks for it. Not imitated: volumes, spreading, pod (anti-)affinity, pod-level
-resources and dynamic resource allocation.
+The first filter that rejects a node speaks for it. Not imitated: volumes, host ports, spreading, pod (anti-)affinity,
+pod-level resources and dynamic resource allocation (``pod_fields.not_imitated``).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from clusters.amounts import Amounts, requests_of
 from clusters.api_client import Object
-from clusters.embedded.scheduling.host_ports import HostPort, conflict, host_ports
+from clusters.embedded.scheduling.cluster_view import NodeInfo, PodOnNode
 from clusters.embedded.scheduling.node_match import UNSCHEDULABLE_TAINT, accepts_node, tolerates, untolerated_taint
-from clusters.embedded.scheduling.node_state import NodeInfo, PodOnNode
-from clusters.embedded.scheduling.scheduler_pod_requests import Amounts, priority_of, requests_of, uid_of
+from clusters.embedded.scheduling.pod_fields import priority_of, uid_of
 
 NODE_UNSCHEDULABLE = "NodeUnschedulable"
 TAINT_TOLERATION = "TaintToleration"
 NODE_AFFINITY = "NodeAffinity"
-NODE_PORTS = "NodePorts"
 NODE_RESOURCES_FIT = "NodeResourcesFit"
 # Stands for all extenders among the rejectors of a pod; kube-scheduler's name for it is an internal one, too.
 EXTENDER = "Extender"
@@ -42,14 +42,13 @@ class Demand:
 
     pod: Object
     requests: Amounts
-    ports: tuple[HostPort, ...] = ()
 
 
 def demand_of(pod: Object, ignored_resources: frozenset[str] = frozenset()) -> Demand:
     """The demand of a pod; ``ignored_resources`` are left to an extender. Zero requests ask nothing."""
     requests = requests_of(pod)
     counted = {name: value for name, value in requests.items() if value and name not in ignored_resources}
-    return Demand(pod, counted, tuple(host_ports(pod)))
+    return Demand(pod, counted)
 
 
 def reject_with_nominated(demand: Demand, info: NodeInfo, nominated: Sequence[PodOnNode]) -> Rejection | None:
@@ -78,28 +77,76 @@ def reject(demand: Demand, info: NodeInfo) -> Rejection | None:
         return Rejection(TAINT_TOLERATION, ("node(s) had untolerated taint(s)",), resolvable=False)
     if not accepts_node(demand.pod, node):
         return Rejection(NODE_AFFINITY, ("node(s) didn't match Pod's node affinity/selector",), resolvable=False)
-    if demand.ports and conflict(demand.ports, (port for each in info.pods.values() for port in each.ports)):
-        return Rejection(NODE_PORTS, ("node(s) didn't have free ports for the requested pod ports",), resolvable=True)
-    return reject_for_resources(demand.requests, info)
+    return _reject_for_resources(demand.requests, info)
 
 
-def reject_for_resources(requests: Amounts, info: NodeInfo) -> Rejection | None:
+def _reject_for_resources(requests: Amounts, info: NodeInfo) -> Rejection | None:
     """Every resource that is short. A request larger than the node itself cannot be helped by eviction."""
     reasons = ["Too many pods"] if info.pod_count + 1 > info.allocatable.get(PODS, 0) else []
-    short = [name for name, value in requests.items() if value > free(info, name)]
-    reasons += [f"Insufficient {name}" for name in sorted(short, key=in_order)]
+    free = {name: info.allocatable.get(name, 0) - info.requested.get(name, 0) for name in requests}
+    short = [name for name, value in requests.items() if value > free[name]]
+    reasons += [f"Insufficient {name}" for name in sorted(short, key=_in_order)]
     if not reasons:
         return None
     resolvable = all(requests[name] <= info.allocatable.get(name, 0) for name in short)
     return Rejection(NODE_RESOURCES_FIT, tuple(reasons), resolvable)
 
 
-def free(info: NodeInfo, resource: str) -> int:
-    """The amount of a resource that the requests on a node leave; a resource that the node does not have is 0."""
-    return info.allocatable.get(resource, 0) - info.requested.get(resource, 0)
-
-
-def in_order(resource: str) -> tuple[int, str]:
+def _in_order(resource: str) -> tuple[int, str]:
     """cpu, memory, ephemeral-storage, then the extended resources by name."""
     native = ("cpu", "memory", "ephemeral-storage")
     return (native.index(resource) if resource in native else len(native), resource)
+
+
+class SchedulingError(Exception):
+    """A cycle that found no node. The pod waits with reason Unschedulable; ``rejectors`` decide what wakes it."""
+
+    def __init__(self, message: str, rejectors: frozenset[str] = frozenset()) -> None:
+        super().__init__(message)
+        self.rejectors = rejectors
+
+
+class NoNodesError(SchedulingError):
+    """The cluster has no node at all; this is no refusal, so the pod is tried again after its backoff."""
+
+    def __init__(self) -> None:
+        super().__init__("no nodes available to schedule pods")
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """The findings of one cycle about the nodes.
+
+    A node without a rejection was not looked at, or an extender dropped it without a reason (``silent_rejectors``).
+    """
+
+    node_count: int
+    rejections: dict[str, Rejection] = field(default_factory=dict)
+    absent_reason: str = ""
+    """Counted for each node without a rejection."""
+    silent_rejectors: set[str] = field(default_factory=set)
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        """The plugin that kept the pod from a node, with a reason, or (an extender that just drops nodes) without."""
+        return frozenset({rejection.plugin for rejection in self.rejections.values()} | self.silent_rejectors)
+
+    @property
+    def message(self) -> str:
+        """``0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.``: counted, then sorted as text."""
+        counts = Counter(reason for rejection in self.rejections.values() for reason in rejection.reasons)
+        absent = self.node_count - len(self.rejections)
+        if self.absent_reason and absent > 0:
+            counts[self.absent_reason] += absent
+        head = f"0/{self.node_count} nodes are available:"
+        reasons = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
+        return f"{head} {reasons}." if reasons else head
+
+
+class FitError(SchedulingError):
+    """Nodes there are, but none fits. ``diagnosis`` is what preemption starts from."""
+
+    def __init__(self, diagnosis: Diagnosis, preemption: str = "") -> None:
+        """``preemption``: the result of a search for victims."""
+        super().__init__(f"{diagnosis.message} {preemption}".rstrip(), diagnosis.rejectors)
+        self.diagnosis = diagnosis

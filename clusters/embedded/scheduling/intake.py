@@ -7,16 +7,17 @@ from collections.abc import Collection
 from clusters.api_client import Object
 from clusters.embedded.scheduling.cluster_view import ClusterView
 from clusters.embedded.scheduling.nominations import Nominations
-from clusters.embedded.scheduling.queue import SchedulingQueue
-from clusters.embedded.scheduling.scheduler_pod_requests import (
+from clusters.embedded.scheduling.pod_fields import (
     is_being_deleted,
     is_terminal,
     node_of,
     nominated_node_of,
     priority_of,
+    scheduler_of,
     uid_of,
 )
-from clusters.embedded.scheduling.wakes import Change, ClusterEvent, assigned_event, node_events
+from clusters.embedded.scheduling.queue import SchedulingQueue
+from clusters.embedded.scheduling.wakes import Change, assigned_change, node_changes
 
 
 class Intake:
@@ -43,9 +44,9 @@ class Intake:
         """A watch event of a node. Raises ValueError for a quantity that is none."""
         if kind == "DELETED":
             self._view.remove_node(node["metadata"]["name"])
-            self._queue.wake([ClusterEvent(Change.NODE_DELETED, node)], now)
+            self._queue.wake([Change.NODE_DELETED], now)
         else:
-            self._queue.wake(node_events(self._view.set_node(node), node), now)
+            self._queue.wake(node_changes(self._view.set_node(node), node), now)
 
     def take_pod(self, kind: str, pod: Object, now: float) -> None:
         """A watch event of a pod. Raises ValueError for a quantity that is none."""
@@ -58,7 +59,7 @@ class Intake:
             self._queue.delete(uid)
             self._nominations.delete(uid)
             self._view.place(pod)
-            self._queue.wake([assigned_event(old, pod)], now)
+            self._queue.wake([assigned_change(old)], now)
         else:
             self._pods[uid] = pod
             self._take_waiting(old, pod, now)
@@ -70,13 +71,13 @@ class Intake:
         self._queue.delete(uid)
         self._nominations.delete(uid)
         if self._view.remove(uid):
-            self._queue.wake([ClusterEvent(Change.POD_DELETED, {**pod, "spec": with_node(pod)})], now)
+            self._queue.wake([Change.POD_DELETED], now)
         elif nominated_node_of(pod):
             self._give_up(pod, now)
 
     def _take_waiting(self, old: Object | None, pod: Object, now: float) -> None:
         uid = uid_of(pod)
-        if pod["spec"].get("schedulerName", "default-scheduler") not in self._names:
+        if scheduler_of(pod) not in self._names:
             return
         if self._view.is_assumed(uid):
             self._take_assumed(pod, now)
@@ -95,15 +96,9 @@ class Intake:
     def _take_assumed(self, pod: Object, now: float) -> None:
         """A pod that is being bound: its deletion gives its room back."""
         if is_being_deleted(pod) and self._view.forget(uid_of(pod)):
-            self._queue.wake([ClusterEvent(Change.POD_DELETED, {**pod, "spec": with_node(pod)})], now)
+            self._queue.wake([Change.POD_DELETED], now)
 
     def _give_up(self, pod: Object, now: float) -> None:
         """The node that the pod was nominated to is free again for those that had to yield to it."""
         priority = priority_of(pod)
-        event = ClusterEvent(Change.POD_DELETED, pod)
-        self._queue.wake([event], now, concerns=lambda other: priority_of(other) <= priority)
-
-
-def with_node(pod: Object) -> Object:
-    """The spec of a pod that counted on a node, with a nodeName even if the API server had not shown one."""
-    return {**pod["spec"], "nodeName": node_of(pod) or "assumed"}
+        self._queue.wake([Change.POD_DELETED], now, concerns=lambda other: priority_of(other) <= priority)

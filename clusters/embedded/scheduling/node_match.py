@@ -13,32 +13,9 @@ def accepts_node(pod: Object, node: Object) -> bool:
     wanted = pod["spec"].get("nodeSelector") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    terms = required_terms(pod)
-    return terms is None or any(term_matches(term, node) for term in terms)
-
-
-def required_terms(pod: Object) -> list[Object] | None:
-    """The alternatives of the required node affinity, or None if the pod has none."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return None if required is None else list(required.get("nodeSelectorTerms") or [])
-
-
-def named_nodes(pod: Object) -> set[str] | None:
-    """The only nodes that come into question, or None for any: each term names them by ``metadata.name``.
-
-    A DaemonSet's pods are written like that; the scheduler then looks at no other node.
-    """
-    terms = required_terms(pod)
-    if not terms:
-        return None
-    names: set[str] = set()
-    for term in terms:
-        named = [set(each["values"]) for each in term.get("matchFields") or [] if each.get("operator") == "In"]
-        if not named:
-            return None
-        names |= set.intersection(*named)
-    return names
+    return required is None or any(term_matches(term, node) for term in required.get("nodeSelectorTerms") or [])
 
 
 def term_matches(term: Object, node: Object) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.node_state import PodOnNode, on_node
-from clusters.embedded.scheduling.scheduler_pod_requests import nominated_node_of, uid_of
+from clusters.embedded.scheduling.cluster_view import PodOnNode, on_node
+from clusters.embedded.scheduling.pod_fields import nominated_node_of, uid_of
 
 
 class Nominations:

@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.fit import Demand, Rejection, reject_with_nominated
-from clusters.embedded.scheduling.fit_error import Diagnosis, message_of
-from clusters.embedded.scheduling.node_state import NodeInfo, PodOnNode
-from clusters.embedded.scheduling.scheduler_pod_requests import is_being_deleted, nominated_node_of, priority_of
-from clusters.embedded.scheduling.scheduler_selectors import selector_matches
+from clusters.embedded.apiserver.api_selectors import matches_selector
+from clusters.embedded.scheduling.cluster_view import NodeInfo, PodOnNode
+from clusters.embedded.scheduling.fit import Demand, Diagnosis, Rejection, reject_with_nominated
+from clusters.embedded.scheduling.pod_fields import is_being_deleted, nominated_node_of, priority_of
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -48,8 +47,7 @@ class DryRun:
 
     def message(self, node_count: int) -> str:
         """Why there is no candidate."""
-        diagnosis = Diagnosis(node_count, self.rejections, absent_reason=NOT_HELPFUL)
-        return message_of(diagnosis)
+        return Diagnosis(node_count, self.rejections, absent_reason=NOT_HELPFUL).message
 
 
 NominatedOn = Callable[[str], Sequence[PodOnNode]]
@@ -160,7 +158,7 @@ def covers(budget: Object, pod: Object) -> bool:
         return False
     selector = (budget.get("spec") or {}).get("selector") or {}
     labels = pod["metadata"].get("labels") or {}
-    return bool(labels) and selector_matches(selector, labels)
+    return bool(selector) and matches_selector(selector, labels)
 
 
 def best_of(candidates: Mapping[str, Victims]) -> str:

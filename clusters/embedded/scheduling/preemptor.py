@@ -15,26 +15,24 @@ from clusters.api_client import ApiClient, ApiError, Object
 from clusters.connection import TransportError
 from clusters.embedded.scheduling.cluster_view import ClusterView
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
-from clusters.embedded.scheduling.fit import Demand
-from clusters.embedded.scheduling.fit_error import Diagnosis
+from clusters.embedded.scheduling.fit import Demand, Diagnosis
 from clusters.embedded.scheduling.nominations import Nominations
-from clusters.embedded.scheduling.preemption import BY_SCHEDULER, Victims, best_of, dry_run, why_not_eligible
-from clusters.embedded.scheduling.reports import Reporter, changed_condition
-from clusters.embedded.scheduling.scheduler_pod_requests import (
+from clusters.embedded.scheduling.pod_fields import (
     full_name,
     is_being_deleted,
     nominated_node_of,
     priority_of,
+    scheduler_of,
     uid_of,
 )
+from clusters.embedded.scheduling.preemption import BY_SCHEDULER, Victims, best_of, dry_run, why_not_eligible
+from clusters.embedded.scheduling.reports import Reporter, changed_condition
 from clusters.resources import PODS
 
 logger = logging.getLogger(__name__)
 
 # The text of the plugin for dynamic resources before that of preemption, for every pod without such claims.
 BEFORE = "no new claims to deallocate, preemption: "
-# The text instead of both, if the pod itself was refused before any node was looked at.
-NOT_TRIED = "not found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +79,6 @@ class Preemptor:
 
     async def choose(self, demand: Demand, diagnosis: Diagnosis) -> Outcome:
         """Find a node and victims for a pod that was refused."""
-        if diagnosis.of_the_pod:
-            return Outcome(NOT_TRIED)
         pod = demand.pod
         nominated = nominated_node_of(pod)
         reason = why_not_eligible(pod, self._view.node(nominated), diagnosis.rejections.get(nominated))
@@ -161,8 +157,7 @@ class Preemptor:
                 "type": "DisruptionTarget",
                 "status": "True",
                 "reason": BY_SCHEDULER,
-                "message": f"{pod['spec'].get('schedulerName', 'default-scheduler')}: "
-                "preempting to accommodate a higher priority pod",
+                "message": f"{scheduler_of(pod)}: preempting to accommodate a higher priority pod",
             },
             self._reporter.now(),
         )

@@ -16,13 +16,14 @@ with victims that are being evicted is held back until their eviction has been a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.scheduler_pod_requests import is_gated, priority_of, uid_of
-from clusters.embedded.scheduling.wakes import Change, ClusterEvent, own_event, wakes
+from clusters.embedded.scheduling.pod_fields import is_gated, priority_of, uid_of
+from clusters.embedded.scheduling.wakes import Change, own_change, wakes
 
 # A pod that nothing has woken for this long is tried again, in seconds.
 LEFTOVER_SECONDS = 300.0
@@ -77,12 +78,12 @@ class SchedulingQueue:
         self._max = max_backoff_seconds
         self._is_preempting = is_preempting
         self._items: dict[str, QueuedPod] = {}
-        self._in_flight: dict[str, list[ClusterEvent]] = {}
-        self._active: list[tuple[int, float, int, str]] = []
+        self._in_flight: dict[str, list[Change]] = {}
+        self._active: list[tuple[Any, ...]] = []
         # When a pod's time in BACKOFF or UNSCHEDULABLE is up.
         self._timers: list[tuple[float, int, str]] = []
-        # The refused ones in BACKOFF, which may go earlier.
-        self._refused: list[tuple[float, int, int, str]] = []
+        # The refused ones in BACKOFF, which may go earlier. An entry of a heap ends with ticket and uid.
+        self._refused: list[tuple[Any, ...]] = []
         self._tickets = 0
 
     def pool_of(self, uid: str) -> Pool | None:
@@ -104,16 +105,16 @@ class SchedulingQueue:
         """A waiting pod in its new state. The change may remove the reason of its refusal."""
         uid = uid_of(pod)
         item = self._items[uid]
-        event = own_event(item.pod, pod)
+        change = own_change(item.pod, pod)
         item.pod = pod
         if item.pool is Pool.GATED and not is_gated(pod):
             self._move(item, Pool.ACTIVE)
-        elif item.pool is Pool.UNSCHEDULABLE and self._worth(item, event):
+        elif item.pool is Pool.UNSCHEDULABLE and self._worth(item, change):
             self._retry(item, now)
 
     def note(self, old: Object, pod: Object) -> None:
         """A pod in flight has changed; counts when it comes back."""
-        self._in_flight[uid_of(pod)].append(own_event(old, pod))
+        self._in_flight[uid_of(pod)].append(own_change(old, pod))
 
     def delete(self, uid: str) -> None:
         """Drop a waiting pod; one in flight ends with ``done`` or is not put back."""
@@ -122,7 +123,7 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedPod | None:
         """Take the next pod into flight, or None if all must wait."""
         self._flush(now)
-        item = self._first_active() or self._first_refused()
+        item = self._first_of(self._active) or self._first_of(self._refused)
         if item is not None:
             del self._items[item.uid]
             self._in_flight[item.uid] = []
@@ -144,29 +145,28 @@ class SchedulingQueue:
         if not rejectors:
             self.requeue_failed(item, pod, now)
             return
-        events = self._in_flight.pop(item.uid, [])
+        changes = self._in_flight.pop(item.uid, [])
         self._put_back(item, pod, now)
         item.rejectors = rejectors
         item.refusals += 1
         item.errors = 0
-        if any(self._worth(item, event) for event in events):
+        if any(self._worth(item, change) for change in changes):
             self._retry(item, now)
         else:
             self._move(item, Pool.UNSCHEDULABLE)
 
     def wake(
-        self, events: Iterable[ClusterEvent], now: float, *, concerns: Callable[[Object], bool] = lambda pod: True
+        self, changes: Sequence[Change], now: float, *, concerns: Callable[[Object], bool] = lambda pod: True
     ) -> None:
         """Something has changed: pods that it may help get another try, after their backoff."""
-        events = list(events)
-        if not events:
-            return
         for seen in self._in_flight.values():
-            seen += events
+            seen += changes
         for item in list(self._items.values()):
             if item.pool is not Pool.UNSCHEDULABLE or not concerns(item.pod):
                 continue
-            if any(self._concerns(item, event) and self._worth(item, event) for event in events):
+            # A pod that is held back hears of nothing but pods that go.
+            heard = [change for change in changes if not item.is_held or change is Change.POD_DELETED]
+            if any(self._worth(item, change) for change in heard):
                 self._retry(item, now)
 
     def activate(self, uid: str) -> None:
@@ -188,24 +188,13 @@ class SchedulingQueue:
         # Past 2**60 the largest backoff has long been reached, and a float would overflow.
         return min(self._max, self._initial * 2.0 ** min(attempts - 1, 60))
 
-    def _worth(self, item: QueuedPod, event: ClusterEvent) -> bool:
-        return not item.rejectors or wakes(item.pod, item.rejectors, event)
+    def _worth(self, item: QueuedPod, change: Change) -> bool:
+        return not item.rejectors or wakes(item.rejectors, change)
 
-    def _concerns(self, item: QueuedPod, event: ClusterEvent) -> bool:
-        """A pod that is held back hears of nothing but pods that go."""
-        return not item.is_held or event.change is Change.POD_DELETED
-
-    def _first_active(self) -> QueuedPod | None:
-        while self._active:
-            *_, ticket, uid = heapq.heappop(self._active)
-            item = self._items.get(uid)
-            if item is not None and item.ticket == ticket:
-                return item
-        return None
-
-    def _first_refused(self) -> QueuedPod | None:
-        while self._refused:
-            *_, ticket, uid = heapq.heappop(self._refused)
+    def _first_of(self, heap: list[tuple[Any, ...]]) -> QueuedPod | None:
+        """Take the first pod of a heap that has not moved on since."""
+        while heap:
+            *_, ticket, uid = heapq.heappop(heap)
             item = self._items.get(uid)
             if item is not None and item.ticket == ticket:
                 return item

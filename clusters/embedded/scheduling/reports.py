@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
-from clusters.embedded.scheduling.scheduler_pod_requests import full_name, nominated_node_of, uid_of
-from clusters.resources import EVENTS, PODS
+from clusters.api_client import ApiClient, Object
+from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of, scheduler_of, uid_of
+from clusters.resources import PODS
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 # Bytes of an event's text; the API server refuses longer ones.
 LONGEST_MESSAGE = 1024
-# Reports not written yet, and events that may be repeated; more are not worth the memory.
+# Reports not written yet, and events that are not written twice; more are not worth the memory.
 MOST_WAITING = 10_000
 MOST_REMEMBERED = 4096
 
@@ -40,7 +40,7 @@ class Report:
     message: str
     condition_reason: str = ""
     node: str | None = None
-    scheduler: str = "default-scheduler"
+    scheduler: str = ""
 
 
 class Reporter:
@@ -50,7 +50,7 @@ class Reporter:
         self._api = api
         self._clock = clock
         self._waiting: asyncio.Queue[Report] = asyncio.Queue(MOST_WAITING)
-        self._said: OrderedDict[tuple[str, ...], tuple[str, int]] = OrderedDict()
+        self._written: OrderedDict[tuple[str, ...], None] = OrderedDict()
         self._serial = 0
 
     def now(self) -> str:
@@ -118,29 +118,17 @@ class Reporter:
             await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
 
     async def _write_event(self, report: Report) -> None:
-        """A new event; the second time that nothing has changed since it becomes a series, which is written once."""
+        """A new event; the same of a pod that has not changed since is not written again (the real one counts it)."""
         version = str(report.pod["metadata"].get("resourceVersion", ""))
         key = (uid_of(report.pod), version, report.reason, report.action, report.type)
-        name, count = self._said.pop(key, ("", 0))
-        at = micro_timestamp(self._clock())
-        if count == 1:
-            await self._begin_series(report, name, at)
-        elif count == 0:
+        if key not in self._written:
             self._serial += 1
             name = f"{report.pod['metadata']['name']}.{uid_of(report.pod)[:8]}.{self._serial:x}"
-            await self._api.create(event_of(report, name, at))
-        self._said[key] = (name, count + 1)
-        if len(self._said) > MOST_REMEMBERED:
-            self._said.popitem(last=False)
-
-    async def _begin_series(self, report: Report, name: str, at: str) -> None:
-        patch = {"series": {"count": 2, "lastObservedTime": at}}
-        namespace = report.pod["metadata"].get("namespace", "default")
-        try:
-            await self._api.patch(EVENTS, name, patch, namespace, content_type=MERGE_PATCH)
-        except ApiError as error:
-            if error.code != 404:
-                raise
+            await self._api.create(event_of(report, name, micro_timestamp(self._clock())))
+        self._written[key] = None
+        self._written.move_to_end(key)
+        if len(self._written) > MOST_REMEMBERED:
+            self._written.popitem(last=False)
 
 
 def changed_condition(pod: Object, wanted: Object, at: str) -> Object | None:
@@ -182,11 +170,6 @@ def reference(pod: Object) -> Object:
     metadata = pod["metadata"]
     copied = {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata}
     return {"apiVersion": "v1", "kind": "Pod", "namespace": metadata.get("namespace", "default"), **copied}
-
-
-def scheduler_of(pod: Object) -> str:
-    """The name of the pod's scheduler."""
-    return str(pod["spec"].get("schedulerName", "default-scheduler"))
 
 
 def shortened(message: str) -> str:

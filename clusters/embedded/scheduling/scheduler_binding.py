@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clusters.api_client import ApiClient, ApiError, Object
 from clusters.connection import TransportError
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
-from clusters.embedded.scheduling.scheduler_pod_requests import uid_of
+from clusters.embedded.scheduling.pod_fields import uid_of
 from clusters.resources import PODS
 
 logger = logging.getLogger(__name__)

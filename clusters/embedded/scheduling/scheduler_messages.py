@@ -1,30 +1,21 @@
 """The extender's messages as kube-scheduler writes and reads them.
 
-Written like Go's encoder does: field names as in the Go types, null for what does not apply, no blanks, and ``<``,
-``>``, ``&`` escaped. Read like Go's decoder does (``go_json``).
+Written like Go's encoder does: field names as in the Go types, null for what does not apply, no blanks, and ``<``, ``>``,
+``&`` escaped. Read like Go's decoder does: the first JSON value only, unknown keys passed over, keys matched whatever their
+case, null like absent, and a value of the wrong type an error.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.go_json import (
-    AnswerError,
-    Struct,
-    array,
-    decode,
-    integer,
-    mapping,
-    string,
-    strings,
-    struct,
-)
+from clusters.embedded.scheduling.pod_fields import uid_of
 from clusters.embedded.scheduling.preemption import Victims
-from clusters.embedded.scheduling.scheduler_pod_requests import uid_of
 
 # Go's encoder makes its output safe inside HTML and JavaScript.
 ESCAPES = {
@@ -34,29 +25,49 @@ ESCAPES = {
     chr(0x2028): "\\u2028",
     chr(0x2029): "\\u2029",
 }
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 
-FILTER_RESULT = Struct(
-    "ExtenderFilterResult", ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error")
-)
-HOST_PRIORITY = Struct("HostPriority", ("Host", "Score"))
-BINDING_RESULT = Struct("ExtenderBindingResult", ("Error",))
-PREEMPTION_RESULT = Struct("ExtenderPreemptionResult", ("NodeNameToMetaVictims",))
-META_VICTIMS = Struct("MetaVictims", ("Pods", "NumPDBViolations"))
-META_POD = Struct("MetaPod", ("UID",))
-NODE_LIST = Struct("NodeList", ("items",))
-NODE = Struct("Node", ("metadata", "spec", "status"))
-OBJECT_META = Struct("ObjectMeta", ("name",))
+class AnswerError(ValueError):
+    """An answer that Go's decoder would refuse, or one with ``Error`` set."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterAnswer:
+class NodeList(msgspec.Struct):
+    """The objects of an answer without a node cache."""
+
+    items: list[dict[str, Any]] = []
+
+
+class FilterAnswer(msgspec.Struct, rename="lower"):
     """ExtenderFilterResult; None if the answer has null or nothing."""
 
-    node_names: list[str] | None = None
-    nodes: list[Object] | None = None
-    failed: dict[str, str] = field(default_factory=dict)
-    unresolvable: dict[str, str] = field(default_factory=dict)
+    nodenames: list[str] | None = None
+    nodes: NodeList | None = None
+    failednodes: dict[str, str] = {}
+    failedandunresolvablenodes: dict[str, str] = {}
+    error: str = ""
+
+
+class _HostPriority(msgspec.Struct):
+    host: str = ""
+    score: int = 0
+
+
+class _BindingResult(msgspec.Struct):
+    error: str = ""
+
+
+class _PreemptionResult(msgspec.Struct):
+    nodenametometavictims: dict[str, dict[str, Any] | None] = {}
+
+
+class _MetaVictims(msgspec.Struct):
+    pods: list[dict[str, Any]] = []
+    numpdbviolations: int = 0
+
+
+class _MetaPod(msgspec.Struct):
+    uid: str = ""
 
 
 def filter_request(pod: Object, *, nodes: Sequence[Object] | None = None, names: Sequence[str] | None = None) -> bytes:
@@ -80,23 +91,15 @@ def bind_request(pod: Object, node: str) -> bytes:
 
 def preempt_request(pod: Object, victims: Mapping[str, Victims], *, uids_only: bool) -> bytes:
     """ExtenderPreemptionArgs: whole victims, or their uids for an extender that knows the pods."""
-    full: Object | None = None
-    meta: Object | None = None
-    if uids_only:
-        meta = {node: victims_of(each, [{"UID": uid_of(pod)} for pod in each.pods]) for node, each in by_name(victims)}
-    else:
-        full = {node: victims_of(each, [stripped(pod) for pod in each.pods]) for node, each in by_name(victims)}
+
+    def victims_of(each: Victims) -> Object:
+        pods = [{"UID": uid_of(victim)} if uids_only else stripped(victim) for victim in each.pods]
+        return {"Pods": pods, "NumPDBViolations": each.violations}
+
+    # Go writes maps in the order of their keys.
+    asked = {node: victims_of(each) for node, each in sorted(victims.items())}
+    full, meta = (None, asked) if uids_only else (asked, None)
     return encode({"Pod": stripped(pod), "NodeNameToVictims": full, "NodeNameToMetaVictims": meta})
-
-
-def by_name(victims: Mapping[str, Victims]) -> list[tuple[str, Victims]]:
-    """Go writes maps in the order of their keys."""
-    return sorted(victims.items())
-
-
-def victims_of(victims: Victims, pods: list[Object]) -> Object:
-    """Victims or MetaVictims."""
-    return {"Pods": pods, "NumPDBViolations": victims.violations}
 
 
 def stripped(item: Object) -> Object:
@@ -115,72 +118,51 @@ def encode(message: Any) -> bytes:
 
 def decode_filter(body: bytes) -> FilterAnswer:
     """ExtenderFilterResult. Raises AnswerError."""
-    answer = struct(decode(body), FILTER_RESULT)
-    raise_error(answer, FILTER_RESULT)
-    names = answer["NodeNames"]
-    return FilterAnswer(
-        node_names=None if names is None else strings(names, FILTER_RESULT.field("NodeNames")),
-        nodes=node_items(answer["Nodes"]),
-        failed=string_map(answer["FailedNodes"], FILTER_RESULT.field("FailedNodes")),
-        unresolvable=string_map(
-            answer["FailedAndUnresolvableNodes"], FILTER_RESULT.field("FailedAndUnresolvableNodes")
-        ),
-    )
+    answer = fields_of(first_value(body), FilterAnswer)
+    if answer.error:
+        raise AnswerError(answer.error)
+    return answer
 
 
 def decode_prioritize(body: bytes) -> list[tuple[str, int]]:
     """HostPriorityList: ``(host, score)`` in the order of the answer. Raises AnswerError."""
-    entries = [struct(each, HOST_PRIORITY) for each in array(decode(body), "Go value", "v1.HostPriorityList")]
-    return [
-        (string(each["Host"], HOST_PRIORITY.field("Host")), integer(each["Score"], HOST_PRIORITY.field("Score")))
-        for each in entries
-    ]
+    entries = first_value(body) or []
+    if not isinstance(entries, list):
+        raise AnswerError("a list of hosts and scores is expected")
+    return [(each.host, each.score) for each in (fields_of(entry, _HostPriority) for entry in entries)]
 
 
 def decode_bind(body: bytes) -> None:
     """ExtenderBindingResult. Raises AnswerError if it has an ``Error``."""
-    raise_error(struct(decode(body), BINDING_RESULT), BINDING_RESULT)
+    answer = fields_of(first_value(body), _BindingResult)
+    if answer.error:
+        raise AnswerError(answer.error)
 
 
 def decode_preempt(body: bytes) -> dict[str, tuple[list[str], int]]:
-    """ExtenderPreemptionResult: for each node the uids of the victims, and how many a budget protects."""
-    nodes = struct(decode(body), PREEMPTION_RESULT)["NodeNameToMetaVictims"]
-    where = PREEMPTION_RESULT.field("NodeNameToMetaVictims")
-    return {node: meta_victims(each) for node, each in mapping(nodes, where, "map[string]*v1.MetaVictims").items()}
+    """ExtenderPreemptionResult: for each node the uids of the victims, and how many a budget protects. Raises AnswerError."""
+    nodes = fields_of(first_value(body), _PreemptionResult).nodenametometavictims
+    victims = {node: fields_of(each, _MetaVictims) for node, each in nodes.items()}
+    return {
+        node: ([fields_of(pod, _MetaPod).uid for pod in each.pods], each.numpdbviolations)
+        for node, each in victims.items()
+    }
 
 
-def meta_victims(value: Any) -> tuple[list[str], int]:
-    """MetaVictims."""
-    victims = struct(value, META_VICTIMS)
-    pods = [
-        struct(each, META_POD)["UID"] for each in array(victims["Pods"], META_VICTIMS.field("Pods"), "[]*v1.MetaPod")
-    ]
-    violations = integer(victims["NumPDBViolations"], META_VICTIMS.field("NumPDBViolations"))
-    return [string(uid, META_POD.field("UID")) for uid in pods], violations
+def first_value(body: bytes) -> Any:
+    """The first JSON value of a body; what follows is not read. Raises AnswerError."""
+    try:
+        value, _ = json.JSONDecoder().raw_decode(body.decode(errors="replace").lstrip(" \t\r\n"))
+    except json.JSONDecodeError as error:
+        raise AnswerError(f"the answer is no JSON: {error}") from error
+    return value
 
 
-def raise_error(answer: dict[str, Any], shape: Struct) -> None:
-    """An answer with ``Error`` is no answer, whatever else it has."""
-    error = string(answer["Error"], shape.field("Error"))
-    if error:
-        raise AnswerError(error)
-
-
-def node_items(value: Any) -> list[Object] | None:
-    """The items of a NodeList, each with a name (empty if it has none)."""
-    if value is None:
-        return None
-    where = FILTER_RESULT.field("Nodes")
-    items = array(struct(value, NODE_LIST, where)["items"], f"{where}.items", "[]v1.Node")
-    nodes = [struct(each, NODE, f"{where}.items") for each in items]
-    for node in nodes:
-        name = string(
-            struct(node["metadata"], OBJECT_META, f"{where}.items.metadata")["name"], f"{where}.items.metadata.name"
-        )
-        node["metadata"] = {**(node["metadata"] or {}), "name": name}
-    return nodes
-
-
-def string_map(value: Any, where: str) -> dict[str, str]:
-    """An object with values that are strings."""
-    return {key: string(content, where) for key, content in mapping(value, where, "v1.FailedNodesMap").items()}
+def fields_of(value: Any, shape: type[_Shape]) -> _Shape:
+    """The fields of an object; of keys that differ in case only the last wins. Raises AnswerError for wrong types."""
+    if isinstance(value, dict):
+        value = {key.casefold(): content for key, content in value.items() if content is not None}
+    try:
+        return msgspec.convert({} if value is None else value, shape)
+    except msgspec.ValidationError as error:
+        raise AnswerError(f"the answer cannot be read: {error}") from error

@@ -13,7 +13,7 @@ import pytest
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet import Kubelet
-from clusters.kubelet.kubelet_cards import StateFileCards
+from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.plugin_registration import RegistrationServer
 from clusters.kubelet.timings import Timings
@@ -106,7 +106,7 @@ async def kubelet(folder: Path, api: StubApi, state: State, pod_timings: Timings
         folder,
         api.client,
         behaviours=Behaviours.load(),
-        cards=StateFileCards(state),
+        cards=Cards(state),
         seed=1,
         clock=lambda: 1_700_000_000.0,
         timings=pod_timings,

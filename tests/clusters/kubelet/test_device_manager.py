@@ -58,15 +58,6 @@ async def test_a_preference_that_makes_no_sense_is_filled_up_at_random(node) -> 
     assert set(chosen) <= set("abcdef")
 
 
-async def test_a_plugin_that_offers_no_preference_is_not_asked(node) -> None:
-    """Its options say so."""
-    plugin = await node.plug(Plugin(ids("abc")))
-
-    await admit(node, pod("p", container("x", 2)))
-
-    assert plugin.asked("prefer") == []
-
-
 async def test_a_preference_that_fails_fails_the_pod(node) -> None:
     """The kubelet's text has the plugin's error."""
     plugin = await node.plug(Plugin(ids("abc"), prefers=True))
@@ -91,16 +82,6 @@ async def test_ids_of_an_ended_init_container_are_used_again(node) -> None:
     assert set(asked) == init | {"size=3"}
 
 
-async def test_where_reuse_is_enough_no_preference_is_asked(node) -> None:
-    """A container that gets the ids of an init container needs no others."""
-    plugin = await node.plug(Plugin(ids("abcd"), prefers=True))
-
-    await admit(node, pod("p", container("app", 1), inits=(container("init", 2),)))
-
-    assert plugin.asked("prefer") == [("size=2",)]
-    assert len(plugin.asked("allocate")) == 2
-
-
 @pytest.mark.promise("G3-08")
 async def test_a_sidecar_keeps_its_ids(node) -> None:
     """An init container before it passes its ids on to the sidecar; the app gets others."""
@@ -111,64 +92,6 @@ async def test_a_sidecar_keeps_its_ids(node) -> None:
 
     assert held(node, "uid-p", "side") == held(node, "uid-p", "init")
     assert held(node, "uid-p", "app").isdisjoint(held(node, "uid-p", "side"))
-
-
-async def test_an_allocate_error_names_code_and_text(node) -> None:
-    """The pod fails with the plugin's error, and its ids are free again."""
-    plugin = await node.plug(Plugin(ids("abc")))
-    plugin.allocate_error = "no card for you"
-
-    with pytest.raises(AllocationError, match="^rpc error: code = Internal desc = no card for you$"):
-        await admit(node, pod("p", container("x", 1)))
-
-    plugin.allocate_error = ""
-    await admit(node, pod("q", container("x", 3)))
-    assert held(node, "uid-q", "x") == set("abc")
-
-
-async def test_devices_of_an_ended_pod_serve_the_next(node) -> None:
-    """They are released when another pod is admitted."""
-    await node.plug(Plugin(ids("abc")))
-    first, second = pod("p", container("x", 3)), pod("q", container("x", 3))
-    await admit(node, first)
-
-    with pytest.raises(AllocationError, match="Requested: 3, Available: 0"):
-        await admit(node, second, active={"uid-p", "uid-q"})
-    await admit(node, second, active={"uid-q"})
-
-    assert held(node, "uid-p", "x") == set()
-
-
-async def test_plugin_is_asked_about_the_same_ids_before_each_start(node) -> None:
-    """A restart of a container needs no new Allocate."""
-    plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
-    await admit(node, pod("p", container("x", 2)))
-
-    await node.devices.pre_start("uid-p", "x")
-    await node.devices.pre_start("uid-p", "x")
-
-    assert [set(one) for one in plugin.asked("pre_start")] == [held(node, "uid-p", "x")] * 2
-    assert len(plugin.asked("allocate")) == 1
-
-
-async def test_a_refused_start_says_why(node) -> None:
-    """The error has the code and the text of PreStartContainer."""
-    plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
-    plugin.pre_start_error = "not your card"
-    await admit(node, pod("p", container("x", 1)))
-
-    with pytest.raises(PreStartError, match="PreStartContainer rpc failed.*FailedPrecondition desc = not your card"):
-        await node.devices.pre_start("uid-p", "x")
-
-
-async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node) -> None:
-    """PreStartContainer is called only if the options ask for it."""
-    plugin = await node.plug(Plugin(ids("abc")))
-    await admit(node, pod("p", container("x", 1)))
-
-    await node.devices.pre_start("uid-p", "x")
-
-    assert plugin.asked("pre_start") == []
 
 
 async def test_a_container_waits_for_its_plugin_to_come_back(node) -> None:
@@ -318,3 +241,13 @@ async def test_pod_in_admission_keeps_its_first_containers_devices(node) -> None
     assert len({one for name in "xyz" for one in held(node, "uid-p", name)}) == 3
     node.devices.release_all_but(set())
     assert not held(node, "uid-p", "x")
+
+
+async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node) -> None:
+    """PreStartContainer is called only if the options ask for it."""
+    plugin = await node.plug(Plugin(ids("abc")))
+    await admit(node, pod("p", container("x", 1)))
+
+    await node.devices.pre_start("uid-p", "x")
+
+    assert plugin.asked("pre_start") == []

@@ -11,7 +11,7 @@ import pytest
 
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
-from clusters.kubelet.kubelet_cards import StateFileCards
+from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
 from clusters.kubelet.timings import Timings
@@ -70,19 +70,6 @@ async def test_sick_devices_leave_allocatable_lost_plugin_capacity(kubelet, api,
     assert api.node()["status"]["capacity"][RESOURCE] == "10"
 
 
-async def test_a_foreign_capacity_is_copied_to_allocatable(kubelet, api) -> None:
-    """An operator's amount in the capacity stays; one without a capacity goes."""
-    await api.client.request(
-        "PATCH",
-        "/api/v1/nodes/n1/status",
-        body={"status": {"capacity": {"aliyun.com/gpu-count": "1"}, "allocatable": {"wrong.com/x": "1"}}},
-    )
-
-    await until(lambda: api.node()["status"]["allocatable"].get("aliyun.com/gpu-count") == "1")
-    await until(lambda: "wrong.com/x" not in api.node()["status"]["allocatable"])
-    assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "1"
-
-
 async def test_a_pod_runs_and_holds_memory_and_gives_it_back(kubelet, api, plugin, state) -> None:
     """The player holds 1253 MiB of the card that it sees, until it is deleted."""
     await api.put(pod("p", container("main", 3, image="cheyang/gpu-player:v2")))
@@ -117,18 +104,6 @@ async def test_few_writes_for_each_pod(kubelet, api, plugin) -> None:
 
     assert running <= 4
     assert writes() - before <= 7
-
-
-async def test_the_pods_own_variable_wins(kubelet, api, plugin, state) -> None:
-    """A pod that names no card sees none, whatever the plugin's answer."""
-    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]
-    spec = pod("p", container("main", 1, image="cheyang/gpu-player:v2", env=env), restartPolicy="Never")
-    await api.put(spec)
-    await until(lambda: api.phase("p") == "Failed")
-
-    log = await log_of(kubelet, "p/main")
-    assert log.splitlines()[0] == "NVIDIA_VISIBLE_DEVICES=none"
-    assert "no CUDA-capable device is detected" in log
 
 
 async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, state) -> None:
@@ -194,33 +169,6 @@ async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api,
     assert order == [(p, c) for p in "zma" for c in ("one", "two")]
 
 
-async def test_too_much_of_a_plain_resource_is_out_of(kubelet, api) -> None:
-    """Reason and message are the kubelet's."""
-    await api.put(pod("p", {"name": "x", "image": "i", "resources": {"requests": {"cpu": "9"}}}))
-    await until(lambda: api.phase("p") == "Failed")
-
-    assert api.pod("p")["status"]["reason"] == "OutOfcpu"
-    assert "requested: 9000, used: 0, capacity: 8000" in api.pod("p")["status"]["message"]
-
-
-async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plugin) -> None:
-    """Ordinary ones have ended before the pod runs."""
-    inits = (
-        container("first", 1, command=["true"]),
-        container("side", restartPolicy="Always"),
-        container("second", command=["sh", "-c", "exit 0"]),
-    )
-    await api.put(pod("p", container("main", 1), inits=inits))
-    await until(lambda: api.phase("p") == "Running")
-
-    found = states(api, "p", "initContainerStatuses")
-    assert {name: state for name, (state, _) in found.items()} == {
-        "first": "terminated",
-        "side": "running",
-        "second": "terminated",
-    }
-
-
 async def test_failing_init_container_fails_a_pod_without_restarts(kubelet, api) -> None:
     """Its other containers never start."""
     inits = (container("first", command=["false"]),)
@@ -240,40 +188,6 @@ async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase
     await until(lambda: api.phase("p") == phase)
 
     assert conditions(api.pod("p"))["Ready"] == "False"
-
-
-async def test_restarted_container_keeps_its_ids_and_asks_each_time(kubelet, api, plugin) -> None:
-    """Allocate is called once, PreStartContainer at each start."""
-    await api.put(pod("p", container("main", 2, command=["false"])))
-    await until(lambda: len(plugin.asked("pre_start")) >= 3, "restarts")
-
-    assert len(plugin.asked("allocate")) == 1
-    assert len({frozenset(one) for one in plugin.asked("pre_start")}) == 1
-    await until(lambda: api.pod("p")["status"]["containerStatuses"][0]["restartCount"] >= 2)
-    assert api.pod("p")["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
-
-
-async def test_devices_of_an_ended_pod_are_free_for_the_next(kubelet, api, plugin) -> None:
-    """A second pod gets all of them."""
-    await api.put(pod("p", container("main", 10, command=["true"]), restartPolicy="Never"))
-    await until(lambda: api.phase("p") == "Succeeded")
-
-    await api.put(pod("q", container("main", 10)))
-    await until(lambda: api.phase("q") == "Running")
-
-
-async def test_memory_is_held_until_a_slow_container_has_stopped(kubelet, api, plugin, state) -> None:
-    """The object stays as long as a container runs, and so does its memory and its devices."""
-    env = [{"name": "SIMULATED_STOP_SECONDS", "value": "0.3"}]
-    await api.put(pod("p", container("main", 10, image="simulated/slow-stopper", env=env)))
-    await until(lambda: api.phase("p") == "Running")
-    await api.delete("p")
-    await until(lambda: "deletionTimestamp" in api.pod("p")["metadata"], "stopping")
-    held_while_stopping = [p.mib for p in state.cards()[0].processes]
-    await until(lambda: is_gone(api, "p"))
-
-    assert held_while_stopping == [1024]
-    assert state.cards()[0].processes == ()
 
 
 async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api, plugin, state) -> None:
@@ -325,64 +239,6 @@ async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin) -> None:
     }
     assert one.pod_resources == shown
     assert len(everything.devices) == 10
-
-
-async def test_pod_resources_refuses_a_burst(kubelet, api) -> None:
-    """The rate limit is the kubelet's."""
-
-    async def many(stub) -> list[Any]:
-        return await asyncio.gather(
-            *[stub.List(podresources_pb2.ListPodResourcesRequest()) for _ in range(30)], return_exceptions=True
-        )
-
-    answers = await lister(kubelet, many)
-
-    refused = [one for one in answers if isinstance(one, grpc.aio.AioRpcError)]
-    assert len(refused) == 20  # the clock of these tests stands still
-    assert {one.details() for one in refused} == {"rejected by rate limit"}
-
-
-async def test_a_restart_keeps_containers_and_their_devices(kubelet, api, plugin, state) -> None:
-    """Containers run on, the resource counts 0 until the plugin registers again, nothing is allocated again."""
-    await api.put(pod("p", container("main", 4, image="cheyang/gpu-player:v2")))
-    await until(lambda: api.phase("p") == "Running")
-    before = api.pod("p")["status"]["containerStatuses"][0]["containerID"]
-
-    await kubelet.restart()
-
-    assert api.node()["status"]["allocatable"][RESOURCE] == "0"
-    assert [p.mib for p in state.cards()[0].processes] == [1253]
-    await plugin.stop()
-    await plug(kubelet, api, plugin)
-    await api.put(pod("q", container("main", 6)))
-    await until(lambda: api.phase("q") == "Running")
-    assert api.pod("p")["status"]["containerStatuses"][0]["containerID"] == before
-    assert [len(one) for one in plugin.asked("allocate")] == [4, 6]
-
-    await api.delete("p")
-    await until(lambda: is_gone(api, "p"))
-    assert state.cards()[0].processes == ()
-
-
-async def test_pod_before_the_plugin_after_a_restart_fails(kubelet, api, plugin) -> None:
-    """Devices of a plugin that is not back are unhealthy."""
-    await kubelet.restart()
-    await api.put(pod("p", container("main", 1)))
-    await until(lambda: api.phase("p") == "Failed")
-
-    assert api.pod("p")["status"]["reason"] == "UnexpectedAdmissionError"
-    assert "no healthy devices present" in api.pod("p")["status"]["message"]
-
-
-async def test_containers_of_pods_that_vanished_meanwhile_are_ended(kubelet, api, plugin, state) -> None:
-    """A kubelet that starts cleans up."""
-    await api.put(pod("p", container("main", 10, image="cheyang/gpu-player:v2")))
-    await until(lambda: api.phase("p") == "Running")
-    await kubelet.stop(keep_containers=True)
-    await api.delete("p", grace=0)
-    await kubelet.start()
-
-    await until(lambda: state.cards()[0].processes == ())
 
 
 @pytest.mark.parametrize(("version", "count"), [("v1.30.14", "0"), ("v1.36.3", "1")])
@@ -447,18 +303,6 @@ async def test_stop_ends_everything(kubelet, api, plugin, state) -> None:
     assert api.phase("p") == "Running"
 
 
-async def test_a_hundred_pods(kubelet, api) -> None:
-    """A whole node's worth together, admitted and running."""
-    big = Plugin(ids(range(100)))
-    await plug(kubelet, api, big)
-    for number in range(100):
-        await api.put(pod(f"p{number}", container("main", 1)))
-    await until(lambda: all(api.phase(f"p{number}") == "Running" for number in range(100)))
-
-    assert len({one for call in big.asked("allocate") for one in call}) == 100
-    await big.stop()
-
-
 async def log_of(kubelet, path) -> str:
 
     async with plain_http() as http:
@@ -479,18 +323,6 @@ async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api,
     await until(lambda: api.phase("p") == "Running")
 
 
-async def test_a_second_deletion_with_less_patience_is_sooner(kubelet, api, plugin) -> None:
-    """The shorter grace period counts."""
-    env = [{"name": "SIMULATED_STOP_SECONDS", "value": "3000"}]
-    await api.put(pod("p", container("main", 1, image="simulated/slow-stopper", env=env)))
-    await until(lambda: api.phase("p") == "Running")
-    await api.delete("p", grace=600)
-    await until(lambda: "deletionTimestamp" in api.pod("p")["metadata"], "stopping")
-    await api.delete("p", grace=1)
-
-    await until(lambda: is_gone(api, "p"))
-
-
 async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, plugin) -> None:
     """Bind order is not known any more; a list comes by name."""
     await kubelet.stop()
@@ -502,20 +334,6 @@ async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, pl
     await until(lambda: all(api.phase(name) == "Failed" for name in "abc"))
 
     assert [event["involvedObject"]["name"] for event in api.events()] == ["b", "c", "a"]
-
-
-async def test_a_pod_that_ended_before_a_restart_is_not_admitted_again(kubelet, api, plugin) -> None:
-    """Even though its devices are away, and this kubelet never knew its containers."""
-    await kubelet.stop()
-    await api.put(pod("p", container("main", 1)) | {"status": {"phase": "Succeeded"}})
-    await kubelet.start()
-    await api.put(pod("q", container("main")))
-    await until(lambda: api.phase("q") == "Running")
-
-    assert api.phase("p") == "Succeeded"
-    assert api.events() == []
-    await api.delete("p")
-    await until(lambda: is_gone(api, "p"))
 
 
 async def test_a_pod_that_is_gone_is_forgotten(kubelet, api) -> None:
@@ -567,19 +385,6 @@ async def test_a_node_re_created_by_others_is_taken_over(kubelet, api, plugin) -
     assert api.node()["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == kubelet.log_port
 
 
-async def test_a_reboot_ends_containers_and_shows(kubelet, api, plugin, state) -> None:
-    """E1: a pod without its devices fails admission; the node's boot is another one."""
-    await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
-    await until(lambda: api.phase("p") == "Running")
-    before = api.node()["status"]["nodeInfo"]["bootID"]
-    await kubelet.reboot()
-    await until(lambda: api.phase("p") == "Failed")
-
-    assert "no healthy devices present" in api.pod("p")["status"]["message"]
-    assert api.node()["status"]["nodeInfo"]["bootID"] != before
-    assert state.cards()[0].processes == ()
-
-
 async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, plugin, state) -> None:
     """H 9: its init container had devices and has ended; what of the pod runs is stopped within a second."""
     inits = (container("init", 1, command=["true"]),)
@@ -627,7 +432,7 @@ async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timi
         folder,
         api.client,
         behaviours=Behaviours.load(),
-        cards=StateFileCards(state),
+        cards=Cards(state),
         seed=1,
         clock=lambda: 1_700_000_000.0,
         timings=pod_timings,
@@ -693,7 +498,7 @@ async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, p
         folder,
         api.client,
         behaviours=Behaviours.load(),
-        cards=StateFileCards(state),
+        cards=Cards(state),
         seed=1,
         clock=lambda: 1_700_000_000.0,
         timings=replace(pod_timings, admission_shuffle=seconds),
@@ -717,3 +522,21 @@ async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, p
     assert sorted(order) == sorted(names)
     assert (order == names) is (seconds == 0)
     assert order[6] == "other"
+
+
+async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plugin) -> None:
+    """Ordinary ones have ended before the pod runs."""
+    inits = (
+        container("first", 1, command=["true"]),
+        container("side", restartPolicy="Always"),
+        container("second", command=["sh", "-c", "exit 0"]),
+    )
+    await api.put(pod("p", container("main", 1), inits=inits))
+    await until(lambda: api.phase("p") == "Running")
+
+    found = states(api, "p", "initContainerStatuses")
+    assert {name: state for name, (state, _) in found.items()} == {
+        "first": "terminated",
+        "side": "running",
+        "second": "terminated",
+    }

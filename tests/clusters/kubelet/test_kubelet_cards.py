@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusters.kubelet.kubelet_cards import CardError, NoCards, StateFileCards, visible_cards
+from clusters.kubelet.kubelet_cards import CardError, Cards, visible_cards
 from fake_nvml.box import Box
 from fake_nvml.state import State
 
@@ -47,7 +47,7 @@ def test_a_card_may_be_named_by_its_uuid(state) -> None:
 
 def test_memory_is_written_into_the_state_file_and_taken_out(state) -> None:
     """Another process sees the memory while the process lives."""
-    cards, uuid = StateFileCards(state), state.cards()[1].uuid
+    cards, uuid = Cards(state), state.cards()[1].uuid
     cards.add_process(uuid, 5_000_000, 1253, "python")
 
     with State.open(state.path) as other:
@@ -58,14 +58,12 @@ def test_memory_is_written_into_the_state_file_and_taken_out(state) -> None:
 
 def test_a_full_card_says_that_cuda_is_out_of_memory(state) -> None:
     """The text is the one that programs print."""
-    cards, uuid = StateFileCards(state), state.cards()[0].uuid
+    cards, uuid = Cards(state), state.cards()[0].uuid
 
     with pytest.raises(CardError, match="CUDA out of memory"):
         cards.add_process(uuid, 5_000_000, 99_999, "python")
 
 
 def test_a_node_without_cards_gives_none() -> None:
-    """No process can be put on one either."""
-    assert visible_cards("all", NoCards().cards()) == ()
-    with pytest.raises(CardError, match="the node has none"):
-        NoCards().add_process("GPU-x", 1, 1, "p")
+    """Whatever the variable names."""
+    assert Cards().visible("all") == ()

@@ -26,14 +26,6 @@ def test_a_list_replaces_the_one_before() -> None:
     assert book.counts() == {R: Count(2, 1)}
 
 
-def test_a_lost_plugin_leaves_capacity_without_allocatable() -> None:
-    """Its devices are unhealthy, but still counted."""
-    book = book_of("a", "b")
-    book.mark_unhealthy(R)
-
-    assert book.counts() == {R: Count(2, 0)}
-
-
 def test_a_plugin_lost_before_its_first_list_counts_zero() -> None:
     """The resource is known without devices."""
     book = DeviceBook()

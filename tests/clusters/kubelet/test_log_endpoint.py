@@ -19,7 +19,7 @@ class Source:
 
     def __init__(self) -> None:
         self.time = NOW - 3
-        self.run = Run(Container("main", "img", Kind.APP, {}, {}, (), ()), Behaviour(), 0, 1, lambda: self.time)
+        self.run = Run(Container("main", "img", Kind.APP, {}, (), ()), Behaviour(), 0, 1, lambda: self.time)
         for text in ("one", "two", "drei ä"):
             self.time += 1
             self.run.print(text)
@@ -66,6 +66,12 @@ async def http(source) -> AsyncIterator[Any]:
             400,
             "sinceTime='yesterday' is not a time such as 2026-01-31T12:00:00Z",
         ),
+        (
+            "/containerLogs/default/p/main?sinceSeconds=1&sinceTime=1970-01-01T00:01:00Z",
+            422,
+            "at most one of sinceTime and sinceSeconds may be given",
+        ),
+        ("/containerLogs/default/p/main?limitBytes=0", 422, "limitBytes=0 is below 1"),
         ("/containerLogs/default/p/main?limitBytes=6", 200, "one\ntw"),
         ("/containerLogs/default/p/main?tailLines=1&timestamps=true", 200, "2023-11-14T22:13:20.000000000Z drei ä\n"),
         ("/containerLogs/default/p/main?previous=true", 400, "it is waiting to start"),

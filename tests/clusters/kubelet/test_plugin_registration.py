@@ -8,7 +8,7 @@ import grpc.aio
 import pytest
 
 from clusters.kubelet.kubelet_devices import Count
-from clusters.kubelet.plugin_registration import is_extended_resource, remove_sockets, socket_path
+from clusters.kubelet.plugin_registration import remove_sockets, socket_path
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.pods_of_tests import container, pod
@@ -47,20 +47,6 @@ async def test_a_refused_plugin_gets_through_as_soon_as_it_serves(node) -> None:
     assert node.devices.book.counts() == {RESOURCE: Count(1, 1)}
 
 
-async def test_a_plugin_whose_options_fail_is_never_used(node) -> None:
-    """Its devices are not even listed."""
-    plugin = Plugin(ids("a"))
-    plugin.options_error = "no options today"
-    await plugin.serve(node.folder / "p.sock")
-
-    with pytest.raises(grpc.aio.AioRpcError, match="failed to get device plugin options.*no options today"):
-        await register(node.folder, "p.sock")
-
-    assert node.devices.book.counts() == {}
-    assert plugin.asked("list") == []
-    await plugin.stop()
-
-
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
@@ -74,21 +60,6 @@ async def test_a_wrong_registration_is_refused(node, wrong, text) -> None:
     """Version and resource name are checked, with the kubelet's texts."""
     with pytest.raises(grpc.aio.AioRpcError, match=text):
         await register(node.folder, "p.sock", **wrong)
-
-
-@pytest.mark.parametrize(
-    ("name", "valid"),
-    [
-        ("aliyun.com/gpu-mem", True),
-        ("requests.aliyun.com/gpu-mem", False),
-        ("x.kubernetes.io/gpu", False),
-        ("aliyun.com/", False),
-        ("ALIYUN.com/gpu", False),
-    ],
-)
-def test_extended_resources_have_a_domain_of_their_own(name, valid) -> None:
-    """Kubernetes' own domains, and the prefix of quotas, are refused."""
-    assert is_extended_resource(name) is valid
 
 
 @pytest.mark.promise("G3-02")
@@ -127,15 +98,6 @@ async def test_end_of_the_stream_makes_devices_sick_without_a_retry(node) -> Non
     assert plugin.asked("list") == [()]
 
 
-async def test_a_list_that_fails_at_once_leaves_the_resource_at_zero(node) -> None:
-    """The resource is known without a device."""
-    plugin = Plugin(ids("a"))
-    plugin.list_error = "broken"
-    await node.plug(plugin)
-
-    assert node.devices.book.counts() == {RESOURCE: Count(0, 0)}
-
-
 @pytest.mark.promise("G3-04")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
 async def test_after_the_grace_period_the_capacity_is_zero_too(node) -> None:
@@ -146,17 +108,6 @@ async def test_after_the_grace_period_the_capacity_is_zero_too(node) -> None:
     await until(lambda: node.devices.book.counts() == {RESOURCE: Count(0, 0)})
 
 
-async def test_a_plugin_that_comes_back_is_taken_again(node) -> None:
-    """Its devices are healthy again."""
-    plugin = await node.plug(Plugin(ids("abc")))
-    await plugin.stop()
-    await until(lambda: node.devices.book.counts() == {RESOURCE: Count(3, 0)})
-
-    await node.plug(plugin)
-
-    assert node.devices.book.counts() == {RESOURCE: Count(3, 3)}
-
-
 async def test_the_newest_registration_wins(node) -> None:
     """Allocate goes to the plugin that registered last."""
     old = await node.plug(Plugin(ids("ab")), "old.sock")
@@ -164,15 +115,6 @@ async def test_the_newest_registration_wins(node) -> None:
     await node.devices.allocate(pod("p", container("x", 3)), (), lambda: {"uid-p"})
 
     assert (len(old.asked("allocate")), len(new.asked("allocate"))) == (0, 1)
-
-
-async def test_the_end_of_an_old_stream_drops_the_new_plugin(node) -> None:
-    """As in a real kubelet's bookkeeping: a plugin that registers again has to end the old streams first."""
-    old = await node.plug(Plugin(ids("ab")), "old.sock")
-    await node.plug(Plugin(ids("ab")), "new.sock")
-    await old.stop()
-
-    await until(lambda: node.devices.book.counts() == {RESOURCE: Count(2, 0)})
 
 
 @pytest.mark.promise("G3-13")
@@ -190,18 +132,6 @@ async def test_a_start_removes_sockets_and_keeps_the_checkpoint(node) -> None:
     assert (node.folder / "kubelet.sock").is_socket()
 
 
-async def test_resource_counts_zero_from_restart_to_registration(node) -> None:
-    """Capacity and allocatable are both 0 until then."""
-    plugin = await node.plug(Plugin(ids("abc")))
-    await node.stop()
-    await node.start()
-
-    assert node.devices.book.counts() == {RESOURCE: Count(0, 0)}
-    await plugin.stop()
-    await node.plug(plugin)
-    assert node.devices.book.counts() == {RESOURCE: Count(3, 3)}
-
-
 def test_a_path_that_no_socket_takes_is_refused_with_advice(tmp_path) -> None:
     """Unix sockets have paths of about a hundred characters."""
     with pytest.raises(ValueError, match="use a shorter root"):
@@ -216,20 +146,6 @@ def test_only_sockets_are_removed(folder) -> None:
         remove_sockets(folder)
 
     assert [path.name for path in folder.iterdir()] == ["checkpoint"]
-
-
-async def test_many_registrations_at_once_all_get_through(node) -> None:
-    """Different resources do not wait for one another."""
-    plugins = [Plugin(ids("a")) for _ in range(5)]
-    for number, plugin in enumerate(plugins):
-        await plugin.serve(node.folder / f"p{number}.sock")
-    await asyncio.gather(
-        *[register(node.folder, f"p{number}.sock", resource=f"example.com/r{number}") for number in range(5)]
-    )
-
-    await until(lambda: len(node.devices.book.counts()) == 5)
-    for plugin in plugins:
-        await plugin.stop()
 
 
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])

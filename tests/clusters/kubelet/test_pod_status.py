@@ -16,7 +16,7 @@ NOW = 1_700_000_000.0
 
 def one(kind=Kind.APP, *codes, running=False, waiting=None) -> Any:
     """A container that ended with each of the codes, and runs again if ``running``."""
-    item = Container(kind.value, "img", kind, {}, {}, (), ())
+    item = Container(kind.value, "img", kind, {}, (), ())
     runs = []
     for attempt, code in enumerate((*codes, None) if running else codes):
         run = Run(item, Behaviour(), attempt, 5_000_000 + attempt, lambda: NOW)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from clusters.images.behaviour import Behaviour, Behaviours
-from clusters.kubelet.kubelet_cards import StateFileCards
+from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.process_tree import ProcessTree
 from clusters.kubelet.runtime import Runtime
@@ -29,8 +29,8 @@ def test_a_process_has_a_control_group_named_as_containerd_does(tmp_path) -> Non
 async def test_process_exists_while_its_container_holds_the_card(tmp_path, state) -> None:
     """The process of the card's list is found in the tree until the container ends."""
     behaviours = Behaviours((Behaviour(images=("app",), holds_mib=100),))
-    runtime = Runtime(behaviours, StateFileCards(state), lambda: 0.0, ProcessTree(tmp_path / "proc"))
-    container = Container("main", "app", Kind.APP, {}, {}, (), ())
+    runtime = Runtime(behaviours, Cards(state), lambda: 0.0, ProcessTree(tmp_path / "proc"))
+    container = Container("main", "app", Kind.APP, {}, (), ())
     run = runtime.start(UID, container, {"NVIDIA_VISIBLE_DEVICES": "0"})
     (process,) = state.cards()[0].processes
 

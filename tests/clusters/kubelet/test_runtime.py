@@ -5,17 +5,17 @@ import asyncio
 import pytest
 
 from clusters.images.behaviour import Behaviour, Behaviours
-from clusters.kubelet.kubelet_cards import NoCards, StateFileCards
+from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.runtime import Runtime
 
 
 def container(image="app", **env) -> Container:
-    return Container("main", image, Kind.APP, {}, {}, (), ())
+    return Container("main", image, Kind.APP, {}, (), ())
 
 
 def runtime_of(*behaviours, cards=None) -> Runtime:
-    return Runtime(Behaviours(behaviours), cards or NoCards(), lambda: 1_700_000_000.0)
+    return Runtime(Behaviours(behaviours), cards or Cards(), lambda: 1_700_000_000.0)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ async def test_container_that_ends_during_its_stop_has_its_own_code() -> None:
 
 async def test_memory_is_held_by_a_pid_that_no_kernel_gives(state) -> None:
     """A simulated process cannot be mistaken for a real one."""
-    runtime = runtime_of(Behaviour(images=("app",), holds_mib=100), cards=StateFileCards(state))
+    runtime = runtime_of(Behaviour(images=("app",), holds_mib=100), cards=Cards(state))
     run = runtime.start("uid", container(), {"NVIDIA_VISIBLE_DEVICES": "0"})
     (process,) = state.cards()[0].processes
     runtime.kill_all()

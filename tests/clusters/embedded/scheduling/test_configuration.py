@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +11,21 @@ from clusters.embedded.scheduling.configuration import (
     ExtenderConfiguration,
     ManagedResource,
     Profile,
-    is_extended_resource,
-    validate,
+    TLSConfiguration,
+    load,
+    parse,
+    seconds_of,
 )
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_pod
 
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+SHIPPED = Path(__file__).parents[4] / "clusters/deploy/base/scheduler-config.yaml"
 URL = "http://127.0.0.1:1/gpushare-scheduler"
-MANAGED = (ManagedResource(MEMORY),)
+MANAGED = (ManagedResource(name=MEMORY),)
 
 
 def extender(**fields: Any) -> ExtenderConfiguration:
-    return ExtenderConfiguration(URL, **fields)
+    return ExtenderConfiguration(url_prefix=URL, **fields)
 
 
 @pytest.mark.parametrize(
@@ -28,30 +33,24 @@ def extender(**fields: Any) -> ExtenderConfiguration:
     [
         (make_pod(), False),
         (make_pod(limits={"cpu": "1"}), False),
-        (make_pod(limits={MEMORY: "2"}), True),
         (make_pod(limits={MEMORY: "0"}), True),
         (make_pod(containers=[{"resources": {"requests": {MEMORY: "1"}}}]), True),
         (make_pod(initContainers=[{"resources": {"limits": {MEMORY: "1"}}}]), True),
         (make_pod(ephemeralContainers=[{"resources": {"limits": {MEMORY: "1"}}}]), False),
-        (make_pod(resources={"limits": {MEMORY: "1"}}), False),
     ],
-    ids=["none", "other", "limit", "zero", "request", "init", "ephemeral", "pod-level"],
+    ids=["none", "other", "zero", "request", "init", "ephemeral"],
 )
 def test_interested_in_containers_that_name_a_managed_resource(pod: dict[str, Any], interested: bool) -> None:
-    """Requests and limits of ordinary and init containers count, even an amount of 0."""
+    """Requests and limits of ordinary and init containers count, even an amount of 0; who manages nothing gets every pod."""
     assert interested is extender(managed_resources=MANAGED).is_interested(pod)
-
-
-def test_is_interested_in_everything_where_nothing_is_managed() -> None:
-    """An extender without managed resources gets every pod."""
-    assert extender().is_interested(make_pod())
+    assert extender().is_interested(pod)
 
 
 def test_ignorable_extenders_come_last() -> None:
     """In the order written otherwise."""
     first, second, third = extender(ignorable=True, weight=1), extender(weight=2), extender(weight=3)
 
-    assert (second, third, first) == Configuration((first, second, third)).extenders_in_order
+    assert (second, third, first) == Configuration(extenders=(first, second, third)).extenders_in_order
 
 
 def test_percentage_of_the_profile_wins() -> None:
@@ -62,44 +61,120 @@ def test_percentage_of_the_profile_wins() -> None:
     assert configuration.percentage_for(Profile(percentage_of_nodes_to_score=0)) == 0
 
 
-def test_with_url_prefix_moves_one_extender() -> None:
-    """The extender is chosen by its number; a number that does not exist is an error."""
-    moved = Configuration((extender(),)).with_url_prefix("http://127.0.0.1:2/x")
+def test_parse_of_the_least() -> None:
+    """kube-scheduler's defaults."""
+    assert parse(HEAD) == Configuration()
+    assert parse(HEAD + "extenders:\n- urlPrefix: http://a\n  httpTimeout: null\n").extenders[0].timeout_seconds == 5
 
-    assert moved.extenders[0].url_prefix == "http://127.0.0.1:2/x"
-    with pytest.raises(ConfigurationError, match="no extender 1"):
-        moved.with_url_prefix("http://127.0.0.1:2/x", index=1)
+
+def test_shipped_file_is_valid_and_binds_through_the_extender() -> None:
+    """The file in `deploy` is read as the extender with all four verbs."""
+    expected = ExtenderConfiguration(
+        url_prefix="http://127.0.0.1:12345/gpushare-scheduler",
+        filter_verb="filter",
+        prioritize_verb="prioritize",
+        weight=1,
+        preempt_verb="preempt",
+        bind_verb="bind",
+        http_timeout="10s",
+        node_cache_capable=True,
+        managed_resources=MANAGED,
+    )
+
+    assert load(SHIPPED).extenders == (expected,)
+    assert expected.timeout_seconds == 10
+
+
+def test_parse_of_everything() -> None:
+    """Every field that is imitated is read, and the others are named as not imitated."""
+    configuration = parse(
+        HEAD
+        + """
+percentageOfNodesToScore: 40
+podInitialBackoffSeconds: 2
+podMaxBackoffSeconds: 20
+parallelism: 4
+profiles:
+- schedulerName: cards
+  percentageOfNodesToScore: 100
+  plugins: {multiPoint: {enabled: [{name: X}]}}
+extenders:
+- urlPrefix: https://127.0.0.1:1/x/
+  enableHTTPS: true
+  httpTimeout: 1m1s
+  managedResources: [{name: aliyun.com/gpu-mem, ignoredByScheduler: true}]
+  ignorable: true
+  tlsConfig: {serverName: x, caData: Y2E=, certFile: /c, keyFile: /k}
+"""
+    )
+
+    (profile,), (only,) = configuration.profiles, configuration.extenders
+    assert (profile.scheduler_name, configuration.percentage_for(profile)) == ("cards", 100)
+    assert (configuration.initial_backoff_seconds, configuration.max_backoff_seconds) == (2, 20)
+    assert (only.enable_https, only.ignorable, only.timeout_seconds) == (True, True, 61)
+    assert only.tls == TLSConfiguration(server_name="x", ca_data=b"ca", cert_file="/c", key_file="/k")
+    assert configuration.ignored_resources == {MEMORY}
+    assert configuration.not_imitated == ["the plugins of profile cards"]
 
 
 @pytest.mark.parametrize(
-    ("configuration", "text"),
+    ("text", "error"),
     [
-        (Configuration((extender(prioritize_verb="p"),)), r"extenders\[0\].weight"),
-        (Configuration((extender(bind_verb="b"), extender(bind_verb="b"))), "only one may have a bindVerb"),
-        (Configuration((ExtenderConfiguration(""),)), "urlPrefix"),
-        (Configuration((extender(managed_resources=(ManagedResource("gpu-mem"),)),)), "no extended resource"),
-        (Configuration((extender(managed_resources=MANAGED), extender(managed_resources=MANAGED))), "managed twice"),
-        (Configuration(percentage_of_nodes_to_score=101), "percentageOfNodesToScore"),
-        (Configuration(profiles=(Profile(percentage_of_nodes_to_score=-1),)), r"profiles\[0\]"),
-        (Configuration(profiles=(Profile("a"), Profile("a"))), "twice"),
-        (Configuration(profiles=(Profile(""),)), "schedulerName"),
-        (Configuration(profiles=()), "profiles"),
-        (Configuration(initial_backoff_seconds=0), "podInitialBackoffSeconds"),
-        (Configuration(initial_backoff_seconds=5, max_backoff_seconds=4), "podMaxBackoffSeconds"),
+        ("extenders:\n- urlPrefix: http://a\n  enableHttps: false\n", "unknown field `enableHttps`"),
+        ("extenders:\n- urlPrefix: http://a\n  managedResources: [{Name: a/b}]\n", "unknown field `Name`"),
+        ("Extenders: []\n", "unknown field `Extenders`"),
+        ("extenders:\n- urlPrefix: http://a\n  weight: true\n", r"extenders\[0\].weight"),
+        ("extenders:\n- urlPrefix: http://a\n  ignorable: 'no'\n", "ignorable"),
+        ("extenders:\n- urlPrefix: http://a\n  httpTimeout: '30'\n", "needs its unit"),
+        ("extenders:\n- urlPrefix: http://a\n  httpTimeout: -1s\n", "no duration"),
+        ("extenders:\n- urlPrefix: http://a\n  tlsConfig: {caData: '%'}\n", "base64"),
+        ("extenders:\n- urlPrefix: http://a\n  prioritizeVerb: p\n", r"extenders\[0\].weight"),
+        ("extenders:\n- {urlPrefix: 'http://a', bindVerb: b}\n- {urlPrefix: 'http://b', bindVerb: b}\n", "only one"),
+        ("extenders:\n- urlPrefix: ''\n", "urlPrefix"),
+        ("extenders:\n- urlPrefix: http://a\n  managedResources: [{name: gpu-mem}]\n", "no extended resource"),
+        ("extenders:\n- urlPrefix: http://a\n  managedResources: [{name: a.b/c}, {name: a.b/c}]\n", "managed twice"),
+        ("extenders: [x]\n", r"extenders\[0\]"),
+        ("percentageOfNodesToScore: 101\n", "percentageOfNodesToScore"),
+        ("profiles:\n- percentageOfNodesToScore: -1\n", r"profiles\[0\]"),
+        ("profiles: [{schedulerName: a}, {schedulerName: a}]\n", "twice"),
+        ("profiles: [{schedulerName: ''}]\n", "schedulerName"),
+        ("podInitialBackoffSeconds: 0\n", "podInitialBackoffSeconds"),
+        ("podInitialBackoffSeconds: 5\npodMaxBackoffSeconds: 4\n", "podMaxBackoffSeconds"),
+        ("a: [\n", "not YAML"),
     ],
 )
-def test_validate_names_the_field(configuration: Configuration, text: str) -> None:
-    """Each contradiction in a configuration is refused with the field that has it."""
-    with pytest.raises(ConfigurationError, match=text):
-        validate(configuration)
+def test_parse_is_as_strict_as_kube_scheduler(text: str, error: str) -> None:
+    """Unknown fields, wrong types and contradictions are refused with the field that has them."""
+    with pytest.raises(ConfigurationError, match=error):
+        parse(HEAD + text)
 
 
-@pytest.mark.parametrize("name", ["cpu", "kubernetes.io/x", "a.kubernetes.io/x", "requests.a.com/x", "a.com/", "A b/c"])
-def test_is_extended_resource_refuses(name: str) -> None:
-    """Kubernetes' own names, and texts that are no name, are not extended resources."""
-    assert not is_extended_resource(name)
+def test_parse_refuses_versions_that_are_no_longer_served() -> None:
+    """Only v1 of the configuration is read."""
+    with pytest.raises(ConfigurationError, match="is not served"):
+        parse(HEAD.replace("/v1", "/v1beta3"))
 
 
-def test_is_extended_resource_accepts_ours() -> None:
-    """The name of our memory resource is one."""
-    assert is_extended_resource(MEMORY)
+def test_load_names_the_file(tmp_path: Path) -> None:
+    """A file that is missing or wrong is named in the error."""
+    path = tmp_path / "scheduler.yaml"
+    with pytest.raises(ConfigurationError, match="scheduler.yaml"):
+        load(path)
+    path.write_text(HEAD + "typo: 1\n")
+    with pytest.raises(ConfigurationError, match=r"scheduler.yaml: .*typo"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("1m30s", 90), ("1.5h", 5400), ("250ms", 0.25), ("0", 0), ("10us", 1e-5)]
+)
+def test_durations_of_go_are_read(text: str, seconds: float) -> None:
+    """Every unit of Go's durations is read."""
+    assert seconds == pytest.approx(seconds_of(text))
+
+
+@pytest.mark.parametrize("text", ["", "30", "s", "30 s", "1d", "30s ", "-", "1m 30s"])
+def test_other_durations_are_refused(text: str) -> None:
+    """Above all a number without its unit."""
+    with pytest.raises(ValueError, match="no duration"):
+        seconds_of(text)

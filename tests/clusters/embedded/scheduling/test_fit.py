@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.embedded.scheduling.fit import Rejection, demand_of, reject, reject_with_nominated
-from clusters.embedded.scheduling.node_state import node_info, on_node
-from clusters.embedded.scheduling.scheduler_pod_requests import Amounts
+from clusters.amounts import Amounts
+from clusters.embedded.scheduling.cluster_view import node_info, on_node
+from clusters.embedded.scheduling.fit import (
+    EXTENDER,
+    NODE_RESOURCES_FIT,
+    Diagnosis,
+    FitError,
+    NoNodesError,
+    Rejection,
+    demand_of,
+    reject,
+    reject_with_nominated,
+)
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 AWAY: dict[str, Any] = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}
@@ -113,24 +123,6 @@ def test_reject_never_over_commits_and_never_refuses_what_fits(total: int, used:
     assert (used + wanted <= total) is (found is None)
 
 
-def with_port(name: str, port: int, **fields: str) -> dict[str, Any]:
-    pod = make_pod(name)
-    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": port, **fields}]
-    return pod
-
-
-def test_reject_a_host_port_that_is_taken() -> None:
-    """By the same protocol at an address in common."""
-    info = node_info(make_node())
-    info.add(on_node(with_port("there", 80), "n1"))
-    found = reject(demand_of(with_port("p1", 80)), info)
-
-    assert found is not None
-    assert ("NodePorts", True) == (found.plugin, found.resolvable)
-    assert reject(demand_of(with_port("p1", 81)), info) is None
-    assert reject(demand_of(with_port("p1", 80, protocol="UDP")), info) is None
-
-
 @pytest.mark.parametrize(("priority", "fits"), [(0, False), (5, False), (6, True)])
 def test_reject_with_nominated_yields_to_those_no_less_important(priority: int, fits: bool) -> None:
     """Room that is being made for a pod is taken, except for a more important pod."""
@@ -147,3 +139,23 @@ def test_reject_with_nominated_does_not_count_the_pod_itself() -> None:
     pod = make_pod("p1", {MEMORY: "8"})
 
     assert reject_with_nominated(demand_of(pod), info, [on_node(pod, "n1")]) is None
+
+
+def test_fit_error_counts_and_sorts_the_reasons() -> None:
+    """Sorted as text, the number included, each node counted for each of its reasons; then the result of preemption."""
+    short = Rejection(NODE_RESOURCES_FIT, ("Insufficient cpu", f"Insufficient {MEMORY}"), resolvable=True)
+    no_card = Rejection(EXTENDER, ("Insufficient GPU Memory in one device",), resolvable=True)
+    diagnosis = Diagnosis(4, {"a": short, "b": no_card, "c": short})
+
+    expected = f"0/4 nodes are available: 1 Insufficient GPU Memory in one device, 2 Insufficient {MEMORY}, 2 Insufficient cpu."
+    assert expected == str(FitError(diagnosis))
+    assert f"{expected} preemption: none" == str(FitError(diagnosis, "preemption: none"))
+    assert {NODE_RESOURCES_FIT, EXTENDER} == FitError(diagnosis, "preemption: none").rejectors
+
+
+def test_fit_error_without_reasons_ends_after_the_count() -> None:
+    """An extender that drops nodes without a reason still counts as the cause; a cluster without nodes has none."""
+    error = FitError(Diagnosis(2, silent_rejectors={EXTENDER}))
+
+    assert (str(error), error.rejectors) == ("0/2 nodes are available:", {EXTENDER})
+    assert not NoNodesError().rejectors

@@ -122,15 +122,6 @@ def test_only_new_room_wakes_pods_that_lack_room() -> None:
     assert parts.woken("waiting")
 
 
-def test_event_of_an_assigned_pod_wakes_an_extenders_refusals() -> None:
-    """An extender may answer differently after any event of an assigned pod."""
-    parts = Parts()
-    parts.refuse("waiting")
-    parts.take(bound())
-
-    assert parts.woken("waiting")
-
-
 def test_a_nominated_pod_counts_for_others_until_it_gives_up() -> None:
     """Then those that had to yield to it are tried again, and no more important ones."""
     parts = Parts()
@@ -147,27 +138,6 @@ def test_a_nominated_pod_counts_for_others_until_it_gives_up() -> None:
     assert not parts.woken("important")
 
 
-def test_a_nominated_pod_that_is_deleted_gives_up() -> None:
-    """The pods that it kept from its node are woken."""
-    parts = Parts()
-    parts.refuse("waiting", NODE_RESOURCES_FIT)
-    nominated = {**make_pod("p1"), "status": {"nominatedNodeName": "n1"}}
-    parts.take(nominated)
-    parts.take(nominated, "DELETED")
-
-    assert parts.woken("waiting")
-
-
-def test_an_ended_pod_wakes_others() -> None:
-    """Deleted and failed pods both free their room."""
-    for kind, status in (("DELETED", "Running"), ("MODIFIED", "Failed")):
-        parts = Parts()
-        parts.take(bound())
-        parts.refuse("waiting")
-        parts.take({**bound(), "status": {"phase": status}}, kind)
-        assert parts.woken("waiting")
-
-
 def test_a_waiting_pod_that_is_deleted_wakes_no_other() -> None:
     """It held no room."""
     parts = Parts()
@@ -177,20 +147,6 @@ def test_a_waiting_pod_that_is_deleted_wakes_no_other() -> None:
 
     assert not parts.woken("waiting")
     assert parts.intake.pod(UID) is None
-
-
-def test_node_annotation_wakes_pods_and_heartbeat_does_not() -> None:
-    """An extender's refusal is tried again after an annotation changed."""
-    parts = Parts()
-    parts.refuse("waiting")
-    node = make_node("n1", {MEMORY: "10"})
-
-    parts.intake.take_node("MODIFIED", node, 100)
-    assert not parts.woken("waiting")
-
-    changed = {**node, "metadata": {**node["metadata"], "annotations": {"cards": "healed"}}}
-    parts.intake.take_node("MODIFIED", changed, 100)
-    assert parts.woken("waiting")
 
 
 def test_a_node_that_is_gone_takes_no_pods() -> None:

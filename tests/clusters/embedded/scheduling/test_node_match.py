@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clusters.embedded.scheduling.node_match import accepts_node, named_nodes, requirement_holds, untolerated_taint
+from clusters.embedded.scheduling.node_match import accepts_node, requirement_holds, untolerated_taint
 from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -61,15 +61,6 @@ def test_accepts_node_by_selector_and_affinity() -> None:
     assert not accepts_node(make_pod(affinity=affinity()), node)
     missing = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}], **by_name("n1")}
     assert not accepts_node(make_pod(affinity=affinity(missing)), node)
-
-
-def test_named_nodes_only_where_every_term_names_some() -> None:
-    """One term without names means that any node may match."""
-    anything = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
-
-    assert named_nodes(make_pod()) is None
-    assert {"n1", "n2"} == named_nodes(make_pod(affinity=affinity(by_name("n1"), by_name("n2"))))
-    assert named_nodes(make_pod(affinity=affinity(by_name("n1"), anything))) is None
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY
 from clusters.embedded.scheduling.queue import LEFTOVER_SECONDS, Pool, QueuedPod, SchedulingQueue
-from clusters.embedded.scheduling.wakes import Change, ClusterEvent
-from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
+from clusters.embedded.scheduling.wakes import Change
+from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 
 REFUSED = frozenset({EXTENDER})
-ROOM = [ClusterEvent(Change.POD_DELETED, make_pod("gone", nodeName="n1"))]
+ROOM = [Change.POD_DELETED]
 
 
 def take(queue: SchedulingQueue, now: float) -> QueuedPod:
@@ -72,26 +72,6 @@ def test_a_backoff_that_is_over_counts_as_active() -> None:
     queue.add(make_pod("p2", priority=-1), 0.5)
 
     assert ["p1", "p2"] == [take(queue, 1.0).pod["metadata"]["name"] for _ in range(2)]
-
-
-def test_a_wake_up_after_the_backoff_is_at_once() -> None:
-    """No further wait follows."""
-    queue = SchedulingQueue(1, 10)
-    refused(queue, now=0)
-
-    queue.wake(ROOM, 5)
-
-    assert queue.pop(5) is not None
-
-
-def test_a_change_that_cannot_help_wakes_no_pod() -> None:
-    """The filter that refused is asked whether the change matters."""
-    queue = SchedulingQueue()
-    refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
-
-    queue.wake([ClusterEvent(Change.POD_ADDED, None, make_pod("new", nodeName="n1"))], 20)
-
-    assert queue.pop(20) is None
 
 
 def test_a_change_wakes_only_pods_that_it_may_help() -> None:
@@ -168,7 +148,7 @@ def test_gates_hold_a_pod_until_they_are_gone() -> None:
     queue = SchedulingQueue()
     gated = make_pod("p1", schedulingGates=[{"name": "x"}])
     queue.add(gated, 0)
-    queue.wake([ClusterEvent(change) for change in Change], 400)
+    queue.wake(list(Change), 400)
 
     assert queue.pop(400) is None
 
@@ -185,16 +165,6 @@ def test_own_change_retries_a_pod_that_an_extender_refused() -> None:
     queue.update({**make_pod("p1"), "status": {"conditions": []}}, 20)
 
     assert take(queue, 20).pod["status"] == {"conditions": []}
-
-
-def test_an_own_change_that_cannot_help_is_none() -> None:
-    """Another priority does not change a label's refusal."""
-    queue = SchedulingQueue()
-    refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
-
-    queue.update(make_pod("p1", priority=3), 20)
-
-    assert queue.pop(20) is None
 
 
 def test_an_own_change_during_the_attempt_is_not_missed() -> None:
@@ -219,7 +189,7 @@ def test_a_pod_whose_victims_are_being_evicted_is_held_back() -> None:
     assert queue.pop(20) is None
 
     preempting.clear()
-    queue.wake([ClusterEvent(Change.NODE_ADDED, None, make_node())], 20)
+    queue.wake([Change.NODE_ADDED], 20)
     assert queue.pop(20) is None
 
     queue.wake(ROOM, 20)
@@ -316,7 +286,7 @@ class QueueNeverLosesAPod(RuleBasedStateMachine):
 
     @rule(change=st.sampled_from(Change))
     def wake(self, change: Change) -> None:
-        self.queue.wake([ClusterEvent(change)], self.now)
+        self.queue.wake([change], self.now)
 
     @rule(name=NAMES)
     def update(self, name: str) -> None:

@@ -10,10 +10,8 @@ from clusters.connection import Connection
 from clusters.embedded.scheduling.reports import (
     LONGEST_MESSAGE,
     UNSCHEDULABLE,
-    Report,
     Reporter,
     changed_condition,
-    event_of,
     shortened,
 )
 from clusters.waiting import eventually
@@ -21,7 +19,6 @@ from tests.clusters.embedded.scheduling.local_extender import Answer, Call, Loca
 from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 
 AT = "2026-01-02T03:04:05Z"
-REPORT = Report(make_pod("p1"), "Warning", "FailedScheduling", "Scheduling", "no card", "Unschedulable")
 CONDITION = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no card"}
 
 
@@ -43,14 +40,6 @@ def test_changed_condition_with_another_message_keeps_the_time() -> None:
 def test_condition_that_the_pod_already_has_is_not_written() -> None:
     """Times alone are no change."""
     assert changed_condition(with_condition(lastTransitionTime="2020-01-01T00:00:00Z"), CONDITION, AT) is None
-
-
-def test_event_of_a_failure_names_the_pod() -> None:
-    """Reason, action and message are kube-scheduler's."""
-    event = event_of(REPORT, "p1.1", AT)
-
-    assert ("default", "uid-p1") == (event["metadata"]["namespace"], event["involvedObject"]["uid"])
-    assert ("FailedScheduling", "Scheduling", "no card") == (event["reason"], event["action"], event["message"])
 
 
 def test_changed_condition_names_the_generation_that_it_saw() -> None:
@@ -92,30 +81,19 @@ async def written(respond: Respond, pods: list[dict[str, object]], done: Callabl
         return server.calls
 
 
-async def test_reporter_counts_the_same_report_as_a_series() -> None:
-    """Written once; the third time is only counted."""
-
-    async def respond(call: Call) -> Answer:
-        return Answer({}, 201)
-
-    calls = await written(respond, [make_pod("p1")] * 3 + [make_pod("p2")], lambda verbs: verbs.count("events") == 2)
-
-    written_events = [call for call in calls if call.verb != "status"]
-    assert ["events", "p1.uid-p1.1", "events"] == [call.verb for call in written_events]
-    assert written_events[1].message["series"]["count"] == 2
-
-
-async def test_reporter_writes_again_when_the_pod_has_changed() -> None:
-    """A pod of another version gets a second event."""
+async def test_reporter_writes_again_only_when_the_pod_has_changed() -> None:
+    """A pod of another version gets a second event, which has the pod's uid."""
 
     async def respond(call: Call) -> Answer:
         return Answer({}, 201)
 
     changed = make_pod("p1")
     changed["metadata"]["resourceVersion"] = "7"
-    calls = await written(respond, [make_pod("p1"), changed], lambda verbs: verbs.count("events") == 2)
+    calls = await written(respond, [make_pod("p1")] * 3 + [changed], lambda verbs: verbs.count("events") == 2)
 
-    assert [call.verb for call in calls].count("events") == 2
+    events = [call.message for call in calls if call.verb == "events"]
+    assert [event["involvedObject"]["uid"] for event in events] == ["uid-p1"] * 2
+    assert [event["involvedObject"].get("resourceVersion") for event in events] == [None, "7"]
 
 
 async def test_reporter_takes_a_nomination_away() -> None:

@@ -36,7 +36,10 @@ async def bind_pod(
     pod: dict[str, object], api_server: LocalExtender, extender: LocalExtender, *, ignorable: bool = False
 ) -> None:
     configuration = ExtenderConfiguration(
-        extender.url, bind_verb="bind", managed_resources=(ManagedResource(MEMORY),), ignorable=ignorable
+        url_prefix=extender.url,
+        bind_verb="bind",
+        managed_resources=(ManagedResource(name=MEMORY),),
+        ignorable=ignorable,
     )
     client = ExtenderClient(configuration)
     async with Connection(f"http://127.0.0.1:{api_server.port}") as http:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from clusters.embedded.scheduling.cluster_view import node_info
 from clusters.embedded.scheduling.configuration import ConfigurationError, ExtenderConfiguration, TLSConfiguration
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
-from clusters.embedded.scheduling.node_state import node_info
 from clusters.embedded.scheduling.scheduler_tls import context_for
 from tests.clusters.embedded.scheduling.local_extender import LocalExtender
 from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
@@ -38,7 +38,7 @@ async def call(pair: tuple[Path, Path], tls: TLSConfiguration | None, *, mutual:
     async with LocalExtender(tls=server) as extender:
         url = extender.url.replace("http://", "https://")
         configuration = ExtenderConfiguration(
-            url, filter_verb="filter", node_cache_capable=True, enable_https=True, tls=tls
+            url_prefix=url, filter_verb="filter", node_cache_capable=True, enable_https=True, tls=tls
         )
         client = ExtenderClient(configuration)
         try:
@@ -88,4 +88,4 @@ async def test_tls_shows_a_client_certificate(pair: tuple[Path, Path]) -> None:
 def test_tls_that_cannot_work_is_a_configuration_error(tls: TLSConfiguration) -> None:
     """The error names the extender's URL."""
     with pytest.raises(ConfigurationError, match="https://x"):
-        context_for(ExtenderConfiguration("https://x", tls=tls))
+        context_for(ExtenderConfiguration(url_prefix="https://x", tls=tls))

@@ -4,109 +4,36 @@ from typing import Any
 
 import pytest
 
-from clusters.embedded.scheduling.fit import (
-    EXTENDER,
-    NODE_AFFINITY,
-    NODE_PORTS,
-    NODE_RESOURCES_FIT,
-    NODE_UNSCHEDULABLE,
-    TAINT_TOLERATION,
-)
-from clusters.embedded.scheduling.wakes import (
-    Change,
-    ClusterEvent,
-    assigned_event,
-    node_events,
-    own_event,
-    wakes,
-)
-from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
+from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY, NODE_RESOURCES_FIT, TAINT_TOLERATION
+from clusters.embedded.scheduling.wakes import Change, assigned_change, node_changes, own_change, wakes
+from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
 
 NODE = make_node()
-TAINTED = make_node(taints=[{"key": "k", "effect": "NoSchedule"}])
-CORDONED = make_node(unschedulable=True)
-BIG, SMALL = make_node("n1", {MEMORY: "10"}), make_node("n1", {MEMORY: "1"})
-GONE = make_pod("gone", nodeName="n1")
 
 
 @pytest.mark.parametrize("change", Change)
 def test_every_change_wakes_a_pod_that_an_extender_refused(change: Change) -> None:
     """As kube-scheduler does since queueing hints are for good (1.34)."""
-    assert wakes(make_pod(), frozenset({EXTENDER}), ClusterEvent(change))
-
-
-def event(change: Change, old: dict[str, Any] | None = None, new: dict[str, Any] | None = None) -> ClusterEvent:
-    return ClusterEvent(change, old, new)
-
-
-def port_80(name: str, **spec: Any) -> dict[str, Any]:
-    pod = make_pod(name, **spec)
-    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
-    return pod
+    assert wakes(frozenset({EXTENDER, NODE_AFFINITY}), change)
 
 
 @pytest.mark.parametrize(
-    ("rejector", "pod", "event", "expected"),
+    ("rejector", "cures", "no_cure"),
     [
-        (NODE_RESOURCES_FIT, make_pod(), event(Change.POD_DELETED, GONE), True),
-        (NODE_RESOURCES_FIT, make_pod(), event(Change.POD_DELETED, make_pod("waited")), False),
-        (NODE_RESOURCES_FIT, make_pod(), event(Change.NODE_ANNOTATIONS, NODE, NODE), False),
-        (NODE_RESOURCES_FIT, make_pod(limits={MEMORY: "5"}), event(Change.NODE_ADDED, None, BIG), True),
-        (NODE_RESOURCES_FIT, make_pod(limits={MEMORY: "5"}), event(Change.NODE_ADDED, None, SMALL), False),
-        (NODE_RESOURCES_FIT, make_pod(limits={MEMORY: "5"}), event(Change.NODE_ALLOCATABLE, SMALL, BIG), True),
-        (NODE_RESOURCES_FIT, make_pod(limits={"cpu": "5"}), event(Change.NODE_ALLOCATABLE, SMALL, BIG), False),
-        (NODE_RESOURCES_FIT, make_pod(), event(Change.NODE_ALLOCATABLE), False),
-        (
-            NODE_RESOURCES_FIT,
-            make_pod(limits={MEMORY: "5"}),
-            event(Change.POD_SCALED_DOWN, make_pod(limits={MEMORY: "2"}), make_pod(limits={MEMORY: "1"})),
-            True,
-        ),
-        (
-            NODE_RESOURCES_FIT,
-            make_pod(limits={"cpu": "5"}),
-            event(Change.POD_SCALED_DOWN, make_pod(limits={MEMORY: "2"}), make_pod(limits={MEMORY: "1"})),
-            False,
-        ),
-        (
-            NODE_AFFINITY,
-            make_pod(nodeSelector={"kubernetes.io/hostname": "n1"}),
-            event(Change.NODE_ADDED, None, NODE),
-            True,
-        ),
-        (NODE_AFFINITY, make_pod(nodeSelector={"a": "b"}), event(Change.NODE_ADDED, None, NODE), False),
-        (NODE_AFFINITY, make_pod(), event(Change.NODE_LABELS, NODE, NODE), False),
-        (NODE_AFFINITY, make_pod(), event(Change.POD_DELETED, GONE), False),
-        (TAINT_TOLERATION, make_pod(), event(Change.NODE_TAINTS, TAINTED, NODE), True),
-        (TAINT_TOLERATION, make_pod(), event(Change.NODE_TAINTS, NODE, TAINTED), False),
-        (TAINT_TOLERATION, make_pod(), event(Change.NODE_ALLOCATABLE, TAINTED, NODE), False),
-        (TAINT_TOLERATION, make_pod(), event(Change.OWN_TOLERATIONS), True),
-        (NODE_UNSCHEDULABLE, make_pod(), event(Change.NODE_TAINTS, CORDONED, NODE), True),
-        (NODE_UNSCHEDULABLE, make_pod(), event(Change.NODE_TAINTS, NODE, NODE), False),
-        (NODE_UNSCHEDULABLE, make_pod(), event(Change.NODE_ADDED, None, CORDONED), False),
-        (NODE_UNSCHEDULABLE, make_pod(), event(Change.OWN_TOLERATIONS), False),
-        (NODE_UNSCHEDULABLE, make_pod(tolerations=[{"operator": "Exists"}]), event(Change.OWN_TOLERATIONS), True),
-        (NODE_PORTS, port_80("p1"), event(Change.POD_DELETED, port_80("gone", nodeName="n1")), True),
-        (NODE_PORTS, port_80("p1"), event(Change.POD_DELETED, GONE), False),
-        (NODE_PORTS, port_80("p1"), event(Change.NODE_ADDED, None, NODE), True),
+        (NODE_RESOURCES_FIT, Change.POD_DELETED, Change.POD_ADDED),
+        (NODE_AFFINITY, Change.NODE_LABELS, Change.POD_DELETED),
+        (TAINT_TOLERATION, Change.OWN_TOLERATIONS, Change.NODE_ALLOCATABLE),
     ],
 )
-def test_wakes_a_pod_only_for_what_can_change_the_filter_s_mind(
-    rejector: str, pod: dict[str, Any], event: ClusterEvent, expected: bool
-) -> None:
-    """Each filter has the hints of kube-scheduler 1.36."""
-    assert expected is wakes(pod, frozenset({rejector}), event)
-
-
-def test_wakes_if_any_rejector_may_change_its_mind() -> None:
-    """One of several is enough."""
-    assert wakes(make_pod(), frozenset({NODE_RESOURCES_FIT, NODE_AFFINITY}), event(Change.NODE_ADDED, None, NODE))
+def test_other_refusals_wake_for_what_can_cure_them(rejector: str, cures: Change, no_cure: Change) -> None:
+    """Each filter has its kinds of change."""
+    assert wakes(frozenset({rejector}), cures)
+    assert not wakes(frozenset({rejector}), no_cure)
 
 
 @pytest.mark.parametrize(
-    ("change", "events"),
+    ("change", "changes"),
     [
-        ({}, []),
         ({"metadata": {**NODE["metadata"], "resourceVersion": "7"}}, []),
         ({"metadata": {**NODE["metadata"], "labels": {}}}, [Change.NODE_LABELS]),
         ({"metadata": {**NODE["metadata"], "annotations": {"a": "b"}}}, [Change.NODE_ANNOTATIONS]),
@@ -115,46 +42,33 @@ def test_wakes_if_any_rejector_may_change_its_mind() -> None:
         ({"status": {"allocatable": {"cpu": "1"}}}, [Change.NODE_ALLOCATABLE]),
         ({"status": {**NODE["status"], "conditions": [{"type": "Ready", "status": "True"}]}}, [Change.NODE_CONDITIONS]),
     ],
-    ids=["nothing", "version", "labels", "annotations", "cordon", "taints", "allocatable", "conditions"],
+    ids=["version", "labels", "annotations", "cordon", "taints", "allocatable", "conditions"],
 )
-def test_node_events_of_each_change(change: dict[str, Any], events: list[Change]) -> None:
-    """Each part of a node has its own event; a new version alone and a cordon have none."""
-    assert events == [each.change for each in node_events(NODE, {**NODE, **change})]
+def test_each_part_of_a_node_has_its_change(change: dict[str, Any], changes: list[Change]) -> None:
+    """A new version alone and a cordon have none."""
+    assert changes == node_changes(NODE, {**NODE, **change})
 
 
-def test_node_events_of_an_uncordon() -> None:
-    """Only in that direction it can help a pod."""
-    assert [Change.NODE_TAINTS] == [each.change for each in node_events(CORDONED, NODE)]
-
-
-def test_node_events_ignore_a_heartbeat() -> None:
+def test_a_heartbeat_is_no_change() -> None:
     """A kubelet's heartbeat changes nothing but times, every few minutes."""
     beats = [[{"type": "Ready", "status": "True", "lastHeartbeatTime": time}] for time in ("1", "2")]
     old, new = ({**NODE, "status": {**NODE["status"], "conditions": each}} for each in beats)
 
-    assert [] == node_events(old, new)
+    assert [] == node_changes(old, new)
 
 
-def test_node_events_of_a_new_node() -> None:
-    """It is one event."""
-    assert [Change.NODE_ADDED] == [each.change for each in node_events(None, NODE)]
+def test_an_uncordon_and_a_new_node_are_changes() -> None:
+    """A cordon can help no pod, its end can."""
+    assert [Change.NODE_TAINTS] == node_changes(make_node(unschedulable=True), NODE)
+    assert [Change.NODE_ADDED] == node_changes(None, NODE)
 
 
-def test_own_event_tells_tolerations_from_the_rest() -> None:
-    """Only more or fewer tolerations count as such."""
-    pod = make_pod()
+def test_changes_of_pods() -> None:
+    """A pod is added when it is bound; of the waiting pod itself only tolerations are told from the rest."""
+    pod, bound = make_pod(), make_pod(nodeName="n1")
+    tolerant = make_pod(tolerations=[{"operator": "Exists"}])
 
-    assert own_event(pod, {**pod, "status": {}}).change is Change.OWN_UPDATED
-    tolerant = {**pod, "spec": {**pod["spec"], "tolerations": [{"operator": "Exists"}]}}
-    assert own_event(pod, tolerant).change is Change.OWN_TOLERATIONS
-
-
-def test_assigned_event_of_a_pod_s_life() -> None:
-    """A pod is added when it is bound, and scaled down when it asks for less."""
-    pod, bound = make_pod(limits={MEMORY: "2"}), make_pod(limits={MEMORY: "2"}, nodeName="n1")
-    smaller = make_pod(limits={MEMORY: "1"}, nodeName="n1")
-
-    assert assigned_event(None, bound).change is Change.POD_ADDED
-    assert assigned_event(pod, bound).change is Change.POD_ADDED
-    assert assigned_event(bound, bound).change is Change.POD_UPDATED
-    assert assigned_event(bound, smaller).change is Change.POD_SCALED_DOWN
+    assert [assigned_change(each) for each in (None, pod)] == [Change.POD_ADDED] * 2
+    assert assigned_change(bound) is Change.POD_UPDATED
+    assert own_change(pod, {**pod, "status": {}}) is Change.OWN_UPDATED
+    assert own_change(pod, tolerant) is Change.OWN_TOLERATIONS
