@@ -143,7 +143,7 @@ class Controllers:
         wanted: list[Action] = []
         sets = [*listed[REPLICA_SETS], *listed[STATEFUL_SETS]]
         for one in _alive(listed[DEPLOYMENTS]):
-            wanted += _asked(one, lambda one: desired.deployment(one, of(one, "ReplicaSet"), ()))
+            wanted += _asked(one, lambda one: desired.deployment(one, of(one, "ReplicaSet")))
         for one in _alive(listed[REPLICA_SETS]):
             wanted += _asked(one, lambda one: desired.replica_set(one, of(one, "Pod")))
         for one in _alive(listed[STATEFUL_SETS]):

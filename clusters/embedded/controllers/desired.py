@@ -76,7 +76,7 @@ def template_hash(template: Object) -> str:
     return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
 
 
-def deployment(owner: Object, sets: Sequence[Object], pods: Sequence[Object]) -> list[Action]:
+def deployment(owner: Object, sets: Sequence[Object]) -> list[Action]:
     """One ReplicaSet for the template; older ones shrink as it gets ready."""
     mine = owned(owner, sets)
     digest = template_hash(owner["spec"]["template"])

@@ -5,23 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.embedded.controllers.account_controller import furnished
-from clusters.embedded.controllers.actions import Create, Patch
+from clusters.embedded.controllers.actions import Patch
 
 
 def named(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
     """An object."""
     return {"metadata": {"name": name, "namespace": namespace}, **more}
-
-
-def test_a_bare_namespace_is_furnished() -> None:
-    """The account, and the certificate if there is one."""
-    made = furnished([named("a")], [], [], "PEM")
-    manifests = [each.manifest for each in made if isinstance(each, Create)]
-    assert [(each["kind"], each["metadata"]["name"], each["metadata"]["namespace"]) for each in manifests] == [
-        ("ServiceAccount", "default", "a"),
-        ("ConfigMap", "kube-root-ca.crt", "a"),
-    ]
-    assert len(furnished([named("a")], [], [], "")) == 1
 
 
 def test_a_furnished_namespace_is_left_alone() -> None:

@@ -55,14 +55,6 @@ def test_what_is_wrong_is_added_with_the_time(conditions: dict[str, Any], name: 
     assert written(node(OTHER, added, **conditions)) is None
 
 
-def test_a_cordoned_node_says_so() -> None:
-    """As long as it is."""
-    (taint,) = written(node(Ready="True", unschedulable=True)) or []
-
-    assert taint["key"] == "node.kubernetes.io/unschedulable"
-    assert written(node(taint, Ready="True")) == []
-
-
 def test_the_same_key_with_another_effect_is_another_taint() -> None:
     """An operator's NoExecute stays."""
     theirs = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}

@@ -88,30 +88,6 @@ async def test_a_pod_of_a_stateful_set_comes_back_under_its_name(api: ApiClient)
     await eventually(uid, lambda found: found != before, "another w-0")
 
 
-async def test_a_failed_pod_is_replaced(api: ApiClient) -> None:
-    """The objects behind an admission error."""
-    await api.create(workload("StatefulSet", 1))
-    await eventually(lambda: names(api), lambda found: found == ["w-0"], "the pod")
-    before = (await api.get(PODS, "w-0", "default"))["metadata"]["uid"]
-    await api.patch(PODS, "w-0", {"status": {"phase": "Failed"}}, "default", subresource="status")
-
-    async def replaced() -> bool:
-        pods = await api.list(PODS)
-        return [pod["metadata"]["uid"] != before for pod in pods] == [True]
-
-    await eventually(replaced, bool, "another pod")
-
-
-async def test_the_status_counts(api: ApiClient) -> None:
-    """The values that kubectl shows."""
-    await api.create(workload("StatefulSet", 2))
-    await eventually(
-        lambda: api.get(STATEFUL_SETS, "w", "default"),
-        lambda found: found["status"].get("replicas") == 2,
-        "two replicas",
-    )
-
-
 async def test_a_namespace_takes_everything_in_it_with_it(api: ApiClient) -> None:
     """Pods of workloads too, which are not made again."""
     await api.ensure_namespace("x")

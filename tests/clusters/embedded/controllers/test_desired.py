@@ -89,15 +89,6 @@ def test_a_replica_set_drops_what_does_not_run_first() -> None:
     assert deleted(replica_set(rs, [pod("runs", rs), pod("waits", rs, "Pending")])) == ["waits"]
 
 
-def test_a_made_pod_belongs_to_its_owner_and_is_the_template() -> None:
-    """Labels, spec, and a controller reference; a name that the server completes."""
-    (made,) = created(replica_set(owner("ReplicaSet", replicas=1), []))
-
-    assert (made["kind"], made["metadata"]["generateName"], made["metadata"]["labels"]) == ("Pod", "w-", {"app": "x"})
-    assert made["metadata"]["ownerReferences"][0]["uid"] == "uid-ReplicaSet"
-    assert made["spec"] == TEMPLATE["spec"]
-
-
 def test_pods_of_others_do_not_count() -> None:
     """Same labels, another owner."""
     rs, other = owner("ReplicaSet", replicas=1), owner("StatefulSet")
@@ -115,7 +106,7 @@ def test_a_status_is_written_only_where_it_differs() -> None:
 
 def test_a_deployment_makes_one_replica_set_per_template() -> None:
     """Named by the template's hash, which its pods carry."""
-    (made,) = created(deployment(owner("Deployment", replicas=3), [], []))
+    (made,) = created(deployment(owner("Deployment", replicas=3), []))
     digest = template_hash(TEMPLATE)
 
     assert (made["metadata"]["name"], made["spec"]["replicas"]) == (f"w-{digest}", 3)
@@ -132,21 +123,12 @@ def sets_of(deploy: dict[str, Any], *replicas_and_ready: tuple[str, int, int]) -
     return made
 
 
-def test_a_deployment_scales_its_replica_set() -> None:
-    """Up and down alike."""
-    deploy = owner("Deployment", replicas=1)
-    name = f"w-{template_hash(TEMPLATE)}"
-    patches = [action for action in deployment(deploy, sets_of(deploy, (name, 3, 3)), []) if isinstance(action, Patch)]
-
-    assert {"spec": {"replicas": 1}} in [one.patch for one in patches]
-
-
 @pytest.mark.parametrize(("ready", "left"), [(0, 3), (1, 2), (3, 0)])
 def test_an_old_replica_set_shrinks_as_the_new_one_gets_ready(ready: int, left: int) -> None:
     """There are never fewer ready pods than wanted, as long as the old ones were."""
     deploy = owner("Deployment", replicas=3)
     sets = sets_of(deploy, (f"w-{template_hash(TEMPLATE)}", 3, ready), ("w-old", 3, 3))
-    specs = [one for one in deployment(deploy, sets, []) if isinstance(one, Patch) and not one.subresource]
+    specs = [one for one in deployment(deploy, sets) if isinstance(one, Patch) and not one.subresource]
     patches = {one.item["metadata"]["name"]: one.patch for one in specs}
 
     assert patches.get("w-old", {"spec": {"replicas": 3}}) == {"spec": {"replicas": left}}
@@ -282,7 +264,7 @@ def test_a_template_that_is_used_again_gets_the_next_number() -> None:
         one["metadata"]["annotations"] = {REVISION: number}
     numbers = {
         one.item["metadata"]["name"]: one.patch["metadata"]["annotations"][REVISION]
-        for one in deployment(deploy, [used, other], [])
+        for one in deployment(deploy, [used, other])
         if isinstance(one, Patch) and "metadata" in one.patch
     }
     assert numbers == {used["metadata"]["name"]: "3", deploy["metadata"]["name"]: "3"}
@@ -293,5 +275,5 @@ def test_a_deployment_says_whether_enough_pods_are_there(ready: int, statuses: l
     """``kubectl wait --for=condition=Available`` ends."""
     deploy = owner("Deployment", replicas=4)
     sets = sets_of(deploy, (f"w-{template_hash(TEMPLATE)}", 4, ready))
-    status = next(one.patch for one in deployment(deploy, sets, []) if isinstance(one, Patch) and one.subresource)
+    status = next(one.patch for one in deployment(deploy, sets) if isinstance(one, Patch) and one.subresource)
     assert [one["status"] for one in status["status"]["conditions"]] == statuses

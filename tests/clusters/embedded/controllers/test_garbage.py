@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from clusters.embedded.controllers.actions import Delete, Empty, Patch
-from clusters.embedded.controllers.garbage import emptied, orphans, released
-from clusters.resources import PODS, REPLICA_SETS
+from clusters.embedded.controllers.actions import Delete
+from clusters.embedded.controllers.garbage import orphans
+from clusters.resources import PODS
 
 KINDS = {"ReplicaSet", "Pod"}
 
@@ -48,31 +48,3 @@ def test_objects_all_of_whose_owners_are_gone_go(owners: list[tuple[str, str]], 
 def test_what_is_leaving_is_not_sent_away_again() -> None:
     """Its kubelet is at it."""
     assert orphans([(PODS, item("p", ("ReplicaSet", "gone"), leaving=True))], set(), KINDS) == []
-
-
-def test_a_foreground_owner_waits_for_its_dependents() -> None:
-    """They go first, then its finalizer does."""
-    owner = item("rs", finalizers=("foregroundDeletion", "x/y"), leaving=True)
-    mine, leaving = item("a", ("ReplicaSet", "rs")), item("b", ("ReplicaSet", "rs"), leaving=True)
-    owners = [(REPLICA_SETS, owner)]
-
-    assert released(owners, [(PODS, mine), (PODS, leaving), (PODS, item("c"))]) == [Delete(PODS, mine)]
-    (patch,) = released(owners, [(PODS, item("c"))])
-    assert isinstance(patch, Patch)
-    assert patch.patch == {"metadata": {"$deleteFromPrimitiveList/finalizers": ["foregroundDeletion"]}}
-
-
-def test_an_orphaning_owner_lets_its_dependents_go() -> None:
-    """They lose the reference and stay."""
-    owner = item("rs", finalizers=("orphan",), leaving=True)
-    (patch,) = released([(REPLICA_SETS, owner)], [(PODS, item("a", ("ReplicaSet", "rs")))])
-
-    assert isinstance(patch, Patch)
-    assert patch.patch["metadata"]["ownerReferences"] == [{"uid": "rs", "$patch": "delete"}]
-
-
-def test_only_namespaces_that_are_being_deleted_are_emptied() -> None:
-    """Nothing else is."""
-    leaving = item("x", leaving=True)
-
-    assert emptied([item("default"), leaving]) == [Empty(leaving)]
