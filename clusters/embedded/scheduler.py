@@ -16,14 +16,13 @@ from datetime import datetime
 from typing import Any
 
 from clusters.api_client import ApiClient, Object, key_of
-from clusters.embedded.scheduling.cluster_view import ClusterView
+from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from clusters.embedded.scheduling.configuration import Configuration
 from clusters.embedded.scheduling.cycle import SchedulingCycle
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.fit import FitError, SchedulingError
 from clusters.embedded.scheduling.informer import Informer
 from clusters.embedded.scheduling.intake import Intake
-from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.pod_fields import (
     full_name,
     is_being_deleted,
@@ -87,8 +86,6 @@ class Scheduler:
 
     async def start(self) -> None:
         """Start; returns immediately. The scheduler waits for an API server or extender that does not answer yet."""
-        for field in self._configuration.not_imitated:
-            logger.warning("the embedded scheduler passes over %s", field)
         for work in (self._nodes.run(), self._pods.run(), self._budgets.run(), self._reporter.run(), self._run()):
             self._spawn(work)
 
@@ -133,7 +130,6 @@ class Scheduler:
         """One cycle; a bind goes on beside the next one."""
         if is_being_deleted(item.pod):
             self._queue.done(item.uid)
-            self._reporter.skipped(item.pod)
             return
         try:
             profile = self._profiles[scheduler_of(item.pod)]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from clusters.amounts import amount_of
 from clusters.kubelet import checkpoint
-from clusters.kubelet.device_requests import DeviceRequests, requests_of
+from clusters.kubelet.environment import DeviceRequests, requests_of
 from clusters.kubelet.kubelet_devices import Allocation, AllocationError, AllocationKey, Choice, DeviceBook, complete
 from clusters.kubelet.plugin_client import PluginClient, PluginError
 from clusters.kubelet.pods import Container, Kind, Object, containers_of, uid_of

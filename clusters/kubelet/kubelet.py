@@ -13,19 +13,17 @@ from typing import Any, Final
 
 from clusters.api_client import ApiClient
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import checkpoint, plugin_registration, pod_resources, process_tree
+from clusters.kubelet import checkpoint, plugin_registration, pod_resources
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_cards import Cards
-from clusters.kubelet.kubelet_node_status import NodeStatus
+from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.node_lease import NodeLease
 from clusters.kubelet.plugin_registration import RegistrationServer
+from clusters.kubelet.pod_picture import Surroundings
 from clusters.kubelet.pod_resources import PodResourcesServer
-from clusters.kubelet.process_tree import ProcessTree
-from clusters.kubelet.runtime import Runtime
-from clusters.kubelet.surroundings import Surroundings
+from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, ProcessTree, Runtime
 from clusters.kubelet.timings import Timings
 
 _LOG = logging.getLogger(__name__)
@@ -68,7 +66,7 @@ class Kubelet:
         self.machine = machine
         self.plugin_folder = root / "device-plugins"
         self.pod_resources_socket = root / "pod-resources" / pod_resources.SOCKET_NAME
-        self.runtime = Runtime(behaviours, cards, clock, ProcessTree(root / process_tree.FOLDER_NAME))
+        self.runtime = Runtime(behaviours, cards, clock, ProcessTree(root / PROCESS_FOLDER_NAME))
         self.log_port = 0
         self._client = client
         self._timings = timings or Timings()

@@ -1,4 +1,4 @@
-"""The Node object: registered at the start, its status kept in step with the devices.
+"""The Node object: registered at the start, its status kept in step with the devices; and its Lease.
 
 Rules: Kubernetes pkg/kubelet/nodestatus and kubelet_node_status.go. A kubelet owns cpu, memory, pods, storage and what
 device plugins announce; other resources in the capacity are an operator's and stay, and each allocatable amount
@@ -11,22 +11,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from clusters.amounts import amount_of, is_extended_resource
-from clusters.api_client import ApiClient, ApiError
+from clusters.api_client import MERGE_PATCH, ApiClient, ApiError
 from clusters.connection import TransportError
 from clusters.kubelet.kubelet_devices import Count
 from clusters.kubelet.machine import Machine, node_info
 from clusters.kubelet.pod_status import timestamp
 from clusters.kubelet.pods import Object
 from clusters.kubelet.timings import Timings
-from clusters.resources import NODES
+from clusters.resources import LEASES, NODES
 
 _LOG = logging.getLogger(__name__)
 
 # Between two attempts while the API server does not answer, in seconds.
 _RETRY_SECONDS: Final = 0.5
+_LEASE_NAMESPACE: Final = "kube-node-lease"
+# How long the node counts as alive without a renewal of its lease, in seconds.
+_DURATION_SECONDS: Final = 40
 _CONDITIONS: Final = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -91,7 +95,11 @@ class NodeStatus:
 
     async def _register(self, is_new_machine: bool) -> None:
         capacity, allocatable = resources_of(self._machine, self._counts(), {})
-        metadata = {"name": self._machine.name, "labels": self._machine.all_labels, "annotations": _ANNOTATIONS}
+        metadata = {
+            "name": self._machine.name,
+            "labels": {**self._machine.plain_labels, **self._machine.labels},
+            "annotations": _ANNOTATIONS,
+        }
         status = {"capacity": capacity, "allocatable": allocatable, **self._facts(), "conditions": self._conditions({})}
         node = {"apiVersion": "v1", "kind": NODES.kind, "metadata": metadata, "status": status}
         is_due = False
@@ -102,7 +110,7 @@ class NodeStatus:
             if error.code != 409:
                 raise
             is_due = True
-            kept = {"metadata": {"labels": self._machine.kept_labels, "annotations": _ANNOTATIONS}}
+            kept = {"metadata": {"labels": self._machine.plain_labels, "annotations": _ANNOTATIONS}}
             self._seen = await self._client.patch(NODES, self._machine.name, kept)
             if is_new_machine:
                 await self._zero((self._seen.get("status") or {}).get("capacity") or {})
@@ -183,6 +191,51 @@ class NodeStatus:
             words = {"type": name, "status": status, "reason": reason, "message": message}
             conditions.append(words | {"lastHeartbeatTime": now, "lastTransitionTime": since or now})
         return conditions
+
+
+class NodeLease:
+    """Renews the Lease of one node in kube-node-lease: the sign of life that the node lifecycle controller looks at.
+
+    Rules: Kubernetes pkg/kubelet and component-helpers' lease controller. Without a Node there is no Lease; one that was
+    deleted is made again.
+    """
+
+    def __init__(self, client: ApiClient, node: str, timings: Timings, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._node = node
+        self._timings = timings
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Renew it now and then; ends by cancellation."""
+        while True:
+            try:
+                await self.renew()
+            except (ApiError, TransportError) as error:
+                _LOG.warning("lease not renewed, trying again node=%s error=%r", self._node, error)
+            await asyncio.sleep(self._timings.heartbeat)
+
+    async def renew(self) -> None:
+        """Say that the node is alive. Raises ApiError and TransportError."""
+        try:
+            await self._client.patch(
+                LEASES, self._node, {"spec": self._spec()}, _LEASE_NAMESPACE, content_type=MERGE_PATCH
+            )
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            await self._create()
+
+    async def _create(self) -> None:
+        node = await self._client.get(NODES, self._node)
+        owner = {"apiVersion": "v1", "kind": NODES.kind, "name": self._node, "uid": node["metadata"]["uid"]}
+        metadata = {"name": self._node, "namespace": _LEASE_NAMESPACE, "ownerReferences": [owner]}
+        lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": self._spec()}
+        await self._client.create(lease)
+
+    def _spec(self) -> dict[str, Any]:
+        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return {"holderIdentity": self._node, "leaseDurationSeconds": _DURATION_SECONDS, "renewTime": now}
 
 
 def _lasting(condition: Object) -> Object:

@@ -16,11 +16,11 @@ from functools import partial
 from clusters.api_client import ApiClient
 from clusters.kubelet.kubelet_admission import Rejection, device_rejection, resource_rejection
 from clusters.kubelet.kubelet_devices import AllocationError, DeviceBook
+from clusters.kubelet.pod_picture import Surroundings
 from clusters.kubelet.pod_worker import PodWorker
 from clusters.kubelet.pod_writer import PodWriter
 from clusters.kubelet.pods import Object, containers_of, uid_of
 from clusters.kubelet.runtime import Run
-from clusters.kubelet.surroundings import Surroundings
 from clusters.resources import PODS
 
 _LOG = logging.getLogger(__name__)

@@ -5,18 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
-
-_KEPT_LABELS: Final = (
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/os",
-    "kubernetes.io/arch",
-    "kubernetes.io/hostname",
-    "kubernetes.io/os",
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +43,15 @@ class Machine:
         return [f"10.244.{network}.{host}" for host in range(1, 255)]
 
     @property
-    def all_labels(self) -> dict[str, str]:
-        """The labels that every node has, and this one's own."""
+    def plain_labels(self) -> dict[str, str]:
+        """Those that every node has: a kubelet puts them right on a node that is there; ``labels`` it gives to a new one only."""
         return {
             "beta.kubernetes.io/arch": "amd64",
             "beta.kubernetes.io/os": "linux",
             "kubernetes.io/hostname": self.name,
             "kubernetes.io/os": "linux",
             "kubernetes.io/arch": "amd64",
-            **self.labels,
         }
-
-    @property
-    def kept_labels(self) -> dict[str, str]:
-        """Those that a kubelet puts right on a node that is there; the others it gives to a new node only."""
-        return {name: value for name, value in self.all_labels.items() if name in _KEPT_LABELS}
 
 
 def node_info(machine: Machine, boot: int) -> dict[str, str]:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_admission import Rejection
 from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, default_waiting, timestamp
 from clusters.kubelet.pods import Container, Object, containers_of, uid_of
-from clusters.kubelet.runtime import Run
-from clusters.kubelet.surroundings import Surroundings
+from clusters.kubelet.runtime import Run, Runtime
+from clusters.kubelet.timings import Timings
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The objects that all pods of a node share."""
+
+    runtime: Runtime
+    devices: DeviceManager
+    timings: Timings
+    clock: Callable[[], float]
+    host_ip: str
+    new_pod_ip: Callable[[], str]
+    shows_device_health: bool = False
+    """Whether a pod's status names its devices, as from 1.36 on."""
 
 
 class PodPicture:

@@ -210,13 +210,3 @@ def _terminated(run: Run) -> Object:
 def timestamp(seconds: float) -> str:
     """Unix seconds as Kubernetes writes a time."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def go_duration(seconds: float) -> str:
-    """Seconds as Go prints a duration: ``10s``, ``2m40s``, ``1h0m0s``."""
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    text = f"{rest:.9g}s"
-    if hours or minutes:
-        text = f"{minutes}m{text}"
-    return f"{hours}h{text}" if hours else text

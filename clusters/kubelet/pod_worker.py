@@ -22,11 +22,10 @@ from typing import Final
 from clusters.kubelet.device_manager import PreStartError
 from clusters.kubelet.environment import environment_of
 from clusters.kubelet.kubelet_admission import Rejection
-from clusters.kubelet.pod_picture import PodPicture
+from clusters.kubelet.pod_picture import PodPicture, Surroundings
 from clusters.kubelet.pod_status import (
     PodState,
     Waiting,
-    go_duration,
     phase_of,
     status_of,
 )
@@ -44,7 +43,6 @@ from clusters.kubelet.pods import (
     uid_of,
 )
 from clusters.kubelet.runtime import Run
-from clusters.kubelet.surroundings import Surroundings
 
 # The time that running containers get to stop if their pod is not let in again, in seconds.
 _REJECTED_GRACE_SECONDS: Final = 1.0
@@ -188,7 +186,7 @@ class PodWorker:
     async def _back_off(self, container: Container, seconds: float) -> None:
         metadata = self.pod["metadata"]
         pod = f"{metadata['name']}_{metadata['namespace']}({self._uid})"
-        text = f"back-off {go_duration(seconds)} restarting failed container={container.name} pod={pod}"
+        text = f"back-off {seconds:g}s restarting failed container={container.name} pod={pod}"
         self._wait_because(container, Waiting("CrashLoopBackOff", text))
         await self._writer.warn("BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
         await asyncio.sleep(seconds)

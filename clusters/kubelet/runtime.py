@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import itertools
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
-from clusters.kubelet.device_requests import DeviceRequests, visible_devices
-from clusters.kubelet.environment import gpu_lines
+from clusters.kubelet.environment import DeviceRequests, gpu_lines, visible_devices
 from clusters.kubelet.kubelet_cards import CardError, Cards
 from clusters.kubelet.pods import Container
-from clusters.kubelet.process_tree import ProcessTree
 
+PROCESS_FOLDER_NAME: Final = "proc"
 _FIRST_PID: Final = 5_000_000
 # 128 + the number of the signal: SIGTERM obeyed, SIGKILL after the grace period; 128: could not be started.
 _TERMINATED, _KILLED, _CANNOT_RUN = 143, 137, 128
@@ -146,6 +148,32 @@ class Run:
             self.finish(code)
         else:
             self._timer = loop.call_later(seconds, self.finish, code)
+
+
+class ProcessTree:
+    """The processes in the kernel's form: a folder like ``/proc`` in which each simulated one has its control group.
+
+    Only ``<pid>/cgroup`` is there, in version 2, named as containerd does it with the systemd driver. Programs that map a
+    pid to its pod get this folder instead of the machine's own ``/proc``, in which simulated pids do not exist.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, pid: int, uid: str) -> None:
+        """A process of a container of that pod is there."""
+        slice_name = f"kubepods-burstable-pod{uid.replace('-', '_')}.slice"
+        # A container's id is 32 bytes in hexadecimal digits; this one is its pid's alone.
+        container = hashlib.sha256(str(pid).encode()).hexdigest()
+        path = self._folder / str(pid)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "cgroup").write_text(
+            f"0::/kubepods.slice/kubepods-burstable.slice/{slice_name}/cri-containerd-{container}.scope\n"
+        )
+
+    def remove(self, pid: int) -> None:
+        """It has ended."""
+        shutil.rmtree(self._folder / str(pid), ignore_errors=True)
 
 
 class Runtime:

@@ -129,58 +129,45 @@ async def test_what_the_preempt_verb_is_asked_without_a_node_cache(both: Both) -
     assert (await both.same(observe))[0] is None
 
 
-async def preemption_said(side: Side, answer: Any, *, ignorable: bool | None = None) -> Any:
-    """The message after this answer of the preempt verb, and the pods that are left."""
-    async with full(side, "a", preemptVerb="preempt", ignorable=ignorable) as it:
-
-        async def respond(call: Call) -> Answer:
-            return answer if call.verb == "preempt" else let_through(call)
-
-        it.extender.respond = respond
-        await preempt(it)
-        condition = await it.condition("high", text=" ")
-        await it.settle()
-        pods = {name: node for name, node in (await it.pods()).items() if not name.startswith("marker")}
-        text = condition["message"].replace(it.extender.url, "URL")
-        return [condition["reason"], text, pods, (await it.get_pod("high"))["status"].get("nominatedNodeName")]
+def victims(node: str, *uids: str) -> Answer:
+    """The preempt verb's answer that names these victims on one node."""
+    return keep({node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}})
 
 
-async def test_an_extender_that_drops_every_node(both: Both) -> None:
-    """A9: an empty map ends preemption; no pod is evicted."""
-    seen = await both.same(lambda side: preemption_said(side, keep({})))
-    assert seen[2] == {"low-a": "a", "high": ""}
+@pytest.mark.parametrize(
+    ("answer", "ignorable", "text"),
+    [
+        (keep({}), None, "no candidate node for preemption"),
+        (victims("a", "nobody"), None, "nobody"),
+        (victims("nowhere", "nobody"), None, "nowhere"),
+        (victims("a"), None, "expected at least one victim"),
+        (victims("a"), True, "no candidate node for preemption"),
+        (Answer(status=500), None, "code 500"),
+    ],
+    ids=["no node", "no such victim", "no such node", "no victims", "no victims, ignorable", "failure"],
+)
+async def test_an_answer_to_preempt_that_evicts_no_pod(
+    both: Both, answer: Answer, ignorable: bool | None, text: str
+) -> None:
+    """A9: preemption of this cycle ends with the reason, and the pod stays Unschedulable."""
 
+    async def observe(side: Side) -> Any:
+        async with full(side, "a", preemptVerb="preempt", ignorable=ignorable) as it:
 
-async def test_an_extender_that_invents_a_victim(both: Both) -> None:
-    """A9: a uid that is not on the node fails the call."""
-    victims = {"a": {"Pods": [{"UID": "nobody"}], "NumPDBViolations": 0}}
-    seen = await both.same(lambda side: preemption_said(side, keep(victims)))
-    assert "nobody" in seen[1]
+            async def respond(call: Call) -> Answer:
+                return answer if call.verb == "preempt" else let_through(call)
 
+            it.extender.respond = respond
+            await preempt(it)
+            condition = await it.condition("high", text=" ")
+            await it.settle()
+            pods = {name: node for name, node in (await it.pods()).items() if not name.startswith("marker")}
+            nominated = (await it.get_pod("high"))["status"].get("nominatedNodeName")
+            return [condition["reason"], condition["message"].replace(it.extender.url, "URL"), pods, nominated]
 
-async def test_an_extender_that_invents_a_node(both: Both) -> None:
-    """A9: so does a node that is not there."""
-    victims = {"nowhere": {"Pods": [{"UID": "nobody"}], "NumPDBViolations": 0}}
-    assert "nowhere" in (await both.same(lambda side: preemption_said(side, keep(victims))))[1]
-
-
-async def test_an_extender_that_wants_no_victims(both: Both) -> None:
-    """A9: a node without victims is an error."""
-    seen = await both.same(lambda side: preemption_said(side, keep({"a": {"Pods": [], "NumPDBViolations": 0}})))
-    assert "expected at least one victim" in seen[1]
-
-
-async def test_an_ignorable_extender_that_wants_no_victims(both: Both) -> None:
-    """A9: of an ignorable one the node is dropped."""
-    victims = {"a": {"Pods": [], "NumPDBViolations": 0}}
-    seen = await both.same(lambda side: preemption_said(side, keep(victims), ignorable=True))
-    assert seen[2] == {"low-a": "a", "high": ""}
-
-
-async def test_an_extender_whose_preempt_fails(both: Both) -> None:
-    """A9: preemption of this cycle fails, the pod stays Unschedulable."""
-    seen = await both.same(lambda side: preemption_said(side, Answer(status=500)))
-    assert seen[:3:2] == ["Unschedulable", {"low-a": "a", "high": ""}]
+    seen = await both.same(observe)
+    assert text in seen[1]
+    assert (seen[0], seen[2]) == ("Unschedulable", {"low-a": "a", "high": ""})
 
 
 @pytest.mark.promise("G2-12")

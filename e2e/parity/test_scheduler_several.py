@@ -197,35 +197,6 @@ async def test_extender_competes_with_the_schedulers_spreading(both: Both) -> No
     assert await both.same(observe) == ["empty", "busy"]
 
 
-@pytest.mark.promise("G2-08")
-async def test_an_extender_competes_with_taints_and_preferences(both: Both) -> None:
-    """A6: a soft taint weighs 300, a preferred affinity 200, an extender ten times score and weight."""
-
-    async def observe(side: Side) -> Any:
-        term = {"matchExpressions": [{"key": "wanted", "operator": "Exists"}]}
-        preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
-        async with play(side, prioritizeVerb="prioritize", weight=1) as it:
-            await it.node("plain", 10)
-            await it.node("tainted", 10, taints=[{"key": "k", "effect": "PreferNoSchedule"}])
-            await it.node("wanted", 10, labels={"wanted": "yes"})
-            seen = []
-            for number, (host, score) in enumerate((("tainted", 29), ("tainted", 31), ("plain", 19), ("plain", 21))):
-
-                async def respond(call: Call, host: str = host, score: int = score) -> Answer:
-                    if call.verb == "prioritize":
-                        return Answer([{"Host": host, "Score": score}])
-                    keep = ("plain", "tainted") if host == "tainted" else ("plain", "wanted")
-                    return refuse(call, "other", keep=keep)
-
-                it.extender.respond = respond
-                await it.pod(f"p{number}", 1, affinity={"nodeAffinity": preferred} if host == "plain" else None)
-                seen.append(await it.bound(f"p{number}"))
-                await it.delete_pod(f"p{number}")
-            return seen
-
-    assert await both.same(observe) == ["plain", "tainted", "wanted", "plain"]
-
-
 @pytest.mark.promise("EXT-034", "G2-03")
 @pytest.mark.parametrize(
     ("count", "percentage", "expected"), [(2, None, 2), (120, None, 100), (250, None, 120), (150, 100, 150)]
@@ -269,48 +240,6 @@ async def test_resources_that_are_left_to_the_extender(both: Both, ignored: bool
     assert await both.same(observe) == ([["big", "none", "small"]] if ignored else [["big"]])
 
 
-async def test_host_ports(both: Both) -> None:
-    """A3: a port that is taken keeps a pod away, until it is free."""
-
-    async def observe(side: Side) -> Any:
-        async with play(side, {"a": 10}) as it:
-            container = {"name": "main", "image": "none", "resources": {"limits": {MEMORY: "1"}}}
-            for name, port in (("one", 80), ("two", 81), ("three", 80)):
-                ports = [{"containerPort": port, "hostPort": port}]
-                await it.pod(name, containers=[{**container, "ports": ports}])
-            await it.bound("one")
-            await it.bound("two")
-            condition = await it.condition("three", text=" ")
-            await it.delete_pod("one")
-            return [condition, await it.bound("three")]
-
-    assert "free ports" in (await both.same(observe))[0]["message"]
-
-
-async def test_a_pod_that_names_its_nodes(both: Both) -> None:
-    """A3: as a DaemonSet's pods do; no other node is looked at, and the extender invents none."""
-
-    async def observe(side: Side) -> Any:
-        async with play(side, {"a": 10, "b": 10, "c": 1}) as it:
-            seen: list[Any] = []
-            for name, nodes in (("ours", ["b"]), ("full", ["c"]), ("nowhere", ["z"])):
-                term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": nodes}]}
-                required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-                await it.pod(name, affinity={"nodeAffinity": required})
-                seen.append(await it.bound(name) if name == "ours" else await it.condition(name, text=" "))
-            first, second = ({"key": "metadata.name", "operator": "In", "values": [node]} for node in ("a", "b"))
-            required = {
-                "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [{"matchFields": [first, second]}]
-                }
-            }
-            await it.pod("torn", affinity={"nodeAffinity": required})
-            seen.append(await it.condition("torn", text=" "))
-            return [seen, [names_of(call) for call in it.extender.of("filter")]]
-
-    assert (await both.same(observe))[1] == [["b"]]
-
-
 async def test_returned_nodes_replace_those_of_the_scheduler(both: Both) -> None:
     """A3: without a node cache the Node objects of the answer are taken, names in it are not looked at."""
 
@@ -328,34 +257,22 @@ async def test_returned_nodes_replace_those_of_the_scheduler(both: Both) -> None
     assert await both.same(observe) == "b"
 
 
+_PLAIN = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}
+
+
 @pytest.mark.promise("EXT-038")
 @pytest.mark.parametrize(
     ("extenders", "good"),
     [
-        ([{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}], True),
-        ([{"urlPrefix": "http://127.0.0.1:1", "prioritizeVerb": "p"}], False),
-        (
-            [
-                {"urlPrefix": "http://127.0.0.1:1", "bindVerb": "b"},
-                {"urlPrefix": "http://127.0.0.1:2", "bindVerb": "b"},
-            ],
-            False,
-        ),
-        ([{"urlPrefix": "http://127.0.0.1:1", "filterverb": "f"}], False),
-        ([{"urlPrefix": "http://127.0.0.1:1", "enableHttps": True}], False),
-        ([{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f", "managedResources": [{"name": "cpu"}]}], False),
-        (
-            [
-                {
-                    "urlPrefix": "http://127.0.0.1:1",
-                    "filterVerb": "f",
-                    "managedResources": [{"name": OTHER}, {"name": OTHER}],
-                }
-            ],
-            False,
-        ),
-        ([{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f", "httpTimeout": "30"}], False),
-        ([{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f", "httpTimeout": "1m30s"}], True),
+        ([_PLAIN], True),
+        ([{**_PLAIN, "httpTimeout": "1m30s"}], True),
+        ([{**_PLAIN, "httpTimeout": "30"}], False),
+        ([{**_PLAIN, "prioritizeVerb": "p"}], False),
+        ([{**_PLAIN, "bindVerb": "b"}, {**_PLAIN, "bindVerb": "b"}], False),
+        ([{**_PLAIN, "filterverb": "f"}], False),
+        ([{**_PLAIN, "enableHttps": True}], False),
+        ([{**_PLAIN, "managedResources": [{"name": "cpu"}]}], False),
+        ([{**_PLAIN, "managedResources": [{"name": OTHER}, {"name": OTHER}]}], False),
     ],
 )
 async def test_which_configurations_are_refused(both: Both, extenders: list[Object], good: bool) -> None:

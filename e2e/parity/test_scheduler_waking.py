@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.parity.recording_extender import Answer, Call, let_through, refuse
-from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Stage, entry, play, stage
+from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Object, Stage, entry, play, stage
 from e2e.parity.sides import Both, Side
 
 Trigger = Callable[[Stage], Awaitable[object]]
@@ -48,6 +48,65 @@ async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None = None)
         return await tries(it) > before
 
 
+async def config_map(it: Stage) -> None:
+    """A ConfigMap comes: the scheduler does not watch them."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "unhealthy-gpu-a"}}
+    answer = await it.side.call("POST", f"/api/v1/namespaces/{it.side.namespace}/configmaps", body=body)
+    assert answer.code == 201
+
+
+async def waiting_pod(it: Stage) -> None:
+    """A pod comes, changes and goes without ever being assigned."""
+    await it.pod("other", 0, nodeSelector={"no": "node"})
+    await it.condition("other", text=" ")
+    await it.change_pod("other", {"metadata": {"labels": {"a": "b"}}})
+    await it.delete_pod("other")
+
+
+def node(patch: Object, *, status: bool = False) -> Trigger:
+    """A change of the node."""
+    return lambda it: it.change_node("a", patch, status=status)
+
+
+def pod(name: str, patch: Object, *, status: bool = False) -> Trigger:
+    """A change of a pod."""
+    return lambda it: it.change_pod(name, patch, status=status)
+
+
+def neighbour(it: Stage) -> Awaitable[object]:
+    """A pod is assigned to the node."""
+    return it.pod("neighbour", nodeName="a")
+
+
+_ANNOTATED: Object = {"metadata": {"annotations": {"cards": "healed"}}}
+# What happens, whether there is a neighbour before, and whether it wakes the pod.
+CHANGES: dict[str, tuple[Trigger, bool, bool]] = {
+    "a ConfigMap": (config_map, False, False),
+    "a pod that waits": (waiting_pod, False, False),
+    "images of a node": (
+        node({"status": {"images": [{"names": ["seen"], "sizeBytes": 1}]}}, status=True),
+        False,
+        False,
+    ),
+    "an annotation of a node": (node(_ANNOTATED), False, True),
+    "more allocatable": (node({"status": {"allocatable": {MEMORY: "12"}}}, status=True), False, True),
+    "an assigned pod": (neighbour, False, True),
+    "an annotation of an assigned pod": (pod("neighbour", _ANNOTATED), True, True),
+    "the end of an assigned pod": (pod("neighbour", {"status": {"phase": "Succeeded"}}, status=True), True, True),
+    "an assigned pod that goes": (lambda it: it.delete_pod("neighbour"), True, True),
+    "an annotation of the pod itself": (pod("waiting", _ANNOTATED), False, True),
+}
+
+
+@pytest.mark.promise("EXT-035", "G2-11")
+@pytest.mark.parametrize("change", CHANGES)
+async def test_which_changes_wake_a_pod_that_an_extender_refused(both: Both, change: str) -> None:
+    """A10: those of nodes and of assigned pods that the scheduler looks at, and those of the pod itself."""
+    trigger, has_neighbour, expected = CHANGES[change]
+
+    assert await both.same(lambda side: is_woken(side, trigger, neighbour if has_neighbour else None)) is expected
+
+
 async def test_the_own_condition_is_a_change(both: Both) -> None:
     """A10: writing PodScheduled=False changes the pod, and a changed pod is tried once more, not for ever."""
 
@@ -60,52 +119,6 @@ async def test_the_own_condition_is_a_change(both: Both) -> None:
 
     seen = await both.same(observe)
     assert seen[0] == seen[1]
-
-
-@pytest.mark.promise("EXT-035", "G2-11")
-async def test_a_config_map_wakes_no_pod(both: Both) -> None:
-    """A10: the scheduler does not watch them."""
-
-    async def trigger(it: Stage) -> None:
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "unhealthy-gpu-a"}}
-        answer = await it.side.call("POST", f"/api/v1/namespaces/{it.side.namespace}/configmaps", body=body)
-        assert answer.code == 201
-
-    woken = await both.same(lambda side: is_woken(side, trigger))
-    assert not woken
-
-
-@pytest.mark.promise("EXT-035", "G2-11")
-async def test_an_annotation_of_a_node_wakes(both: Both) -> None:
-    """A10: any change of a node that the scheduler looks at, its annotations among them."""
-
-    async def trigger(it: Stage) -> None:
-        await it.change_node("a", {"metadata": {"annotations": {"cards": "healed"}}})
-
-    woken = await both.same(lambda side: is_woken(side, trigger))
-    assert woken
-
-
-@pytest.mark.promise("G2-11")
-async def test_a_condition_of_a_node_wakes(both: Both) -> None:
-    """A10: a condition's status counts, its reason and heartbeat do not."""
-
-    async def heartbeat(it: Stage) -> None:
-        await it.change_node("a", {"status": {"images": [{"names": ["seen"], "sizeBytes": 1}]}}, status=True)
-
-    woken = await both.same(lambda side: is_woken(side, heartbeat))
-    assert not woken
-
-
-@pytest.mark.promise("G2-11")
-async def test_more_allocatable_wakes(both: Both) -> None:
-    """A10: a card that is healthy again shows in the node's allocatable."""
-
-    async def trigger(it: Stage) -> None:
-        await it.change_node("a", {"status": {"allocatable": {MEMORY: "12"}}}, status=True)
-
-    woken = await both.same(lambda side: is_woken(side, trigger))
-    assert woken
 
 
 @pytest.mark.promise("G2-11")
@@ -122,74 +135,6 @@ async def test_a_new_node_wakes(both: Both) -> None:
             return (await it.condition("waiting", text="2 not now"))["message"]
 
     assert "2 not now" in await both.same(observe)
-
-
-@pytest.mark.promise("G2-11")
-async def test_a_pod_that_goes_wakes(both: Both) -> None:
-    """A10: an assigned pod that is deleted."""
-
-    async def trigger(it: Stage) -> None:
-        await it.delete_pod("neighbour")
-
-    woken = await both.same(lambda side: is_woken(side, trigger, lambda it: it.pod("neighbour", nodeName="a")))
-    assert woken
-
-
-@pytest.mark.promise("G2-11")
-async def test_a_pod_that_ends_wakes(both: Both) -> None:
-    """A10: an assigned pod that succeeds leaves its room, though the object stays."""
-
-    async def trigger(it: Stage) -> None:
-        await it.change_pod("neighbour", {"status": {"phase": "Succeeded"}}, status=True)
-
-    woken = await both.same(lambda side: is_woken(side, trigger, lambda it: it.pod("neighbour", nodeName="a")))
-    assert woken
-
-
-@pytest.mark.promise("G2-11")
-async def test_an_assigned_pod_wakes_pods_that_an_extender_refused(both: Both) -> None:
-    """A10: since queueing hints are for good, every event of an assigned pod counts for an extender's refusal."""
-
-    async def trigger(it: Stage) -> None:
-        await it.pod("neighbour", nodeName="a")
-
-    woken = await both.same(lambda side: is_woken(side, trigger))
-    assert woken
-
-
-@pytest.mark.promise("G2-11")
-async def test_label_of_an_assigned_pod_wakes_an_extenders_refusals(both: Both) -> None:
-    """A10: the same for its labels and annotations."""
-
-    async def trigger(it: Stage) -> None:
-        await it.change_pod("neighbour", {"metadata": {"annotations": {"a": "b"}}})
-
-    woken = await both.same(lambda side: is_woken(side, trigger, lambda it: it.pod("neighbour", nodeName="a")))
-    assert woken
-
-
-async def test_a_waiting_pod_wakes_no_other(both: Both) -> None:
-    """A10: a pod that comes, changes and goes without ever being assigned."""
-
-    async def trigger(it: Stage) -> None:
-        await it.pod("other", 0, nodeSelector={"no": "node"})
-        await it.condition("other", text=" ")
-        await it.change_pod("other", {"metadata": {"labels": {"a": "b"}}})
-        await it.delete_pod("other")
-
-    woken = await both.same(lambda side: is_woken(side, trigger))
-    assert not woken
-
-
-@pytest.mark.promise("G2-11")
-async def test_an_own_label_wakes(both: Both) -> None:
-    """A10: the waiting pod itself."""
-
-    async def trigger(it: Stage) -> None:
-        await it.change_pod("waiting", {"metadata": {"labels": {"a": "b"}}})
-
-    woken = await both.same(lambda side: is_woken(side, trigger))
-    assert woken
 
 
 async def test_in_tree_refusals_wake_for_what_can_cure_them(both: Both) -> None:
@@ -243,24 +188,6 @@ async def test_gates_hold_a_pod_back(both: Both) -> None:
 
     seen = await both.same(observe)
     assert seen[0] == []
-
-
-async def test_a_pod_that_is_being_deleted_is_skipped(both: Both) -> None:
-    """A10: when its turn comes it is not tried, and an event reports it."""
-
-    async def observe(side: Side) -> Any:
-        async with play(side, {"a": 10}) as it:
-            await it.pod("going", nodeSelector={"zone": "x"}, metadata={"finalizers": ["example.com/wait"]})
-            await it.condition("going", text=" ")
-            await it.delete_pod("going")
-            await it.change_node("a", {"metadata": {"labels": {"zone": "x"}}})
-            event = await it.event("going", "FailedScheduling", text="skip")
-            await it.settle()
-            node = (await it.pods())["going"]
-            await it.change_pod("going", {"metadata": {"finalizers": None}})
-            return [event, node, it.extender.verbs()]
-
-    assert (await both.same(observe))[1:] == ["", []]
 
 
 async def test_pods_of_another_scheduler_are_left_alone(both: Both) -> None:

@@ -1,7 +1,8 @@
 """The next writes of a Job's controller. Pure, level-triggered: the same picture at the same time gives the same writes.
 
 Simpler than the real one if no pod of ours can notice: pods are counted while they exist and have no finalizer, so a pod that
-a client deletes after its end counts no more than the status has counted it. Completion by index is refused by the API server.
+a client deletes after its end counts no more than the status has counted it. Completion by index is refused by the API server;
+a suspended Job is passed over, with an error in the log.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from clusters.resources import JOBS, PODS
 
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
-_SUSPENDED: Final = "Suspended"
 # The first wait after a failed pod, doubled with each, and the longest: as the real controller waits.
 _BACK_OFF: Final = timedelta(seconds=10)
 _LONGEST_BACK_OFF: Final = timedelta(minutes=10)
@@ -41,8 +41,7 @@ def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
     succeeded = max(status.get("succeeded", 0), _count(mine, "Succeeded"))
     failed = max(status.get("failed", 0), _count(mine, "Failed"))
     if spec["suspend"]:
-        actions, conditions = _leaving(active), [_met(_SUSPENDED, "JobSuspended", "Job suspended", now)]
-        return actions + _status(owner, mine, succeeded, failed, _kept(owner, conditions), None)
+        raise ValueError("suspended Jobs are not imitated")
     started = status.get("startTime") or _text(now)
     failure = _failure(owner, active, failed, started, now)
     if failure is not None:
@@ -54,7 +53,7 @@ def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
     if now >= _not_before(mine, failed):
         name = {"generateName": f"{owner['metadata']['name']}-"}
         actions += [Create(child(owner, PODS, name, spec["template"])) for _ in range(wanted - len(active))]
-    return actions + _status(owner, mine, succeeded, failed, _kept(owner, []), started)
+    return actions + _status(owner, mine, succeeded, failed, [], started)
 
 
 def depends_on_time(owner: Object) -> bool:
@@ -123,7 +122,7 @@ def _status(
     succeeded: int,
     failed: int,
     conditions: list[Object],
-    started: str | None,
+    started: str,
     **more: str,
 ) -> list[Action]:
     active = [pod for pod in pods if is_active(pod)]
@@ -134,24 +133,13 @@ def _status(
     # The real API leaves these out while they are 0.
     status: Object = {key: count or None for key, count in counts.items() if count or key in before}
     status |= {
+        "startTime": started,
         "ready": 0 if is_over else sum(map(is_ready, active)),
         "terminating": leaving,
         "uncountedTerminatedPods": {},
     }
     status |= {"conditions": conditions} if conditions or "conditions" in before else {}
-    status |= {"startTime": started} if started is not None else {}
     return status_patch(JOBS, owner, **status, **more)
-
-
-def _kept(owner: Object, conditions: list[Object]) -> list[Object]:
-    """The condition of a suspension, as it is or was; times stay while it does not change."""
-    before = _condition(owner, _SUSPENDED)
-    if conditions and before:
-        return [before]
-    if conditions:
-        return conditions
-    known = [one for one in (owner.get("status") or {}).get("conditions", []) if one["type"] == _SUSPENDED]
-    return [{**one, "status": "False", "reason": "JobResumed", "message": "Job resumed"} for one in known]
 
 
 def _condition(owner: Object, kind: str) -> Object | None:

@@ -1,6 +1,7 @@
 """A KubeSchedulerConfiguration, read as strictly as kube-scheduler reads it, as far as a scheduler extender can notice it.
 
-The fields have the names of the file in Python's spelling; what this scheduler does not imitate is read past.
+The fields have the names of the file in Python's spelling. Fields that this scheduler does not imitate (plugins, parallelism)
+are refused, except those without an effect on its decisions that our own files have.
 """
 
 from __future__ import annotations
@@ -95,8 +96,6 @@ class Profile(_Fields, frozen=True, kw_only=True):
 
     scheduler_name: str = "default-scheduler"
     percentage_of_nodes_to_score: Percentage | None = None
-    plugins: dict[str, Any] = {}
-    plugin_config: list[Any] = []
 
 
 class Configuration(_Fields, frozen=True, kw_only=True):
@@ -109,21 +108,8 @@ class Configuration(_Fields, frozen=True, kw_only=True):
     percentage_of_nodes_to_score: Percentage = 0
     initial_backoff_seconds: float = msgspec.field(default=1, name="podInitialBackoffSeconds")
     max_backoff_seconds: float = msgspec.field(default=10, name="podMaxBackoffSeconds")
-    parallelism: int = 16
     leader_election: dict[str, Any] = {}
     client_connection: dict[str, Any] = {}
-    enable_profiling: bool = True
-    enable_contention_profiling: bool = True
-    delay_cache_until_active: bool = False
-
-    @property
-    def not_imitated(self) -> list[str]:
-        """Fields that change decisions of kube-scheduler, and none of this scheduler."""
-        return [
-            f"the plugins of profile {each.scheduler_name}"
-            for each in self.profiles
-            if each.plugins or each.plugin_config
-        ]
 
     @property
     def extenders_in_order(self) -> tuple[ExtenderConfiguration, ...]:

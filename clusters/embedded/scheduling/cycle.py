@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.cluster_view import ClusterView, NodeInfo, counted_of
+from clusters.embedded.scheduling.cluster_view import ClusterView, NodeInfo, Nominations, counted_of
 from clusters.embedded.scheduling.configuration import Configuration, Profile
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered
 from clusters.embedded.scheduling.fit import (
@@ -25,7 +25,6 @@ from clusters.embedded.scheduling.fit import (
     demand_of,
     reject_with_nominated,
 )
-from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of
 from clusters.embedded.scheduling.score import least_allocated, pick_best, with_extenders
 from clusters.embedded.scheduling.window import feasible_nodes_to_find

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from clusters.api_client import ApiClient, ApiError, Object
 from clusters.connection import TransportError
-from clusters.embedded.scheduling.cluster_view import ClusterView
+from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.fit import Demand, Diagnosis
-from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.pod_fields import (
     full_name,
     is_being_deleted,

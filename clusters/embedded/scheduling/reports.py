@@ -31,16 +31,11 @@ MOST_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One thing to write. Without a condition only the event; ``node`` None leaves the nomination as it is."""
+    """One thing to write: an event about the pod, and what its status gets."""
 
     pod: Object
-    type: str
-    reason: str
-    action: str
-    message: str
-    condition_reason: str = ""
-    node: str | None = None
-    scheduler: str = ""
+    event: Object
+    status: Object
 
 
 class Reporter:
@@ -60,24 +55,25 @@ class Reporter:
     def scheduled(self, pod: Object, node: str) -> None:
         """The pod is bound."""
         text = f"Successfully assigned {full_name(pod)} to {node}"
-        self._put(Report(pod, "Normal", "Scheduled", "Binding", text, scheduler=scheduler_of(pod)))
+        self._put(pod, scheduler_of(pod), ("Normal", "Scheduled", "Binding", text))
 
     def failed(self, pod: Object, condition_reason: str, message: str, node: str | None = "") -> None:
-        """The attempt failed; ``condition_reason`` is ``UNSCHEDULABLE`` (refused) or ``SCHEDULER_ERROR``."""
-        who = scheduler_of(pod)
-        self._put(
-            Report(pod, "Warning", "FailedScheduling", "Scheduling", message, condition_reason, node, scheduler=who)
-        )
+        """The attempt failed; ``condition_reason`` is ``UNSCHEDULABLE`` (refused) or ``SCHEDULER_ERROR``.
 
-    def skipped(self, pod: Object) -> None:
-        """The pod is being deleted: not tried."""
-        text = f"skip schedule deleting pod: {full_name(pod)}"
-        self._put(Report(pod, "Warning", "FailedScheduling", "Scheduling", text, scheduler=scheduler_of(pod)))
+        ``node``: the nomination, None leaves it as it is. The status is also written on a pod that was bound in between: the
+        kubelet mends that.
+        """
+        wanted = {"type": "PodScheduled", "status": "False", "reason": condition_reason, "message": message}
+        condition = changed_condition(pod, wanted, self.now())
+        status: Object = {} if condition is None else {"conditions": [condition]}
+        if node is not None and node != nominated_node_of(pod):
+            status["nominatedNodeName"] = node or None
+        self._put(pod, scheduler_of(pod), ("Warning", "FailedScheduling", "Scheduling", message), status)
 
     def preempted(self, victim: Object, pod: Object, node: str) -> None:
         """The victim was evicted for the pod."""
         text = f"Preempted by pod {uid_of(pod)} on node {node}"
-        self._put(Report(victim, "Normal", "Preempted", "Preempting", text, scheduler=scheduler_of(pod)))
+        self._put(victim, scheduler_of(pod), ("Normal", "Preempted", "Preempting", text))
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -87,44 +83,32 @@ class Reporter:
                 try:
                     await write(report)
                 except Exception as error:
-                    logger.warning("not reported pod=%s reason=%s: %r", full_name(report.pod), report.reason, error)
+                    logger.warning("not reported pod=%s: %r", full_name(report.pod), error)
 
-    def _put(self, report: Report) -> None:
+    def _put(self, pod: Object, by: str, event: tuple[str, str, str, str], status: Object | None = None) -> None:
+        """``event``: type, reason, action and message, by the scheduler of that name."""
         try:
-            self._waiting.put_nowait(report)
+            self._waiting.put_nowait(
+                Report(pod, event_of(pod, by, event, micro_timestamp(self._clock())), status or {})
+            )
         except asyncio.QueueFull:
-            logger.warning("not reported pod=%s reason=%s: too many reports", full_name(report.pod), report.reason)
+            logger.warning("not reported pod=%s: too many reports", full_name(pod))
 
     async def _write_status(self, report: Report) -> None:
-        """The condition and the nomination, also on a pod that was bound in between: the kubelet mends that."""
-        if not report.condition_reason:
-            return
-        status: Object = {}
-        wanted = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": report.condition_reason,
-            "message": report.message,
-        }
-        condition = changed_condition(report.pod, wanted, self.now())
-        if condition is not None:
-            status["conditions"] = [condition]
-        if report.node is not None and report.node != nominated_node_of(report.pod):
-            status["nominatedNodeName"] = report.node or None
-        if status:
+        if report.status:
             metadata = report.pod["metadata"]
-            patch = {"metadata": {"uid": uid_of(report.pod)}, "status": status}
+            patch = {"metadata": {"uid": uid_of(report.pod)}, "status": report.status}
             namespace = metadata.get("namespace", "default")
             await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
 
     async def _write_event(self, report: Report) -> None:
         """A new event; the same of a pod that has not changed since is not written again (the real one counts it)."""
-        version = str(report.pod["metadata"].get("resourceVersion", ""))
-        key = (uid_of(report.pod), version, report.reason, report.action, report.type)
+        event, version = report.event, str(report.pod["metadata"].get("resourceVersion", ""))
+        key = (uid_of(report.pod), version, event["reason"])
         if key not in self._written:
             self._serial += 1
             name = f"{report.pod['metadata']['name']}.{uid_of(report.pod)[:8]}.{self._serial:x}"
-            await self._api.create(event_of(report, name, micro_timestamp(self._clock())))
+            await self._api.create({**event, "metadata": {**event["metadata"], "name": name}})
         self._written[key] = None
         self._written.move_to_end(key)
         if len(self._written) > MOST_REMEMBERED:
@@ -145,31 +129,28 @@ def changed_condition(pod: Object, wanted: Object, at: str) -> Object | None:
     return wanted
 
 
-def event_of(report: Report, name: str, at: str) -> Object:
-    """An event on the pod as events.k8s.io has it, in its core/v1 form."""
+def event_of(pod: Object, by: str, event: tuple[str, str, str, str], at: str) -> Object:
+    """An event on the pod as events.k8s.io has it, in its core/v1 form, without a name."""
+    metadata = pod["metadata"]
+    namespace = metadata.get("namespace", "default")
+    copied = {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata}
+    kind, reason, action, message = event
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": report.pod["metadata"].get("namespace", "default")},
-        "involvedObject": reference(report.pod),
-        "type": report.type,
-        "reason": report.reason,
-        "action": report.action,
-        "message": shortened(report.message),
+        "metadata": {"namespace": namespace},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, **copied},
+        "type": kind,
+        "reason": reason,
+        "action": action,
+        "message": shortened(message),
         "source": {},
         "firstTimestamp": None,
         "lastTimestamp": None,
         "eventTime": at,
-        "reportingComponent": report.scheduler,
-        "reportingInstance": f"{report.scheduler}-{socket.gethostname()}",
+        "reportingComponent": by,
+        "reportingInstance": f"{by}-{socket.gethostname()}",
     }
-
-
-def reference(pod: Object) -> Object:
-    """An ObjectReference to a pod."""
-    metadata = pod["metadata"]
-    copied = {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata}
-    return {"apiVersion": "v1", "kind": "Pod", "namespace": metadata.get("namespace", "default"), **copied}
 
 
 def shortened(message: str) -> str:

@@ -416,7 +416,7 @@ async def test_a_container_in_back_off_says_how_long_and_keeps_its_log(kubelet, 
     await until(lambda: any(event["reason"] == "BackOff" for event in api.events()))
     await until(lambda: api.phase("p") == "Running")
 
-    text = "back-off 1h0m0s restarting failed container=main pod=p_default(uid-p)"
+    text = "back-off 3600s restarting failed container=main pod=p_default(uid-p)"
     await until(lambda: states(api, "p")["main"] == ("waiting", {"reason": "CrashLoopBackOff", "message": text}))
     event = next(event for event in api.events() if event["reason"] == "BackOff")
     assert event["message"] == "Back-off restarting failed container main in pod p_default(uid-p)"

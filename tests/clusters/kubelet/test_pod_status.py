@@ -7,7 +7,7 @@ import pytest
 
 from clusters.images.behaviour import Behaviour
 from clusters.kubelet.kubelet_admission import Rejection
-from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, go_duration, phase_of, status_of
+from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, phase_of, status_of
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.runtime import Run
 
@@ -97,14 +97,6 @@ def test_a_container_before_its_start_says_what_it_waits_for(inits, reason) -> N
     status = status_of(state_of(*inits, one()), NOW, [])
 
     assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": reason}}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(10, "10s"), (0.5, "0.5s"), (160, "2m40s"), (300, "5m0s"), (3600, "1h0m0s")]
-)
-def test_a_duration_reads_as_in_go(seconds, text) -> None:
-    """Minutes and hours are written out."""
-    assert go_duration(seconds) == text
 
 
 def test_the_devices_of_app_containers_are_shown() -> None:

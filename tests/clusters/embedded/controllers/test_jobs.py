@@ -143,29 +143,6 @@ def test_an_ended_job_stays_until_its_time_is_over() -> None:
     assert job(owner(status={"conditions": [complete]}), [], NOW) == []
 
 
-def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
-    """Its pods go; a condition shows it, and its time begins with the first run."""
-    one = owner(suspend=True)
-    actions = job(one, of(one, "Running"), NOW)
-    suspended = status_of(actions)
-    resumed = owner(status=suspended)
-    still = owner(suspend=True, status=suspended)
-
-    assert (deleted(actions), met(actions), "startTime" in suspended) == (["p0"], {"Suspended": "JobSuspended"}, False)
-    assert not [one for one in job(still, [], NOW + timedelta(hours=1)) if not _is_count(one)]
-    again = job(resumed, [], NOW)
-    assert len(created(again)) == 1
-    assert [(one["status"], one["reason"]) for one in status_of(again)["conditions"]] == [("False", "JobResumed")]
-
-
-def _is_count(action: Any) -> bool:
-    """Is it a write of the status that leaves the conditions as they were?"""
-    return (
-        isinstance(action, Patch)
-        and action.patch["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
-    )
-
-
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
@@ -203,3 +180,9 @@ def test_doing_it_leaves_nothing_to_do(completions: int, parallelism: int, phase
                 one["status"] = {key: value for key, value in merged.items() if value is not None}
     assert not [action for action in job(one, pods, NOW) if isinstance(action, (Create, Delete))]
     assert job(one, pods, NOW) == []
+
+
+def test_a_suspended_job_is_an_error() -> None:
+    """Its pods would have to go and come back; the caller logs the error and goes on."""
+    with pytest.raises(ValueError, match="suspended"):
+        job(owner(suspend=True), [], NOW)

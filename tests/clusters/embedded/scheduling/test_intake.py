@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.embedded.scheduling.cluster_view import ClusterView
+from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from clusters.embedded.scheduling.fit import EXTENDER, NODE_RESOURCES_FIT
 from clusters.embedded.scheduling.intake import Intake
-from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.queue import Pool, SchedulingQueue
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
