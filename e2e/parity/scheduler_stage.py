@@ -94,11 +94,6 @@ class Stage:
         """Merge a change into a node."""
         await self.patch(f"/api/v1/nodes/{name}{'/status' if status else ''}", patch)
 
-    async def delete_node(self, name: str) -> None:
-        """Remove a node."""
-        self._nodes.remove(name)
-        await self._do("DELETE", f"/api/v1/nodes/{name}")
-
     async def pod(
         self,
         name: str,
@@ -143,14 +138,6 @@ class Stage:
             return str((await self.get_pod(name))["spec"].get("nodeName") or "")
 
         return await eventually(look, bool, f"{self.side.name}: {name} is bound")
-
-    async def gone(self, name: str) -> None:
-        """Wait until the pod is not there any more."""
-
-        async def look() -> dict[str, str]:
-            return await self.pods()
-
-        await eventually(look, lambda seen: name not in seen, f"{self.side.name}: {name} is gone")
 
     async def condition(
         self, name: str, *, text: str = "", kind: str = "PodScheduled", status: str = "False"

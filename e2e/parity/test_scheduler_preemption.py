@@ -251,26 +251,6 @@ async def test_a_disruption_budget_protects(both: Both) -> None:
     assert seen == [{"kept": "a", "high": "a"}, [0, 1], {"high": "a", "higher": "a"}]
 
 
-async def test_never_means_never(both: Both) -> None:
-    """A9: preemptionPolicy Never, whatever the priority."""
-
-    async def observe(side: Side) -> Any:
-        async with full(side, "a") as it:
-            body = {
-                "apiVersion": "scheduling.k8s.io/v1",
-                "kind": "PriorityClass",
-                "metadata": {"name": "patient"},
-                "value": 1000,
-                "preemptionPolicy": "Never",
-            }
-            await side.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=body)
-            await it.pod("high", 8, priorityClassName="patient")
-            condition = await it.condition("high", text=" ")
-            return [condition, await it.pods()]
-
-    assert "preemptionPolicy=Never" in (await both.same(observe))[0]["message"]
-
-
 async def test_a_pod_of_equal_importance_stays(both: Both) -> None:
     """A9: only lower priorities are victims."""
 

@@ -49,49 +49,6 @@ async def test_extenders_in_order_the_ignorable_last(both: Both) -> None:
     assert seen == ["c", [[1, ["a", "b", "c"]], [2, ["b", "c"]], [0, ["c"]]]]
 
 
-@pytest.mark.promise("G2-04")
-async def test_three_extenders_of_all_kinds(both: Both) -> None:
-    """E3: without and with a node cache, one that binds and one with an ignored resource: the middle of both, by weight."""
-
-    async def observe(side: Side) -> Any:
-        async with stage(side) as it, AsyncExitStack() as stack:
-            machines = [f"machine{number}" for number in range(1, 6)]
-            for name in machines:
-                await it.node(name, None)
-            judgements = (
-                (machines[:3], {"machine1": 1, "machine2": 3, "machine3": 2}, {"weight": 3, "nodeCacheCapable": None}),
-                (
-                    [machines[1], machines[2], machines[4]],
-                    {"machine2": 4, "machine3": 2},
-                    {
-                        "weight": 4,
-                        "nodeCacheCapable": None,
-                        "bindVerb": "bind",
-                        "managedResources": [{"name": OTHER, "ignoredByScheduler": True}],
-                    },
-                ),
-                ([machines[1], machines[2], machines[4]], {"machine2": 2, "machine3": 1}, {"weight": 10}),
-            )
-            made: list[Object] = []
-            for kept, scores, fields in judgements:
-
-                async def respond(call: Call, kept: list[str] = kept, scores: Mapping[str, int] = scores) -> Answer:
-                    match call.verb:
-                        case "filter":
-                            return refuse(call, "not mine", keep=tuple(kept))
-                        case "prioritize":
-                            return Answer([{"Host": host, "Score": score} for host, score in scores.items()])
-                    return await it.bind(call)
-
-                extender = await stack.enter_async_context(RecordingExtender(respond))
-                made.append(entry(extender, **{"prioritizeVerb": "prioritize", "managedResources": None, **fields}))
-            async with side.scheduler({**BACKOFF, "extenders": made}):
-                await it.pod("p1", resources={"limits": {OTHER: "1"}})
-                return [await it.bound("p1"), (await it.event("p1", "Scheduled"))["message"]]
-
-    assert (await both.same(observe))[0] == "machine2"
-
-
 @pytest.mark.promise("G2-13")
 async def test_what_other_pods_and_volumes_demand(both: Both) -> None:
     """A3: filters that are not imitated: the real scheduler refuses, the embedded one does not look."""

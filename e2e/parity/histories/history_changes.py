@@ -1,4 +1,7 @@
-"""The content of a history's requests: new objects, patches, conditions, options; sensible ones and wrong ones. Pure."""
+"""The content of a history's requests: new objects, patches, conditions, options; sensible ones and wrong ones. Pure.
+
+A new object is always sensible: tables of what is refused are in the cases of its kind (``test_api_pods`` and others).
+"""
 
 from __future__ import annotations
 
@@ -72,83 +75,7 @@ _NEW: Final[dict[str, tuple[Object, ...]]] = {
     "leases": ({"spec": {"holderIdentity": ""}}, {"spec": {"leaseTransitions": 3}}),
     "events": ({"type": "Warning", "reason": "Other"}, {"involvedObject": {"name": "b", "kind": "Node"}}),
     "events.v1": ({"type": "Warning", "reason": "Other"}, {"regarding": {"name": "b"}}),
-    "deployments": ({"spec": {"replicas": 3}}, {"spec": {"strategy": {"type": "Recreate"}, "paused": True}}),
-    "replicasets": ({"spec": {"replicas": 0}}, {"spec": {"minReadySeconds": 4}}),
 }
-
-# Faults of a new object: for each kind, and for some.
-_SPOILT: Final[tuple[Object, ...]] = (
-    {"metadata": {"name": "Bad_Name"}},
-    {"metadata": {"name": None}},
-    {"metadata": {"name": "x" * 254}},
-    {"metadata": {"labels": {"bad value": "x"}}},
-    {"metadata": {"labels": {"app": "not a value"}}},
-    {"metadata": {"labels": {"app": 5}}},
-    {"metadata": {"annotations": {"bad key": "x"}}},
-    {"metadata": {"resourceVersion": "5"}},
-    {"metadata": {"uid": _WRONG_UID}},
-    {"metadata": {"namespace": "another"}},
-    {"metadata": {"generation": 7, "creationTimestamp": "2001-01-01T00:00:00Z"}},
-    {"metadata": {"finalizers": ["unqualified"]}},
-    {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a"}]}},
-    {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}]}},
-    {"kind": "Secret"},
-    {"apiVersion": "v9"},
-    {"kind": None, "apiVersion": None},
-)
-_SPOILT_KINDS: Final[dict[str, tuple[Object, ...]]] = {
-    "pods": (
-        {"spec": {"containers": []}},
-        {"spec": {"containers": _containers(name="Main_")}},
-        {"spec": {"containers": _containers(image=5)}},
-        {"spec": {"containers": _containers() * 2}},
-        {"spec": {"containers": _containers(resources={"limits": {"cpu": "-1"}})}},
-        {"spec": {"containers": _containers(resources={"limits": {"cpu": "one"}})}},
-        {"spec": {"containers": _containers(resources={"limits": {"example.com/thing": "0.5"}})}},
-        {"spec": {"containers": _containers(resources={"requests": {"example.com/thing": "1"}})}},
-        {"spec": {"containers": _containers(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}})}},
-        {"spec": {"containers": _containers(ports=[{"containerPort": 0}])}},
-        {"spec": {"restartPolicy": "Sometimes"}},
-        {"spec": {"nodeName": "${ns}-a", "schedulingGates": [{"name": "example.com/gate"}]}},
-        {"spec": {"terminationGracePeriodSeconds": -1}},
-        {"spec": {"nodeName": "Bad_Name"}},
-        {"spec": None},
-    ),
-    "nodes": (
-        {"spec": {"taints": [{"key": "k", "effect": "Never"}, NOT_READY]}},
-        {"status": {"capacity": {"example.com/thing": "0.5"}}},
-        {"status": {"capacity": {"cpu": "-1"}}},
-    ),
-    "configmaps": ({"data": {"bad key": "x"}}, {"data": {"a": 5}}, {"data": {"a": "1"}, "binaryData": {"a": "AAEC"}}),
-    "leases": ({"spec": {"leaseDurationSeconds": 0}}, {"spec": {"leaseTransitions": -1}}, {"spec": {"renewTime": "x"}}),
-    "events": ({"involvedObject": {"namespace": "another"}}, {"reason": None, "message": None}),
-    "events.v1": (
-        {"eventTime": None},
-        {"reportingController": None},
-        {"action": "x" * 129},
-        {"note": "x" * 1025},
-        {"type": "Strange"},
-        {"series": {"count": 1, "lastObservedTime": "2001-02-03T04:05:06.000007Z"}},
-        {"regarding": {"namespace": "another"}},
-        {"deprecatedCount": 3},
-    ),
-    "deployments": (
-        {"spec": {"replicas": -1}},
-        {"spec": {"selector": {"matchLabels": {"of": "another"}}}},
-        {"spec": {"selector": None}},
-        {"spec": {"strategy": {"type": "Slow"}}},
-        {"spec": {"template": {"spec": {"restartPolicy": "Never"}}}},
-    ),
-    "replicasets": ({"spec": {"replicas": -1}}, {"spec": {"template": None}}),
-}
-
-
-def spoilt(randomness: random.Random, kind: Kind, body: Object) -> Object:
-    """The object with something wrong in it."""
-    if randomness.random() < 0.5:
-        return dict(merged(body, randomness.choice(_SPOILT_KINDS[kind.key])))
-    return dict(merged(body, randomness.choice(_SPOILT)))
-
 
 _METADATA_CHANGES: Final[tuple[Object, ...]] = (
     {"labels": {"app": "one"}},
@@ -198,14 +125,6 @@ _SPEC_CHANGES: Final[dict[str, tuple[Object, ...]]] = {
         {"note": "changed"},
         {"reason": "Changed"},
     ),
-    "deployments": (
-        {"spec": {"replicas": 5}},
-        {"spec": {"replicas": None}},
-        {"spec": {"selector": {"matchLabels": {"of": "other"}}}},
-        {"spec": {"template": {"spec": {"containers": _containers(image="example.com/pause:3")}}}},
-        {"spec": {"template": {"metadata": {"annotations": {"restarted": "now"}}}}},
-    ),
-    "replicasets": ({"spec": {"replicas": 2}}, {"spec": {"template": {"metadata": {"labels": {"of": "x"}}}}}),
 }
 _CONDITION: Final[Object] = {
     "type": "Ready",
@@ -233,8 +152,6 @@ _STATUS_CHANGES: Final[dict[str, tuple[Object, ...]]] = {
         {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
         {"capacity": {"example.com/thing": "1.5"}},
     ),
-    "deployments": ({"replicas": 2, "readyReplicas": 1}, {"observedGeneration": 3}, {"replicas": -1}),
-    "replicasets": ({"replicas": 2, "readyReplicas": 1}, {"observedGeneration": 3}),
 }
 
 
@@ -333,15 +250,6 @@ _STRATEGIC: Final[dict[str, tuple[Object, ...]]] = {
         {"status": {"capacity": {"example.com/thing": "4"}, "allocatable": {"example.com/thing": "4"}}},
         {"status": {"capacity": {"example.com/thing": None}}},
     ),
-    "deployments": (
-        {"spec": {"template": {"spec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "1"}]}]}}}},
-        {"spec": {"template": {"spec": {"containers": [{"name": "main", "env": [{"name": "B", "value": "2"}]}]}}}},
-        {"spec": {"template": {"spec": {"containers": [{"name": "side", "image": "z"}]}}}},
-        {"spec": {"template": {"spec": {"containers": [{"name": "side", "$patch": "delete"}]}}}},
-        {"spec": {"template": {"spec": {"containers": [{"name": "main", "ports": [{"containerPort": 80}]}]}}}},
-        {"spec": {"template": {"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}}},
-        {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}},
-    ),
 }
 
 
@@ -410,7 +318,6 @@ _JSON_PATCH_KINDS: Final[dict[str, tuple[Object, ...]]] = {
     ),
     "configmaps": (_op("add", "/data/j", "1"), _op("remove", "/data/key"), _op("replace", "/data", {"only": "this"})),
     "leases": (_op("replace", "/spec/holderIdentity", "third"), _op("test", "/spec/holderIdentity", "first")),
-    "deployments": (_op("replace", "/spec/replicas", 7), _op("remove", "/spec/paused")),
 }
 
 

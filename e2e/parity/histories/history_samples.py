@@ -10,9 +10,6 @@ Object = dict[str, Any]
 
 _CONTAINER: Final[Object] = {"name": "main", "image": "example.com/pause:1"}
 _POD_SPEC: Final[Object] = {"automountServiceAccountToken": False, "containers": [_CONTAINER]}
-_TEMPLATE: Final[Object] = {"metadata": {"labels": {"of": "template"}}, "spec": {"containers": [_CONTAINER]}}
-_SELECTOR: Final[Object] = {"matchLabels": {"of": "template"}}
-_WORKLOAD: Final[Object] = {"spec": {"replicas": 1, "selector": _SELECTOR, "template": _TEMPLATE}}
 _LEASE: Final[Object] = {
     "spec": {
         "holderIdentity": "first",
@@ -92,12 +89,10 @@ CONFIG_MAPS: Final = Kind("configmaps", "v1", "ConfigMap", "configmaps", {"data"
 LEASES: Final = Kind("leases", "coordination.k8s.io/v1", "Lease", "leases", _LEASE)
 EVENTS: Final = Kind("events", "v1", "Event", "events", _EVENT)
 EVENTS_V1: Final = Kind("events.v1", "events.k8s.io/v1", "Event", "events", _EVENT_V1)
-DEPLOYMENTS: Final = Kind("deployments", "apps/v1", "Deployment", "deployments", _WORKLOAD, has_status=True)
-REPLICA_SETS: Final = Kind("replicasets", "apps/v1", "ReplicaSet", "replicasets", _WORKLOAD, has_status=True)
 
-KINDS: Final = (PODS, NODES, CONFIG_MAPS, LEASES, EVENTS, EVENTS_V1, DEPLOYMENTS, REPLICA_SETS)
+KINDS: Final = (PODS, NODES, CONFIG_MAPS, LEASES, EVENTS, EVENTS_V1)
 # How often each kind is picked: pods and nodes are what extenders and device plugins live on.
-WEIGHTS: Final = (10, 5, 4, 2, 1, 2, 2, 1)
+WEIGHTS: Final = (10, 5, 4, 2, 1, 2)
 
 # Label selectors, and labels that satisfy them.
 LABEL_SELECTORS: Final[tuple[tuple[str, dict[str, str]], ...]] = (

@@ -139,8 +139,6 @@ class _Generator:
         free = [word for word in words if word not in taken]
         word = self._random.choice(free) if free and self._chance(0.85) else self._random.choice(words)
         body = history_changes.new_object(self._random, kind, word)
-        if self._chance(0.12):
-            body = history_changes.spoilt(self._random, kind, body)
         dry = self._dry()
         number = self._add("POST", self._path(kind), body=body, params=dry)
         self._saw(kind, word, number)

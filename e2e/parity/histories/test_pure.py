@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from e2e.parity.histories.operations import (
     UnresolvedError,
     decode,
     encode,
-    merged,
     resolve,
 )
 from e2e.parity.histories.random_history import generate
@@ -92,11 +89,6 @@ def test_a_reference_to_nothing_is_reported(text: str) -> None:
         resolve(Operation(9, "GET", "/x", params={"a": text}), "mine", answers)
 
 
-def test_a_merge_patch_deletes_with_null() -> None:
-    """RFC 7386."""
-    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"b": None}, "d": [1]}) == {"a": {"c": 2}, "d": [1]}
-
-
 def record(namespace: str, first: int, uid: str, **more: Any) -> Record:
     """A side with writes that begin at ``first``: a ConfigMap is created and changed."""
     item = {"metadata": {"name": "a", "namespace": namespace, "uid": uid, "resourceVersion": str(first)}, **more}
@@ -155,10 +147,3 @@ async def test_shrinking_leaves_what_is_needed() -> None:
         return {17, 80} <= {each.id for each in candidate}
 
     assert [each.id for each in await shrink(history, fails, most_runs=200)] == [17, 80]
-
-
-def test_regressions_can_be_read() -> None:
-    """Each is a history."""
-    for path in (Path(__file__).parent / "regressions").glob("*.json"):
-        assert decode(path.read_bytes()), path
-        assert json.loads(path.read_text())

@@ -18,7 +18,7 @@ from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import Configuration, ExtenderConfiguration, ManagedResource
 from clusters.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from clusters.waiting import eventually
-from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender, accept_all
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender, accept_all
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 REASON = "Insufficient GPU Memory in one device"
@@ -31,7 +31,7 @@ SECONDS = 30.0
 class Cluster:
     """An API server, an extender that binds, and a scheduler between them."""
 
-    def __init__(self, server: EmbeddedApi, url: str, api: ApiClient, extender: LocalExtender) -> None:
+    def __init__(self, server: EmbeddedApi, url: str, api: ApiClient, extender: RecordingExtender) -> None:
         self.server, self.api, self.extender = server, api, extender
         self.port = int(url.rsplit(":", 1)[1])
         self.configuration = Configuration(
@@ -129,7 +129,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     kubeconfig = tmp_path / "kubeconfig"
     url = await server.start()
     kubeconfig.write_text(server.kubeconfig(url))
-    async with ApiClient.from_kubeconfig(kubeconfig) as api, LocalExtender() as extender:
+    async with ApiClient.from_kubeconfig(kubeconfig) as api, RecordingExtender() as extender:
         cluster = Cluster(server, url, api, extender)
         try:
             yield cluster
@@ -278,7 +278,7 @@ async def test_a_pod_that_makes_no_sense_does_not_stop_the_others() -> None:
         kind = call.verb.split("?")[0]
         return Answer({"metadata": {"resourceVersion": "1"}, "items": items.get(kind, [])})
 
-    async with LocalExtender(respond) as server:
+    async with RecordingExtender(respond) as server:
         http = Connection(f"http://127.0.0.1:{server.port}")
         scheduler = Scheduler(ApiClient(http), Configuration(), seed=1, now=lambda: datetime.now(UTC))
         await scheduler.start()

@@ -11,7 +11,7 @@ from clusters.embedded.scheduling.configuration import Configuration, ExtenderCo
 from clusters.embedded.scheduling.cycle import SchedulingCycle
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.fit import EXTENDER, NODE_RESOURCES_FIT, FitError
-from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 CycleOf = Callable[..., SchedulingCycle]
@@ -21,18 +21,18 @@ REASON = "Insufficient GPU Memory in one device"
 
 
 @pytest.fixture
-async def extender() -> AsyncIterator[LocalExtender]:
-    async with LocalExtender() as local:
+async def extender() -> AsyncIterator[RecordingExtender]:
+    async with RecordingExtender() as local:
         yield local
 
 
 @pytest.fixture
-async def other() -> AsyncIterator[LocalExtender]:
-    async with LocalExtender() as local:
+async def other() -> AsyncIterator[RecordingExtender]:
+    async with RecordingExtender() as local:
         yield local
 
 
-def at(local: LocalExtender, **fields: Any) -> ExtenderConfiguration:
+def at(local: RecordingExtender, **fields: Any) -> ExtenderConfiguration:
     return ExtenderConfiguration(
         url_prefix=local.url, **{"filter_verb": "filter", "node_cache_capable": True, **fields}
     )
@@ -61,7 +61,7 @@ async def cycle_of() -> AsyncIterator[CycleOf]:
         await client.close()
 
 
-def asked(local: LocalExtender, verb: str = "filter") -> list[list[str]]:
+def asked(local: RecordingExtender, verb: str = "filter") -> list[list[str]]:
     return [call.message["NodeNames"] for call in local.calls if call.verb == verb]
 
 
@@ -75,7 +75,9 @@ def refusing(*refused: str, unresolvable: bool = False) -> Any:
     return respond
 
 
-async def test_only_nodes_with_enough_in_total_reach_the_extender(cycle_of: CycleOf, extender: LocalExtender) -> None:
+async def test_only_nodes_with_enough_in_total_reach_the_extender(
+    cycle_of: CycleOf, extender: RecordingExtender
+) -> None:
     """Without ignoredByScheduler a node without cards is never asked about; with it, it is."""
     nodes = [*cards(2), make_node("plain")]
 
@@ -86,7 +88,7 @@ async def test_only_nodes_with_enough_in_total_reach_the_extender(cycle_of: Cycl
     assert [["n0", "n1"], ["n0", "n1", "plain"]] == asked(extender)
 
 
-async def test_all_refused_gives_reasons_and_rejectors(cycle_of: CycleOf, extender: LocalExtender) -> None:
+async def test_all_refused_gives_reasons_and_rejectors(cycle_of: CycleOf, extender: RecordingExtender) -> None:
     """The error counts the nodes of each reason, and names the filters that refused."""
     extender.respond = refusing("n0", "n1")
 
@@ -99,7 +101,7 @@ async def test_all_refused_gives_reasons_and_rejectors(cycle_of: CycleOf, extend
 
 @pytest.mark.parametrize("unresolvable", [True, False])
 async def test_a_refusal_tells_what_eviction_could_cure(
-    cycle_of: CycleOf, extender: LocalExtender, unresolvable: bool
+    cycle_of: CycleOf, extender: RecordingExtender, unresolvable: bool
 ) -> None:
     """FailedNodes can be cured by an eviction, FailedAndUnresolvableNodes cannot."""
     extender.respond = refusing("n0", unresolvable=unresolvable)
@@ -111,7 +113,7 @@ async def test_a_refusal_tells_what_eviction_could_cure(
 
 
 async def test_extenders_are_asked_in_turn_ignorable_ones_last(
-    cycle_of: CycleOf, extender: LocalExtender, other: LocalExtender
+    cycle_of: CycleOf, extender: RecordingExtender, other: RecordingExtender
 ) -> None:
     """Each extender gets the nodes that the one before let through."""
     extender.respond = refusing("n0")
@@ -123,7 +125,9 @@ async def test_extenders_are_asked_in_turn_ignorable_ones_last(
     assert [["n1", "n2"]] == asked(other)
 
 
-async def test_a_failing_extender_fails_the_cycle_unless_ignorable(cycle_of: CycleOf, extender: LocalExtender) -> None:
+async def test_a_failing_extender_fails_the_cycle_unless_ignorable(
+    cycle_of: CycleOf, extender: RecordingExtender
+) -> None:
     """An ignorable extender that fails refuses no node."""
 
     async def broken(call: Call) -> Answer:
@@ -136,7 +140,7 @@ async def test_a_failing_extender_fails_the_cycle_unless_ignorable(cycle_of: Cyc
     assert await cycle_of(cards(1), at(extender, ignorable=True)).place(POD, Profile()) == "n0"
 
 
-async def test_the_window_rotates(cycle_of: CycleOf, extender: LocalExtender) -> None:
+async def test_the_window_rotates(cycle_of: CycleOf, extender: RecordingExtender) -> None:
     """120 of 250 nodes are asked about (48 %), and the next cycle goes on at the end of the search."""
     cycle = cycle_of(cards(250), at(extender))
 
@@ -156,7 +160,7 @@ def scoring(scores: dict[str, int]) -> Any:
     return respond
 
 
-async def test_the_extender_s_score_decides_between_equal_nodes(cycle_of: CycleOf, extender: LocalExtender) -> None:
+async def test_the_extender_s_score_decides_between_equal_nodes(cycle_of: CycleOf, extender: RecordingExtender) -> None:
     """Scores of nodes that were not asked about change nothing."""
     extender.respond = scoring({"n1": 9, "n0": 1, "unknown": 10})
     cycle = cycle_of(cards(3), at(extender, prioritize_verb="prioritize", weight=1))
@@ -165,7 +169,7 @@ async def test_the_extender_s_score_decides_between_equal_nodes(cycle_of: CycleO
     assert [["n0", "n1", "n2"]] == asked(extender, "prioritize")
 
 
-async def test_a_nominated_node_is_asked_about_first_and_alone(cycle_of: CycleOf, extender: LocalExtender) -> None:
+async def test_a_nominated_node_is_asked_about_first_and_alone(cycle_of: CycleOf, extender: RecordingExtender) -> None:
     """If it does not fit, the search goes on with every node."""
     extender.respond = refusing("n1")
     pod = {**POD, "status": {"nominatedNodeName": "n1"}}

@@ -13,7 +13,7 @@ from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ConfigurationError, ExtenderConfiguration, TLSConfiguration
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, context_for
 from clusters.embedded.scheduling.scheduler_messages import filter_request
-from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender
 from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
 
 POD = make_pod()
@@ -21,12 +21,12 @@ NODES = [node_info(make_node(name)) for name in ("n1", "n2", "n3")]
 
 
 @pytest.fixture
-async def extender() -> AsyncIterator[LocalExtender]:
-    async with LocalExtender() as local:
+async def extender() -> AsyncIterator[RecordingExtender]:
+    async with RecordingExtender() as local:
         yield local
 
 
-def client_of(extender: LocalExtender, **fields: Any) -> ExtenderClient:
+def client_of(extender: RecordingExtender, **fields: Any) -> ExtenderClient:
     verbs = {"filter_verb": "filter", "prioritize_verb": "prioritize", "weight": 2, "bind_verb": "bind"}
     return ExtenderClient(
         ExtenderConfiguration(url_prefix=extender.url, **{**verbs, "node_cache_capable": True, **fields})
@@ -44,7 +44,7 @@ def names(nodes: list[NodeInfo]) -> list[str]:
     return [info.name for info in nodes]
 
 
-async def test_filter_sends_names_as_one_post(extender: LocalExtender) -> None:
+async def test_filter_sends_names_as_one_post(extender: RecordingExtender) -> None:
     """The body is kube-scheduler's, with the names of the nodes."""
     client = client_of(extender)
     answer = await client.filter(POD, NODES)
@@ -67,7 +67,7 @@ async def test_filter_sends_names_as_one_post(extender: LocalExtender) -> None:
     ids=["empty", "names-null", "both-null", "nothing"],
 )
 async def test_filter_with_a_node_cache_falls_back_to_nodes(
-    extender: LocalExtender, body: Any, left: list[str]
+    extender: RecordingExtender, body: Any, left: list[str]
 ) -> None:
     """Names count unless they are null; null for both is no node at all."""
     extender.respond = always(body)
@@ -78,7 +78,7 @@ async def test_filter_with_a_node_cache_falls_back_to_nodes(
     assert left == names(answer.nodes)
 
 
-async def test_filter_without_a_node_cache_sends_and_reads_nodes(extender: LocalExtender) -> None:
+async def test_filter_without_a_node_cache_sends_and_reads_nodes(extender: RecordingExtender) -> None:
     """Names in the answer are passed over, and returned nodes are not compared with those asked about."""
     extender.respond = always({"NodeNames": ["n1"], "Nodes": {"metadata": {}, "items": [make_node("other")]}})
     client = client_of(extender, node_cache_capable=False)
@@ -107,7 +107,7 @@ async def test_filter_without_a_node_cache_sends_and_reads_nodes(extender: Local
     ],
     ids=["unknown-name", "error", "201", "204", "500", "wrong-type", "empty", "bad-node"],
 )
-async def test_filter_fails_as_a_whole(extender: LocalExtender, body: Any, status: int, text: str) -> None:
+async def test_filter_fails_as_a_whole(extender: RecordingExtender, body: Any, status: int, text: str) -> None:
     """An answer with a fault anywhere lets no node through."""
     extender.respond = always(body, status)
     client = client_of(extender)
@@ -118,7 +118,7 @@ async def test_filter_fails_as_a_whole(extender: LocalExtender, body: Any, statu
     await client.close()
 
 
-async def test_filter_ends_after_the_timeout(extender: LocalExtender) -> None:
+async def test_filter_ends_after_the_timeout(extender: RecordingExtender) -> None:
     """Connecting, waiting and reading together."""
 
     async def never(call: Call) -> Answer:
@@ -134,7 +134,7 @@ async def test_filter_ends_after_the_timeout(extender: LocalExtender) -> None:
     await client.close()
 
 
-async def test_prioritize_weighs_the_scores(extender: LocalExtender) -> None:
+async def test_prioritize_weighs_the_scores(extender: RecordingExtender) -> None:
     """Each score is multiplied by the extender's weight."""
     extender.respond = always([{"Host": "n1", "Score": 7}, {"Host": "n9", "Score": 1}])
     client = client_of(extender)
@@ -165,8 +165,8 @@ async def call(pair: tuple[Path, Path], tls: TLSConfiguration | None, *, mutual:
     if mutual:
         server.verify_mode = ssl.CERT_REQUIRED
         server.load_verify_locations(pair[0])
-    async with LocalExtender(tls=server) as extender:
-        url = extender.url.replace("http://", "https://")
+    async with RecordingExtender(tls=server) as extender:
+        url = extender.url
         configuration = ExtenderConfiguration(
             url_prefix=url, filter_verb="filter", node_cache_capable=True, enable_https=True, tls=tls
         )

@@ -8,7 +8,7 @@ from clusters.connection import Connection
 from clusters.embedded.scheduling.informer import Informer
 from clusters.resources import PODS
 from clusters.waiting import eventually
-from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender
 from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 
 
@@ -17,7 +17,7 @@ class LocalLists:
 
     def __init__(self, *lists: list[str]) -> None:
         self.lists = list(lists)
-        self.server = LocalExtender(self.respond)
+        self.server = RecordingExtender(self.respond)
 
     async def respond(self, call: Call) -> Answer:
         if "watch=1" in call.verb:

@@ -15,7 +15,7 @@ from clusters.embedded.scheduling.reports import (
     shortened,
 )
 from clusters.waiting import eventually
-from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender, Respond
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender, Respond
 from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 
 AT = "2026-01-02T03:04:05Z"
@@ -63,7 +63,7 @@ def test_shortened_fits_an_event() -> None:
 async def written(respond: Respond, pods: list[dict[str, object]], done: Callable[[list[str]], bool]) -> list[Call]:
     """The requests of a reporter to an API server that answers ``respond``, for one failure of each pod in turn."""
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    async with LocalExtender(respond) as server:
+    async with RecordingExtender(respond) as server:
         http = Connection(f"http://127.0.0.1:{server.port}")
         reporter = Reporter(ApiClient(http), lambda: now)
         running = asyncio.create_task(reporter.run())

@@ -9,22 +9,22 @@ from clusters.connection import Connection
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration, ManagedResource
 from clusters.embedded.scheduling.extender_client import ExtenderClient
 from clusters.embedded.scheduling.scheduler_binding import BindError, bind
-from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_pod
 
 POD = make_pod(limits={MEMORY: "2"})
 
 
 @pytest.fixture
-async def api_server() -> AsyncIterator[LocalExtender]:
+async def api_server() -> AsyncIterator[RecordingExtender]:
     """Takes every Binding."""
-    async with LocalExtender() as server:
+    async with RecordingExtender() as server:
         yield server
 
 
 @pytest.fixture
-async def extender() -> AsyncIterator[LocalExtender]:
-    async with LocalExtender() as server:
+async def extender() -> AsyncIterator[RecordingExtender]:
+    async with RecordingExtender() as server:
         yield server
 
 
@@ -33,7 +33,7 @@ async def broken(call: Call) -> Answer:
 
 
 async def bind_pod(
-    pod: dict[str, object], api_server: LocalExtender, extender: LocalExtender, *, ignorable: bool = False
+    pod: dict[str, object], api_server: RecordingExtender, extender: RecordingExtender, *, ignorable: bool = False
 ) -> None:
     configuration = ExtenderConfiguration(
         url_prefix=extender.url,
@@ -49,7 +49,9 @@ async def bind_pod(
             await client.close()
 
 
-async def test_a_managed_pod_is_bound_by_the_extender_alone(api_server: LocalExtender, extender: LocalExtender) -> None:
+async def test_a_managed_pod_is_bound_by_the_extender_alone(
+    api_server: RecordingExtender, extender: RecordingExtender
+) -> None:
     """The scheduler asks the extender to bind, and sends nothing to the API server."""
     await bind_pod(POD, api_server, extender)
 
@@ -57,7 +59,7 @@ async def test_a_managed_pod_is_bound_by_the_extender_alone(api_server: LocalExt
     assert [] == api_server.calls
 
 
-async def test_any_other_pod_is_bound_directly(api_server: LocalExtender, extender: LocalExtender) -> None:
+async def test_any_other_pod_is_bound_directly(api_server: RecordingExtender, extender: RecordingExtender) -> None:
     """With the uid, so that a re-created pod of the same name is not bound by mistake."""
     await bind_pod(make_pod(), api_server, extender)
 
@@ -70,7 +72,7 @@ async def test_any_other_pod_is_bound_directly(api_server: LocalExtender, extend
     )
 
 
-async def test_a_failing_extender_fails_the_bind(api_server: LocalExtender, extender: LocalExtender) -> None:
+async def test_a_failing_extender_fails_the_bind(api_server: RecordingExtender, extender: RecordingExtender) -> None:
     """The error has the extender's status, and the API server is not asked instead."""
     extender.respond = broken
 
@@ -79,7 +81,9 @@ async def test_a_failing_extender_fails_the_bind(api_server: LocalExtender, exte
     assert [] == api_server.calls
 
 
-async def test_a_failing_ignorable_extender_is_passed_over(api_server: LocalExtender, extender: LocalExtender) -> None:
+async def test_a_failing_ignorable_extender_is_passed_over(
+    api_server: RecordingExtender, extender: RecordingExtender
+) -> None:
     """The trap that our own configuration avoids: bound, and without a card."""
     extender.respond = broken
 
@@ -88,7 +92,9 @@ async def test_a_failing_ignorable_extender_is_passed_over(api_server: LocalExte
     assert ["binding"] == api_server.verbs()
 
 
-async def test_a_refusal_of_the_api_server_is_the_reason(api_server: LocalExtender, extender: LocalExtender) -> None:
+async def test_a_refusal_of_the_api_server_is_the_reason(
+    api_server: RecordingExtender, extender: RecordingExtender
+) -> None:
     """Without an extender that binds, the error is the API server's own text."""
     api_server.respond = broken
 
