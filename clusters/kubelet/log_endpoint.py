@@ -15,12 +15,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 import uvicorn
 
-from clusters.kubelet.pods import Object
+from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.runtime import Line, Run
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -57,16 +57,6 @@ def _no_process(verb: str) -> Answer:
 _KEEP_ALIVE_SECONDS: Final = 300
 
 
-class LogSource(Protocol):
-    """The sources of the endpoint."""
-
-    def pod_list(self) -> list[Object]:
-        """The pods of this node with their newest status."""
-
-    def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> Run:
-        """The life that the request means. Raises LookupError for a container that does not exist, ValueError for such a life."""
-
-
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers: signals belong to the program, and several servers run in it."""
 
@@ -79,7 +69,7 @@ class _Server(uvicorn.Server):
 class LogEndpoint:
     """The HTTP server; ``tls`` is a certificate's file and its key's."""
 
-    def __init__(self, source: LogSource, clock: Callable[[], float], tls: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, source: NodePods, clock: Callable[[], float], tls: tuple[Path, Path] | None = None) -> None:
         self._source = source
         self._clock = clock
         self._tls = tls

@@ -169,27 +169,6 @@ async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api,
     assert order == [(p, c) for p in "zma" for c in ("one", "two")]
 
 
-async def test_failing_init_container_fails_a_pod_without_restarts(kubelet, api) -> None:
-    """Its other containers never start."""
-    inits = (container("first", command=["false"]),)
-    await api.put(pod("p", container("main"), inits=inits, restartPolicy="Never"))
-    await until(lambda: api.phase("p") == "Failed")
-
-    assert states(api, "p")["main"][0] == "waiting"
-
-
-@pytest.mark.parametrize(
-    ("command", "policy", "phase"),
-    [("true", "Never", "Succeeded"), ("false", "Never", "Failed"), ("true", "OnFailure", "Succeeded")],
-)
-async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase) -> None:
-    """The phase follows from the codes and the restart policy."""
-    await api.put(pod("p", container("main", command=[command]), restartPolicy=policy))
-    await until(lambda: api.phase("p") == phase)
-
-    assert conditions(api.pod("p"))["Ready"] == "False"
-
-
 async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api, plugin, state) -> None:
     """The object is gone immediately and so is its hold on devices; the process goes on until it obeys."""
     await api.put(pod("p", container("main", 10, image="simulated/slow-stopper")))
@@ -371,18 +350,6 @@ async def test_a_condition_that_was_changed_is_put_right(kubelet, api) -> None:
     await api.client.request("PATCH", "/api/v1/nodes/n1/status", body=unknown)
 
     await until(lambda: conditions(api.node())["Ready"] == "True")
-
-
-async def test_a_node_re_created_by_others_is_taken_over(kubelet, api, plugin) -> None:
-    """B6: the kubelet publishes all of its status again, without waiting for the next report."""
-    await api.client.request("DELETE", "/api/v1/nodes/n1", body={})
-    await api.put({"kind": "Node", "metadata": {"name": "n1", "uid": "another"}})
-
-    # A change of devices and the full report are two writes, in either order.
-    await until(lambda: api.node().get("status", {}).get("capacity", {}).get(RESOURCE) == "10")
-    await until(lambda: "daemonEndpoints" in api.node()["status"])
-    assert conditions(api.node())["Ready"] == "True"
-    assert api.node()["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == kubelet.log_port
 
 
 async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, plugin, state) -> None:

@@ -137,21 +137,6 @@ def test_the_same_seed_gives_the_same_ids() -> None:
     assert complete(choice, (), random.Random(7)) != complete(choice, (), random.Random(8))
 
 
-def test_look_during_an_allocate_may_give_ids_out_twice() -> None:
-    """C: the note of taken ids is rebuilt from the allocations alone as soon as a pod's devices are freed."""
-    book = book_of("a", "b")
-    book.store(Allocation("ended", "c", R, ("b",)))
-    book.take(R, ["a"])  # its Allocate is under way
-    assert book.in_use(R) == {"a", "b"}
-    book.release_all_but({"living"})
-    book.keep(Allocation("living", "c", R, ("a",)))
-
-    assert book.in_use(R) == set()
-    choice = book.choose(("next", "c", R), 2, (), random.Random(1))
-    assert choice is not None
-    assert choice.available == {"a", "b"}
-
-
 def test_a_look_that_frees_nothing_changes_nothing() -> None:
     """C: ended pods without devices do not cause it."""
     book = book_of("a", "b")

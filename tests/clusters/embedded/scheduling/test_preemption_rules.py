@@ -149,17 +149,6 @@ def test_dry_run_tells_candidates_refusals_and_errors_apart() -> None:
     assert ['expected at least one victim pod on node "free"'] == found.errors
 
 
-def test_dry_run_gives_each_node_its_reason_against_preemption() -> None:
-    """The message is kube-scheduler's."""
-    found = dry_run(demand_of(pod("high", 4, 10)), [node_with(pod("equal", 8, 10))], [], lambda name: [])
-
-    expected = (
-        "0/3 nodes are available: 1 No preemption victims found for incoming pod, "
-        "2 Preemption is not helpful for scheduling."
-    )
-    assert expected == found.message(3)
-
-
 def test_dry_run_ends_when_there_are_enough_candidates() -> None:
     """A hundred nodes are enough."""
     nodes = [node_with(pod(f"low-{number}", 8), name=f"n{number}") for number in range(150)]

@@ -32,14 +32,11 @@ async def broken(call: Call) -> Answer:
     return Answer({"reason": "Conflict", "message": "pod p1 is already assigned"}, status=409)
 
 
-async def bind_pod(
-    pod: dict[str, object], api_server: RecordingExtender, extender: RecordingExtender, *, ignorable: bool = False
-) -> None:
+async def bind_pod(pod: dict[str, object], api_server: RecordingExtender, extender: RecordingExtender) -> None:
     configuration = ExtenderConfiguration(
         url_prefix=extender.url,
         bind_verb="bind",
         managed_resources=(ManagedResource(name=MEMORY),),
-        ignorable=ignorable,
     )
     client = ExtenderClient(configuration)
     async with Connection(f"http://127.0.0.1:{api_server.port}") as http:
@@ -70,26 +67,6 @@ async def test_any_other_pod_is_bound_directly(api_server: RecordingExtender, ex
         message["target"]["kind"],
         message["target"]["name"],
     )
-
-
-async def test_a_failing_extender_fails_the_bind(api_server: RecordingExtender, extender: RecordingExtender) -> None:
-    """The error has the extender's status, and the API server is not asked instead."""
-    extender.respond = broken
-
-    with pytest.raises(BindError, match="code 409"):
-        await bind_pod(POD, api_server, extender)
-    assert [] == api_server.calls
-
-
-async def test_a_failing_ignorable_extender_is_passed_over(
-    api_server: RecordingExtender, extender: RecordingExtender
-) -> None:
-    """The trap that our own configuration avoids: bound, and without a card."""
-    extender.respond = broken
-
-    await bind_pod(POD, api_server, extender, ignorable=True)
-
-    assert ["binding"] == api_server.verbs()
 
 
 async def test_a_refusal_of_the_api_server_is_the_reason(

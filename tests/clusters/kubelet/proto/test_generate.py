@@ -30,31 +30,6 @@ def test_a_generated_text_is_adapted() -> None:
     )
 
 
-def test_the_wire_has_the_names_that_kubelets_use() -> None:
-    """The stubs have every method of the kubelet's three services."""
-    from clusters.kubelet.proto import deviceplugin_pb2 as d
-    from clusters.kubelet.proto import podresources_pb2 as p
-
-    names = {
-        f"/{service.full_name}/{method}"
-        for module in (d, p)
-        for service in module.DESCRIPTOR.services_by_name.values()
-        for method in service.methods_by_name
-    }
-
-    assert names == {
-        "/v1beta1.Registration/Register",
-        "/v1beta1.DevicePlugin/GetDevicePluginOptions",
-        "/v1beta1.DevicePlugin/ListAndWatch",
-        "/v1beta1.DevicePlugin/GetPreferredAllocation",
-        "/v1beta1.DevicePlugin/Allocate",
-        "/v1beta1.DevicePlugin/PreStartContainer",
-        "/v1.PodResourcesLister/List",
-        "/v1.PodResourcesLister/GetAllocatableResources",
-        "/v1.PodResourcesLister/Get",
-    }
-
-
 def test_messages_have_the_bytes_that_kubelets_use() -> None:
     """Golden bytes: field numbers and types as in Kubernetes."""
     from clusters.kubelet.proto import deviceplugin_pb2 as d
