@@ -232,7 +232,8 @@ class _Generator:
         elif self._chance(0.03):
             params["resourceVersionMatch"] = "Exact"
         elif self._chance(0.02):
-            params["resourceVersion"] = self._random.choice(("x", "-1", "01"))
+            # No version of long ago, as for watches.
+            params["resourceVersion"] = self._random.choice(("x", "-1"))
         # Pages would show how many objects of others there are.
         limited = kind.namespaced and self._chance(0.3) and params.get("resourceVersion") != FUTURE
         if limited:
