@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from clusters.connection import Connection
-from e2e.parity.histories.history_samples import KINDS, Kind
+from e2e.parity.histories.history_samples import KINDS
 from e2e.parity.histories.operations import (
     END,
     JSON,
@@ -230,6 +230,3 @@ def _decoded(content: bytes) -> Any:
         return json.loads(content) if content else None
     except ValueError:
         return content.decode(errors="replace")
-
-
-__all__ = ["Answer", "Kind", "Record", "Stream", "replay"]

@@ -8,7 +8,7 @@ import grpc.aio
 import pytest
 
 from clusters.kubelet.kubelet_devices import Count
-from clusters.kubelet.plugin_registration import remove_sockets, socket_path
+from clusters.kubelet.plugin_registration import socket_path
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.pods_of_tests import container, pod
@@ -136,16 +136,6 @@ def test_a_path_that_no_socket_takes_is_refused_with_advice(tmp_path) -> None:
     """Unix sockets have paths of about a hundred characters."""
     with pytest.raises(ValueError, match="use a shorter root"):
         socket_path(tmp_path / ("x" * 100), "kubelet.sock")
-
-
-def test_only_sockets_are_removed(folder) -> None:
-    """Other files of the folder stay."""
-    (folder / "checkpoint").write_text("kept")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(folder / "s.sock"))
-        remove_sockets(folder)
-
-    assert [path.name for path in folder.iterdir()] == ["checkpoint"]
 
 
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])

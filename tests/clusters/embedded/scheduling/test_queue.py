@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY
+from clusters.embedded.scheduling.fit import EXTENDER
 from clusters.embedded.scheduling.queue import LEFTOVER_SECONDS, Pool, QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.wakes import Change
 from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
@@ -72,16 +72,6 @@ def test_a_backoff_that_is_over_counts_as_active() -> None:
     queue.add(make_pod("p2", priority=-1), 0.5)
 
     assert ["p1", "p2"] == [take(queue, 1.0).pod["metadata"]["name"] for _ in range(2)]
-
-
-def test_a_change_wakes_only_pods_that_it_may_help() -> None:
-    """Room does not help a pod that no label matches."""
-    queue = SchedulingQueue()
-    refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
-
-    queue.wake(ROOM, 20)
-
-    assert queue.pop(20) is None
 
 
 def test_a_change_during_the_attempt_is_not_missed() -> None:
@@ -205,16 +195,6 @@ def test_activate_tries_again_whatever_kept_the_pod() -> None:
     queue.activate("uid-nobody")
 
     assert queue.pop(0) is not None
-
-
-def test_wake_concerns_only_those_that_are_meant() -> None:
-    """A pod that the caller leaves out stays asleep."""
-    queue = SchedulingQueue()
-    refused(queue, now=0)
-
-    queue.wake(ROOM, 20, concerns=lambda pod: False)
-
-    assert queue.pop(20) is None
 
 
 def test_a_deleted_pod_never_comes_up() -> None:
