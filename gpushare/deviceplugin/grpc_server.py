@@ -15,8 +15,8 @@ import grpc
 import grpc.aio
 
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.answer_message import answer_message
 from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer
 from gpushare.deviceplugin.core.devices import device_list
 from gpushare.deviceplugin.core.publication import CardChange
 from gpushare.deviceplugin.core.spare_slots import SpareSlots
@@ -167,6 +167,19 @@ def encode(devices: Sequence[tuple[str, str]]) -> bytes:
     return b"".join(
         pb.ListAndWatchResponse(devices=[pb.Device(ID=one, health=health) for one, health in part]).SerializeToString()
         for part in parts
+    )
+
+
+def answer_message(answer: ContainerAnswer) -> pb.ContainerAllocateResponse:
+    """Mounts are read-only. A kubelet ignores fields that it does not know (``cdi_devices`` before 1.28)."""
+    return pb.ContainerAllocateResponse(
+        envs=answer.variables,
+        mounts=[
+            pb.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=True)
+            for mount in answer.mounts
+        ],
+        annotations=answer.annotations,
+        cdi_devices=[pb.CDIDevice(name=name) for name in answer.cdi_devices],
     )
 
 

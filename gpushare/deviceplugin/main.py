@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,11 +24,10 @@ from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.declared_sick import follow_declared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.cards.takeover import until_released, wait_while
-from gpushare.deviceplugin.core.card_pods import indices_in_use
 from gpushare.deviceplugin.core.devices import spare_slots
 from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units
 from gpushare.deviceplugin.core.health import CardHealth
-from gpushare.deviceplugin.core.id_limits import check_ids
+from gpushare.deviceplugin.core.kept_pods import indices_in_use
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.publication import changes_between
@@ -36,9 +36,11 @@ from gpushare.deviceplugin.core.spare_slots import SpareSlots
 from gpushare.deviceplugin.core.xid_rules import XidRules, read_rules
 from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.observers import Observed, observers
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
+from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
+from gpushare.deviceplugin.telemetry.processes import ProcessOwners
+from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kube.api_errors import ApiError
@@ -59,12 +61,30 @@ _NO_API_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Nvml:
-    """NVML: the one session, the thread that it is asked in, and what its Xids mean."""
+class Ports:
+    """What the plugin works with: the API server and its events, NVML and the thread that it is asked in, a clock in seconds.
 
-    thread: NvmlThread
+    ``boot`` is the machine's boot as the kernel names it.
+    """
+
+    client: ApiClient
+    events: EventRecorder
     session: NvmlSession
-    rules: XidRules
+    thread: NvmlThread
+    clock: Callable[[], float]
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts that count the node's cards and publish them."""
+
+    pods: NodePods
+    health: CardHealth
+    node: NodeWriter
+    news: CardNews
+    watch: CardWatch
+    metrics: PluginMetrics
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -106,81 +126,99 @@ def _single(error: BaseException) -> BaseException:
 async def _run(settings: DevicePluginSettings) -> None:
     _LOG.info("starting version=%s node=%s unit=%s", __version__, settings.node_name, settings.memory_unit)
     client = config.connect(settings.kubeconfig, settings.context)
-    thread = NvmlThread()
-    rules = _xid_rules(settings)
+    thread, rules = NvmlThread(), _xid_rules(settings)
     session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing, sysfs=Path(settings.sys_root))
+    # Names of events only: nothing depends on them being hard to guess.
+    events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
+    ports = Ports(client, events, session, thread, time.monotonic, _boot_id())
     try:
         async with asyncio.TaskGroup() as group:
-            await _start(settings, client, Nvml(thread, session, rules), group)
+            await _start(settings, ports, assemble(settings, ports, rules, _metrics(settings, group)), group)
     finally:
         thread.close(session.close)
         await client.close()
 
 
-async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, group: asyncio.TaskGroup) -> None:
-    """Start everything in its order; what goes on for ever goes on in ``group``."""
+def assemble(settings: DevicePluginSettings, ports: Ports, rules: XidRules, metrics: PluginMetrics) -> Parts:
+    """The parts, each with those that it needs; nothing runs yet."""
     pods = NodePods()
-    # Names of events only: nothing depends on them being hard to guess.
-    events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
-    news = CardNews(client, settings.node_name, pods, events, lambda: node.metadata)
-    group.create_task(news.run())
-    metrics = _metrics(settings, group)
-    health = CardHealth(nvml.rules, settings.health.cool_down)
+    health = CardHealth(rules, settings.health.cool_down)
     node = NodeWriter(
-        client, settings.node_name, (), settings.memory_unit, _boot_id(),
+        ports.client, settings.node_name, (), settings.memory_unit, ports.boot,
         health=health,
         in_use=lambda: indices_in_use(pods.in_admission_order()),
-        check=lambda cards: check_ids(cards, node.kubelet_version, settings.max_ids),
+        max_ids=settings.max_ids,
         slots=settings.slots,
     )  # fmt: skip
+    news = CardNews(ports.client, node, pods, ports.events)
     watch = CardWatch(
-        nvml.session, nvml.thread, node, health, news, time.monotonic,
+        ports.session, ports.thread, node, health, news, ports.clock,
         survey_seconds=settings.health.survey_interval,
         metrics=metrics,
     )  # fmt: skip
     metrics.follow(lambda: node.cards, pods.in_admission_order)
+    return Parts(pods, health, node, news, watch, metrics)
+
+
+async def begin(settings: DevicePluginSettings, ports: Ports, parts: Parts) -> None:
+    """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""
+    node, news, watch = parts.node, parts.news, parts.watch
     await watch.wait_for_cards(fail=settings.health.fail_on_init_error)
-    await _prepare(client, node, pods)
-    await end_pods_of_former_boot(client, node, pods, events)
+    await _prepare(ports.client, node, parts.pods)
+    await end_pods_of_former_boot(ports.client, node, parts.pods, ports.events)
     watch.begin(remembered(node.cards_before))
-    # Changes of the cards while no plugin ran.
     news.report_changes(changes_between(node.cards_before, node.cards, {}))
-    check_ids(node.cards, node.kubelet_version, settings.max_ids)
+    node.check()
     node.listeners.append(news.report_changes)
-    server, allocator = await _serve(settings, client, node, pods, events, metrics, group)
-    observed = Observed(
-        client, events, metrics, lambda: node.cards, pods, lambda: server.is_watched,
-        allocator.held_for_good, time.monotonic,
+
+
+async def _start(settings: DevicePluginSettings, ports: Ports, parts: Parts, group: asyncio.TaskGroup) -> None:
+    """Start everything in its order; what goes on for ever goes on in ``group``."""
+    group.create_task(parts.news.run())
+    await begin(settings, ports, parts)
+    server, allocator = await _serve(settings, ports, parts, group)
+    _observe(settings, ports, parts, server, allocator, group)
+    group.create_task(parts.watch.run())
+    group.create_task(follow_declared(ports.client, parts.node, parts.health))
+    group.create_task(_node_watch(ports.client, parts.node).run())
+
+
+def _observe(
+    settings: DevicePluginSettings,
+    ports: Ports,
+    parts: Parts,
+    server: DevicePluginServer,
+    allocator: Allocator,
+    group: asyncio.TaskGroup,
+) -> None:
+    """Start the watchers beside the kubelet's calls: of stuck pods, and of real use if it is asked for."""
+    pods, node = parts.pods, parts.node
+    sweeper = StuckPodSweeper(
+        ports.client, lambda: node.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()),
+        lambda: server.is_watched, allocator.held_for_good, parts.metrics, ports.events, ports.clock,
+        delete=settings.delete_unadmitted,
     )  # fmt: skip
-    for observer in observers(settings, observed, nvml.session, nvml.thread):
-        group.create_task(observer)
-    group.create_task(watch.run())
-    group.create_task(follow_declared(client, node, health))
-    group.create_task(_node_watch(client, node).run())
+    group.create_task(sweeper.run())
+    if settings.usage is not None:
+        usage = UsageWatch(
+            lambda uuid: ports.thread.run(functools.partial(ports.session.processes, uuid)), lambda: node.cards,
+            pods.in_admission_order, pods.identities, ProcessOwners(Path(settings.usage.proc_root)), parts.metrics,
+            ports.events, settings.usage, ports.clock,
+        )  # fmt: skip
+        group.create_task(usage.run())
 
 
 async def _serve(
-    settings: DevicePluginSettings,
-    client: ApiClient,
-    node: NodeWriter,
-    pods: NodePods,
-    events: EventRecorder,
-    metrics: PluginMetrics,
-    group: asyncio.TaskGroup,
+    settings: DevicePluginSettings, ports: Ports, parts: Parts, group: asyncio.TaskGroup
 ) -> tuple[DevicePluginServer, Allocator]:
     """Serve the kubelet; the server of the resource that pods' memory comes with, and its allocator."""
+    client, events, pods, node, metrics = ports.client, ports.events, parts.pods, parts.node, parts.metrics
     folder = Path(settings.device_plugin_path)
     records = KubeletRecords(Path(settings.pod_resources_socket), folder)
     allocator = Allocator(
-        client,
-        pods,
-        node,
-        records,
-        events,
-        rules=settings.container,
-        metrics=metrics,
-        repairs=settings.repair == "exchange",
-    )
+        client, pods, node, records, events,
+        rules=settings.container, metrics=metrics, repairs=settings.repair == "exchange",
+    )  # fmt: skip
     await _until_units_agree(client, node, pods, events)
     if settings.slots:
         await until_released(folder, node.metadata, events)

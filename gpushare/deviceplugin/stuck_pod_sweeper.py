@@ -9,7 +9,8 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.stuck_pods import DeletionBudget, StuckPod, stuck_pods
+from gpushare.deviceplugin.core.stuck_pods import StuckPod, stuck_pods
+from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import ApiError, ConflictError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -48,7 +49,8 @@ class StuckPodSweeper:
         self._events = events
         self._clock = clock
         self._delete = delete
-        self._budget = DeletionBudget(DELETIONS_A_MINUTE)
+        # One for the node: if it always refuses, the replacements fail too.
+        self._budget = WriteBudget(DELETIONS_A_MINUTE)
         self._reported: set[str] = set()
         self._deleted: set[str] = set()
         self._logged = ""
@@ -94,7 +96,7 @@ class StuckPodSweeper:
 
     async def _remove(self, stuck: StuckPod) -> None:
         pod = stuck.metadata
-        if not self._budget.take(self._clock()):
+        if not self._budget.take("", self._clock()):
             _LOG.debug("deletion waits pod=%s/%s a_minute=%d", pod.namespace, pod.name, DELETIONS_A_MINUTE)
             return
         try:

@@ -31,24 +31,22 @@ Amount = str | int | float
 STATIC_UID: Final = "kubernetes.io/config.hash"
 MIRROR: Final = "kubernetes.io/config.mirror"
 
+# The annotations that our programs write on a pod. Its author has no say in these once the pod is bound.
+OURS: Final = (
+    wire.ANNOTATION_INDEX,
+    wire.ANNOTATION_DEVICE_UNITS,
+    wire.ANNOTATION_POD_UNITS,
+    wire.ANNOTATION_ASSIGNED,
+    wire.ANNOTATION_ASSUME_TIME,
+    wire.ANNOTATION_REPAIR,
+    wire.ANNOTATION_EXTENDER,
+    wire.ANNOTATION_ENDED,
+    wire.ANNOTATION_ALLOCATION,
+)
 _BOUNDS: Final[Mapping[str, Bound]] = {
-    wire.ANNOTATION_ALLOCATION: ALLOCATION_CHARACTERS,
+    **dict.fromkeys((*OURS, STATIC_UID, MIRROR), ANNOTATION_KEPT),
     **dict.fromkeys(wire.WISHES, WISH_CHARACTERS),
-    **dict.fromkeys(
-        (
-            wire.ANNOTATION_INDEX,
-            wire.ANNOTATION_DEVICE_UNITS,
-            wire.ANNOTATION_POD_UNITS,
-            wire.ANNOTATION_ASSIGNED,
-            wire.ANNOTATION_ASSUME_TIME,
-            wire.ANNOTATION_REPAIR,
-            wire.ANNOTATION_EXTENDER,
-            wire.ANNOTATION_ENDED,
-            STATIC_UID,
-            MIRROR,
-        ),
-        ANNOTATION_KEPT,
-    ),
+    wire.ANNOTATION_ALLOCATION: ALLOCATION_CHARACTERS,
 }
 _RESOURCES: Final = frozenset({wire.RESOURCE_MEMORY, wire.RESOURCE_COUNT, wire.RESOURCE_SLOT, "cpu"})
 

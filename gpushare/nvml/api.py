@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,27 +95,3 @@ class Checkup:
 
     answers: bool
     action: int | None = None
-
-
-class Nvml(Protocol):
-    """An open NVML. Every method raises NvmlError."""
-
-    def survey(self) -> Survey:
-        """All cards. One card that does not answer takes none of the others with it."""
-        ...
-
-    def cards(self) -> tuple[Card, ...]:
-        """The cards of a survey that answer; the others are left out with a line in the log."""
-        ...
-
-    def processes(self, uuid: str) -> tuple[Process, ...]:
-        """The processes on a card, by pid, each once. Raises CardNotFoundError, CardLostError."""
-        ...
-
-    def driver_version(self) -> str:
-        """The driver's version, as 535.104.05."""
-        ...
-
-    def close(self) -> None:
-        """Let go. May be called again."""
-        ...

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +18,6 @@ import pynvml
 from gpushare.nvml.api import Card, Process, Survey, UnreadableCard
 from gpushare.nvml.nvml_errors import NoDriverError, NvmlError, UnsupportedError
 from gpushare.nvml.translation import known, text, text_of, translated
-
-_LOG = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
 _NOT_KNOWN: Final = 2**64 - 1
@@ -65,13 +62,6 @@ class NvmlLibrary:
                 unreadable.append(UnreadableCard(index, str(error), uuid, error.code))
         return Survey(tuple(cards.values()), tuple(unreadable))
 
-    def cards(self) -> tuple[Card, ...]:
-        """The cards that answer. A lost one is left out: without UUID and memory there is nothing to offer of it."""
-        survey = self.survey()
-        for card in survey.unreadable:
-            _LOG.warning("card left out nvml_index=%d reason=%s", card.index, card.reason)
-        return survey.cards
-
     def handle(self, index: int) -> Any:
         """NVML's handle of the card of that index. Raises CardLostError."""
         with translated(f"find card {index}"):
@@ -86,11 +76,6 @@ class NvmlLibrary:
             before = found.get(pid)
             found[pid] = mib if before is None else max(before, mib or 0)
         return tuple(Process(pid, found[pid]) for pid in sorted(found))
-
-    def driver_version(self) -> str:
-        """The driver's version."""
-        with translated("ask the driver's version"):
-            return text_of(pynvml.nvmlSystemGetDriverVersion)
 
     def close(self) -> None:
         """Shut NVML down, for this user of it."""

@@ -103,8 +103,7 @@ class Admission:
     def _take_question(self, ids: frozenset[str]) -> Candidate | None:
         """Return the candidate that these ids were offered to, and drop every other pending offer."""
         chosen, self._chosen = self._chosen, {}
-        for one in chosen:
-            self._view.guesses.pop(one, None)
+        self._view.withdraw(chosen)
         return chosen.get(ids)
 
     def _check_cards(self, sight: Sight, ids: Sequence[str]) -> None:
@@ -139,7 +138,8 @@ class Admission:
         try:
             return match(waiting, offer, lambda candidate: _elsewhere(candidate, sight))
         except NoCandidateError as error:
-            if not self._forget_guesses(sight):
+            # The book never named them: the kubelet gave up the pod of that call, and the pod that was guessed waits.
+            if not self._view.withdraw(grant.ids for grant in sight.holdings.grants if grant.is_guess):
                 raise self._with_reason(error, sight, size) from error
         sight = self._view.now()
         try:
@@ -164,13 +164,6 @@ class Admission:
         """The pod of the kubelet's last call: by its book, else by our guess."""
         ids, guessed = self._latest
         return next((grant.uid for grant in sight.holdings.grants if grant.ids == ids), guessed)
-
-    def _forget_guesses(self, sight: Sight) -> bool:
-        """The book never named it: the kubelet gave up the pod of that call, and the pod that was guessed waits."""
-        doubtful = [grant.ids for grant in sight.holdings.grants if grant.is_guess]
-        for ids in doubtful:
-            self._view.guesses.pop(ids, None)
-        return bool(doubtful)
 
     def _offer(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Offer:
         counts_slots = sight.counts_slots

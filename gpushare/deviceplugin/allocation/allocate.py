@@ -33,6 +33,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Final, TypeVar
 
 from gpushare import wire
+from gpushare.bounds import REPAIRS_A_MINUTE
 from gpushare.deviceplugin.allocation.admission import Admission
 from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
@@ -42,7 +43,7 @@ from gpushare.deviceplugin.allocation.restoration import Restoration
 from gpushare.deviceplugin.allocation.verification import Verification
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
-from gpushare.deviceplugin.core.held import HeldError, HeldPod, HeldPods
+from gpushare.deviceplugin.core.held import HeldError, HoldReason
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget
@@ -86,15 +87,16 @@ class Allocator:
         settled_seconds: float = SETTLED_SECONDS,
     ) -> None:
         self._events = events
-        self._metrics = metrics
+        self._metrics = metrics = metrics or PluginMetrics()
         self.view = NodeView(client, pods, node, records, repairs=repairs)
-        self._budget = WriteBudget()
+        self._budget = WriteBudget(REPAIRS_A_MINUTE.most)
         self._exchange = Exchange(self.view, monotonic, metrics, self._budget, settled_seconds=settled_seconds)
         self._restoration = Restoration(self.view, events, self._budget, monotonic)
         self._hand_bound = HandBound(self.view, events, clock_ns)
         self.admission = Admission(self.view, self._exchange, self._hand_bound, rules or ContainerFlags())
         self._verification = Verification(self.view, self._exchange, self._hand_bound)
-        self._held = HeldPods()
+        # By uid, why a container of the pod may not start now.
+        self._held: dict[str, tuple[HoldReason, str]] = {}
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
         self._shown = asyncio.Event()
@@ -124,8 +126,7 @@ class Allocator:
         """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
         async with self._called():
             answer = await self._counted(self.admission.allocate(device_ids))
-        if self._metrics is not None:
-            self._metrics.count_allocation("granted")
+        self._metrics.count_allocation("granted")
         return answer
 
     async def verify(self, device_ids: Sequence[str]) -> None:
@@ -134,9 +135,8 @@ class Allocator:
         if pod is None:
             pod = await self._verify(device_ids)
         if pod is not None:
-            self._held.release(pod.uid)
-            if self._metrics is not None:
-                self._metrics.release(pod.uid)
+            self._held.pop(pod.uid, None)
+            self._metrics.release(pod.uid)
 
     async def _verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """Find the owner of the ids: not during an admission, and one after the other."""
@@ -150,13 +150,15 @@ class Allocator:
             await self._hold(error)
             raise
 
-    def held(self) -> Mapping[str, HeldPod]:
-        """Pods with a container that may not start now, by uid."""
-        return self._held.among({pod.metadata.uid for pod in self.view.pods.in_admission_order()})
+    def held(self) -> Mapping[str, tuple[HoldReason, str]]:
+        """Pods with a container that may not start now, by uid, and why."""
+        alive = {pod.metadata.uid for pod in self.view.pods.in_admission_order()}
+        self._held = {uid: why for uid, why in self._held.items() if uid in alive}
+        return self._held
 
     def held_for_good(self) -> Mapping[str, str]:
         """Pods that will never start, by uid, and why: only a new pod helps."""
-        return {uid: f"{pod.reason.value}: {pod.text}" for uid, pod in self.held().items() if pod.is_final}
+        return {uid: f"{reason.value}: {text}" for uid, (reason, text) in self.held().items() if reason.is_final}
 
     async def keep_right(self) -> None:
         """Until cancelled: give pods without a card one, and end repairs that were begun."""
@@ -166,7 +168,7 @@ class Allocator:
                 async with self._lock:
                     self._changed.clear()
                     pause = await self.put_right()
-                    was_refused = bool(self.view.refused)
+                    was_refused = self.view.refused
                 if was_refused:
                     # Our own look at the node wakes this loop, so it must not go on immediately.
                     await asyncio.sleep(_RETRY_SECONDS)
@@ -206,7 +208,7 @@ class Allocator:
 
     async def put_right(self) -> float:
         """Do all that can be done; how long to rest after it if no event comes, in seconds."""
-        self.view.refused.clear()
+        self.view.forget_refusals()
         sight = self.view.now()
         if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
             await self.view.refresh(1)
@@ -219,12 +221,11 @@ class Allocator:
         return _MARKED_SECONDS if self._exchange.is_under_way(sight) else _REST_SECONDS
 
     async def _hold(self, error: HeldError) -> None:
-        self._held.hold(error)
         if error.pod is None:
             return
-        if self._metrics is not None:
-            self._metrics.hold(error.pod.uid)
-            self._metrics.count_repair("held")
+        self._held[error.pod.uid] = error.reason, str(error)
+        self._metrics.hold(error.pod.uid)
+        self._metrics.count_repair("held")
         await self._events.record("Pod", error.pod, wire.EVENT_HELD, f"{error} ({error.reason.value})")
 
     async def _counted(self, work: Awaitable[_T]) -> _T:
@@ -233,6 +234,5 @@ class Allocator:
             return await work
         except GpushareError:
             self.admission.begin_anew()
-            if self._metrics is not None:
-                self._metrics.count_allocation("refused")
+            self._metrics.count_allocation("refused")
             raise

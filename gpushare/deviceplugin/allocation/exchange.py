@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.repair import Step, next_step
 from gpushare.deviceplugin.core.write_budget import WriteBudget
-from gpushare.kube.api_errors import REFUSALS, ApiError, ConflictError, NotFoundError
-from gpushare.manifests import Pod
+from gpushare.kube.api_errors import ApiError
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ class Exchange:
         self,
         view: NodeView,
         monotonic: Callable[[], float],
-        metrics: PluginMetrics | None,
+        metrics: PluginMetrics,
         budget: WriteBudget,
         *,
         settled_seconds: float = SETTLED_SECONDS,
@@ -71,7 +70,7 @@ class Exchange:
                 return
             try:
                 await self._write(step, sight)
-            except (ConflictError, NotFoundError, *REFUSALS) as error:
+            except NOT_WRITTEN as error:
                 _LOG.info("not marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
                 failed.add(step.uid)
             except ApiError as error:
@@ -90,13 +89,8 @@ class Exchange:
                 return sight
             try:
                 await self._write(step, sight)
-            except (ConflictError, NotFoundError) as error:
-                _LOG.info("looking again uid=%s reason=%s", step.uid, error)
-                await self._view.refresh()
-            except REFUSALS as error:
-                _LOG.warning("its annotations cannot be changed uid=%s reason=%s", step.uid, error)
-                self._view.refused[step.uid] = str(error)
-                await self._view.refresh()
+            except NOT_WRITTEN as error:
+                await self._view.look_again(step.uid, error)
         return look()
 
     def _next_step(self, sight: Sight, besides: Collection[str] = ()) -> Step | None:
@@ -114,15 +108,9 @@ class Exchange:
             size = next((card.units for card in sight.cards if card.index == step.index), 0)
             changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
         await self._view.write(pod, changes, unchanged=True)
-        self._log(pod, step, what=_what(step, sight))
-
-    def _log(self, pod: Pod, step: Step, what: str) -> None:
-        metadata = pod.metadata
-        _LOG.info(
-            "%s pod=%s/%s uid=%s device=%d mark=%s",
-            what, metadata.namespace, metadata.name, metadata.uid, step.index, step.mark,
-        )  # fmt: skip
-        if what in ("exchanged", "moved") and self._metrics is not None:
+        what = _what(step, sight)
+        _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what, *named(pod), step.index, step.mark)
+        if what in ("exchanged", "moved"):
             self._metrics.count_repair("exchanged")
 
     def _settled(self, sight: Sight) -> frozenset[str]:

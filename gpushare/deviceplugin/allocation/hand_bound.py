@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
-from gpushare.kube.api_errors import REFUSALS, ConflictError, NotFoundError
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
@@ -154,7 +153,7 @@ class HandBound:
     async def _report(self, pod: Pod, reason: str) -> None:
         self._reported.add(pod.metadata.uid)
         text = f"bound past the extender, and node {self._view.node.name} has no card for it: {reason}"
-        _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *_named(pod), reason)
+        _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *named(pod), reason)
         await self._events.record("Pod", pod.metadata, wire.EVENT_NO_CARD, text)
 
     async def _place(self, pod: Pod, shares: Shares, sizes: Mapping[int, int]) -> None:
@@ -170,19 +169,8 @@ class HandBound:
             written[wire.ANNOTATION_EXTENDER] = wire.EXTENDER_BOOK
         try:
             await self._view.write(pod, written | encode(chosen))
-        except (ConflictError, NotFoundError) as error:
-            _LOG.info("gone before it got its card pod=%s/%s uid=%s error=%s", *_named(pod), error)
-            await self._view.refresh()
-            return
-        except REFUSALS as error:
-            # Its own trouble: other pods' admissions and repairs go on.
-            _LOG.warning("cannot write its card pod=%s/%s uid=%s error=%s", *_named(pod), error)
-            self._view.refused[pod.metadata.uid] = str(error)
-            await self._view.refresh()
+        except NOT_WRITTEN as error:
+            await self._view.look_again(pod.metadata.uid, error)
             return
         devices = "+".join(str(index) for index, _ in shares)
-        _LOG.info("placed pod=%s/%s uid=%s device=%s units=%d", *_named(pod), devices, chosen.units)
-
-
-def _named(pod: Pod) -> tuple[str, str, str]:
-    return pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
+        _LOG.info("placed pod=%s/%s uid=%s device=%s units=%d", *named(pod), devices, chosen.units)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpushare import wire
@@ -21,8 +20,8 @@ from gpushare.deviceplugin.core.id_limits import kubelet_release
 from gpushare.deviceplugin.core.kept_pods import cut_down
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.repair import PodCard, aims
-from gpushare.deviceplugin.core.standings import allocation_by_book, booked_units, open_units, pod_cards
-from gpushare.kube.api_errors import ApiError, NotFoundError
+from gpushare.deviceplugin.core.standings import allocation_by_book, open_units, pod_cards
+from gpushare.kube.api_errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod
 from gpushare.model.cards import MODE_SLOTS, CardFacts
@@ -33,11 +32,13 @@ _LOG = logging.getLogger(__name__)
 # on Allocate, but admits no other pod until it ends.
 LIST_ATTEMPTS: Final = 10
 LIST_PAUSE_SECONDS: Final = 1.0
+# Errors of a write that concern its pod alone.
+NOT_WRITTEN: Final = (ConflictError, NotFoundError, *REFUSALS)
 # The first kubelet that asks which ids; before it, ids are drawn over all cards and mean nothing but their number.
 _ASKS_SINCE: Final = (1, 19)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sight:
     """One moment. ``units`` are those of each healthy card for pods on one card, ``aims`` the card that each of them should be on.
 
@@ -53,25 +54,22 @@ class Sight:
     units: Mapping[int, int]
     aims: Mapping[str, int]
     admitted: frozenset[str]
-    by_uid: Mapping[str, Pod] = field(init=False)
-    standing_of: Mapping[str, PodCard] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by_uid", {pod.metadata.uid: pod for pod in self.pods})
-        object.__setattr__(self, "standing_of", {one.uid: one for one in self.standings})
 
     def pod(self, uid: str) -> Pod:
         """A pod that is in the sight. Raises KeyError."""
-        return self.by_uid[uid]
+        return self._by_uid[uid]
 
     def standing(self, uid: str) -> PodCard | None:
         """How a pod on one card stands."""
-        return self.standing_of.get(uid)
+        return self._standing_of.get(uid)
 
-    def booked(self, besides: str = "") -> Counter[int]:
-        """The units of each card that are taken by anything but one pod."""
-        fixed = {card.index: card.units - self.units.get(card.index, card.units) for card in self.cards}
-        return booked_units((one for one in self.standings if one.uid != besides), fixed)
+    @functools.cached_property
+    def _by_uid(self) -> Mapping[str, Pod]:
+        return {pod.metadata.uid: pod for pod in self.pods}
+
+    @functools.cached_property
+    def _standing_of(self) -> Mapping[str, PodCard]:
+        return {one.uid: one for one in self.standings}
 
 
 class NodeView:
@@ -86,9 +84,9 @@ class NodeView:
         self.repairs = repairs
         self._client = client
         # By ids, the container that they were answered for, from the question on until the kubelet's records name their container.
-        self.guesses: dict[frozenset[str], Grant] = {}
+        self._guesses: dict[frozenset[str], Grant] = {}
         # By uid, pods with annotations that the API server refused to change a moment ago, and its reason.
-        self.refused: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
         # Pods that the records have named at some look; they drop a pod when it ends.
         self._admitted: frozenset[str] = frozenset()
         # The records as they were when no file could be read: at our start, and whenever they were asked for whole.
@@ -100,7 +98,12 @@ class NodeView:
         cards = {one: card.index for one in ids if (card := device_ids.card_of(one)) is not None}
         if self._ids_are_counts():
             cards = dict.fromkeys(ids, candidate.cards[0][0])
-        self.guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
+        self._guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
+
+    def withdraw(self, guesses: Iterable[frozenset[str]]) -> bool:
+        """The answers with these ids were for no container after all; were there any?"""
+        withdrawn = [self._guesses.pop(ids, None) for ids in guesses]
+        return any(withdrawn)
 
     def forget_unwritten(self) -> None:
         """The kubelet asks again. It writes each answer down before: what is in no line of its file, it never took.
@@ -108,7 +111,7 @@ class NodeView:
         If the file cannot be read this is not known.
         """
         if self.records.checkpoint() is not None:
-            self.guesses.clear()
+            self._guesses.clear()
 
     async def refresh(self, attempts: int | None = None) -> None:
         """Our watch may be behind the kubelet's; a fresh list is not. Patient, as an error of Allocate ends the pod for good.
@@ -136,6 +139,29 @@ class NodeView:
                 bindings.give_up(uid)
             raise
 
+    async def look_again(self, uid: str, error: ApiError) -> None:
+        """One of the ``NOT_WRITTEN`` errors: the pod has gone or changed, or may not be changed now. Raises ApiError."""
+        if isinstance(error, (ConflictError, NotFoundError)):
+            _LOG.info("looking again uid=%s reason=%s", uid, error)
+        else:
+            # Its own trouble: other pods' admissions and repairs go on.
+            _LOG.warning("its annotations cannot be changed uid=%s reason=%s", uid, error)
+            self._refused[uid] = str(error)
+        await self.refresh()
+
+    def refusal(self, uid: str) -> str | None:
+        """Why the API server refused to change the pod a moment ago; None if it did not."""
+        return self._refused.get(uid)
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """The pods that it refused to change."""
+        return frozenset(self._refused)
+
+    def forget_refusals(self) -> None:
+        """Each pod may be written again."""
+        self._refused.clear()
+
     async def put_back(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
         """Write what counts over what its author wrote, unless the pod has changed since. Raises ApiError."""
         self.pods.set(await self._client.annotate_pod(pod, changes, unchanged=True))
@@ -161,7 +187,7 @@ class NodeView:
         self._admitted = frozenset((self._admitted | {uid for uid, _ in have}) & alive)
         holdings = lay(
             entries,
-            self.guesses.values(),
+            self._guesses.values(),
             self.pod_of,
             lambda one: card.index if (card := ids.card_of(one)) is not None else None,
             resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
@@ -169,7 +195,7 @@ class NodeView:
         )
         if self._believe(holdings, pods, counts_slots=counts_slots):
             pods = self.pods.in_admission_order()
-        standings = pod_cards(pods, holdings, repairs=self.repairs, refused=self.refused)
+        standings = pod_cards(pods, holdings, repairs=self.repairs, refused=self._refused)
         units = open_units(pods, holdings, announced.cards)
         plan = dict(aims(standings, units))
         # Where a pod's first container is, there the others go too.
@@ -201,9 +227,9 @@ class NodeView:
         That is for good: a guess must not come back when the owner of the ids ends.
         """
         written = {one for entry in entries for one in entry.ids}
-        self.guesses = {
+        self._guesses = {
             ids: guess
-            for ids, guess in self.guesses.items()
+            for ids, guess in self._guesses.items()
             if guess.uid in alive and not ids & written and (guess.uid, guess.container) not in have
         }
 
@@ -216,6 +242,11 @@ class NodeView:
     def _ids_are_counts(self) -> bool:
         release = kubelet_release(self.node.kubelet_version)
         return release is not None and release < _ASKS_SINCE
+
+
+def named(pod: Pod) -> tuple[str, str, str]:
+    """Namespace, name and uid, for a line of the log."""
+    return pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
 
 
 async def list_all(pods: NodePods, client: ApiClient, node: str) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.node_view import NodeView
+from gpushare.deviceplugin.allocation.node_view import NodeView, named
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
 from gpushare.kube.event_recorder import EventRecorder
@@ -62,7 +62,7 @@ class Restoration:
             return
         self._reported[uid] = changes
         names = ", ".join(sorted(changes))
-        _LOG.warning("changed after the bind pod=%s/%s uid=%s annotations=%s", *_named(pod), names)
+        _LOG.warning("changed after the bind pod=%s/%s uid=%s annotations=%s", *named(pod), names)
         then = "it is put back" if self._view.repairs else "repairs are switched off (--repair hold)"
         text = f"annotations were changed after the pod was bound: {names}. The pod keeps what was bound; {then}"
         await self._events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)
@@ -73,15 +73,11 @@ class Restoration:
         try:
             await self._view.put_back(pod, changes)
         except (ConflictError, NotFoundError) as error:
-            _LOG.info("not put back now pod=%s/%s uid=%s reason=%s", *_named(pod), error)
+            _LOG.info("not put back now pod=%s/%s uid=%s reason=%s", *named(pod), error)
         except ApiError as error:
-            _LOG.warning("annotations cannot be put back pod=%s/%s uid=%s error=%s", *_named(pod), error)
+            _LOG.warning("annotations cannot be put back pod=%s/%s uid=%s error=%s", *named(pod), error)
 
     async def _leave_alone(self, pod: Pod) -> None:
-        _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *_named(pod))
+        _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *named(pod))
         text = "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
         await self._events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)
-
-
-def _named(pod: Pod) -> tuple[str, str, str]:
-    return pod.metadata.namespace, pod.metadata.name, pod.metadata.uid

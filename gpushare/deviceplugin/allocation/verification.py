@@ -119,7 +119,7 @@ class Verification:
             _hold(reason, pod, grant, f"but its annotation names card {standing.index}: {why}")
 
     def _hold_if_refused(self, pod: Pod, grant: Grant) -> None:
-        refusal = self._view.refused.get(grant.uid)
+        refusal = self._view.refusal(grant.uid)
         if refusal is not None:
             _hold(HoldReason.REFUSED, pod, grant, f"but its annotation cannot be written: {refusal}")
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from gpushare import wire
-from gpushare.deviceplugin.core.card_pods import indices_of
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.kept_pods import indices_of
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.publication import CardChange
 from gpushare.kube.api_errors import ApiError
@@ -35,16 +36,14 @@ _Report = tuple[str, ObjectMeta, str, str, _Level]
 
 
 class CardNews:
-    """Reports about the node ``name`` and its ``pods``; ``known`` is our Node as it was read last, without a uid before that."""
+    """Reports about our node and its ``pods``."""
 
-    def __init__(
-        self, client: ApiClient, name: str, pods: NodePods, events: EventRecorder, known: Callable[[], ObjectMeta]
-    ) -> None:
+    def __init__(self, client: ApiClient, node: NodeWriter, pods: NodePods, events: EventRecorder) -> None:
         self._client = client
-        self._name = name
+        self._node = node
+        self._name = node.name
         self._pods = pods
         self._events = events
-        self._known = known
         self._reports: asyncio.Queue[_Report] = asyncio.Queue(_LONGEST_QUEUE)
 
     def report_changes(self, changes: Iterable[CardChange]) -> None:
@@ -90,7 +89,7 @@ class CardNews:
 
     async def _our_node(self) -> ObjectMeta:
         """The Node's identity: an event without its uid is not shown with the Node. Raises ApiError."""
-        known = self._known()
+        known = self._node.metadata
         return known if known.uid else (await self._client.get_node(self._name)).metadata
 
 

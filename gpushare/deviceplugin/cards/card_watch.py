@@ -13,17 +13,15 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.card_news import (
-    CardNews,
-    why_not_shared,
-)
+from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.container_fault import ContainerFault
 from gpushare.deviceplugin.core.devices import PhysicalCard
 from gpushare.deviceplugin.core.health import CardHealth, Recovery
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.roster import count_cards
 from gpushare.nvml.api import Card, Reports, Survey, UnreadableCard
 from gpushare.nvml.nvml_errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
@@ -49,16 +47,6 @@ _LONGEST_REST: Final = 600.0
 _SILENCE_SECONDS: Final = 30.0
 
 
-class XidCounter(Protocol):
-    """Counts the Xids that were reported, critical or not."""
-
-    def count_xid(self, uuid: str, xid: int) -> None:
-        """One more."""
-
-    def count_nvml_error(self, operation: str) -> None:
-        """NVML refused to do that."""
-
-
 class CardWatch:
     """The cards of one node. ``clock`` gives seconds and only goes forward; ``survey_seconds`` is the least between counts."""
 
@@ -72,7 +60,7 @@ class CardWatch:
         clock: Callable[[], float],
         *,
         survey_seconds: float = 10.0,
-        metrics: XidCounter | None = None,
+        metrics: PluginMetrics,
     ) -> None:
         self._session = session
         self._thread = thread
@@ -153,8 +141,7 @@ class CardWatch:
         for xid in reports.xids:
             is_critical = self._health.note_xid(xid.uuid, xid.code)
             _LOG.warning("xid uuid=%s xid=%d makes_sick=%s", xid.uuid, xid.code, is_critical)
-            if self._metrics is not None:
-                self._metrics.count_xid(xid.uuid, xid.code)
+            self._metrics.count_xid(xid.uuid, xid.code)
             is_news |= is_critical
         for uuid in reports.lost:
             _LOG.warning("card lost uuid=%s", uuid)
@@ -219,8 +206,7 @@ class CardWatch:
         try:
             self._survey = await self._patiently("count the cards", self._session.count)
         except NvmlError:
-            if self._metrics is not None:
-                self._metrics.count_nvml_error("survey")
+            self._metrics.count_nvml_error("survey")
             raise
         ended = self._clock()
         self._rest_seconds = max(self._survey_seconds, min((ended - started) / _DEAF_PART, _LONGEST_REST))

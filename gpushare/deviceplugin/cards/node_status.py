@@ -29,10 +29,11 @@ from gpushare import wire
 from gpushare.deviceplugin.core.devices import PhysicalCard, describe_cards
 from gpushare.deviceplugin.core.former_unit import unit_before
 from gpushare.deviceplugin.core.health import CardHealth, Recovery, named_cards
+from gpushare.deviceplugin.core.id_limits import check_ids
 from gpushare.deviceplugin.core.publication import CardChange, about_us, changes_between, has_left, patch_for, shape
 from gpushare.deviceplugin.core.roster import known_cards
 from gpushare.deviceplugin.core.xid_rules import XidRules
-from gpushare.errors import GpushareError
+from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta
@@ -57,9 +58,9 @@ class NodeWriter:
     """Our Node and its cards. Call ``prepare`` first.
 
     ``cards`` is what is announced now and may change at any await. ``boot`` is the id of the present boot, as the Node shows it.
-    The argument is used while the Node shows none. ``in_use`` answers the card indices that pods of the node name; ``check`` raises
-    GpushareError for cards that cannot be announced; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Each of the
-    ``listeners`` is called with every change of the cards, after it.
+    The argument is used while the Node shows none. ``in_use`` answers the card indices that pods of the node name; ``max_ids`` is
+    as in ``check_ids``; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Each of the ``listeners`` is called with
+    every change of the cards, after it.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class NodeWriter:
         *,
         health: CardHealth | None = None,
         in_use: Callable[[], frozenset[int]] = frozenset,
-        check: Callable[[NodeCards], None] = lambda _: None,
+        max_ids: int | None = None,
         slots: int = 0,
     ) -> None:
         self.name = name
@@ -99,7 +100,7 @@ class NodeWriter:
         self._boot = self.boot = boot
         self._health = health or CardHealth(XidRules(), 0)
         self._in_use = in_use
-        self._check = check
+        self._max_ids = max_ids
         self._slots = slots
         # The index that each card ever had: one that comes back gets its own again, if no other card has it.
         self._facts: dict[str, CardFacts] = {}
@@ -133,6 +134,10 @@ class NodeWriter:
         """The cards at the start, when no kubelet holds a list of ours yet."""
         self._counted = _uuids(physical)
         self._adopt(tuple(physical), self._in_use())
+
+    def check(self) -> None:
+        """Raises TooManyIdsError if the kubelet would not take the cards of the start."""
+        check_ids(self.cards, self.kubelet_version, self._max_ids)
 
     def change_cards(self, physical: Sequence[PhysicalCard]) -> None:
         """Cards came or went, or say other things of themselves; they are announced once that is published."""
@@ -218,8 +223,8 @@ class NodeWriter:
         """Announce other cards, in the order that the head of this module describes."""
         cards = self._describe(physical, self._in_use())
         try:
-            self._check(cards)
-        except GpushareError as error:
+            check_ids(cards, self.kubelet_version, self._max_ids)
+        except TooManyIdsError as error:
             _LOG.error("cards not announced node=%s cards=%d reason=%s", self.name, len(physical), error)
             self._coming, self._refused = None, physical
             return

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.core.kept_pods import OURS, decoded_from
+from gpushare.deviceplugin.core.kept_pods import decoded_from
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
+from gpushare.model.kept import OURS
 
 Changes = Mapping[str, str | None]
 

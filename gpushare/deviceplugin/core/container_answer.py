@@ -4,6 +4,9 @@ The variables are the original's contract. How the runtime learns the card is a 
 (``--device-list-strategy`` of its device plugin): by ``NVIDIA_VISIBLE_DEVICES`` (``envvar``), by mounts below a folder
 that only an administrator can write (``volume-mounts``), or by the names of the CDI (``cdi-cri``,
 ``cdi-annotations``). Several may be given.
+
+Names of the CDI follow its specification (version 0.6 and later): ``vendor/class=device``, and the last part of an
+annotation's key has at most 63 characters.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.core import cdi
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
 from gpushare.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ENVVAR, VOLUME_MOUNTS, ContainerFlags
@@ -23,6 +25,7 @@ _MOUNTS_FOLDER: Final = "/var/run/nvidia-container-devices"
 _MOUNTED: Final = "/dev/null"
 # NVIDIA's runtime takes this for "no card": without it, an image with "all" would get all cards beside its own.
 _NO_CARD: Final = "void"
+_LONGEST_KEY: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,22 @@ def answer(
     """
     names = [_name(card, nvml_indices, rules.id_strategy) for card in granted.cards]
     chosen = rules.list_strategies
-    by_annotation = cdi.annotation(rules.cdi_annotation_prefix, rules.cdi_kind, names, min(device_ids, default=""))
+    devices = tuple(f"{rules.cdi_kind}={name}" for name in names)
     return ContainerAnswer(
         variables=_variables(granted, _visible(names, chosen)),
         mounts=tuple(Mount(_MOUNTED, f"{_MOUNTS_FOLDER}/{name}") for name in names if VOLUME_MOUNTS in chosen),
-        annotations=by_annotation if CDI_ANNOTATIONS in chosen else None,
-        cdi_devices=tuple(cdi.device_name(rules.cdi_kind, name) for name in names if CDI_CRI in chosen),
+        annotations=annotation(rules, devices, min(device_ids, default="")) if CDI_ANNOTATIONS in chosen else None,
+        cdi_devices=devices if CDI_CRI in chosen else (),
     )
+
+
+def annotation(rules: ContainerFlags, devices: Sequence[str], request: str) -> dict[str, str]:
+    """The annotation that asks a runtime of before CRI's own field for these devices of the CDI.
+
+    ``request`` makes the key unique: any text that no other container's request has.
+    """
+    key = f"gpushare_{request}"[:_LONGEST_KEY].rstrip("-_.")
+    return {rules.cdi_annotation_prefix + key: ",".join(devices)}
 
 
 def _name(card: CardFacts, nvml_indices: Mapping[str, int], by: str) -> str:

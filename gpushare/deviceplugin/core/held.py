@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from gpushare.errors import GpushareError
 from gpushare.manifests import ObjectMeta
@@ -30,9 +28,10 @@ class HoldReason(enum.Enum):
     WRONG_AMOUNT = "WrongAmount"
     """The container was told another pod's amount, and what it was told cannot be changed."""
 
-
-# Reasons that no retry mends: only a new pod does.
-FINAL = frozenset({HoldReason.FIXED, HoldReason.SEVERAL_CARDS, HoldReason.WRONG_AMOUNT})
+    @property
+    def is_final(self) -> bool:
+        """Does no retry help, but only a new pod?"""
+        return self in (HoldReason.FIXED, HoldReason.SEVERAL_CARDS, HoldReason.WRONG_AMOUNT)
 
 
 class HeldError(GpushareError):
@@ -42,41 +41,3 @@ class HeldError(GpushareError):
         super().__init__(message)
         self.reason = reason
         self.pod = pod
-
-
-@dataclass(frozen=True, slots=True)
-class HeldPod:
-    """A pod with a container that may not start."""
-
-    uid: str
-    namespace: str
-    name: str
-    reason: HoldReason
-    text: str
-
-    @property
-    def is_final(self) -> bool:
-        """Does waiting not help?"""
-        return self.reason in FINAL
-
-
-class HeldPods:
-    """The pods that are held now, by uid."""
-
-    def __init__(self) -> None:
-        self._pods: dict[str, HeldPod] = {}
-
-    def hold(self, error: HeldError) -> None:
-        """A container was not let through."""
-        pod = error.pod
-        if pod is not None:
-            self._pods[pod.uid] = HeldPod(pod.uid, pod.namespace, pod.name, error.reason, str(error))
-
-    def release(self, uid: str) -> None:
-        """A container of the pod was let through."""
-        self._pods.pop(uid, None)
-
-    def among(self, alive: Collection[str]) -> Mapping[str, HeldPod]:
-        """The pods that are held, among those that are there."""
-        self._pods = {uid: held for uid, held in self._pods.items() if uid in alive}
-        return dict(self._pods)

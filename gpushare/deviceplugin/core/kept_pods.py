@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,18 +15,6 @@ from gpushare.model.allocation import Allocation, decode
 from gpushare.model.kept import MIRROR, kept_of
 from gpushare.model.pod import container_request, is_finished, pod_request
 
-# The annotations that our programs write on a pod. Its author has no say in these once the pod is bound.
-OURS: Final = (
-    wire.ANNOTATION_INDEX,
-    wire.ANNOTATION_DEVICE_UNITS,
-    wire.ANNOTATION_POD_UNITS,
-    wire.ANNOTATION_ASSIGNED,
-    wire.ANNOTATION_ASSUME_TIME,
-    wire.ANNOTATION_REPAIR,
-    wire.ANNOTATION_EXTENDER,
-    wire.ANNOTATION_ENDED,
-    wire.ANNOTATION_ALLOCATION,
-)
 RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 
 
@@ -97,6 +85,17 @@ def decoded_from(annotations: Mapping[str, str] | None, pod: Pod) -> Allocation 
         return decode(annotations, request, containers) if request > 0 else None
     except GpushareError:
         return None
+
+
+def indices_of(pod: Pod) -> frozenset[int]:
+    """Card indices that a pod which has not ended names, the one that a repair marks too."""
+    allocation = None if is_finished(pod) else allocation_of(pod)
+    return frozenset(index for index, _ in allocation.booked) if allocation is not None else frozenset()
+
+
+def indices_in_use(pods: Iterable[Pod]) -> frozenset[int]:
+    """Card indices that any of these pods names: no other card may get one of them."""
+    return frozenset(index for pod in pods for index in indices_of(pod))
 
 
 def _asks(container: Container) -> bool:

@@ -36,7 +36,7 @@ class PluginMetrics:
         self.overuse = 0
         self.unbooked: frozenset[PodOnCard] = frozenset()
         self.unbooked_episodes = 0
-        self.held: set[tuple[str, str]] = set()
+        self.held: set[str] = set()
 
     def follow(self, cards: Callable[[], NodeCards], pods: Callable[[], Iterable[Pod]]) -> None:
         """Where the cards and the pods of this node are read from, at each scrape."""
@@ -66,13 +66,13 @@ class PluginMetrics:
         """A pod that the kubelet had turned away was ``reported`` or ``deleted``."""
         self.unadmitted[action] += 1
 
-    def hold(self, uid: str, container: str = "") -> None:
+    def hold(self, uid: str) -> None:
         """A container of the pod may not start yet. It counts until ``release``, or until the pod is gone."""
-        self.held.add((uid, container))
+        self.held.add(uid)
 
-    def release(self, uid: str, container: str = "") -> None:
-        """A container that was held may start; one that never was is no error."""
-        self.held.discard((uid, container))
+    def release(self, uid: str) -> None:
+        """A container of the pod may start; one that was never held is no error."""
+        self.held.discard(uid)
 
     def show_usage(self, seen: NodeUse, over: Iterable[PodOnCard], begun: int) -> None:
         """The newest look at the processes; ``over`` are above their limit and reported, ``begun`` of them just now."""

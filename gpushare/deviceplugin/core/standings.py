@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from gpushare import wire
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
@@ -69,14 +69,6 @@ def open_units(pods: Iterable[Pod], holdings: Holdings, cards: Iterable[CardFact
         elif allocation.by_container is not None:
             fixed.update(dict(allocation.shares))
     return {card.index: max(card.units - fixed[card.index], 0) for card in cards if card.healthy}
-
-
-def booked_units(pods: Iterable[PodCard], others: Mapping[int, int]) -> Counter[int]:
-    """Units that are taken on each card: by annotations, by marks, by ids; each pod once a card. ``others`` are added."""
-    booked: Counter[int] = Counter(others)
-    for pod in pods:
-        booked.update(dict.fromkeys(pod.cards, pod.units))
-    return booked
 
 
 def allocation_by_book(

@@ -14,24 +14,22 @@ on), and a static pod's mirror (its file makes it, not the API).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gpushare import wire
+from gpushare.deviceplugin.core.kept_pods import RESOURCES, containers_of
 from gpushare.errors import GpushareError
-from gpushare.manifests import Container, ObjectMeta, OwnerReference, Pod
+from gpushare.manifests import ObjectMeta, OwnerReference, Pod
 from gpushare.model.cards import NodeCards
+from gpushare.model.kept import MIRROR
 from gpushare.model.node import NodeInfo, devices_of_cards, lay_out
 from gpushare.model.placement import question, reason_against
 from gpushare.model.pod import is_deleting, is_finished, request_of
 from gpushare.model.snapshot import Snapshot
 
 _ADMISSION: Final = "UnexpectedAdmissionError"
-_OURS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
-_SHORT: Final = tuple(f"OutOf{resource}" for resource in _OURS)
-_MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+_SHORT: Final = tuple(f"OutOf{resource}" for resource in RESOURCES)
 # This much of a kubelet's message is repeated.
 _LONGEST: Final = 300
 
@@ -85,16 +83,12 @@ def _is_about_us(pod: Pod, message: str) -> bool:
 
     What a plugin answered ("rpc error: …") does not say which plugin that was.
     """
-    return any(resource in message for resource in _OURS) or not _asks_for_others(pod)
+    return any(resource in message for resource in RESOURCES) or not _asks_for_others(pod)
 
 
 def _asks_for_others(pod: Pod) -> bool:
-    containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
-    return any("/" in resource and resource not in _OURS for one in containers for resource in _limits(one))
-
-
-def _limits(container: Container) -> Iterable[str]:
-    return (container.resources.limits if container.resources else None) or ()
+    limits = (one.resources.limits if one.resources else None for one in containers_of(pod))
+    return any("/" in resource and resource not in RESOURCES for one in limits for resource in one or ())
 
 
 def _controller(pod: Pod) -> OwnerReference | None:
@@ -111,20 +105,6 @@ def _keep_because(pod: Pod) -> str:
         return "no controller would replace it; delete it and create it again"
     if owner.kind == "Job":
         return "its Job replaces failed pods by itself and counts them"
-    if owner.kind == "Node" or _MIRROR_ANNOTATION in (pod.metadata.annotations or {}):
+    if owner.kind == "Node" or MIRROR in (pod.metadata.annotations or {}):
         return "it is a static pod: its file makes it, not the API"
     return ""
-
-
-class DeletionBudget:
-    """A limit of deletions a minute: on a node that always refuses, the replacements fail too."""
-
-    def __init__(self, a_minute: int) -> None:
-        self._times: deque[float] = deque(maxlen=a_minute)
-
-    def take(self, now: float) -> bool:
-        """May one more be deleted now (seconds of a clock that only goes forward)? Counts it if so."""
-        if len(self._times) == self._times.maxlen and now - self._times[0] < 60:
-            return False
-        self._times.append(now)
-        return True

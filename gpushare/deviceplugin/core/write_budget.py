@@ -1,4 +1,4 @@
-"""How often the annotations of one pod are put right: a few times a minute, whatever its author does. Pure."""
+"""How often a thing is written or deleted: a few times a minute, whatever its author does. Pure."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections import deque
 from collections.abc import Collection
 from typing import Final
 
-from gpushare.bounds import REPAIRS_A_MINUTE
-
 _WINDOW_SECONDS: Final = 60.0
 
 
 class WriteBudget:
-    """By uid, the times of the latest writes, in seconds of a clock that only goes forward."""
+    """By uid, the times of the latest ``most`` writes, in seconds of a clock that only goes forward."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._times: dict[str, deque[float]] = {}
 
     def take(self, uid: str, now: float) -> bool:
         """May the pod be written once more? Counts the write if so."""
         if self.is_spent(uid, now):
             return False
-        self._times.setdefault(uid, deque(maxlen=REPAIRS_A_MINUTE.most)).append(now)
+        self._times.setdefault(uid, deque(maxlen=self._most)).append(now)
         return True
 
     def is_spent(self, uid: str, now: float) -> bool:

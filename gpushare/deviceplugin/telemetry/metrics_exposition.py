@@ -122,7 +122,7 @@ class PluginExposition(Collector):
         ):
             yield _counter(f"gpushare_{name}", text, (label,), [((value,), count) for value, count in counts.items()])
         alive = {pod.metadata.uid for pod in pods}
-        self._metrics.held = {key for key in self._metrics.held if key[0] in alive}
+        self._metrics.held &= alive
         yield _gauge(
             "gpushare_held_containers",
             "Containers that may not start yet; their pods' events say why.",

@@ -7,7 +7,7 @@ import contextlib
 import json
 import random
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,24 +15,20 @@ from typing import Any
 import grpc.aio
 
 from fake_nvml.state import State
-from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.card_pods import indices_in_use
 from gpushare.deviceplugin.core.health import CardHealth
-from gpushare.deviceplugin.core.id_limits import check_ids
-from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.deviceplugin.core.publication import changes_between
-from gpushare.deviceplugin.core.roster import remembered
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.main import Ports, assemble, begin
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.model.quantity import MemoryUnit
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
+from gpushare.settings import device_plugin_settings
 from tests.servers import StubApi, plain_http, serve, until
 
 COOL_DOWN = 60.0
@@ -156,39 +152,28 @@ async def running(
     rules: XidRules | None = None,
     count: bool = True,
     unit: str = "GiB",
-    check: Callable[[Any], None] = lambda _: None,
+    more: tuple[str, ...] = (),
     sysfs: Path = Path("/nonexistent"),
     ends_with: tuple[type[Exception], ...] = (),
 ) -> AsyncIterator[Rig]:
     """A plugin that watches, and that ends with these errors.
 
-    ``count``: its kubelet counts the lists into the capacity; ``sysfs`` as in NvmlSession.
+    ``count``: its kubelet counts the lists into the capacity; ``more`` are flags; ``sysfs`` as in NvmlSession.
     """
     api = api or StubApi(nodes=[new_node()])
-    clock, thread = Clock(), NvmlThread()
-    health = CardHealth(rules or XidRules(), COOL_DOWN)
-    session = NvmlSession(None, listen=not (rules or XidRules()).hears_nothing, sysfs=sysfs)
-    pods = NodePods()
+    clock, thread, rules = Clock(), NvmlThread(), rules or XidRules()
+    flags = [f"--cool-down={COOL_DOWN:.0f}s", f"--survey-interval={SURVEY:.0f}s", *more]
+    settings = device_plugin_settings(["--node-name=rig", f"--memory-unit={unit}", *flags], {})
+    session = NvmlSession(None, listen=not rules.hears_nothing, sysfs=sysfs)
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         socket = Path(name) / "plugin.sock"
         async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
             events = EventRecorder(client, "test", clock, random.Random(1))
-            news = CardNews(client, "rig", pods, events, lambda: node.metadata)
-            node = NodeWriter(
-                client, "rig", (), MemoryUnit.parse(unit), "fallback-boot",
-                health=health,
-                in_use=lambda: indices_in_use(pods.in_admission_order()),
-                check=check,
-            )  # fmt: skip
-            watch = CardWatch(session, thread, node, health, news, clock, survey_seconds=SURVEY)
-            await watch.wait_for_cards()
-            pods.replace(await client.list_pods())
-            await node.prepare(indices_in_use(pods.in_admission_order()))
-            watch.begin(remembered(node.cards_before))
-            news.report_changes(changes_between(node.cards_before, node.cards, {}))
-            check_ids(node.cards, node.kubelet_version, None)
-            node.listeners.append(news.report_changes)
+            ports = Ports(client, events, session, thread, clock, "fallback-boot")
+            parts = assemble(settings, ports, rules, PluginMetrics())
+            health, node, watch, news = parts.health, parts.node, parts.watch, parts.news
+            await begin(settings, ports, parts)
             await node.publish_first()
             server = DevicePluginServer(None, node)  # type: ignore[arg-type]  # nothing is allocated here
             await server.start(socket)
@@ -214,4 +199,4 @@ async def running(
                     assert [type(one) for one in crashed] == list(ends_with), crashed
 
 
-__all__ = ["COOL_DOWN", "SURVEY", "Rig", "check_ids", "holder", "new_node", "running"]
+__all__ = ["COOL_DOWN", "SURVEY", "Rig", "holder", "new_node", "running"]

@@ -1,11 +1,11 @@
-"""Promises of gpushare.deviceplugin.answer_message."""
+"""Promises of gpushare.deviceplugin.grpc_server.answer_message."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpushare.deviceplugin.answer_message import answer_message
 from gpushare.deviceplugin.core.container_answer import Granted, answer
+from gpushare.deviceplugin.grpc_server import answer_message
 from gpushare.model.cards import CardFacts
 from gpushare.plugin_flags import ContainerFlags
 

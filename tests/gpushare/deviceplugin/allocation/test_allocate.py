@@ -164,7 +164,7 @@ async def test_with_repairs_off_the_wrong_guess_is_held_and_reported() -> None:
 
         assert node.reasons() == ["GPUShareHeld b"]
         assert list(node.allocator.held_for_good()) == ["uid-b"]
-        assert node.allocator.held()["uid-b"].reason is HoldReason.FIXED
+        assert node.allocator.held()["uid-b"][0] is HoldReason.FIXED
         assert (node.card("a"), node.card("b")) == ("0", "1")
 
 

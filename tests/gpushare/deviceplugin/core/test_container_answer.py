@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, Mount, answer
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, Mount, annotation, answer
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
 from gpushare.plugin_flags import ContainerFlags
@@ -97,3 +99,12 @@ def test_several_ways_may_be_given() -> None:
         annotations={"cdi.example.com/gpushare_gs-1a2b-3": "example.com/card=GPU-1a2b"},
         cdi_devices=("example.com/card=GPU-1a2b",),
     )
+
+
+@given(st.text("abc019-_.", min_size=1, max_size=120))
+def test_an_annotations_key_is_never_too_long(request: str) -> None:
+    """At most 63 characters after the slash, and it ends with a letter or digit; the devices are joined with commas."""
+    ((key, devices),) = annotation(ContainerFlags(), ["nvidia.com/gpu=0", "nvidia.com/gpu=3"], request).items()
+    name = key.removeprefix("cdi.k8s.io/")
+
+    assert (len(name) <= 63, name[-1].isalnum(), devices) == (True, True, "nvidia.com/gpu=0,nvidia.com/gpu=3")

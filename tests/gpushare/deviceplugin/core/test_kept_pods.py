@@ -7,10 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.deviceplugin.core.kept_pods import allocation_of, asks_for_cards, cut_down, identity, keep
+from gpushare.deviceplugin.core.kept_pods import (
+    allocation_of,
+    asks_for_cards,
+    cut_down,
+    identity,
+    indices_in_use,
+    indices_of,
+    keep,
+)
 from gpushare.manifests import Pod
 
-INDEX = "ALIYUN_COM_GPU_MEM_IDX"
+INDEX, SEVERAL = "ALIYUN_COM_GPU_MEM_IDX", "scheduler.framework.gpushare.allocation"
 
 
 def pod(*limits: dict[str, Any] | None, phase: str = "Pending", **annotations: str) -> Pod:
@@ -78,3 +86,25 @@ def test_a_kept_pod_has_its_allocation(units: str, card: str, expected: Any) -> 
     found = [allocation_of(whole), allocation_of(keep(whole, {INDEX: card})), allocation_of(keep(whole, {}))]
 
     assert [None if one is None else one.shares for one in found] == [expected, expected, None]
+
+
+def on_card(phase: str, **annotations: str) -> Pod:
+    """A pod of three units."""
+    return pod({"aliyun.com/gpu-mem": "3"}, phase=phase, **annotations)
+
+
+@pytest.mark.parametrize(
+    ("one", "indices"),
+    [
+        (on_card("Running"), set()),
+        (on_card("Running", **{INDEX: "2"}), {2}),
+        (on_card("Succeeded", **{INDEX: "2"}), set()),
+        (on_card("Running", **{INDEX: "two"}), set()),
+        (on_card("Running", **{SEVERAL: '{"0":{"1":2,"3":1}}'}), {1, 3}),
+        (on_card("Running", **{SEVERAL: "{"}), set()),
+    ],
+)
+def test_a_pod_names_its_cards_until_it_has_ended(one: Pod, indices: set[int]) -> None:
+    """An annotation that cannot be read names none; an index is in use while one pod names it."""
+    assert indices_of(one) == indices
+    assert indices_in_use([on_card("Running"), on_card("Running", **{INDEX: "0"}), one]) == {0, *indices}

@@ -166,15 +166,15 @@ def test_two_pods_of_one_name_are_two_series() -> None:
 
 
 def test_held_containers_count_until_they_start_or_are_gone() -> None:
-    """Held twice is held once; a container that never was is no error."""
+    """Held twice is held once; one that never was is no error."""
     plugin = Plugin(T4)
-    plugin.pods = [pod("a"), pod("b")]
-    for uid, container in (("uid-a", "x"), ("uid-a", "x"), ("uid-a", "y"), ("uid-b", "x")):
-        plugin.metrics.hold(uid, container)
+    plugin.pods = [pod("a"), pod("b"), pod("c")]
+    for uid in ("uid-a", "uid-a", "uid-b", "uid-c"):
+        plugin.metrics.hold(uid)
     assert plugin.values("gpushare_held_containers") == {(): 3}
 
-    plugin.metrics.release("uid-a", "y")
-    plugin.metrics.release("uid-a", "never")
+    plugin.metrics.release("uid-c")
+    plugin.metrics.release("uid-never")
     assert plugin.values("gpushare_held_containers") == {(): 2}
 
     plugin.pods = [pod("a")]

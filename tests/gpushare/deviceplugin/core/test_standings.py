@@ -11,7 +11,6 @@ from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.deviceplugin.core.standings import (
     allocation_by_book,
-    booked_units,
     open_units,
     pod_cards,
     why_fixed,
@@ -101,13 +100,6 @@ def test_what_pods_on_one_card_may_have_is_what_the_others_leave() -> None:
     pods = [pod("several", **SEVERAL), pod("lost", card=None), pod("ended", phase="Failed", **SEVERAL), pod("one")]
 
     assert open_units(pods, Holdings([grant("lost", 0)]), cards) == {0: 8, 1: 7}
-
-
-def test_each_named_held_or_planned_card_of_a_pod_is_reserved() -> None:
-    """Once each."""
-    pods = [PodCard("a", 4, 0, 1, mark=1), PodCard("b", 3, 1, None)]
-
-    assert booked_units(pods, {1: 2}) == {0: 4, 1: 9}
 
 
 RAN = {"name": "c", "state": {"terminated": {}}}

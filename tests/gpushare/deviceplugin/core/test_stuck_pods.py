@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.deviceplugin.core.stuck_pods import DeletionBudget, StuckPod, stuck_pods
+from gpushare.deviceplugin.core.stuck_pods import StuckPod, stuck_pods
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 
@@ -168,12 +168,3 @@ def test_a_pod_without_a_controller_is_kept(given: dict[str, Any], because: str)
 def test_a_long_message_is_cut() -> None:
     """An event holds 1024 characters, and has more text than this."""
     assert len(found(pod(message="aliyun.com/gpu-mem" + "x" * 5000))[0].cause) == 300
-
-
-def test_only_so_many_are_deleted_a_minute() -> None:
-    """Three, then none until the first is a minute ago."""
-    budget = DeletionBudget(3)
-
-    assert [budget.take(now) for now in (0, 1, 50, 59, 60, 60.5, 61, 61)] == [
-        True, True, True, False, True, False, True, False,
-    ]  # fmt: skip

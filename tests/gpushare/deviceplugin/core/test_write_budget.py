@@ -7,7 +7,7 @@ from gpushare.deviceplugin.core.write_budget import WriteBudget
 
 def test_attack_09_a_pod_is_written_a_few_times_a_minute() -> None:
     """However often it changes: eight writes within any minute, and others have their own."""
-    budget = WriteBudget()
+    budget = WriteBudget(8)
     taken = [second for second in range(180) if budget.take("a", float(second))]
 
     assert taken == [*range(8), *range(60, 68), *range(120, 128)]
@@ -16,7 +16,7 @@ def test_attack_09_a_pod_is_written_a_few_times_a_minute() -> None:
 
 def test_a_pod_that_is_gone_is_forgotten() -> None:
     """The memory does not grow with the pods that there were."""
-    budget = WriteBudget()
+    budget = WriteBudget(8)
     for uid in "ab":
         while budget.take(uid, 0.0):
             pass
