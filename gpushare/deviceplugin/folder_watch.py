@@ -23,7 +23,7 @@ _Identity = tuple[int, int]
 
 # How often the folder is looked at in any case, in seconds: if inotify missed a change, and if there is no inotify.
 _TOLD_SECONDS: Final = 10.0
-_UNTOLD_SECONDS: Final = 0.5
+UNTOLD_SECONDS: Final = 0.5
 
 
 class FolderWatch:
@@ -40,7 +40,7 @@ class FolderWatch:
         except OSError as error:
             # Kernels allow few for one user (fs.inotify.max_user_instances), and a node has many programs of root's.
             _LOG.warning(
-                "no inotify, looking every seconds=%.1f folder=%s reason=%s", _UNTOLD_SECONDS, self._folder, error
+                "no inotify, looking every seconds=%.1f folder=%s reason=%s", UNTOLD_SECONDS, self._folder, error
             )
         return self
 
@@ -53,13 +53,13 @@ class FolderWatch:
     async def changed(self, seconds: float = _TOLD_SECONDS) -> None:
         """Until something came or went in the folder, or at most this many seconds. It may also be nothing."""
         if self._inotify is None:
-            await asyncio.sleep(min(seconds, _UNTOLD_SECONDS))
+            await asyncio.sleep(min(seconds, UNTOLD_SECONDS))
             return
         here = _identity(self._folder)
         if here is None or here != self._watched:
             # The folder is another one, or is seen for the first time: changes before the watch began are not reported.
             self._watched = here if self._is_watched(self._inotify) else None
-            await asyncio.sleep(0 if self._watched else min(seconds, _UNTOLD_SECONDS))
+            await asyncio.sleep(0 if self._watched else min(seconds, UNTOLD_SECONDS))
             return
         # Not wait_for: before Python 3.12 it loses a cancellation that comes together with an event.
         with contextlib.suppress(TimeoutError):

@@ -23,7 +23,7 @@ from gpushare.model.pod import is_lingering
 
 _LOG = logging.getLogger(__name__)
 
-_RETRY_SECONDS: Final = 2.0
+RETRY_SECONDS: Final = 2.0
 _TEXT: Final = (
     "the node has booted since this pod ended, so none of its containers is left, whatever its status shows: "
     "its GPU memory is free"
@@ -57,7 +57,7 @@ async def _end(client: ApiClient, pod: Pod, boot: str) -> Pod | None:
             _LOG.warning(
                 "not ended yet pod=%s/%s uid=%s error=%s", metadata.namespace, metadata.name, metadata.uid, error
             )
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         else:
             _LOG.info("ended by a boot pod=%s/%s uid=%s boot=%s", metadata.namespace, metadata.name, metadata.uid, boot)
             return ended

@@ -229,7 +229,7 @@ async def _serve(
     )
     group.create_task(watch.run())
     group.create_task(allocator.keep_right())
-    group.create_task(allocator.keep_bound())
+    group.create_task(allocator.restoration.keep())
     # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
     await node.publish_first()
     group.create_task(node.keep_published())

@@ -31,13 +31,13 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 _LOG = logging.getLogger(__name__)
 
 # How long our list may have no reader before we register again, in seconds.
-_UNWATCHED_SECONDS: Final = 5.0
+UNWATCHED_SECONDS: Final = 5.0
 # How long a kubelet that runs on gets to part with our old registration, in seconds. A new kubelet ends the wait.
-_PARTING_SECONDS: Final = 1.0
+PARTING_SECONDS: Final = 1.0
 # The kubelet dials us for up to 10 s inside Register.
-_REGISTER_SECONDS: Final = 30.0
+REGISTER_SECONDS: Final = 30.0
 # Between two attempts, in seconds: the first, and the most. A kubelet's socket is there shortly before it answers.
-_FIRST_PAUSE_SECONDS: Final = 0.02
+FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 # Device, inode and creation time of a socket: a re-created file is another one.
@@ -69,7 +69,7 @@ async def stay_registered(
     it is not the kubelet of the time before.
     """
     own, kubelet = folder / resource.socket, folder / wire.KUBELET_SOCKET
-    pause = _FIRST_PAUSE_SECONDS
+    pause = FIRST_PAUSE_SECONDS
     last: Identity | None = None
     with FolderWatch(folder) as watch:
         while True:
@@ -77,7 +77,7 @@ async def stay_registered(
             last = kubelet_identity = await _there(kubelet, watch)
             if kubelet_identity != before:
                 kubelet_changed()
-                pause = _FIRST_PAUSE_SECONDS
+                pause = FIRST_PAUSE_SECONDS
             try:
                 await server.start(own)
                 try:
@@ -88,11 +88,11 @@ async def stay_registered(
                         kubelet_changed()
                     _LOG.info("registered resource=%s socket=%s", resource.name, own)
                     registered(resource.name)
-                    pause = _FIRST_PAUSE_SECONDS
+                    pause = FIRST_PAUSE_SECONDS
                     await _until_changed(server, own, kubelet, kubelet_identity, watch)
                 finally:
                     await server.stop()
-                await _rest(_PARTING_SECONDS, kubelet, kubelet_identity, watch)
+                await _rest(PARTING_SECONDS, kubelet, kubelet_identity, watch)
             except grpc.aio.AioRpcError as error:
                 _LOG.warning(
                     "the kubelet refused code=%s details=%s retry_seconds=%.2f",
@@ -100,7 +100,7 @@ async def stay_registered(
                 )  # fmt: skip
                 # A kubelet that was slow may have taken this registration in the end.
                 is_slow = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-                await _rest(max(pause, _PARTING_SECONDS) if is_slow else pause, kubelet, kubelet_identity, watch)
+                await _rest(max(pause, PARTING_SECONDS) if is_slow else pause, kubelet, kubelet_identity, watch)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
@@ -133,7 +133,7 @@ async def register(kubelet: Path, resource: Resource, plugin_options: pb.DeviceP
             resource_name=resource.name,
             options=plugin_options,
         )
-        await pb_grpc.RegistrationStub(channel).Register(request, timeout=_REGISTER_SECONDS)
+        await pb_grpc.RegistrationStub(channel).Register(request, timeout=REGISTER_SECONDS)
 
 
 async def _until_changed(
@@ -142,9 +142,9 @@ async def _until_changed(
     """Until registering again is due. A kubelet asks for the list right after Register; it gets a while for that."""
     now = asyncio.get_running_loop().time
     watched = now()
-    while identity(kubelet) == kubelet_identity and identity(own) is not None and now() - watched < _UNWATCHED_SECONDS:
+    while identity(kubelet) == kubelet_identity and identity(own) is not None and now() - watched < UNWATCHED_SECONDS:
         was_watched = server.is_watched
-        await watch.changed(_UNWATCHED_SECONDS if was_watched else _UNWATCHED_SECONDS / 10)
+        await watch.changed(UNWATCHED_SECONDS if was_watched else UNWATCHED_SECONDS / 10)
         if was_watched:
             watched = now()
     _LOG.info(

@@ -24,10 +24,6 @@ from gpushare.nvml.nvml_errors import (
 
 # Raised in place of FunctionNotFound by some functions of some pynvml versions; no NVMLError.
 _MISMATCH: Final = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
-FAILURES: Final = (pynvml.NVMLError, _MISMATCH)
-
-# The code of an answer that pynvml could not read.
-NOT_READ: Final = 0
 
 _NO_DRIVER: Final = {
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA kernel module is not loaded; run nvidia-smi on the node to see why",
@@ -57,13 +53,13 @@ def translated(act: str) -> Iterator[None]:
         yield
     except NvmlError:
         raise
-    except FAILURES as error:
+    except (pynvml.NVMLError, _MISMATCH) as error:
         code = getattr(error, "value", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         reason = _NO_DRIVER.get(code) or f"NVML says: {_text_of(error)} (code {code})"
         raise _KINDS.get(code, NvmlError)(f"cannot {act}: {reason}", code) from error
     except Exception as error:
         reason = f"its answer cannot be read ({type(error).__name__}: {_text_of(error)})"
-        raise NvmlError(f"cannot {act}: {reason}", NOT_READ) from error
+        raise NvmlError(f"cannot {act}: {reason}") from error
 
 
 def _text_of(error: Exception) -> str:

@@ -88,14 +88,14 @@ class EventSets:
     def _drain(self, uuid: str, xids: list[Xid]) -> None:
         for _ in range(_EVENTS_A_TURN):
             with translated(f"wait for events of card {uuid}"):
-                event = _next(self._sets[uuid])
+                event = next_event(self._sets[uuid])
             if event is None:
                 return
             if event.eventType & pynvml.nvmlEventTypeXidCriticalError:
                 xids.append(Xid(uuid, int(event.eventData)))
 
 
-def _next(events: Any) -> Any:
+def next_event(events: Any) -> Any:
     """The next event of a set, or None if there is none now. Asked of each card each second, so it raises no exception for that."""
     event = pynvml.c_nvmlEventData_t()
     code = _waiter()(events, ctypes.byref(event), ctypes.c_uint(_NOT_WAITING_MS))

@@ -68,7 +68,8 @@ _ADMISSION_SECONDS: Final = 2.0
 class Allocator:
     """Answers the kubelet for one node. One call at a time: each sees what the one before it did.
 
-    ``repairs`` is False if annotations that name the wrong card are only reported. ``view`` is all that it knows of the node.
+    ``repairs`` is False if annotations that name the wrong card are only reported. ``view`` is all that it knows of the node,
+    ``restoration`` puts back what authors of pods change.
     """
 
     def __init__(
@@ -89,9 +90,9 @@ class Allocator:
         self._events = events
         self._metrics = metrics = metrics or PluginMetrics()
         self.view = NodeView(client, pods, node, records, repairs=repairs)
-        self._budget = WriteBudget(REPAIRS_A_MINUTE.most)
-        self._exchange = Exchange(self.view, monotonic, metrics, self._budget, settled_seconds=settled_seconds)
-        self._restoration = Restoration(self.view, events, self._budget, monotonic)
+        budget = WriteBudget(REPAIRS_A_MINUTE.most)
+        self._exchange = Exchange(self.view, monotonic, metrics, budget, settled_seconds=settled_seconds)
+        self.restoration = Restoration(self.view, events, budget, monotonic)
         self._hand_bound = HandBound(self.view, events, clock_ns)
         self.admission = Admission(self.view, self._exchange, self._hand_bound, rules or ContainerFlags())
         self._verification = Verification(self.view, self._exchange, self._hand_bound)
@@ -99,7 +100,6 @@ class Allocator:
         self._held: dict[str, tuple[HoldReason, str]] = {}
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._shown = asyncio.Event()
         # Calls of the kubelet that wait for the lock, or have it.
         self._calls = 0
         pods.on_change = self._on_change
@@ -179,19 +179,9 @@ class Allocator:
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
 
-    async def keep_bound(self) -> None:
-        """Until cancelled: put back what is changed on pods after they were bound. No call of the kubelet waits for it."""
-        while True:
-            self._shown.clear()
-            self._budget.forget_others({pod.metadata.uid for pod in self.view.pods.in_admission_order()})
-            await self._restoration.run()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_REST_SECONDS):
-                    await self._shown.wait()
-
     def _on_change(self) -> None:
         self._changed.set()
-        self._shown.set()
+        self.restoration.wake()
 
     @contextlib.asynccontextmanager
     async def _called(self) -> AsyncIterator[None]:

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 # A List answer carries every id of the node, and only the kubelet may write to this socket: any size is taken.
 _OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.default_authority", "localhost"))
 # PreStartContainer has 30 s in all; the kubelet answers in milliseconds, or refuses more than 100 calls a second.
-_BUDGET_SECONDS: Final = 10.0
+BUDGET_SECONDS: Final = 10.0
 _FIRST_PAUSE_SECONDS: Final = 0.02
 
 
@@ -65,7 +65,7 @@ class KubeletRecords:
             return ()
         pause = _FIRST_PAUSE_SECONDS
         try:
-            async with asyncio.timeout(_BUDGET_SECONDS):
+            async with asyncio.timeout(BUDGET_SECONDS):
                 while True:
                     try:
                         return await self._list()
@@ -75,7 +75,7 @@ class KubeletRecords:
                     await asyncio.sleep(pause)
                     pause *= 2
         except TimeoutError:
-            _LOG.warning("PodResources refused or was silent for %.0f s; reading the checkpoint", _BUDGET_SECONDS)
+            _LOG.warning("PodResources refused or was silent for %.0f s; reading the checkpoint", BUDGET_SECONDS)
         except grpc.aio.AioRpcError as error:
             _LOG.warning("PodResources did not answer code=%s; reading the checkpoint", error.code().name)
         return ()
@@ -83,7 +83,7 @@ class KubeletRecords:
     async def _list(self) -> tuple[Entry, ...]:
         async with grpc.aio.insecure_channel(f"unix:{self._socket}", options=_OPTIONS) as channel:
             lister = podresources_pb2_grpc.PodResourcesListerStub(channel)
-            answer = await lister.List(podresources_pb2.ListPodResourcesRequest(), timeout=_BUDGET_SECONDS)
+            answer = await lister.List(podresources_pb2.ListPodResourcesRequest(), timeout=BUDGET_SECONDS)
         found: dict[tuple[str, str, str, str], set[str]] = {}
         for pod in answer.pod_resources:
             for container in pod.containers:

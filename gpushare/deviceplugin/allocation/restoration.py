@@ -7,8 +7,11 @@ minute only.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, named
@@ -18,6 +21,9 @@ from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)
+
+# How often everything is looked through if no event comes, in seconds.
+_REST_SECONDS: Final = 10.0
 
 
 class Restoration:
@@ -34,6 +40,21 @@ class Restoration:
         self._reported: dict[str, Mapping[str, str | None]] = {}
         # Pods that are left alone until their window has passed.
         self._left_alone: set[str] = set()
+        self._shown = asyncio.Event()
+
+    def wake(self) -> None:
+        """The API shows a change of a pod."""
+        self._shown.set()
+
+    async def keep(self) -> None:
+        """Put back until cancelled."""
+        while True:
+            self._shown.clear()
+            self._budget.forget_others({pod.metadata.uid for pod in self._view.pods.in_admission_order()})
+            await self.run()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REST_SECONDS):
+                    await self._shown.wait()
 
     async def run(self) -> None:
         """Put back once whatever differs now. Raises ApiError if the API server does not answer."""

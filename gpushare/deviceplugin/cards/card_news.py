@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 
 # The pause between two attempts to record an event, in seconds, and the most attempts; after the last the report is dropped.
-_RETRY_SECONDS: Final = 2.0
+RETRY_SECONDS: Final = 2.0
 _ATTEMPTS: Final = 300
 # The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
 _LONGEST_QUEUE: Final = 1000
@@ -68,7 +68,7 @@ class CardNews:
             for _ in range(_ATTEMPTS):
                 if await self._is_recorded(report):
                     break
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _is_recorded(self, report: _Report) -> bool:
         kind, metadata, reason, text, level = report

@@ -44,7 +44,7 @@ _DEAF_PART: Final = 1 / 500
 # But the time between two that took too long is no more than this, in seconds: cards that came or went must be seen some time.
 _LONGEST_REST: Final = 600.0
 # NVML that does not answer for this long is worth a line, in seconds.
-_SILENCE_SECONDS: Final = 30.0
+SILENCE_SECONDS: Final = 30.0
 
 
 class CardWatch:
@@ -295,8 +295,8 @@ class CardWatch:
 
     async def _complain(self, act: str) -> None:
         silent = 0.0
-        while silent < _SILENCE_SECONDS:
-            await asyncio.sleep(_SILENCE_SECONDS - silent)
+        while silent < SILENCE_SECONDS:
+            await asyncio.sleep(SILENCE_SECONDS - silent)
             silent = self._thread.silent_seconds()
         text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not seen"
         _LOG.warning(text, act, silent)

@@ -47,8 +47,8 @@ _LOG = logging.getLogger(__name__)
 REASSERT_SECONDS: Final = 10.0
 WATCHED_SECONDS: Final = 60.0
 # After a failure, and the least between two comparisons, in seconds.
-_RETRY_SECONDS: Final = 2.0
-_PAUSE_SECONDS: Final = 0.1
+RETRY_SECONDS: Final = 2.0
+PAUSE_SECONDS: Final = 0.1
 
 
 Listener = Callable[[Sequence[CardChange]], None]
@@ -193,7 +193,7 @@ class NodeWriter:
                 return await self.publish()
             except ApiError as error:
                 _LOG.warning("cannot publish node=%s error=%s", self.name, error)
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def keep_published(self) -> None:
         """Publish now and for ever; an API server that is away is tried again."""
@@ -203,9 +203,9 @@ class NodeWriter:
                 await self.publish()
             except ApiError as error:
                 _LOG.warning("cannot publish node=%s error=%s", self.name, error)
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(PAUSE_SECONDS)
             try:
                 async with asyncio.timeout(self._pause()):
                     await self._wake.wait()

@@ -25,29 +25,29 @@ from gpushare.manifests import ObjectMeta
 _LOG = logging.getLogger(__name__)
 
 # How often the checkpoint is looked at, and how often the event is repeated, in seconds.
-_LOOK_SECONDS: Final = 1.0
-_REPEAT_SECONDS: Final = 300.0
+LOOK_SECONDS: Final = 1.0
+REPEAT_SECONDS: Final = 300.0
 
 
 async def until_released(folder: Path, node: ObjectMeta, events: EventRecorder) -> None:
     """Return once the kubelet with the checkpoint in ``folder`` does not own ``gpu-mem``; until then report it."""
 
     async def look() -> str:
-        return advice(folder) if owns(checkpoint_in(folder), wire.RESOURCE_MEMORY) else ""
+        return advice(folder) if owns(folder, wire.RESOURCE_MEMORY) else ""
 
     await wait_while(look, node, events, wire.EVENT_RESOURCE_OWNED)
 
 
 async def wait_while(look: Callable[[], Awaitable[str]], node: ObjectMeta, events: EventRecorder, event: str) -> None:
     """Return once ``look`` finds no reason to wait (""); until then log the reason, and report it as an event of the node."""
-    reported_at = -_REPEAT_SECONDS
+    reported_at = -REPEAT_SECONDS
     loop = asyncio.get_running_loop()
     while text := await look():
-        if loop.time() - reported_at >= _REPEAT_SECONDS:
+        if loop.time() - reported_at >= REPEAT_SECONDS:
             reported_at = loop.time()
             _LOG.warning("waiting node=%s reason=%s", node.name, text)
             await events.record("Node", node, event, text)
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def advice(folder: Path) -> str:
@@ -59,23 +59,15 @@ def advice(folder: Path) -> str:
     )
 
 
-def checkpoint_in(folder: Path) -> bytes:
-    """The kubelet's checkpoint; empty if there is none."""
-    try:
-        return (folder / CHECKPOINT).read_bytes()
-    except FileNotFoundError:
-        return b""
+def owns(folder: Path, resource: str) -> bool:
+    """Does the kubelet of this folder count the resource's devices by its checkpoint, or has it given some to a pod?
 
-
-def owns(checkpoint: bytes, resource: str) -> bool:
-    """Does a kubelet with this checkpoint count the resource's devices, or has it given some to a pod?
-
-    One that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
+    A checkpoint that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
     """
-    if not checkpoint:
-        return False
     try:
-        return Checkpoint.decode(checkpoint).owns(resource)
+        return Checkpoint.decode((folder / CHECKPOINT).read_bytes()).owns(resource)
+    except FileNotFoundError:
+        return False
     except msgspec.DecodeError as error:
         _LOG.warning("cannot read the kubelet's checkpoint error=%s", error)
         return False

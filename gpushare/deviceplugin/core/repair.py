@@ -79,17 +79,17 @@ def next_step(
     cards; ``settled`` are pods whose mark has stood for long enough that no bind decided before it is under way.
     ``untouchable`` are pods that may not move, and keep their marks too.
     """
-    return next((step for step in _steps(pods, _Plan(pods, units), settled) if step.uid not in untouchable), None)
+    return next((step for step in _steps(pods, Plan(pods, units), settled) if step.uid not in untouchable), None)
 
 
 def aims(pods: Sequence[PodCard], units: Mapping[int, int]) -> Mapping[str, int]:
     """The card that each pod will be written on in the end."""
-    return _Plan(pods, units).aim
+    return Plan(pods, units).aim
 
 
 def has_room(pod: PodCard, pods: Sequence[PodCard], units: Mapping[int, int]) -> bool:
     """Would the card of a misplaced pod's ids have room for it, once all that is planned is done?"""
-    plan = _Plan(pods, units)
+    plan = Plan(pods, units)
     card = plan.aim[pod.uid]
     return plan.load[card] <= max(units.get(card, 0), plan.kept[card])
 
@@ -102,14 +102,14 @@ def cards_for(uid: str, pods: Sequence[PodCard], units: Mapping[int, int]) -> li
     found = []
     for card in units:
         there = [replace(pod, ids_on=card) if pod.uid == uid else pod for pod in pods]
-        plan = _Plan(there, units)
+        plan = Plan(there, units)
         others_can = all(load <= max(units.get(one, 0), plan.kept[one]) for one, load in plan.load.items())
         if others_can and plan.load[card] <= units[card]:
             found.append((plan.load[card] > plan.kept[card], units[card] - plan.load[card], card))
     return [card for *_, card in sorted(found)]
 
 
-def _steps(pods: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> Iterator[Step]:
+def _steps(pods: Sequence[PodCard], plan: Plan, settled: Collection[str]) -> Iterator[Step]:
     moving = [pod for pod in pods if plan.aim[pod.uid] != pod.index]
     for pod in sorted(moving, key=lambda pod: pod.ids_on is None):
         if pod.mark != plan.aim[pod.uid]:
@@ -123,7 +123,7 @@ def _steps(pods: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> It
             yield Step(pod.uid, pod.index, None)
 
 
-def _moves(moving: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> Iterator[Step]:
+def _moves(moving: Sequence[PodCard], plan: Plan, settled: Collection[str]) -> Iterator[Step]:
     """A pod that has ids on a card comes before one that leaves it: its mark then keeps the new room of the other."""
     coming = {plan.aim[pod.uid] for pod in moving if pod.ids_on is not None}
     for pod in moving:
@@ -134,7 +134,7 @@ def _moves(moving: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> 
             yield Step(pod.uid, plan.aim[pod.uid], None)
 
 
-def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> bool:
+def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: Plan, settled: Collection[str]) -> bool:
     card = plan.aim[pod.uid]
     if plan.load[card] <= plan.kept[card]:
         return True
@@ -142,7 +142,7 @@ def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: _Plan, settled: Colle
     return plan.load[card] <= plan.units.get(card, 0) and all(other.uid in settled for other in together)
 
 
-def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: _Plan) -> bool:
+def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: Plan) -> bool:
     """Is the mark of a pod without use: it is where it should be, and no pod counts on the room that it keeps?"""
     if plan.aim[pod.uid] != pod.index or pod.is_misplaced:
         return False
@@ -151,7 +151,7 @@ def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: _Plan) -> bool:
     return not any(plan.aim[other.uid] == pod.mark or other.index == pod.index for other in moving)
 
 
-class _Plan:
+class Plan:
     """The card of each pod in the end: pods with ids where these lie, the others where there is room.
 
     ``load`` are the units of each card then; ``kept`` are the units that were booked on it all along: of pods that are

@@ -25,6 +25,7 @@ from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
+_Rows = Iterable[tuple[Sequence[str], float]]
 _CARD: Final = ("card", "uuid", "model")
 _POD: Final = ("namespace", "pod", "uid", "card")
 
@@ -199,15 +200,15 @@ def _pod_gauge(name: str, text: str, values: Iterable[tuple[CardUse, int]]) -> M
     return _gauge(f"gpushare_pod_{name}", text, _POD, rows)
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in rows:
-        family.add_metric(values, value)
-    return family
+def _gauge(name: str, text: str, labels: Sequence[str], rows: _Rows) -> Metric:
+    return _filled(GaugeMetricFamily(name, text, labels=labels), rows)
 
 
-def _counter(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
+def _counter(name: str, text: str, labels: Sequence[str], rows: _Rows) -> Metric:
+    return _filled(CounterMetricFamily(name, text, labels=labels), rows)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: _Rows) -> Metric:
     for values, value in rows:
         family.add_metric(values, value)
     return family

@@ -83,7 +83,7 @@ async def test_without_inotify_one_looks_more_often_and_says_so(
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(folder_watch, "Inotify", refused)
-    monkeypatch.setattr(folder_watch, "_UNTOLD_SECONDS", 0.01)
+    monkeypatch.setattr(folder_watch, "UNTOLD_SECONDS", 0.01)
     with FolderWatch(tmp_path) as watch:
         await asyncio.wait_for(watch.changed(_NEVER), 300)
 

@@ -100,7 +100,7 @@ async def test_a_node_without_a_boot_id_has_the_kernels() -> None:
 
 async def test_a_lost_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """An API server that does not answer delays the start; a pod that it refuses to change keeps its card."""
-    monkeypatch.setattr(former_boot, "_RETRY_SECONDS", 0)
+    monkeypatch.setattr(former_boot, "RETRY_SECONDS", 0)
     answers = [status(500, "etcd is away"), status(429, "later")]
 
     def fault(method: str, path: str) -> Any:

@@ -29,7 +29,6 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.quantity import MemoryUnit
 from gpushare.plugin_flags import ContainerFlags
-from tests.gpushare.deviceplugin.ended_stream import stream_ended
 from tests.servers import StubApi, plain_http, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "device_plugin"
@@ -208,50 +207,12 @@ async def test_recorded_start(name: str) -> None:
         assert len(published["cards"]) == len(recording["cards"])
 
 
-async def test_options_ask_for_both_calls() -> None:
-    """Without them a kubelet would neither steer nor wait."""
-    async with plugin(["t4"], []) as kubelet:
-        options = await kubelet.plugin.GetDevicePluginOptions(pb.Empty())
-
-        assert (options.pre_start_required, options.get_preferred_allocation_available) == (True, True)
-
-
 async def test_ids_are_steered_onto_the_card_of_the_pod() -> None:
     """The container sees the card that the extender chose, by UUID unless a setting changes that (D27)."""
     async with plugin(["t4", "t4"], [gpu_pod("a", 3, card=1)], by="uuid") as kubelet:
         _, variables = await kubelet.admit(3)
 
         assert (variables["NVIDIA_VISIBLE_DEVICES"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == (UUIDS[1], "1")
-
-
-@pytest.mark.promise("DP-012")
-async def test_two_containers_of_a_pod_are_matched_one_by_one() -> None:
-    """1 + 2 on one card, and the pod beside them that asks for 3 is not theirs."""
-    pods = [gpu_pod("two", 1, 2, card=0), gpu_pod("three", 3, card=1, assumed=2)]
-    async with plugin(["t4", "t4"], pods) as kubelet:
-        first, one = await kubelet.admit(1)
-        second, two = await kubelet.admit(2)
-        third, three = await kubelet.admit(3)
-        await kubelet.start("uid-two", first)
-        await kubelet.start("uid-two", second)
-        await kubelet.start("uid-three", third)
-
-        told = [
-            tuple(variables[f"ALIYUN_COM_GPU_MEM_{name}"] for name in ("IDX", "CONTAINER", "POD"))
-            for variables in (one, two, three)
-        ]
-
-        assert told == [("0", "1", "3"), ("0", "2", "3"), ("1", "3", "3")]
-
-
-async def test_a_card_without_room_lets_no_container_in() -> None:
-    """The last guard: even if annotations over-book a card, it has as many ids as units."""
-    pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0, assumed=2)]
-    async with plugin(["t4", "t4"], pods) as kubelet:
-        ids, _ = await kubelet.admit(9)
-        await kubelet.start("uid-a", ids)
-        with pytest.raises(grpc.aio.AioRpcError, match="card 0 has 6 units left for the 9 of the pod"):
-            await kubelet.admit(9)
 
 
 async def test_ids_of_several_cards_are_refused() -> None:
@@ -274,20 +235,6 @@ async def test_ids_chosen_without_us_find_the_pod_of_that_card() -> None:
             "1",
             "true",
         )
-
-
-@pytest.mark.promise("DP-013")
-async def test_reused_ids_of_an_init_container_keep_the_card() -> None:
-    """The kubelet must include them; the container stays on their card."""
-    pod = gpu_pod("a", 2, card=1)
-    pod["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]
-    async with plugin(["t4", "t4"], [pod]) as kubelet:
-        init_ids, init = await kubelet.admit(3)
-        chosen = await kubelet.prefer(2, must=init_ids[:2])
-        variables = await kubelet.allocate(chosen)
-
-        assert sorted(chosen) == sorted(init_ids[:2])
-        assert (init["ALIYUN_COM_GPU_MEM_IDX"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == ("1", "1")
 
 
 @pytest.mark.promise("PR-005")
@@ -340,28 +287,6 @@ async def test_ids_of_no_pod_are_held() -> None:
     async with plugin(["t4"], []) as kubelet:
         with pytest.raises(grpc.aio.AioRpcError, match="does not say yet"):
             await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=list(kubelet.devices)[:2]))
-
-
-@pytest.mark.promise("DP-009")
-async def test_streams_end_when_the_server_stops() -> None:
-    """Before the next registration."""
-    async with plugin(["t4"], []) as kubelet:
-        stream = kubelet.plugin.ListAndWatch(pb.Empty())
-        assert len((await stream.read()).devices) == 15
-        await kubelet.server.stop()
-
-        assert await stream_ended(stream)
-
-
-async def test_an_api_server_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of Allocate would end the pod for good."""
-    monkeypatch.setattr(node_view, "LIST_PAUSE_SECONDS", 0.01)
-    async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
-        answers = iter([(500, {"kind": "Status", "message": "etcd is gone"})] * 3)
-        kubelet.api.fault = lambda method, path: next(answers, None)
-        _, variables = await kubelet.admit(2)
-
-        assert variables["ALIYUN_COM_GPU_MEM_CONTAINER"] == "2"
 
 
 async def test_an_api_server_that_stays_away_is_an_error_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:

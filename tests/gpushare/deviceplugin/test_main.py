@@ -13,7 +13,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.servers import StubApi, serve, until
+from tests.servers import StubApi, serve
 
 BIN = Path(sys.executable).parent
 ENVIRONMENT = {"PATH": f"{BIN}:/usr/bin:/bin"}
@@ -135,25 +135,6 @@ async def test_a_missing_driver_ends_it_only_where_it_was_asked_to(tmp_path: Pat
     code, log = await run("gpushare-device-plugin", "--fail-on-init-error", NODE_NAME="n", KUBECONFIG=config)
 
     assert (code, "install the NVIDIA driver" in log, "Traceback" in log) == (1, True, False)
-
-
-async def test_a_missing_driver_is_an_event_of_the_node(tmp_path: Path) -> None:
-    """kubectl describe node shows why it shares nothing."""
-    api = StubApi(nodes=[node("v1.36.3")])
-    async with serve(api) as url:
-        config = kubeconfig(tmp_path, url)
-        program = await asyncio.create_subprocess_exec(
-            "gpushare-device-plugin", env={**ENVIRONMENT, "NODE_NAME": "n", "KUBECONFIG": config},
-            stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            await until(lambda: bool(api.events))
-        finally:
-            program.terminate()
-            await program.wait()
-
-    assert (program.returncode, api.events[0]["reason"]) == (0, "GPUShareNoCards")
-    assert api.events[0]["regarding"]["kind"] == "Node"
 
 
 async def test_words_that_are_no_xids_are_named_and_skipped(tmp_path: Path) -> None:

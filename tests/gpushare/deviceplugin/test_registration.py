@@ -90,7 +90,7 @@ async def staying(
     monkeypatch: pytest.MonkeyPatch, *, refuse: int = 0, kubelet_runs: bool = True, unwatched: float = 3600
 ) -> AsyncIterator[Kubelet]:
     """A plugin that stays registered beside a kubelet."""
-    monkeypatch.setattr(registration, "_UNWATCHED_SECONDS", unwatched)
+    monkeypatch.setattr(registration, "UNWATCHED_SECONDS", unwatched)
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         kubelet = Kubelet(Path(name))
         kubelet.refuse = refuse
@@ -151,7 +151,7 @@ async def test_another_kubelet_is_reported_before_the_registration(monkeypatch: 
 
 async def test_returning_kubelet_is_registered_at_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one that ended left its socket, attempts are the rarer the longer it is away; another socket ends the wait."""
-    monkeypatch.setattr(registration, "_FIRST_PAUSE_SECONDS", 3600)
+    monkeypatch.setattr(registration, "FIRST_PAUSE_SECONDS", 3600)
     async with staying(monkeypatch, refuse=1) as kubelet:
         await until(lambda: kubelet.refuse == 0)
         await kubelet.restart()
@@ -198,14 +198,6 @@ async def test_a_refusal_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None
     assert kubelet.refuse == 0
 
 
-async def test_a_kubelet_that_is_not_there_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A DaemonSet may come up first."""
-    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
-        await asyncio.sleep(0)
-        await kubelet.start()
-        await next_registration(kubelet)
-
-
 async def test_kubelet_that_starts_meanwhile_gets_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it reads the list it took the registration. A second one could cost both."""
     async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
@@ -246,8 +238,8 @@ async def test_a_kubelet_that_was_too_slow_gets_time_to_part(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may have taken the registration after the plugin gave up."""
-    monkeypatch.setattr(registration, "_REGISTER_SECONDS", 0.1)
-    monkeypatch.setattr(registration, "_PARTING_SECONDS", 3600)
+    monkeypatch.setattr(registration, "REGISTER_SECONDS", 0.1)
+    monkeypatch.setattr(registration, "PARTING_SECONDS", 3600)
     async with staying(monkeypatch, kubelet_runs=False) as kubelet:
         kubelet.silent = True
         await kubelet.start()
@@ -332,20 +324,3 @@ async def test_each_resource_has_a_socket_a_list_and_a_life_of_its_own(monkeypat
         finally:
             other.cancel()
             await asyncio.wait([other])
-
-
-async def test_a_restarted_kubelet_gets_both_resources_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In any order."""
-    async with staying(monkeypatch) as kubelet:
-        await next_registration(kubelet)
-        spare = DevicePluginServer(SpareSlots(), OneCard(), devices=spare_slots)  # type: ignore[arg-type]
-        other = asyncio.create_task(stay_registered(spare, kubelet.folder, SLOTS))
-        try:
-            await next_registration(kubelet)
-            await kubelet.restart()
-            names = {(await next_registration(kubelet)).resource_name for _ in range(2)}
-        finally:
-            other.cancel()
-            await asyncio.wait([other])
-
-    assert names == {"aliyun.com/gpu-mem", "aliyun.com/gpu-slot"}

@@ -65,14 +65,6 @@ def test_each_card_has_its_own_memory(simulate: Simulate, driver: str, mib: list
     assert [card.index for card in cards] == [0, 1, 2]
 
 
-def test_a_driver_without_minor_numbers_hides_no_card(simulate: Simulate) -> None:
-    """WSL2 has none: no program may need them."""
-    state = simulate("t4x2")
-    state.add_fault("nvmlDeviceGetMinorNumber", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
-
-    assert [card.index for card in open_library(None).survey().cards] == [0, 1]
-
-
 @pytest.mark.parametrize("driver", ERAS)
 def test_processes_are_listed_whatever_the_driver(simulate: Simulate, driver: str) -> None:
     """They are sorted, and other cards have none of them."""
@@ -150,13 +142,6 @@ def test_an_unknown_card_is_not_found(simulate: Simulate) -> None:
         open_library(None).processes("GPU-no")
 
 
-def test_a_machine_without_cards_has_none(simulate: Simulate) -> None:
-    """That is no error."""
-    simulate("none")
-
-    assert open_library(None).survey().cards == ()
-
-
 def test_the_numa_node_is_nvmls(simulate: Simulate) -> None:
     """A driver that knows it is believed."""
     simulate("a100x8")
@@ -189,16 +174,6 @@ def test_mig_mode_is_known_if_there_is_one(simulate: Simulate) -> None:
     state.set_value(state.cards()[3].uuid, "mig", "on")
 
     assert [card.index for card in open_library(None).survey().cards if card.mig] == [3]
-
-
-def test_cards_can_be_asked_again_after_the_machine_changed(simulate: Simulate) -> None:
-    """A new session sees the new cards."""
-    nvml = open_library(None) if simulate("t4x1") else None
-    assert nvml is not None
-    nvml.close()
-    simulate("t4x2")
-
-    assert len(open_library(None).survey().cards) == 2
 
 
 def test_closing_twice_is_closing_once(simulate: Simulate) -> None:

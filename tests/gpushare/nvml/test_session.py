@@ -74,14 +74,14 @@ def test_nvml_shut_during_a_poll_loses_no_event(
     first, _ = uuids(state)
     session.renew()
     state.post_xid(first, 48)
-    following = xid_events._next
+    following = xid_events.next_event
 
     def following_and_shut(from_set: object) -> object:
         event = following(from_set)
         state.add_fault("nvmlEventSetWait*", code=pynvml.NVML_ERROR_UNINITIALIZED)
         return event
 
-    monkeypatch.setattr(xid_events, "_next", following_and_shut)
+    monkeypatch.setattr(xid_events, "next_event", following_and_shut)
 
     assert session.poll().xids == (Xid(first, 48),)
     with pytest.raises(NotInitializedError):

@@ -129,18 +129,6 @@ async def test_what_is_due_again_comes_before_what_was_put_later(thread: NvmlThr
     assert asked == ["again"] * 3 + ["later"] * 2
 
 
-async def test_how_long_a_question_has_no_answer_is_known(thread: NvmlThread) -> None:
-    """While it has none."""
-    release = threading.Event()
-    asking = asyncio.create_task(thread.run(release.wait))
-    await until(lambda: thread.silent_seconds() > 0)
-    release.set()
-
-    assert await asking
-    assert await thread.run(lambda: None) is None
-    await until(lambda: thread.silent_seconds() == 0)
-
-
 def test_a_loop_that_is_gone_gets_no_answer(thread: NvmlThread) -> None:
     """The program ended while the driver was thinking."""
     release = threading.Event()

@@ -183,15 +183,6 @@ async def test_a_pod_of_another_extender_is_never_moved() -> None:
             await node.start("b")
 
 
-async def test_a_pod_that_wishes_for_a_card_is_never_moved() -> None:
-    """Any card would not do."""
-    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1, annotations={"gpushare.aliyun.com/card-model": "T4"})]
-    async with stage(pods) as node:
-        await node.admit("b")
-        with pytest.raises(HeldError, match="it wishes for a card .gpushare.aliyun.com/card-model."):
-            await node.start("b")
-
-
 async def test_without_a_partner_a_pod_moves_once_its_mark_has_stood() -> None:
     """The pod that was meant is deleted; a bind that was decided before the mark was seen may still land on its card."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
@@ -480,17 +471,6 @@ async def test_a_pod_gone_while_it_is_admitted_splits_no_other() -> None:
         assert {name: node.has(name) for name in "abc"} == {name: {int(node.card(name))} for name in "abc"}
 
 
-async def test_pod_deleted_before_its_admission_keeps_its_place() -> None:
-    """The kubelet asks for it, and its neighbour is not mistaken for it."""
-    pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=0)]
-    async with stage(pods) as node:
-        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        for name in ("dying", "a"):
-            await node.admit(name)
-
-        assert (node.has("dying"), node.has("a")) == ({1}, {0})
-
-
 async def test_admitted_and_ended_pod_is_not_mistaken_for_another() -> None:
     """The kubelet took its ids back before any of its containers was started; the API still has it."""
     pods = [gpu_pod("dying", 1, 5, 1, card=1), gpu_pod("next", 2, card=2), gpu_pod("a", 1, card=0)]
@@ -622,22 +602,6 @@ def _with_sick(node: Stage, index: int) -> Any:
     return msgspec.structs.replace(cards, cards=tuple(changed))
 
 
-async def test_pods_that_ran_are_answered_after_a_lost_checkpoint() -> None:
-    """The kubelet asks again for the devices that it forgot; they count once."""
-    pods = [gpu_pod("a", 8, card=0)]
-    async with stage(pods) as node:
-        await node.admit("a")
-        await node.start("a")
-        pods[0]["status"]["phase"] = "Running"
-        node.lines = []
-        node.write_book()
-        node.start_plugin()
-        told = await node.admit("a")
-        await node.start("a")
-
-        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("0", "0")
-
-
 async def test_all_containers_are_answered_after_a_lost_checkpoint() -> None:
     """Not the first alone: a refusal of the second would end a pod that runs."""
     pods = [gpu_pod("a", 4, 4, card=0)]
@@ -724,9 +688,10 @@ async def test_a_pod_that_may_not_be_changed_holds_itself_alone(code: int) -> No
         assert (node.has("b"), node.card("b")) == ({0}, "0")
 
 
-async def test_a_container_that_starts_again_needs_no_api_server() -> None:
-    """Its pod was found right before."""
-    async with stage([gpu_pod("a", 8, card=0)]) as node:
+@pytest.mark.parametrize("several", [{}, {"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"1":4}}'}])
+async def test_a_container_that_starts_again_needs_no_api_server(several: dict[str, str]) -> None:
+    """Its pod was found right before, be it on one card or on several."""
+    async with stage([gpu_pod("a", 8, annotations=several)]) as node:
         await node.admit("a")
         await node.start("a")
         node.api.fault = lambda method, path: (500, {"message": "away"})
@@ -819,33 +784,18 @@ async def test_a_list_that_is_refused_for_a_while_refuses_no_pod(monkeypatch: py
         assert node.has("good") == {1}
 
 
-async def test_restart_of_a_several_card_container_needs_no_api() -> None:
-    """As one of one card."""
-    several = {"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"1":4}}'}
-    async with stage([gpu_pod("many", 8, card=None, annotations=several)]) as node:
-        await node.admit("many")
-        await node.start("many")
-        node.api.fault = lambda method, path: (503, {})
-        await node.start("many")
-
-
-async def test_a_container_that_starts_again_waits_for_no_admission(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_container_that_starts_again_waits_for_no_admission() -> None:
     """Which may wait for minutes for an API server that is away."""
     async with stage([gpu_pod("runs", 3, card=0), gpu_pod("waits", 2, card=1)]) as node:
         await node.admit("runs")
         await node.start("runs")
-        answers = asyncio.Event()
-
-        async def refresh(*_: object) -> None:
-            await answers.wait()
-
-        with monkeypatch.context() as patch:
-            patch.setattr(node.allocator.view, "refresh", refresh)
-            asking = asyncio.create_task(node.allocator.prefer(node.free(), [], 2))
-            await until(node.allocator._lock.locked)
-            await node.start("runs")
-            answers.set()
-            assert await asking
+        before = len(node.api.calls)
+        node.api.fault = lambda method, path: "hang"
+        asking = asyncio.create_task(node.allocator.prefer(node.free(), [], 2))
+        await until(lambda: len(node.api.calls) > before)
+        await node.start("runs")
+        node.api.released.set()
+        assert await asking
 
 
 async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.core import repair
+from gpushare.deviceplugin.core.bindings import Bindings
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model import allocation
@@ -52,7 +53,7 @@ def change(node: Stage, name: str, **annotations: str | None) -> None:
 @contextlib.asynccontextmanager
 async def kept(node: Stage) -> AsyncIterator[None]:
     """While the plugin keeps annotations as they were bound."""
-    tasks = [asyncio.create_task(one()) for one in (node.allocator.keep_bound, node.allocator.keep_right)]
+    tasks = [asyncio.create_task(one()) for one in (node.allocator.restoration.keep, node.allocator.keep_right)]
     try:
         yield
     finally:
@@ -113,13 +114,13 @@ async def plans_of_a_start(monkeypatch: pytest.MonkeyPatch, others: int) -> int:
     """The number of cards of pods that plans look at until an honest pod is answered beside this many that wait."""
     with monkeypatch.context() as patch:
         sizes: list[int] = []
-        real = repair._Plan.__init__
+        real = repair.Plan.__init__
 
         def count(self: Any, pods: Any, units: Any) -> None:
             sizes.append(len(pods))
             real(self, pods, units)
 
-        patch.setattr(repair._Plan, "__init__", count)
+        patch.setattr(repair.Plan, "__init__", count)
         waiting = [gpu_pod(f"w{number}", 2, card=0) for number in range(others)]
         async with stage([*waiting, gpu_pod("honest", 3, card=1)]) as node:
             await node.admit("honest")
@@ -183,7 +184,7 @@ def size_of(value: Any) -> int:
     elif isinstance(value, list | tuple | set | frozenset):
         held = value
     else:
-        held = vars(value).values() if hasattr(value, "_bound") else ()
+        held = vars(value).values() if isinstance(value, Bindings) else ()
     return sys.getsizeof(value) + sum(map(size_of, held))
 
 

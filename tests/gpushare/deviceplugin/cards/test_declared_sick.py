@@ -93,24 +93,15 @@ async def test_a_graver_reason_for_the_same_is_no_message(simulate: Simulate, mo
         assert len(rig.lists) == 3
 
 
-async def test_a_role_without_the_right_is_no_fault(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The original's manifests give the plugin none."""
-    async with following(simulate, monkeypatch) as rig:
-        refusal = (403, {"kind": "Status", "reason": "Forbidden", "message": "no"})
-        rig.api.fault = lambda method, path: refusal if path == PATH else None
-        await until(lambda: polls(rig) > 3)
-
-        assert rig.reasons() == ["", "", ""]
-
-
-async def test_what_was_declared_holds_while_the_api_server_is_away(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", [403, 500])
+async def test_what_was_declared_holds_while_it_cannot_be_read(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """An error of the poll changes nothing."""
+    """An error of the poll changes nothing; the original's manifests give the plugin no right to read it."""
     async with following(simulate, monkeypatch) as rig:
         rig.api.config_maps[NAME] = {"gpus": "1"}
         await rig.reached(["", "ConfigMap", ""])
-        rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if path == PATH else None
+        rig.api.fault = lambda method, path: (code, {"kind": "Status", "message": "no"}) if path == PATH else None
         seen = polls(rig)
         await until(lambda: polls(rig) > seen + 3)
 

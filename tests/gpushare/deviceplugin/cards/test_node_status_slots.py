@@ -27,7 +27,7 @@ class Site:
 
     api: StubApi
     in_use: set[int] = field(default_factory=set)
-    node: NodeWriter | None = None
+    node: NodeWriter = field(init=False)
     health: CardHealth = field(default_factory=lambda: CardHealth(XidRules(), 60))
 
     @property
@@ -82,7 +82,6 @@ async def test_amount_in_the_api_servers_spelling_is_the_same() -> None:
     async with slotted(card("a"), card("b", 1)) as site:
         site.status["capacity"][MEMORY] = "160k"
         before = site.patches()
-        assert site.node is not None
         await site.node.publish()
 
         assert site.patches() == before
@@ -92,7 +91,6 @@ async def test_an_amount_that_was_set_to_zero_is_written_again() -> None:
     """A kubelet that starts without its checkpoint sets every extended resource to 0."""
     async with slotted(card("a")) as site:
         site.status["capacity"][MEMORY] = "0"
-        assert site.node is not None
         await site.node.publish()
 
         assert site.status["capacity"][MEMORY] == "80000"
@@ -101,7 +99,6 @@ async def test_an_amount_that_was_set_to_zero_is_written_again() -> None:
 async def test_removed_card_keeps_its_amount_while_a_pod_names_it() -> None:
     """And goes when the pod has gone: the amount never falls below what running pods ask for."""
     async with slotted(card("a"), card("b", 1)) as site:
-        assert site.node is not None
         site.in_use = {0}
         site.node.change_cards([card("b")])
         await site.node.publish()
@@ -118,7 +115,6 @@ async def test_removed_card_keeps_its_amount_while_a_pod_names_it() -> None:
 async def test_a_card_that_comes_back_is_well_again() -> None:
     """Taken out is no illness; it has its own index."""
     async with slotted(card("a"), card("b", 1), in_use={0}) as site:
-        assert site.node is not None
         for cards in ([card("b")], [card("a"), card("b", 1)]):
             site.node.change_cards(cards)
             await site.node.publish()
@@ -137,7 +133,6 @@ async def test_removed_card_is_remembered_over_a_plugin_restart() -> None:
 async def test_lost_and_removed_card_goes_with_its_last_pod() -> None:
     """Whatever else is wrong with it."""
     async with slotted(card("a"), card("b", 1), in_use={0}) as site:
-        assert site.node is not None
         site.health.lose(card("a").uuid)
         site.node.refresh()
         site.node.change_cards([card("b")])
@@ -152,7 +147,6 @@ async def test_lost_and_removed_card_goes_with_its_last_pod() -> None:
 async def test_removed_card_stays_removed_after_a_driver_absence() -> None:
     """The driver's return is not its own."""
     async with slotted(card("a"), card("b", 1), in_use={0}) as site:
-        assert site.node is not None
         site.node.change_cards([card("b")])
         await site.node.publish()
         for is_away in (True, False):
@@ -166,7 +160,6 @@ async def test_removed_card_stays_removed_after_a_driver_absence() -> None:
 async def test_no_annotation_brings_back_a_removed_card() -> None:
     """An operator's annotation means that a card is well, not that it is there."""
     async with slotted(card("a"), card("b", 1), in_use={0}) as site:
-        assert site.node is not None
         site.health.lose(card("a").uuid)
         site.node.change_cards([card("b")])
         await site.node.publish()

@@ -42,17 +42,19 @@ def checkpoint(*registered: str, given: str | None = None) -> bytes:
         (b'{"Data": {"RegisteredDevices": null}}', False),
     ],
 )
-def test_kubelet_owns_the_resources_it_counts_or_gave_away(content: bytes, answer: bool) -> None:
+def test_kubelet_owns_the_resources_it_counts_or_gave_away(tmp_path: Path, content: bytes, answer: bool) -> None:
     """By its checkpoint; an unreadable one proves nothing."""
-    assert owns(content, MEMORY) is answer
+    (tmp_path / CHECKPOINT).write_bytes(content)
+
+    assert owns(tmp_path, MEMORY) is answer
 
 
 async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event on the node names the file and the steps; moving the file away is the cure."""
-    monkeypatch.setattr(takeover, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(takeover, "_REPEAT_SECONDS", 0.05)
+    monkeypatch.setattr(takeover, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(takeover, "REPEAT_SECONDS", 0.05)
     path = tmp_path / CHECKPOINT
     path.write_bytes(checkpoint(MEMORY))
     api = StubApi()

@@ -36,22 +36,6 @@ def verdicts(book: CardHealth) -> list[str]:
     return [card.reason for card in cards]
 
 
-@pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
-def test_an_applications_error_leaves_the_card_well(xid: int) -> None:
-    """These Xids are a program's own fault."""
-    book = health()
-
-    assert (book.note_xid(A, xid), verdicts(book)) == (False, ["", ""])
-
-
-@pytest.mark.parametrize("xid", [48, 79, 95, 119])
-def test_a_critical_xid_makes_its_card_sick_and_no_other(xid: int) -> None:
-    """The reason is the Xid."""
-    book = health()
-
-    assert (book.note_xid(A, xid), verdicts(book)) == (True, [f"Xid {xid}", ""])
-
-
 def test_two_sick_cards_are_two() -> None:
     """Each has its own reason."""
     book = health()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,54 +17,29 @@ def card(name: str, index: int) -> PhysicalCard:
 
 
 A, B, C = card("a", 0), card("b", 1), card("c", 2)
+MOVED, OTHER = card("c", 1), card("x", 1)
+CASES = {
+    "all answer": ((), [A, B], [], "", Roster((A, B))),
+    "lost: NVML counts it, and reports nothing of it": ([A, B], [A], [1], "", Roster((A, B), frozenset({"GPU-b"}))),
+    "taken out: it is not counted": ([A, B], [A], [], "", Roster((A,), removed=frozenset({"GPU-b"}))),
+    "of two the one of the unreadable index is lost": (
+        [A, B, C], [A], [2], "", Roster((A, C), frozenset({"GPU-c"}), frozenset({"GPU-b"}))
+    ),
+    "the indices moved": ([A, B, C], [A, MOVED], [2], "", Roster((A, MOVED, B), frozenset({"GPU-b"}))),
+    "exchanged": ([A, B], [A, OTHER], [], "", Roster((A, OTHER), removed=frozenset({"GPU-b"}))),
+    "withheld: an unreadable one is another": (
+        [A, B, C], [A], [2], "GPU-b", Roster((A, C), frozenset({"GPU-c"}), frozenset({"GPU-b"}))
+    ),
+    "unreadable and unknown": ([], [A], [1], "", Roster((A,))),
+}  # fmt: skip
 
 
-def test_cards_that_answer_are_the_cards() -> None:
-    """None is lost or removed."""
-    assert count_cards((), [A, B], [], frozenset()) == Roster((A, B))
-
-
-def test_a_lost_card_stays_as_it_was() -> None:
-    """NVML counts it, and reports nothing of it."""
-    assert count_cards([A, B], [A], [1], frozenset()) == Roster((A, B), frozenset({"GPU-b"}))
-
-
-def test_a_card_that_is_not_counted_was_taken_out() -> None:
-    """It is removed, not lost."""
-    assert count_cards([A, B], [A], [], frozenset()) == Roster((A,), removed=frozenset({"GPU-b"}))
-
-
-def test_lost_card_of_two_is_that_of_the_unreadable_index() -> None:
-    """The other was taken out."""
-    roster = count_cards([A, B, C], [A], [2], frozenset())
-
-    assert (roster.lost, roster.removed) == (frozenset({"GPU-c"}), frozenset({"GPU-b"}))
-
-
-def test_a_lost_card_is_recognised_where_the_indices_moved() -> None:
-    """NVML counts again at each start."""
-    roster = count_cards([A, B, C], [A, card("c", 1)], [2], frozenset())
-
-    assert (roster.lost, roster.removed) == (frozenset({"GPU-b"}), frozenset())
-
-
-def test_an_exchanged_card_is_one_that_went_and_one_that_came() -> None:
-    """The same index does not make it the same card."""
-    other = card("x", 1)
-
-    assert count_cards([A, B], [A, other], [], frozenset()) == Roster((A, other), removed=frozenset({"GPU-b"}))
-
-
-def test_a_withheld_card_is_not_missing() -> None:
-    """It answers: an unreadable one must be another card."""
-    roster = count_cards([A, B, C], [A], [2], frozenset({"GPU-b"}))
-
-    assert roster == Roster((A, C), frozenset({"GPU-c"}), frozenset({"GPU-b"}))
-
-
-def test_an_unreadable_card_that_is_unknown_is_left_out() -> None:
-    """It cannot be shared without a UUID."""
-    assert count_cards([], [A], [1], frozenset()) == Roster((A,))
+@pytest.mark.parametrize(("known", "answering", "unreadable", "withheld", "expected"), CASES.values(), ids=CASES.keys())
+def test_a_count_shows_which_cards_are_lost_or_gone(
+    known: list[PhysicalCard], answering: list[PhysicalCard], unreadable: list[int], withheld: str, expected: Roster
+) -> None:
+    """A lost card keeps its place, and the same index does not make it the same card."""
+    assert count_cards(known, answering, unreadable, frozenset({withheld} - {""})) == expected
 
 
 def test_what_the_annotation_says_is_known_at_a_start() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -97,29 +96,10 @@ async def test_the_port_is_free_again_after_the_end(registry: CollectorRegistry)
     listen(("127.0.0.1", port or 0)).close()
 
 
-def test_a_port_that_is_taken_says_so() -> None:
-    """Which, and what to do."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-
-        with pytest.raises(UsageError, match=f"127.0.0.1 port {port}: Address already in use; see --metrics-address"):
-            listen(("127.0.0.1", port))
-
-
 def test_an_address_that_is_not_ours_says_so() -> None:
     """Neither an unknown name nor another machine's address."""
     with pytest.raises(UsageError, match="cannot listen on 192.0.2.1 port 0"):
         listen(("192.0.2.1", 0))
-
-
-def test_the_chosen_port_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """For a user who asked for any address."""
-    with caplog.at_level(logging.INFO), listen(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-
-    assert f"port={port}" in caplog.text
 
 
 async def test_attack_11_silent_connections_leave_the_plugin_its_files(registry: CollectorRegistry) -> None:

@@ -134,25 +134,6 @@ async def test_overuse_and_its_end_are_events_of_the_pod(simulate: Simulate, tmp
         assert node.value("gpushare_pod_overuse_bytes", **over) is None
 
 
-async def test_within_the_tolerance_nothing_is_reported(simulate: Simulate, tmp_path: Path) -> None:
-    """A tenth above 1024 MiB, in two processes."""
-    async with rig(simulate("t4x2"), tmp_path, after=0) as node:
-        node.run(7, 1000)
-        node.run(8, 126)
-        await node.watch.look()
-
-        assert (node.used(), node.said()) == (1126 * MIB, [])
-
-
-async def test_a_card_that_was_not_booked_counts_too(simulate: Simulate, tmp_path: Path) -> None:
-    """A container that sees another card (its image asked for all) is found."""
-    async with rig(simulate("t4x2"), tmp_path, after=0) as node:
-        node.run(7, 1, card=1)
-        await node.watch.look()
-
-        assert node.said() == [("GPUShareCardNotBooked", "Warning")]
-
-
 async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulate, tmp_path: Path) -> None:
     """The others are seen; the pod's series is gone, not 0; NVML's refusal is counted."""
     state = simulate("t4x2")
