@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -22,9 +22,13 @@ from gpushare.kube.api_errors import (
     UnreachableError,
     error_for,
 )
-from gpushare.kube.http import Http
 from gpushare.manifests import Node, ObjectMeta, Pod
 
+if TYPE_CHECKING:
+    from gpushare.kube.lean_http import LeanHttp
+
+# A pool of connections to one server: that of httpx, which lightkube brings, or the one for programs that send much.
+Http: TypeAlias = "httpx2.AsyncClient | LeanHttp"
 _T = TypeVar("_T")
 
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -163,19 +167,14 @@ class ApiClient:
 
     async def list_pods(self, field_selector: str | None = None) -> list[Pod]:
         """The pods of all namespaces, as they are now. Raises ApiError."""
-        pods, _ = await self.list_pods_at(field_selector)
-        return pods
-
-    async def list_pods_at(self, field_selector: str | None = None) -> tuple[list[Pod], str]:
-        """As ``list_pods``, and the resourceVersion of that moment."""
         params = {"fieldSelector": field_selector} if field_selector else None
-        items, version = await self.list_raw("/api/v1/pods", params)
-        return [_decode(_POD, bytes(item), "/api/v1/pods") for item in items], version
+        items, _ = await self.list_raw("/api/v1/pods", params)
+        return [_decode(_POD, bytes(item), "/api/v1/pods") for item in items]
 
     async def pods_by_pages(
         self, field_selector: str, limit: int, keep: Callable[[Pod], Pod | None]
     ) -> tuple[list[Pod], str]:
-        """As ``list_pods_at``, but of each pod only what ``keep`` makes of it is in memory longer than its page of the list.
+        """As ``list_pods``, with the resourceVersion; only what ``keep`` makes of a pod is in memory longer than its page.
 
         Raises ApiError; GoneError: the reader was so slow that the next page is gone.
         """

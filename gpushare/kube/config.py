@@ -1,7 +1,7 @@
 """The API server's address and our identity: from kubeconfig or in-cluster, through lightkube.
 
 lightkube reads certificates, tokens and token files (read again when they rotate); ``tls`` reads certificates again when they
-change. The rest is added here: several files in KUBECONFIG, kubectl's choice of a login (``user_login``), the name by
+change. The rest is added here: several files in KUBECONFIG, kubectl's choice of a login (``login``), the name by
 which a server's certificate is verified, proxies of the kubeconfig, and no proxy for loopback. Fields that kubectl refuses, or that
 nothing here obeys, are refused by name (``kubeconfig.check_fields``).
 """
@@ -27,12 +27,10 @@ from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from gpushare.errors import UsageError
-from gpushare.kube.client import ApiClient
-from gpushare.kube.http import Http
+from gpushare.kube.client import ApiClient, Http
 from gpushare.kube.kubeconfig import check_fields, content_of, load, server_of
-from gpushare.kube.login import ExplainedLogin
+from gpushare.kube.login import Login, login_of
 from gpushare.kube.tls import followed
-from gpushare.kube.user_login import login_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -81,7 +79,7 @@ def connect(
     reread: Callable[[], SingleConfig]
     if not existing and Path(service_account, "token").is_file():
         config, trust_env = _in_cluster(service_account), False
-        login = user_auth(config.user or User())
+        login = Login(user_auth(config.user or User()))
         sources, reread = [], partial(_in_cluster, service_account)
     else:
         sources = existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()]
@@ -103,19 +101,17 @@ def connect(
     # ImportError: the environment names a SOCKS proxy and the library for it is not there.
     except (ConfigError, ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
         raise UsageError(f"cannot use the kubeconfig's context {config.context_name!r}: {error}") from error
-    if http.auth is not None:
-        http.auth = ExplainedLogin(http.auth)
     return ApiClient(http)
 
 
-def _lean(config: SingleConfig, tls: ssl.SSLContext, login: httpx2.Auth | None, timeout_seconds: float | None) -> Http:
+def _lean(config: SingleConfig, tls: ssl.SSLContext, login: Login | None, timeout_seconds: float | None) -> Http:
     # Here, as it is memory that others need not have.
     from gpushare.kube.lean_http import LeanHttp
 
     return LeanHttp(
         config.cluster.server,
         tls,
-        None if login is None else ExplainedLogin(login),
+        login,
         timeout_seconds=timeout_seconds,
         connections=_CONNECTIONS,
         idle_seconds=_IDLE_SECONDS,

@@ -24,7 +24,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
@@ -127,7 +127,6 @@ class Reflector(Generic[T]):
         *,
         field_selector: str | None = None,
         rng: random.Random | None = None,
-        on_sync: Callable[[], None] | None = None,
         page: int = PAGE,
     ) -> None:
         self._client = client
@@ -139,7 +138,6 @@ class Reflector(Generic[T]):
         # Jitter only: nothing depends on it being hard to guess.
         self._rng = rng or random.Random()  # noqa: S311
         self._pause = _Pause(self._rng)
-        self._on_sync = on_sync
         self._version = ""
         self._known: dict[tuple[str, str], ObjectMeta] = {}
         self.synced = asyncio.Event()
@@ -224,8 +222,6 @@ class Reflector(Generic[T]):
         self._advance(self._version)
         self.contact.lists += 1
         self.synced.set()
-        if self._on_sync is not None:
-            self._on_sync()
 
     def _begin(self, version: str) -> str:
         """A list of this version begins: see whether the server's history went back. The version."""

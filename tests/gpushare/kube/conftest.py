@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from gpushare.kube import config
-from gpushare.kube.http import Http
+from gpushare.kube.client import Http
 from tests.gpushare.kube import scripted_api
 from tests.gpushare.kube.scripted_api import httpx_client, lean_client
 

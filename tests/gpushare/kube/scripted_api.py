@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gpushare.kube.client import ApiClient
-from gpushare.kube.http import Http
+from gpushare.kube.client import ApiClient, Http
 from gpushare.kube.lean_http import LeanHttp
 from tests.servers import plain_http
 
