@@ -1,15 +1,4 @@
-"""Our errors, one tree::
-
-    GpushareError
-    ├── UsageError             flags or environment that make no sense; exit code 2
-    ├── InvalidQuantityError   a text that is no Kubernetes quantity, or no whole number of units
-    ├── InvalidAllocationError annotations that do not say a card and an amount
-    ├── InvalidWishError       an annotation by which a pod wishes for a card, and that cannot be read
-    ├── DoesNotFitError        no card of the node holds the request
-    ├── NoCandidateError       no pod of the node is waiting for what the kubelet asks
-    ├── TooManyIdsError        a device list that a kubelet would refuse or choke on
-    ├── nvml.nvml_errors      NvmlError and below
-    └── kube.api_errors       ApiError and below
+"""Our errors, one tree: NVML's are in ``nvml.nvml_errors``, the API server's in ``kube.api_errors``.
 
 Foreign exceptions never cross an edge: they are the ``__cause__``. Each edge maps this tree to its own language
 (HTTP answer, gRPC status, exit code) in one function.

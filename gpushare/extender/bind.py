@@ -17,17 +17,17 @@ from collections.abc import Callable
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError
+from gpushare.extender.core.belief import booking_of
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.bookings import booking_of
 from gpushare.extender.core.messages import BindingArgs
 from gpushare.extender.core.reservations import Guard, laid_on
 from gpushare.extender.node_guard import NodeGuards
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod
-from gpushare.model.allocation import Allocation, blanks, encode
+from gpushare.model.allocation import Allocation, Shares, blanks, encode
 from gpushare.model.node import Booking, NodeInfo
-from gpushare.model.placement import Shares, choose, question
+from gpushare.model.placement import choose, question
 from gpushare.model.pod import Request, cpu_request, is_deleting, names_card_resources, request_of, split_container
 
 _LOG = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.core.workload import workload_for
-from gpushare.extender.edge.edge_tls import follow, load
+from gpushare.extender.edge.edge_tls import load
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.follow.audit import Audit, Pace
 from gpushare.extender.follow.controller import Controller
@@ -100,9 +100,8 @@ async def _run(settings: ExtenderSettings) -> None:
         await edge.start(tls)
         if observed is not None:
             await observed.start()
-        certificates = [] if settings.tls is None else [follow(settings.tls, edge.renew)]
         audits = [audit.run()] if settings.audit_interval else []
-        await _until_signal(controller.run(), waker.run(), *audits, *certificates)
+        await _until_signal(controller.run(), waker.run(), *audits)
     finally:
         await edge.stop()
         if observed is not None:

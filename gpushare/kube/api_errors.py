@@ -1,17 +1,4 @@
-"""The refusals of an API server, one class for each thing that a caller may want to do about it::
-
-ApiError
-├── NotFoundError        404
-├── ConflictError        409: already bound, or changed since
-├── GoneError            410: the resourceVersion is too old, list again
-├── InvalidError         400, 422: the request makes no sense
-├── UnauthorizedError    401: the login is not accepted
-├── ForbiddenError       403: refused by admission (a namespace that ends, a quota)
-│   └── MissingRightError    403: refused by the authorizer, a role lacks a right
-├── TooManyRequestsError 429: later
-├── ServerError          5xx: it may have happened nevertheless
-└── UnreachableError     no answer; it may have happened if the request was sent
-"""
+"""The refusals of an API server, one class for each thing that a caller may want to do about it."""
 
 from __future__ import annotations
 
@@ -35,47 +22,47 @@ class ApiError(GpushareError):
 
 
 class NotFoundError(ApiError):
-    """404."""
+    """404: there is no such object."""
 
 
 class ConflictError(ApiError):
-    """409."""
+    """409: already bound, or changed since."""
 
 
 class GoneError(ApiError):
-    """410, as a status or as an event of a watch."""
+    """410, as a status or as an event of a watch: the resourceVersion is too old, list again."""
 
 
 class InvalidError(ApiError):
-    """400 or 422."""
+    """400 or 422: the request makes no sense."""
 
 
 class UnauthorizedError(ApiError):
-    """401."""
+    """401: the login is not accepted."""
 
 
 class ForbiddenError(ApiError):
-    """403."""
+    """403: refused by admission (a namespace that ends, a quota)."""
 
 
 class MissingRightError(ForbiddenError):
-    """403 of the authorizer."""
+    """403 of the authorizer: a role lacks a right."""
 
 
 class TooManyRequestsError(ApiError):
-    """429; ``retry_after_seconds`` is what the server asks for."""
+    """429: later; ``retry_after_seconds`` is what the server asks for."""
 
     retry_after_seconds: float = 1.0
 
 
 class ServerError(ApiError):
-    """5xx."""
+    """5xx: it may have happened nevertheless."""
 
     may_have_happened = True
 
 
 class UnreachableError(ApiError):
-    """No answer."""
+    """No answer; it may have happened if the request was sent."""
 
     def __init__(self, message: str, *, may_have_happened: bool) -> None:
         super().__init__(message)

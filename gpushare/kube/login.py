@@ -50,7 +50,7 @@ _UNAUTHORIZED: Final = 401
 class Login(httpx2.Auth):
     """Another login, if there is one, and headers for each request.
 
-    Whatever that login raises (file, process and JSON errors) becomes UnauthorizedError; no request was sent to the API server then.
+    Whatever that login raises (file, process and JSON errors) becomes UnauthorizedError; nothing was sent to the API server then.
     """
 
     def __init__(self, login: httpx2.Auth | None, headers: Sequence[tuple[str, str]] = ()) -> None:

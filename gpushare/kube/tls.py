@@ -1,6 +1,6 @@
-"""The certificates of the API server's clients, read again when their files change.
+"""Certificates that are read again when their files change: those of the API server's clients, and those of a server of ours.
 
-A kubelet, cert-manager and kubeadm renew the authority and the client's certificate under a program that runs for months.
+A kubelet, cert-manager and kubeadm renew the authority and the certificates under a program that runs for months.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from typing import Final
 
 from gpushare import __version__
 from gpushare.durations import seconds_of
-from gpushare.kubectl_inspect.core.document import JSON, YAML
-from gpushare.kubectl_inspect.core.selection import FIELDS, field_of
+from gpushare.kubectl_inspect.core.document import FIELDS, JSON, YAML, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"
 # The original's logging flags: read, and without effect.

@@ -10,10 +10,9 @@ from typing import TextIO
 
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
+from gpushare.kube.api_errors import NotFoundError
 from gpushare.kubectl_inspect import inspect_arguments
-from gpushare.kubectl_inspect.collect import collect
 from gpushare.kubectl_inspect.core import card_report, document, table
-from gpushare.kubectl_inspect.core.selection import select
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
 from gpushare.manifests import Node, Pod
 
@@ -42,7 +41,7 @@ def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: Text
         err.write(f"error: {error}\n")
         return 2 if isinstance(error, UsageError) else 1
     reports, problems = card_report.build(nodes, pods)
-    shown = select(reports, asked.namespace, asked.sort_by)
+    shown = document.select(reports, asked.namespace, asked.sort_by)
     if asked.output is not None:
         out.write(document.render(asked.output, shown, problems))
     else:
@@ -53,13 +52,19 @@ def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: Text
 
 
 async def _collect(asked: Arguments, environment: Mapping[str, str]) -> tuple[list[Node], list[Pod]]:
+    """All nodes and pods, or one node and its pods. Raises GpushareError."""
     client = config.connect(
         asked.kubeconfig or environment.get("KUBECONFIG"),
         asked.context,
         timeout_seconds=asked.request_timeout_seconds,
     )
     try:
-        return await collect(client, asked.node)
+        if asked.node is None:
+            return await client.list_nodes(), await client.list_pods()
+        node = await client.get_node(asked.node)
+        return [node], await client.list_pods(f"spec.nodeName={asked.node}")
+    except NotFoundError as error:
+        raise NotFoundError(f"there is no node {asked.node!r}; `kubectl get nodes` lists them", error.code) from error
     finally:
         await client.close()
 

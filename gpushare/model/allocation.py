@@ -14,12 +14,13 @@ import msgspec
 
 from gpushare import wire
 from gpushare.bounds import ALLOCATION_CHARACTERS, ALLOCATION_ENTRIES
-from gpushare.errors import InvalidAllocationError
+from gpushare.errors import GpushareError, InvalidAllocationError
 from gpushare.manifests import Pod
 from gpushare.model.pod import container_request, pod_request
 
-_TRUE: Final = "true"
-_FALSE: Final = "false"
+# ``(card index, units)``, by index.
+Shares = tuple[tuple[int, int], ...]
+
 # Digits of a number: as many as the largest of 64 bits has.
 _LONGEST_NUMBER: Final = 19
 _MOST_UNITS: Final = 2**63
@@ -36,12 +37,12 @@ class Allocation:
     (by its position among the pod's containers) if the multi-card annotation names them.
     """
 
-    shares: tuple[tuple[int, int], ...]
+    shares: Shares
     device_units: int = 0
     assume_time: int = 0
     assigned: bool = False
     repair: int | None = None
-    by_container: Mapping[int, tuple[tuple[int, int], ...]] | None = None
+    by_container: Mapping[int, Shares] | None = None
 
     @property
     def units(self) -> int:
@@ -59,7 +60,7 @@ class Allocation:
         return self.shares[0][0]
 
     @property
-    def booked(self) -> tuple[tuple[int, int], ...]:
+    def booked(self) -> Shares:
         """The units that no other pod may have: the shares, and the same amount of the other card while a repair is under way."""
         if self.repair is None:
             return self.shares
@@ -83,7 +84,7 @@ def encode(allocation: Allocation) -> dict[str, str]:
     return where | {
         wire.ANNOTATION_DEVICE_UNITS: str(allocation.device_units),
         wire.ANNOTATION_POD_UNITS: str(allocation.units),
-        wire.ANNOTATION_ASSIGNED: _TRUE if allocation.assigned else _FALSE,
+        wire.ANNOTATION_ASSIGNED: "true" if allocation.assigned else "false",
         wire.ANNOTATION_ASSUME_TIME: str(allocation.assume_time),
     }
 
@@ -94,16 +95,15 @@ def blanks(annotations: Mapping[str, str] | None, written: Mapping[str, str]) ->
     return {name: "" for name in ours if name in (annotations or {}) and name not in written}
 
 
-def allocation_of(pod: Pod) -> Allocation | None:
-    """The allocation that a pod names, or None if there is none. Raises InvalidQuantityError, and as ``decode`` does."""
-    return decode(pod.metadata.annotations, pod_request(pod), container_requests(pod))
-
-
-def container_requests(pod: Pod) -> Sequence[int]:
-    """The request of each container, as far as ``decode`` needs it. Raises InvalidQuantityError."""
-    if not (pod.metadata.annotations or {}).get(wire.ANNOTATION_ALLOCATION):
-        return ()
-    return [container_request(container) for container in pod.spec.containers or ()]
+def read_allocation(pod: Pod, annotations: Mapping[str, str] | None) -> tuple[Allocation | None, str | None]:
+    """The allocation that annotations name for a pod that asks for card memory, and why it cannot be read."""
+    try:
+        request = pod_request(pod)
+        several = request > 0 and annotations and annotations.get(wire.ANNOTATION_ALLOCATION)
+        containers = [container_request(one) for one in pod.spec.containers or ()] if several else ()
+        return (decode(annotations, request, containers) if request > 0 else None), None
+    except GpushareError as error:
+        return None, str(error)
 
 
 def decode(
@@ -131,15 +131,13 @@ def decode(
         shares=shares,
         device_units=_number(annotations, wire.ANNOTATION_DEVICE_UNITS, default=0),
         assume_time=_number(annotations, wire.ANNOTATION_ASSUME_TIME, default=0),
-        assigned=annotations.get(wire.ANNOTATION_ASSIGNED) == _TRUE,
+        assigned=annotations.get(wire.ANNOTATION_ASSIGNED) == "true",
         repair=_repair(annotations, shares[0][0]) if by_container is None else None,
         by_container=by_container,
     )
 
 
-def _check_amounts(
-    given: Mapping[int, tuple[tuple[int, int], ...]], request: int, containers: Sequence[int] | None
-) -> None:
+def _check_amounts(given: Mapping[int, Shares], request: int, containers: Sequence[int] | None) -> None:
     """Raises InvalidAllocationError if the multi-card annotation gives another amount than is asked for."""
     by_position = {position: sum(units for _, units in shares) for position, shares in given.items()}
     total = sum(by_position.values())
@@ -162,7 +160,7 @@ def _repair(annotations: Mapping[str, str], index: int) -> int | None:
     return int(text) if _is_number(text) and int(text) != index else None
 
 
-def _decode_many(text: str) -> Mapping[int, tuple[tuple[int, int], ...]]:
+def _decode_many(text: str) -> Mapping[int, Shares]:
     """``{"<container>": {"<card>": units}}``. Raises InvalidAllocationError."""
     what = f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}"
     if ALLOCATION_CHARACTERS.exceeded(len(text)):
@@ -173,7 +171,7 @@ def _decode_many(text: str) -> Mapping[int, tuple[tuple[int, int], ...]]:
         raise InvalidAllocationError(f"{what}: {error}") from error
     if ALLOCATION_ENTRIES.exceeded(sum(map(len, containers.values()))):
         raise InvalidAllocationError(f"{what}: {ALLOCATION_ENTRIES.refusal}")
-    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    found: dict[int, Shares] = {}
     for position, cards in containers.items():
         if not _is_number(position):
             raise InvalidAllocationError(f"{what}: container {position[:200]!r}")
@@ -183,7 +181,7 @@ def _decode_many(text: str) -> Mapping[int, tuple[tuple[int, int], ...]]:
     return found
 
 
-def _shares_of(cards: Mapping[str, int], what: str) -> tuple[tuple[int, int], ...]:
+def _shares_of(cards: Mapping[str, int], what: str) -> Shares:
     """The shares of one container. Raises InvalidAllocationError."""
     for index, units in cards.items():
         if not _is_number(index) or not 0 <= units < _MOST_UNITS:
@@ -191,7 +189,7 @@ def _shares_of(cards: Mapping[str, int], what: str) -> tuple[tuple[int, int], ..
     return tuple(sorted((int(index), units) for index, units in cards.items()))
 
 
-def _sum_by_card(containers: Mapping[int, tuple[tuple[int, int], ...]]) -> tuple[tuple[int, int], ...]:
+def _sum_by_card(containers: Mapping[int, Shares]) -> Shares:
     by_card: dict[int, int] = {}
     for shares in containers.values():
         for index, units in shares:

@@ -118,12 +118,6 @@ def read_cards(text: str | None) -> Description:
     return _checked(cards) if cards.v == CARDS_VERSION else _read_other(text)
 
 
-def decode_cards(text: str) -> NodeCards | None:
-    """The cards of an annotation by which pods may be placed, or None if it is not such a one."""
-    description = read_cards(text)
-    return None if description.refusal else description.cards
-
-
 def _checked(cards: NodeCards) -> Description:
     """Without cards that contradict each other, and refused if there are more than a machine can have."""
     if CARDS_OF_A_NODE.exceeded(len(cards.cards)):

@@ -228,11 +228,3 @@ def laid_anew(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
 def units_on(booking: Booking, index: int) -> int:
     """The units that a pod has of one card."""
     return sum(units for card, units in booking.shares if card == index)
-
-
-def booked_by_device(node: NodeInfo) -> Mapping[int, tuple[Booking, ...]]:
-    """The pods of each card."""
-    return {
-        device.index: tuple(booking for booking in node.bookings if units_on(booking, device.index) > 0)
-        for device in node.devices
-    }

@@ -1,8 +1,10 @@
 """Which card of a node a pod gets, and why none. Pure.
 
-Among the cards that hold the request and that the pod wishes for the policy decides; between equal ones the lower index. By
-default that is best fit, the rule of the original (``pkg/cache/nodeinfo.go``): the smallest free block that is large enough,
-so that large blocks stay whole for large pods. On a node in slots mode the card must have a free slot for each container.
+Among the cards that hold the request and that the pod wishes for the policy decides; between equal ones the lower index.
+``binpack``, the default, is best fit, the rule of the original (``pkg/cache/nodeinfo.go``): the smallest free block that is large
+enough, so that large blocks stay whole for large pods. ``spread`` uses all cards evenly. ``fragmentation`` keeps what is free
+useful for the pods that are expected: it takes the card on which least comes to be wasted (``model.outlook``). On a node in slots
+mode the card must have a free slot for each container.
 """
 
 from __future__ import annotations
@@ -10,23 +12,38 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
+from gpushare.model.allocation import Shares
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo
 from gpushare.model.outlook import Card, Outlook, cards_of
 from gpushare.model.pod import Request
-from gpushare.model.policies import RANKS, fragments_without
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import NONE
 
 # Reasons that the end of other pods can cure; with any other, evicting them would kill them for nothing.
 CURABLE: Final = frozenset({wire.REASON_NO_CARD_FITS, wire.REASON_NO_SLOT, wire.REASON_NO_CARDS_FOR_SPLIT})
 
-# ``(card index, units)``, by index.
-Shares = tuple[tuple[int, int], ...]
+# By policy, from the free and the total units of a card that holds what is asked for; the lowest is best.
+_RANKS: Final[Mapping[str, Callable[[int, int], float]]] = {
+    wire.POLICY_BINPACK: lambda free, _: free,
+    wire.POLICY_SPREAD: lambda free, total: -free / total,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why no card of a node holds a request: a constant text, so that the scheduler can count equal ones."""
+
+    reason: str
+
+
+# There are some twenty, and thousands of nodes give them.
+_refused = lru_cache(maxsize=64)(Refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +105,35 @@ def _home(group: str, snapshot: Snapshot) -> Mapping[str, frozenset[int]]:
 def choose(node: NodeInfo, asked: Question) -> Shares:
     """The cards for a request of 1 unit or more. Raises DoesNotFitError with the reason for the scheduler."""
     found = find(node, asked)
-    if isinstance(found, str):
-        raise DoesNotFitError(found)
+    if isinstance(found, Refusal):
+        raise DoesNotFitError(found.reason)
     return found
 
 
 def reason_against(node: NodeInfo, asked: Question) -> str:
-    """Why no card of the node holds the request, "" if one does: a constant text, so that the scheduler can count equal ones."""
+    """The answer of filter for the node: the reason of its refusal, "" if a card holds the request."""
     if asked.outlook is not None:
         # Whether there is a card does not depend on which the policy likes best.
         asked = replace(asked, policy=wire.POLICY_BINPACK, outlook=None)
     found = find(node, asked)
-    return found if isinstance(found, str) else ""
+    return found.reason if isinstance(found, Refusal) else ""
 
 
-def find(node: NodeInfo, asked: Question) -> Shares | str:
+def find(node: NodeInfo, asked: Question) -> Shares | Refusal:
     """The cards for a request of 1 unit or more, or why there are none."""
     request = asked.request
     if request.wishes is NONE and not node.counts_slots:
         return _find_any(node, asked)
     devices = _eligible(node, asked)
-    if isinstance(devices, str):
+    if isinstance(devices, Refusal):
         return devices
     if request.wishes.split:
-        return _split(devices, node, asked) or wire.REASON_NO_CARDS_FOR_SPLIT
+        return _split(devices, node, asked) or _refused(wire.REASON_NO_CARDS_FOR_SPLIT)
     device = _best(devices, request.units, node, asked)
     return ((device.index, request.units),) if device is not None else _why_full(devices, node, request)
 
 
-def _find_any(node: NodeInfo, asked: Question) -> Shares | str:
+def _find_any(node: NodeInfo, asked: Question) -> Shares | Refusal:
     """For a pod that takes any card of a node that counts no containers, as nearly all do: without a look at each card."""
     units, rooms = asked.request.units, node.rooms
     if node.largest_free >= units:
@@ -128,14 +145,14 @@ def _find_any(node: NodeInfo, asked: Question) -> Shares | str:
             device = _best(node.devices, units, node, asked)
             assert device is not None
             return ((device.index, units),)
-        rank = RANKS[asked.policy]
+        rank = _RANKS[asked.policy]
         return ((min(fitting, key=lambda room: (rank(room[0], room[2]), room[1]))[1], units),)
     if node.largest_total >= units:
-        return wire.REASON_NO_CARD_FITS
+        return _refused(wire.REASON_NO_CARD_FITS)
     if node.refusal or not node.devices:
-        return node.refusal or wire.REASON_NOT_A_GPU_NODE
+        return _refused(node.refusal or wire.REASON_NOT_A_GPU_NODE)
     any_healthy = any(device.healthy for device in node.devices)
-    return wire.REASON_NO_CARD_LARGE_ENOUGH if any_healthy else wire.REASON_ALL_CARDS_UNHEALTHY
+    return _refused(wire.REASON_NO_CARD_LARGE_ENOUGH if any_healthy else wire.REASON_ALL_CARDS_UNHEALTHY)
 
 
 def _best(
@@ -153,19 +170,27 @@ def _best(
 def _rank(fitting: Sequence[Device], units: int, node: NodeInfo, asked: Question) -> Callable[[Device], float]:
     """How little the policy likes a card."""
     if asked.outlook is None:
-        rank = RANKS[asked.policy]
+        rank = _RANKS[asked.policy]
         return lambda device: rank(device.free, device.total)
     cards, cpu, kinds = cards_of(node), asked.cpu_left(node.name), {_card(device) for device in fitting}
     if len(kinds) == 1:
         return lambda device: 0.0
     outlook = asked.outlook
     # Rounded: what sums of fractions differ by is nothing.
-    wasted = {kind: round(fragments_without(outlook, cards, cpu, kind, units), 9) for kind in kinds}
+    wasted = {kind: round(outlook.fragments(without(cards, kind, units), cpu), 9) for kind in kinds}
     return lambda device: wasted[_card(device)]
 
 
 def _card(device: Device) -> Card:
     return device.free, device.total, device.model
+
+
+def without(cards: tuple[Card, ...], card: Card, units: int) -> tuple[Card, ...]:
+    """A node's cards after ``units`` of one of them are taken."""
+    left = list(cards)
+    left.remove(card)
+    free, total, model = card
+    return tuple(sorted([*left, (free - units, total, model)]))
 
 
 def _split(devices: Sequence[Device], node: NodeInfo, asked: Question) -> Shares:
@@ -183,22 +208,22 @@ def _split(devices: Sequence[Device], node: NodeInfo, asked: Question) -> Shares
     return tuple(sorted(shares))
 
 
-def _eligible(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
+def _eligible(node: NodeInfo, asked: Question) -> Sequence[Device] | Refusal:
     """The cards that may be chosen if they have room; or why this pod can have no card of the node, even if pods end."""
     request = asked.request
     if node.refusal or not node.devices:
-        return node.refusal or wire.REASON_NOT_A_GPU_NODE
+        return _refused(node.refusal or wire.REASON_NOT_A_GPU_NODE)
     if node.counts_slots and not request.names_slots:
-        return wire.REASON_SLOT_MISSING
+        return _refused(wire.REASON_SLOT_MISSING)
     devices = node.devices if request.wishes is NONE else _wished_for(node, asked)
-    return devices if isinstance(devices, str) else _too_small(node, devices, request) or devices
+    return devices if isinstance(devices, Refusal) else _too_small(node, devices, request) or devices
 
 
-def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
+def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | Refusal:
     """The cards that the pod wishes for, at least one; or why the node has none."""
     wishes, units = asked.request.wishes, asked.request.units
     if wishes.names_cards and not all(device.uuid for device in node.devices):
-        return wire.REASON_CARDS_UNSAID
+        return _refused(wire.REASON_CARDS_UNSAID)
     at_home = asked.home.get(node.name, frozenset())
     narrower: tuple[tuple[str, Callable[[Device], bool]], ...] = (
         (wire.REASON_NO_SUCH_CARD, asked.wishes_for),
@@ -209,32 +234,32 @@ def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
     for reason, is_one in narrower:
         devices = [device for device in devices if is_one(device)]
         if not devices:
-            return reason
+            return _refused(reason)
     return devices
 
 
-def _too_small(node: NodeInfo, devices: Sequence[Device], request: Request) -> str:
-    """Why even empty cards would not do, or ""."""
+def _too_small(node: NodeInfo, devices: Sequence[Device], request: Request) -> Refusal | None:
+    """Why even empty cards would not do, or None."""
     healthy = [device for device in devices if device.healthy]
     if not healthy:
-        return wire.REASON_ALL_CARDS_UNHEALTHY
+        return _refused(wire.REASON_ALL_CARDS_UNHEALTHY)
     split = request.wishes.split
     if split:
         if node.counts_slots or not all(device.uuid for device in devices):
-            return wire.REASON_ONE_CARD_A_CONTAINER
+            return _refused(wire.REASON_ONE_CARD_A_CONTAINER)
         totals = sorted((device.total for device in healthy), reverse=True)
         is_enough = len(totals) >= len(split) and all(map(int.__ge__, totals, split))
-        return "" if is_enough else wire.REASON_TOO_FEW_CARDS
+        return None if is_enough else _refused(wire.REASON_TOO_FEW_CARDS)
     large = [device for device in healthy if device.total >= request.units]
     if not large:
-        return wire.REASON_NO_CARD_LARGE_ENOUGH
+        return _refused(wire.REASON_NO_CARD_LARGE_ENOUGH)
     if node.counts_slots and all(device.slots < request.slots for device in large):
-        return wire.REASON_TOO_MANY_CONTAINERS
-    return ""
+        return _refused(wire.REASON_TOO_MANY_CONTAINERS)
+    return None
 
 
-def _why_full(devices: Sequence[Device], node: NodeInfo, request: Request) -> str:
+def _why_full(devices: Sequence[Device], node: NodeInfo, request: Request) -> Refusal:
     """Which of the things that the end of other pods gives back is missing."""
     if node.counts_slots and any(device.free >= request.units for device in devices):
-        return wire.REASON_NO_SLOT
-    return wire.REASON_NO_CARD_FITS
+        return _refused(wire.REASON_NO_SLOT)
+    return _refused(wire.REASON_NO_CARD_FITS)

@@ -124,10 +124,6 @@ class HttpEdge:
         self._sweeping = asyncio.create_task(self._sweep())
         self._listen()
 
-    def renew(self, tls: ssl.SSLContext) -> None:
-        """Accept new connections with these certificates; those that are open keep theirs."""
-        self._tls = tls
-
     async def stop(self) -> None:
         """Accept no more connections, finish what is under way, close the rest."""
         loop = asyncio.get_running_loop()

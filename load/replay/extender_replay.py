@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from gpushare.model.allocation import Shares
 from gpushare.model.outlook import Outlook
-from gpushare.model.placement import Shares
 from load.replay.replayed_world import World
 from load.replay.trace import Trace, TracePod
 

@@ -13,8 +13,9 @@ from gpushare.extender.core.filter import filter_nodes
 from gpushare.extender.core.prioritize import prioritize
 from gpushare.extender.core.workload import Workload, class_of
 from gpushare.manifests import Node, Pod
+from gpushare.model.allocation import Shares
 from gpushare.model.outlook import Outlook, PodClass
-from gpushare.model.placement import Question, Shares, choose, question
+from gpushare.model.placement import Question, choose, question
 from gpushare.model.pod import cpu_request, request_of
 from load.replay.replay_objects import bound, node_object, pod_object
 from load.replay.trace import Trace, TracePod

@@ -26,7 +26,7 @@ from gpushare.bounds import Bound
 from gpushare.deviceplugin.core.health import named_cards
 from gpushare.errors import GpushareError
 from gpushare.extender.core.audit_diff import cards_disputed
-from gpushare.extender.core.bookings import booking_of
+from gpushare.extender.core.belief import booking_of
 from gpushare.kubectl_inspect.core import card_report, table
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import parse_unhealthy, read_devices

@@ -16,10 +16,10 @@ from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
-from gpushare.model.allocation import Allocation, encode
+from gpushare.model.allocation import Allocation, Shares, encode
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo, lay_out
-from gpushare.model.placement import Shares, find, question
+from gpushare.model.placement import Refusal, find, question
 from gpushare.model.pod import (
     is_deleting,
     is_finished,
@@ -34,7 +34,9 @@ from gpushare.model.wishes import wishes_or_none
 
 _LOG = logging.getLogger(__name__)
 
-_UNKNOWN_CARD: Final = "it has ids of another device plugin, which do not say on which of the node's cards they are"
+_UNKNOWN_CARD: Final = Refusal(
+    "it has ids of another device plugin, which do not say on which of the node's cards they are"
+)
 
 
 def without_card(sight: Sight) -> tuple[Pod, ...]:
@@ -42,7 +44,7 @@ def without_card(sight: Sight) -> tuple[Pod, ...]:
     return tuple(pod for pod in sight.pods if _asks(pod) and allocation_of(pod) is None and not _ends(pod))
 
 
-def choose_cards(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
+def choose_cards(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
     """The cards of the pod, or why it gets none.
 
     A pod that has ids already has the card on which they lie. Any other is judged by the extender's rules: the same wishes, and the
@@ -57,7 +59,7 @@ def choose_cards(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
             return ((min(known), pod_request(pod)),) if len(known) == 1 else _UNKNOWN_CARD
         return find(node, question(request_of(pod), Snapshot({node.name: node})))
     except GpushareError as error:
-        return str(error)
+        return Refusal(str(error))
 
 
 def as_a_node(sight: Sight) -> NodeInfo:
@@ -112,7 +114,7 @@ class HandBound:
         self._reported &= {pod.metadata.uid for pod in waiting}
         node = as_a_node(sight) if waiting else None
         return node is not None and any(
-            pod.metadata.uid not in self._reported or not isinstance(choose_cards(pod, sight, node), str)
+            pod.metadata.uid not in self._reported or not isinstance(choose_cards(pod, sight, node), Refusal)
             for pod in waiting
         )
 
@@ -120,7 +122,7 @@ class HandBound:
         """Why the first pod without a card that a call may be for gets none, "" if there is no such pod."""
         waiting, node = without_card(sight), as_a_node(sight)
         found = (choose_cards(pod, sight, node) for pod in waiting if is_possible(pod))
-        return next((reason for reason in found if isinstance(reason, str)), "")
+        return next((one.reason for one in found if isinstance(one, Refusal)), "")
 
     async def run(
         self,
@@ -140,10 +142,10 @@ class HandBound:
             if stop():
                 return
             found = choose_cards(pod, sight, node)
-            if not isinstance(found, str):
+            if not isinstance(found, Refusal):
                 await self._place(pod, found, {card.index: card.units for card in sight.cards})
             elif reports and pod.metadata.uid not in self._reported:
-                await self._report(pod, found)
+                await self._report(pod, found.reason)
             else:
                 continue
             # Others may have changed the node since.

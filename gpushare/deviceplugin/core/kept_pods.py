@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.bounds import ANNOTATION_KEPT, CONTAINERS_OF_A_POD
-from gpushare.errors import GpushareError
 from gpushare.manifests import Container, ObjectMeta, Pod
-from gpushare.model.allocation import Allocation, decode
+from gpushare.model.allocation import Allocation, read_allocation
 from gpushare.model.kept import MIRROR, kept_of
-from gpushare.model.pod import container_request, is_finished, pod_request
+from gpushare.model.pod import is_finished
 
 RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 
@@ -79,12 +78,7 @@ def allocation_of(pod: Pod) -> Allocation | None:
 
 def decoded_from(annotations: Mapping[str, str] | None, pod: Pod) -> Allocation | None:
     """The allocation that these annotations would say of the pod."""
-    try:
-        request = pod_request(pod)
-        containers = [container_request(one) for one in pod.spec.containers or ()]
-        return decode(annotations, request, containers) if request > 0 else None
-    except GpushareError:
-        return None
+    return read_allocation(pod, annotations)[0]
 
 
 def indices_of(pod: Pod) -> frozenset[int]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gpushare import wire
-from gpushare.extender.core.belief import Belief
-from gpushare.extender.core.bookings import booking_of
+from gpushare.extender.core.belief import Belief, booking_of
 from gpushare.manifests import Node, Pod
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, capacity, described_cards, published_cards

@@ -31,10 +31,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpushare import wire
-from gpushare.model.allocation import Allocation
+from gpushare.errors import GpushareError
+from gpushare.manifests import Pod
+from gpushare.model.allocation import Allocation, Shares, read_allocation
+from gpushare.model.eviction import evictable_of
+from gpushare.model.node import Booking
+from gpushare.model.pod import pod_request, slot_request, was_started
+from gpushare.model.wishes import wishes_or_none
 
-Shares = tuple[tuple[int, int], ...]
-
+# How a problem begins that is a change which was not believed; the pod is booked.
+IGNORED: Final = "later changes of its annotations are not believed"
 # Audits that find the same card named before a dispute ends.
 _AUDITS: Final = 2
 
@@ -136,3 +142,32 @@ def problem_of(belief: Belief, named: Allocation | None, reason: str | None) -> 
     if named.repair != belief.mark:
         return f"{wire.ANNOTATION_REPAIR} names card {named.repair}, and the pod has been started; it stays booked on {bound}"
     return None
+
+
+def booking_of(
+    pod: Pod, known: Belief | None = None, *, has_gap: bool = True
+) -> tuple[Booking, Belief | None, str | None]:
+    """The booking of a bound pod, the belief about its cards, and what is wrong with it.
+
+    Unreadable numbers book nothing, and an allocation that cannot be read books no card unless one is ``known``.
+    """
+    units = slots = 0
+    belief, problem = known, None
+    try:
+        units, slots = pod_request(pod), slot_request(pod)
+    except GpushareError as error:
+        problem = str(error)
+    if units > 0:
+        named, problem = read_allocation(pod, pod.metadata.annotations)
+        belief = believe(known, named, is_started=was_started(pod), has_gap=has_gap)
+        if known is not None and belief is not None:
+            ignored = problem_of(belief, named, problem)
+            problem = None if ignored is None else f"{IGNORED}: {ignored}"
+    metadata = pod.metadata
+    # While the device plugin changes a pod's card it is on both: nothing may be put onto its present card or its next one.
+    shares = belief.booked if belief is not None and units > 0 else ()
+    card_size = belief.card_size if belief is not None else 0
+    evictable = evictable_of(pod) if units > 0 else None
+    identity = metadata.uid, metadata.namespace, metadata.name
+    booking = Booking(*identity, units, shares, slots, wishes_or_none(pod).group, evictable, card_size)
+    return booking, belief, problem

@@ -30,8 +30,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from gpushare.extender.core.belief import Belief, audited, bound_to
-from gpushare.extender.core.bookings import booking_of
+from gpushare.extender.core.belief import Belief, audited, booking_of, bound_to
 from gpushare.extender.core.event_marks import EventMarks
 from gpushare.extender.core.known_answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.core.lingering_pods import LingeringPods

@@ -1,4 +1,8 @@
-"""Why a pod has no card, node by node and card by card: as it was answered last, and as it is now. Pure."""
+"""Why a pod has no card, node by node and card by card: as it was answered last, and as it is now. Pure.
+
+A full card has with it which pods would have to end so that it has room. That is for people, and asks for less than ``preempt``:
+one card, any priority, no budgets. No pod can be left out of such an answer, which is found in one pass over the pods of the card.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.extender.core.room_if_ended import describe_ended, room_if_ended, why_no_preemption
 from gpushare.model.device import Device
-from gpushare.model.node import Booking, NodeInfo
+from gpushare.model.node import Booking, NodeInfo, units_on
 from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
@@ -24,7 +27,16 @@ CARD_NOT_WHOLE: Final = "not exactly as large as the request"
 CARD_TOO_SMALL: Final = "too small"
 CARD_FULL: Final = "too full"
 CARD_WITHOUT_SLOT: Final = "no free slot"
-
+STATE_LINGERING: Final = (
+    "its phase says that it has ended, but its status still shows running containers: "
+    "delete the pod, or boot its node again"
+)
+STATE_DELETING: Final = "it is being deleted: its containers have not ended yet"
+# kube-scheduler counts the memory of a node in sum and proposes no victims if that is enough (kubernetes/kubernetes#139270).
+NO_PREEMPTION: Final = (
+    "the node has room in sum, so kube-scheduler proposes no pods for preemption here; "
+    "end the pods of one card in roomIfEnded by hand"
+)
 
 # Which of a scheduler's checks an explanation leaves out.
 JUDGED: Final = "cards only: nodeSelector, affinity, taints and other resources are left to the scheduler"
@@ -136,3 +148,75 @@ def _reason_now(node: NodeInfo | None, asked: Question) -> str:
 
 def _largest_free(node: NodeInfo | None) -> int:
     return -1 if node is None else node.largest_free
+
+
+def room_if_ended(device: Device, node: NodeInfo, wanted: int, slots: int) -> Sequence[Booking]:
+    """Pods of the card whose end leaves ``wanted`` units and ``slots`` free there; none if no end of pods does.
+
+    Those that linger or are being deleted come first, then those of the lowest priority, then the largest.
+    """
+    chosen: list[Booking] = []
+    for booking in sorted(_endable(node, device), key=lambda one: _worth(one, device)):
+        if _has_room(device, node, chosen, wanted, slots):
+            break
+        chosen.append(booking)
+    if not _has_room(device, node, chosen, wanted, slots):
+        return ()
+    for booking in reversed(tuple(chosen)):
+        others = [one for one in chosen if one is not booking]
+        if _has_room(device, node, others, wanted, slots):
+            chosen = others
+    return chosen
+
+
+def describe_ended(booking: Booking, device: Device) -> dict[str, Any]:
+    """One such pod."""
+    evictable = booking.evictable
+    assert evictable is not None
+    state = STATE_LINGERING if evictable.is_lingering else STATE_DELETING if evictable.is_ending else ""
+    described = {
+        "namespace": booking.namespace,
+        "name": booking.name,
+        "units": units_on(booking, device.index),
+        "priority": evictable.priority,
+    }
+    return described | ({"state": state} if state else {})
+
+
+def why_no_preemption(node: NodeInfo, units: int, priority: int, on_cards: Iterable[Sequence[Booking]]) -> str:
+    """Why kube-scheduler does not end pods of lower priority for a pod of this priority, though it would help; "" if it may.
+
+    ``on_cards`` are the pods whose end makes room on one card each.
+    """
+    helps = any(pods and all(_priority(one) < priority for one in pods) for pods in on_cards)
+    counted = sum(one.units for one in node.bookings if one.evictable is None or not one.evictable.is_lingering)
+    return NO_PREEMPTION if helps and node.total - counted >= units else ""
+
+
+def _endable(node: NodeInfo, device: Device) -> list[Booking]:
+    return [one for one in node.bookings if one.evictable is not None and units_on(one, device.index)]
+
+
+def _worth(booking: Booking, device: Device) -> tuple[bool, bool, int, int, str]:
+    evictable = booking.evictable
+    assert evictable is not None
+    goes_anyway = evictable.is_ending or evictable.is_lingering
+    return (
+        not goes_anyway,
+        not evictable.is_lingering,
+        evictable.priority,
+        -units_on(booking, device.index),
+        booking.uid,
+    )
+
+
+def _priority(booking: Booking) -> int:
+    assert booking.evictable is not None
+    return booking.evictable.priority
+
+
+def _has_room(device: Device, node: NodeInfo, ended: Iterable[Booking], wanted: int, slots: int) -> bool:
+    gone = tuple(ended)
+    free = device.total - device.used + sum(units_on(one, device.index) for one in gone)
+    free_slots = device.slots - device.slots_used + sum(one.slots for one in gone)
+    return free >= wanted and (not node.counts_slots or free_slots >= slots)

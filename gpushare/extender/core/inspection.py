@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpushare.model.node import NodeInfo, booked_by_device, units_on
+from gpushare.model.node import NodeInfo, units_on
 from gpushare.model.snapshot import Snapshot
 
 
@@ -27,7 +27,7 @@ def inspect_node(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 def describe_node(node: NodeInfo) -> dict[str, Any]:
     """One node: its cards, and the pods of each."""
-    booked = booked_by_device(node)
+    bookings = sorted(node.bookings, key=lambda one: (one.namespace, one.name))
     return {
         "name": node.name,
         "totalGPU": sum(device.total for device in node.devices),
@@ -43,7 +43,8 @@ def describe_node(node: NodeInfo) -> dict[str, Any]:
                         "namespace": booking.namespace,
                         "usedGPU": units_on(booking, device.index),
                     }
-                    for booking in sorted(booked[device.index], key=lambda one: (one.namespace, one.name))
+                    for booking in bookings
+                    if units_on(booking, device.index)
                 ],
             }
             for device in node.devices

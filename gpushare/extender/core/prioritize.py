@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from gpushare import wire
+from gpushare.model.allocation import Shares
 from gpushare.model.node import NodeInfo
 from gpushare.model.outlook import Outlook, cards_of
-from gpushare.model.placement import Question, Shares, find
-from gpushare.model.policies import without
+from gpushare.model.placement import Question, Refusal, find, without
 from gpushare.model.snapshot import Snapshot
 
 # The highest score of an extender (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).
@@ -56,7 +56,7 @@ def _looked_at(asked: Question, names: Sequence[str], snapshot: Snapshot, worth:
 def _score_of(node: NodeInfo, asked: Question) -> int:
     """By itself, whatever the others are: how full it would be, or how empty it was."""
     shares = find(node, asked)
-    if isinstance(shares, str):
+    if isinstance(shares, Refusal):
         return 0
     taken = dict(shares)
     cards = [device for device in node.devices if device.index in taken]
@@ -69,7 +69,7 @@ def _cost_of(node: NodeInfo, asked: Question) -> float:
     """The less, the better."""
     assert asked.outlook is not None
     shares = find(node, asked) if asked.request.units else ()
-    return _DOES_NOT_FIT if isinstance(shares, str) else _more_wasted(asked.outlook, node, shares, asked)
+    return _DOES_NOT_FIT if isinstance(shares, Refusal) else _more_wasted(asked.outlook, node, shares, asked)
 
 
 def _more_wasted(outlook: Outlook, node: NodeInfo, shares: Shares, asked: Question) -> float:

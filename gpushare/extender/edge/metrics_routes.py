@@ -9,8 +9,8 @@ from typing import Final
 
 from prometheus_client.registry import Collector
 
-from gpushare.extender.edge.health_routes import health
-from gpushare.extender.telemetry.scrape import CONTENT_TYPE, scrape
+from gpushare.extender.edge.routes import health
+from gpushare.extender.telemetry.exposition import CONTENT_TYPE, scrape
 from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
 
 _LOG = logging.getLogger(__name__)

@@ -17,7 +17,6 @@ from gpushare import wire
 from gpushare.extender.core import messages
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.inspection import describe_node, inspect_node, nodes_with_cards
-from gpushare.extender.edge.health_routes import health
 from gpushare.extender.telemetry.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
 from gpushare.extender.verbs import Verbs
 from gpushare.serving.http_connection import JSON, TEXT, Answer, HttpRequest
@@ -30,7 +29,14 @@ _NODES_AT_ONCE: Final = 8
 _NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found\n")
 _NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
 _UNKNOWN_CALLER: Final = Answer(401, TEXT, b"a client certificate is needed for this\n")
+_OK: Final = Answer(200, TEXT, b"ok")
+_NOT_READY: Final = Answer(503, TEXT, b"the first list of nodes and pods is not complete")
 _FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the details\n")
+
+
+def health(is_ready: Callable[[], bool]) -> dict[str, Callable[[], Answer]]:
+    """The answers to a kubelet's probes by path; ``is_ready``: is the book complete?"""
+    return {"/healthz": lambda: _OK, "/readyz": lambda: _OK if is_ready() else _NOT_READY}
 
 
 class Routes:

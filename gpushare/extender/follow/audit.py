@@ -58,7 +58,7 @@ class AuditResult:
     """The findings of one audit. ``drift`` and ``odd`` have every kind of ``DRIFT_KINDS`` and ``ODD_KINDS``, by name.
 
     ``drift`` was corrected; ``odd`` is in the API itself; ``unsettled`` suspects changed while they were looked at, or could not be
-    asked for, and are left to the next audit. ``longest_slice`` is the longest work on items without a turn of the loop.
+    asked for, and are left to the next audit.
     """
 
     drift: Mapping[str, Drift]
@@ -67,7 +67,6 @@ class AuditResult:
     pods: int
     unsettled: int
     seconds: float
-    longest_slice: float
 
 
 class Audit:
@@ -129,11 +128,9 @@ class Audit:
     async def _turn(self) -> AuditResult:
         started = self._monotonic()
         audit = Round(self._book, self._is_under_way, self._old_assumptions(started))
-        slices = _Slices(self._monotonic)
-        nodes = await self._walk(_NODES, Node, audit.see_node, slices)
-        pods = await self._walk(_PODS, Pod, audit.see_pod, slices)
+        nodes = await self._walk(_NODES, Node, audit.see_node)
+        pods = await self._walk(_PODS, Pod, audit.see_pod)
         suspects = audit.end()
-        slices.end()
         corrected = [] if not suspects else await self._settle(audit, suspects, Versions(nodes, pods))
         self._book.audited()
         self._log_odd(audit.odd)
@@ -144,7 +141,6 @@ class Audit:
             pods=audit.pods,
             unsettled=len(suspects) - len(corrected),
             seconds=self._monotonic() - started,
-            longest_slice=slices.longest,
         )
         _LOG.info(
             "audited nodes=%d pods=%d drift=%d units=%d unsettled=%d seconds=%.3f",
@@ -152,19 +148,19 @@ class Audit:
         )  # fmt: skip
         return result
 
-    async def _walk(self, path: str, kind: type[_T], see: Callable[[_T], None], slices: _Slices) -> str:
+    async def _walk(self, path: str, kind: type[_T], see: Callable[[_T], None]) -> str:
         """Show each object of a collection, page by page; the version of the list."""
         decoder = msgspec.json.Decoder(kind)
         version = ""
         async with aclosing(self._client.pages(path, limit=_PAGE)) as pages:
             async for page in pages:
                 version = page.metadata.resource_version
-                slices.begin()
+                since = self._monotonic()
                 for raw in page.items or ():
                     see(decoder.decode(raw))
-                    await slices.rest()
-                slices.end()
-        slices.begin()
+                    if self._monotonic() - since >= _SLICE_SECONDS:
+                        await asyncio.sleep(0)
+                        since = self._monotonic()
         return version
 
     async def _settle(self, audit: Round, suspects: Sequence[Suspect], versions: Versions) -> list[Difference]:
@@ -225,32 +221,6 @@ class Audit:
             if one not in self._reported:
                 _LOG.warning("odd kind=%s object=%s/%s uid=%s units=%d api=%s", *_identity(one), one.units, one.api)
         self._reported = frozenset(odd)
-
-
-class _Slices:
-    """Gives the loop its turn, and knows the longest time that it did not have one."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._since = monotonic()
-        self.longest = 0.0
-
-    def begin(self) -> None:
-        """Work goes on after a wait."""
-        self._since = self._monotonic()
-
-    def end(self) -> float:
-        """Work stops; how long it was."""
-        seconds = self._monotonic() - self._since
-        self.longest = max(self.longest, seconds)
-        return seconds
-
-    async def rest(self) -> None:
-        """Between two items."""
-        if self._monotonic() - self._since >= _SLICE_SECONDS:
-            self.end()
-            await asyncio.sleep(0)
-            self.begin()
 
 
 async def _there(asked: Awaitable[_T]) -> _T | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 from gpushare import wire
 from gpushare.bounds import PODS_OF_A_LIST
@@ -19,93 +20,20 @@ from gpushare.manifests import ConfigMap, DisruptionBudget, Node, ObjectMeta, Po
 from gpushare.model.node import parse_unhealthy
 
 _LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 _CONFIG_MAPS_PATH: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
 _BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 
 
-class _Nodes:
-    def __init__(self, book: Book, odd: OddPods) -> None:
-        self._book = book
-        self._odd = odd
+@dataclass(frozen=True, slots=True)
+class _Changes(Generic[_T]):
+    """What happens with each object of a collection, as ``reflector.Handler`` has it."""
 
-    def set(self, item: Node) -> None:
-        name = item.metadata.name
-        before = self._book.refusal_of(name)
-        has_other_cards = self._book.set_node(item)
-        refusal = self._book.refusal_of(name)
-        if refusal and refusal != before:
-            _LOG.warning("node gets no pods node=%s reason=%s", name, refusal)
-        if has_other_cards:
-            for booking, problem in self._book.placed_on(name):
-                self._odd.note(ObjectMeta(booking.name, booking.namespace, booking.uid), problem)
-
-    def remove(self, metadata: ObjectMeta) -> None:
-        self._book.remove_node(metadata.name)
-
-    def begin_anew(self) -> None:
-        self._book.events.note_all()
-
-
-class _Pods:
-    """``has_gap``: is a list read, so that states of a pod may be missed?"""
-
-    def __init__(self, book: Book, odd: OddPods, has_gap: Callable[[], bool]) -> None:
-        self._book = book
-        self._odd = odd
-        self._has_gap = has_gap
-
-    def set(self, item: Pod) -> None:
-        self._odd.note(item.metadata, self._book.set_pod(item, has_gap=self._has_gap()))
-
-    def remove(self, metadata: ObjectMeta) -> None:
-        self._odd.forget(metadata)
-        self._book.remove_pod(metadata)
-
-    def begin_anew(self) -> None:
-        self._book.begin_anew()
-
-
-class _SickCards:
-    def __init__(self, book: Book) -> None:
-        self._book = book
-        # Entries that name no card, by ConfigMap: logged once, not at each list.
-        self._reported: dict[str, tuple[str, ...]] = {}
-
-    def set(self, item: ConfigMap) -> None:
-        self._declare(item.metadata, (item.data or {}).get("gpus", ""))
-
-    def remove(self, metadata: ObjectMeta) -> None:
-        self._declare(metadata, "")
-
-    def begin_anew(self) -> None:
-        """A ConfigMap replaces the former one of its name, so nothing needs to be forgotten."""
-
-    def _declare(self, metadata: ObjectMeta, text: str) -> None:
-        node = metadata.name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX)
-        if node == metadata.name:
-            return
-        indices, odd = parse_unhealthy(text)
-        if odd and odd != self._reported.get(node):
-            _LOG.warning("no card indices configmap=%s entries=%.200s", metadata.name, ",".join(odd))
-        self._reported.pop(node, None)
-        if odd:
-            self._reported[node] = odd
-        self._book.set_unhealthy(node, indices)
-
-
-class _Budgets:
-    def __init__(self, book: Book) -> None:
-        self._book = book
-
-    def set(self, item: DisruptionBudget) -> None:
-        self._book.set_budget(item)
-
-    def remove(self, metadata: ObjectMeta) -> None:
-        self._book.remove_budget(metadata)
-
-    def begin_anew(self) -> None:
-        """A budget replaces the former one of its name, so nothing needs to be forgotten."""
+    set: Callable[[_T], None]
+    remove: Callable[[ObjectMeta], None]
+    # By default nothing needs to be forgotten: an object replaces the former one of its name.
+    begin_anew: Callable[[], None] = lambda: None
 
 
 class Controller:
@@ -122,14 +50,19 @@ class Controller:
         on_ready: Callable[[], None] | None = None,
         events: EventRecorder | None = None,
     ) -> None:
-        self._odd = OddPods(events)
-        self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, _Nodes(book, self._odd))
-        pods = _Pods(book, self._odd, lambda: self._pods.is_listing)
-        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most)
-        self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, _SickCards(book))
-        self._budgets: Reflector[DisruptionBudget] = Reflector(client, _BUDGETS_PATH, DisruptionBudget, _Budgets(book))
         self._book = book
         self._on_ready = on_ready
+        self._odd = OddPods(events)
+        # Entries of ConfigMaps that name no card, by node: logged once, not at each list.
+        self._odd_entries: dict[str, tuple[str, ...]] = {}
+        nodes = _Changes(self._set_node, lambda gone: book.remove_node(gone.name), book.events.note_all)
+        self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, nodes)
+        pods = _Changes(self._set_pod, self._remove_pod, book.begin_anew)
+        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most)
+        sick = _Changes(self._declare_sick, lambda gone: self._declare_sick(ConfigMap(gone)))
+        self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, sick)
+        budgets = _Changes(book.set_budget, book.remove_budget)
+        self._budgets: Reflector[DisruptionBudget] = Reflector(client, _BUDGETS_PATH, DisruptionBudget, budgets)
 
     def is_ready(self) -> bool:
         """Is the book complete?"""
@@ -168,3 +101,35 @@ class Controller:
             _LOG.info("ready: nodes and pods are read")
             if self._on_ready is not None:
                 self._on_ready()
+
+    def _set_node(self, node: Node) -> None:
+        name = node.metadata.name
+        before = self._book.refusal_of(name)
+        has_other_cards = self._book.set_node(node)
+        refusal = self._book.refusal_of(name)
+        if refusal and refusal != before:
+            _LOG.warning("node gets no pods node=%s reason=%s", name, refusal)
+        if has_other_cards:
+            for booking, problem in self._book.placed_on(name):
+                self._odd.note(ObjectMeta(booking.name, booking.namespace, booking.uid), problem)
+
+    def _set_pod(self, pod: Pod) -> None:
+        # While a list is read, states of a pod may be missed.
+        self._odd.note(pod.metadata, self._book.set_pod(pod, has_gap=self._pods.is_listing))
+
+    def _remove_pod(self, metadata: ObjectMeta) -> None:
+        self._odd.forget(metadata)
+        self._book.remove_pod(metadata)
+
+    def _declare_sick(self, config_map: ConfigMap) -> None:
+        name = config_map.metadata.name
+        node = name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX)
+        if node == name:
+            return
+        indices, odd = parse_unhealthy((config_map.data or {}).get("gpus", ""))
+        if odd and odd != self._odd_entries.get(node):
+            _LOG.warning("no card indices configmap=%s entries=%.200s", name, ",".join(odd))
+        self._odd_entries.pop(node, None)
+        if odd:
+            self._odd_entries[node] = odd
+        self._book.set_unhealthy(node, indices)

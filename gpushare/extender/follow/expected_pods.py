@@ -11,6 +11,8 @@ that they will take is not kept for others.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections import defaultdict
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +20,8 @@ from typing import Annotated
 import msgspec
 import yaml
 
-from gpushare.bounds import CARD_TEXT, EXPECTED_PODS_BYTES, EXPECTED_PODS_LEVELS, WISH_ENTRIES
+from gpushare.bounds import CARD_TEXT, EXPECTED_PODS_BYTES, EXPECTED_PODS_LEVELS, WISH_ENTRIES, Bound
 from gpushare.errors import InvalidQuantityError, UsageError
-from gpushare.files import read_file
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.quantity import parse_milli, parse_quantity
 from gpushare.model.wishes import Wishes, words_of
@@ -49,7 +50,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def read_expected(path: Path) -> Outlook:
     """Raises UsageError, which names the wrong place in the file."""
     try:
-        text = read_file(path, EXPECTED_PODS_BYTES)
+        text = _read_file(path, EXPECTED_PODS_BYTES)
         _check_nesting(text)
         lines = msgspec.convert(yaml.load(text, yaml.CSafeLoader), _File).pods
         counts: defaultdict[PodClass, float] = defaultdict(float)
@@ -60,6 +61,24 @@ def read_expected(path: Path) -> Outlook:
     except (yaml.YAMLError, msgspec.ValidationError, InvalidQuantityError, ValueError, RecursionError) as error:
         raise UsageError(f"--expected-pods: {path}: {' '.join(str(error).split())}") from error
     return Outlook(counts)
+
+
+def _read_file(path: Path, bound: Bound) -> bytes:
+    """The bytes of a regular file; a device or a pipe is refused, as it may never end.
+
+    Raises UsageError, which begins with the path.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{path}: not a regular file")
+            found = file.read(bound.most + 1)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    if bound.exceeded(len(found)):
+        raise UsageError(f"{path}: {bound.refusal}")
+    return found
 
 
 def _check_nesting(text: bytes) -> None:

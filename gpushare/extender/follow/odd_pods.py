@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from gpushare import wire
-from gpushare.extender.core.bookings import IGNORED
+from gpushare.extender.core.belief import IGNORED
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
 

@@ -1,1 +1,1 @@
-"""Counters (``extender_metrics``), the series of these and of the book (``exposition``), and their text (``scrape``)."""
+"""Counters (``extender_metrics``), and the series of these and of the book, with their text (``exposition``)."""

@@ -11,12 +11,14 @@ other samples, and the reader may do something else between any two (``scrape``)
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
 from typing import Final, Protocol, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from gpushare import __version__
@@ -36,6 +38,9 @@ _CARDS_A_PIECE: Final = 100
 _PODS_A_PIECE: Final = 250
 _CARD: Final = ("node", "card", "uuid", "model")
 _BUCKETS: Final = (*map(str, BOUNDS), "+Inf")
+
+# The plain format, which every Prometheus takes.
+_ENCODE, CONTENT_TYPE = choose_encoder("")
 
 _T = TypeVar("_T")
 Row = tuple[Sequence[str], float]
@@ -269,3 +274,28 @@ def _counter(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -
     for values, value in rows:
         family.add_metric(values, value)
     return family
+
+
+class _Piece(Collector):
+    """One piece, for an encoder that asks a registry."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._metric
+
+
+async def scrape(exposition: Collector) -> list[bytes]:
+    """The text, in order; pieces of a family stand together, under one head."""
+    families: dict[str, list[bytes]] = {}
+    for piece in exposition.collect():
+        text = _ENCODE(_Piece(piece))
+        known = families.get(piece.name)
+        if known is None:
+            families[piece.name] = [text]
+        else:
+            # Without the lines of HELP and TYPE.
+            known.append(text.split(b"\n", 2)[2])
+        await asyncio.sleep(0)
+    return [text for texts in families.values() for text in texts]

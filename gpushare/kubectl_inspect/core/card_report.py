@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from gpushare import wire
-from gpushare.errors import GpushareError, InvalidAllocationError, InvalidQuantityError
+from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, Pod
-from gpushare.model.allocation import container_requests, decode
+from gpushare.model.allocation import read_allocation
 from gpushare.model.cards import CardFacts
 from gpushare.model.node import Booking, NodeInfo, capacity, lay_out, published_cards, read_devices
 from gpushare.model.pod import is_finished, pod_request
@@ -53,13 +53,10 @@ def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport,
     for pod in sorted(pods, key=lambda pod: (pod.metadata.name, pod.metadata.namespace)):
         if not pod.spec.node_name or is_finished(pod):
             continue
-        try:
-            booking, problem = _booking(pod)
-        except GpushareError as error:
-            booking, problem = None, str(error)
+        booking, problem = _booking(pod)
         if problem:
             problems.append(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {problem}")
-        if booking is not None and booking.units > 0:
+        if booking.units > 0:
             by_node.setdefault(pod.spec.node_name, []).append(booking)
     reports = [_report(node, by_node.get(node.metadata.name, ())) for node in nodes]
     problems += (f"node {one.name} gets no pods: {one.info.refusal}" for one in reports if one.info.refusal)
@@ -86,20 +83,15 @@ def _absent_cards(report: NodeReport) -> Iterator[str]:
             )
 
 
-def _booking(pod: Pod) -> tuple[Booking, str]:
-    """The pod's booking, and what is wrong with its annotations. Raises InvalidQuantityError."""
+def _booking(pod: Pod) -> tuple[Booking, str | None]:
+    """The pod's booking, of no units if its request cannot be read; and what is wrong with its request or annotations."""
     meta = pod.metadata
-    request = pod_request(pod)
-    problem = ""
-    shares: tuple[tuple[int, int], ...] = ()
-    card_size = 0
-    if request > 0:
-        try:
-            allocation = decode(meta.annotations, request, container_requests(pod))
-            if allocation is not None:
-                shares, card_size = allocation.shares, allocation.card_size
-        except InvalidAllocationError as error:
-            problem = str(error)
+    allocation, problem = read_allocation(pod, meta.annotations)
+    try:
+        request = pod_request(pod)
+    except InvalidQuantityError:
+        request = 0
+    shares, card_size = (allocation.shares, allocation.card_size) if allocation is not None else ((), 0)
     return Booking(meta.uid, meta.namespace, meta.name, request, shares, card_size=card_size), problem
 
 

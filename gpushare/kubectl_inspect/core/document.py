@@ -1,4 +1,4 @@
-"""The report as one document for programs, in JSON or YAML. Pure.
+"""The report as one document for programs, in JSON or YAML; and which of its nodes and pods are shown, in which order. Pure.
 
 Amounts are in the ``unit`` of their node; a field that is not known is an empty text. New fields may come, and none changes its
 meaning without a new ``apiVersion``.
@@ -7,7 +7,8 @@ meaning without a new ``apiVersion``.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
@@ -20,6 +21,15 @@ API_VERSION: Final = "inspect.gpushare.aliyun.com/v1"
 KIND: Final = "GPUShareInspection"
 JSON: Final = "json"
 YAML: Final = "yaml"
+# The fields by which nodes can be sorted: those of a node that are one text or number.
+FIELDS: Final[Mapping[str, Callable[[NodeReport], str | int]]] = {
+    "name": lambda node: node.name,
+    "address": lambda node: node.address,
+    "unit": lambda node: node.unit,
+    "total": lambda node: node.total,
+    "allocated": lambda node: node.used,
+    "pending": lambda node: node.info.unplaced,
+}
 
 
 def render(form: str, nodes: Sequence[NodeReport], problems: Sequence[str]) -> str:
@@ -78,3 +88,23 @@ def _pod(booking: Booking, node: NodeReport) -> dict[str, Any]:
         "pending": max(booking.units - sum(units for _, units in on_cards), 0),
         "cards": [{"index": index, "allocated": units} for index, units in on_cards if units],
     }
+
+
+def field_of(expression: str) -> str | None:
+    """The field that ``--sort-by`` names, written as for kubectl (``{.total}``, ``.total`` or ``total``), or None."""
+    name = expression.strip().removeprefix("{").removesuffix("}").strip().removeprefix(".")
+    return name if name in FIELDS else None
+
+
+def select(nodes: Sequence[NodeReport], namespace: str | None, sort_by: str) -> tuple[NodeReport, ...]:
+    """The nodes on which pods of the namespace are, each with these pods alone; its sums stay those of the whole node.
+
+    Without a namespace all nodes with all pods. Nodes of equal value stay in the order of their names.
+    """
+    shown = nodes if namespace is None else [_with_pods_of(node, namespace) for node in nodes]
+    return tuple(sorted((one for one in shown if namespace is None or one.info.bookings), key=FIELDS[sort_by]))
+
+
+def _with_pods_of(node: NodeReport, namespace: str) -> NodeReport:
+    bookings = tuple(one for one in node.info.bookings if one.namespace == namespace)
+    return replace(node, info=replace(node.info, bookings=bookings))

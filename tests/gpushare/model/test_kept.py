@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
-from gpushare.model.allocation import allocation_of
+from gpushare.model.allocation import Allocation, read_allocation
 from gpushare.model.kept import MIRROR, STATIC_UID, kept_of
 from gpushare.model.pod import (
     cpu_request,
@@ -25,8 +25,14 @@ from gpushare.model.pod import (
     was_started,
 )
 
+
+def allocation_or_reason(pod: Pod) -> tuple[Allocation | None, str | None]:
+    """What the pod's own annotations say."""
+    return read_allocation(pod, pod.metadata.annotations)
+
+
 READERS: tuple[Callable[[Pod], object], ...] = (
-    allocation_of,
+    allocation_or_reason,
     cpu_request,
     gpu_containers,
     is_deleting,

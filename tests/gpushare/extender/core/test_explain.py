@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gpushare import wire
 from gpushare.extender.core import explain as module
-from gpushare.extender.core.explain import card_reason, explain
-from gpushare.extender.core.room_if_ended import NO_PREEMPTION
+from gpushare.extender.core.explain import NO_PREEMPTION, card_reason, explain
 from gpushare.model.device import Device
 from gpushare.model.eviction import Evictable
 from gpushare.model.node import Booking, lay_out

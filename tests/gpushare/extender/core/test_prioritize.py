@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.core.prioritize and gpushare.model.policies."""
+"""Promises of gpushare.extender.core.prioritize."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.core.room_if_ended."""
+"""Promises of gpushare.extender.core.explain about the pods whose end makes room."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.extender.core.room_if_ended import (
+from gpushare.extender.core.explain import (
     NO_PREEMPTION,
     STATE_DELETING,
     STATE_LINGERING,

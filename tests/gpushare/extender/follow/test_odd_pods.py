@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpushare import wire
-from gpushare.extender.core.bookings import IGNORED
+from gpushare.extender.core.belief import IGNORED
 from gpushare.extender.follow import odd_pods
 from gpushare.extender.follow.odd_pods import OddPods
 from gpushare.kube.event_recorder import EventRecorder

@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.telemetry.exposition and scrape, read back by Prometheus's own parser."""
+"""Promises of gpushare.extender.telemetry.exposition, read back by Prometheus's own parser."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.follow.audit import AuditResult
 from gpushare.extender.telemetry import exposition as module
-from gpushare.extender.telemetry.exposition import MIB, ExtenderExposition
+from gpushare.extender.telemetry.exposition import MIB, ExtenderExposition, scrape
 from gpushare.extender.telemetry.extender_metrics import BOUNDS, REASONS, ExtenderMetrics
-from gpushare.extender.telemetry.scrape import scrape
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
@@ -129,7 +128,7 @@ async def test_names_kinds_and_labels_are_a_contract() -> None:
     extender.add("a", T4)
     extender.add_original("b", 8, 2)
     extender.contacts["pods"].last_answer_at = 99.0
-    extender.audits.last = AuditResult({"missing": Drift(3, 1)}, {}, 2, 9, 0, 1.0, 0.001)
+    extender.audits.last = AuditResult({"missing": Drift(3, 1)}, {}, 2, 9, 0, 1.0)
     families = await extender.families()
 
     shown = {(one.name, family.type, frozenset(one.labels)) for family in families for one in family.samples}
@@ -182,7 +181,7 @@ async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
     """Nothing before the first has come to its end."""
     extender = Extender()
     assert await extender.values("gpushare_book_drift_units", "kind") == {}
-    extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, {}, 2, 9, 0, 1.0, 0.001)
+    extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, {}, 2, 9, 0, 1.0)
 
     assert await extender.values("gpushare_book_drift_units", "kind") == {"missing": 7, "phantom": 0}
     assert await extender.values("gpushare_book_drift_objects", "kind") == {"missing": 2, "phantom": 0}
