@@ -84,16 +84,12 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     volumes: list[Volume] | None = None
 
 
-class StateDetails(msgspec.Struct, gc=False):
-    """Details of a container's state; nothing of it is read."""
-
-
 class ContainerState(msgspec.Struct, gc=False):
     """Which of the three states a container is in."""
 
-    running: StateDetails | None = None
-    waiting: StateDetails | None = None
-    terminated: StateDetails | None = None
+    running: Presence | None = None
+    waiting: Presence | None = None
+    terminated: Presence | None = None
 
 
 class ContainerStatus(msgspec.Struct, gc=False):
@@ -103,12 +99,11 @@ class ContainerStatus(msgspec.Struct, gc=False):
     state: ContainerState | None = None
 
 
-class PodCondition(msgspec.Struct, rename="camel", gc=False):
+class PodCondition(msgspec.Struct, gc=False):
     """One condition of a pod."""
 
     type: str = ""
     status: str = ""
-    last_transition_time: str | None = None
 
 
 class PodStatus(msgspec.Struct, rename="camel", gc=False):

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from gpushare.errors import GpushareError, InvalidWishError
 from gpushare.extender.bind import Binder, BindError
 from gpushare.extender.core import messages
@@ -36,8 +34,9 @@ from gpushare.extender.telemetry.extender_metrics import (
 )
 from gpushare.manifests import Pod
 from gpushare.model.eviction import is_entangled, other_requests
-from gpushare.model.placement import question
+from gpushare.model.placement import Question, question
 from gpushare.model.pod import Request, cpu_request, request_of
+from gpushare.model.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
 _NOT_READY = "the extender has not read the cluster yet; try again"
@@ -82,10 +81,7 @@ class Verbs:
     def filter(self, body: bytes) -> bytes:
         """Which of these nodes hold the pod, and why not the others."""
         try:
-            args = messages.decode_args(body)
-            pod = args.pod
-            assert pod is not None
-            full, names = _asked_about(args)
+            pod, names, full = messages.decode_args(body)
             if not self._is_ready():
                 self.metrics.count(FILTER, FAILED, NOT_READY)
                 return messages.encode_filter_error(_NOT_READY)
@@ -99,7 +95,8 @@ class Verbs:
         if full is None:
             return answer
         fitting = set(result.fitting)
-        return messages.encode_filter_result(result, [item for name, item in full if name in fitting])
+        kept = [node for name, node in zip(names, full, strict=True) if name in fitting]
+        return messages.encode_filter_result(result, kept)
 
     def _decide(self, pod: Pod, names: Sequence[str]) -> tuple[Request | None, FilterResult]:
         """No request if the pod's wishes make no sense."""
@@ -109,6 +106,10 @@ class Verbs:
             return request, filter_nodes(question(request, snapshot, self._policy), names, snapshot, known)
         except InvalidWishError as error:
             return None, refuse_everywhere(str(error), names)
+
+    def _question(self, pod: Pod, snapshot: Snapshot) -> Question:
+        """Raises InvalidQuantityError and InvalidWishError."""
+        return question(request_of(pod), snapshot, self._policy, cpu_request(pod))
 
     def _filtered(self, pod: Pod, request: Request | None, result: FilterResult, answer: bytes, names: int) -> None:
         """Count and log an answer, and remember it."""
@@ -121,13 +122,10 @@ class Verbs:
 
     def prioritize(self, body: bytes) -> bytes:
         """How good each of these nodes is, 0 to 10. Raises MalformedMessageError."""
-        args = messages.decode_args(body)
-        pod = args.pod
-        assert pod is not None
-        _, names = _asked_about(args)
+        pod, names, _ = messages.decode_args(body)
         snapshot = self._book.snapshot()
         try:
-            asked = question(request_of(pod), snapshot, self._policy, cpu_request(pod))
+            asked = self._question(pod, snapshot)
             scores = prioritize(asked, names, snapshot, self._book.answers.costs(asked))
             self.metrics.count(PRIORITIZE, GRANTED)
         except GpushareError as error:
@@ -153,8 +151,9 @@ class Verbs:
             return {}
         snapshot = self._book.snapshot()
         try:
-            asked = question(request_of(pod), snapshot, self._policy)
-            preemptor = Preemptor(asked, pod.spec.priority or 0, other_requests(pod), is_entangled(pod))
+            preemptor = Preemptor(
+                self._question(pod, snapshot), pod.spec.priority or 0, other_requests(pod), is_entangled(pod)
+            )
             found = preempt(preemptor, proposed, snapshot)
         except GpushareError as error:
             self.metrics.count_error(PREEMPT, error)
@@ -185,7 +184,7 @@ class Verbs:
         pod = messages.decode_pod(body)
         snapshot = self._book.snapshot()
         try:
-            asked = question(request_of(pod), snapshot, self._policy)
+            asked = self._question(pod, snapshot)
         except GpushareError as error:
             return messages.encode_json({"error": str(error)})
         names = [name for name, node in snapshot.nodes.items() if node.devices]
@@ -219,14 +218,6 @@ class Verbs:
             return
         pod = f"{args.pod_namespace}/{args.pod_name}"
         raise BindError(f"node {args.node} was not among those that the last filter of pod {pod} let through")
-
-
-def _asked_about(args: messages.ExtenderArgs) -> tuple[list[tuple[str, msgspec.Raw]] | None, list[str]]:
-    """The nodes in full if the question has them so, and their names in any case. Raises MalformedMessageError."""
-    if args.nodes is None or args.node_names is not None:
-        return None, args.node_names or []
-    full = messages.names_of(args.nodes)
-    return full, [name for name, _ in full]
 
 
 def _prioritized(pod: Pod, scores: Mapping[str, int]) -> None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Http: TypeAlias = "httpx2.AsyncClient | LeanHttp"
 _T = TypeVar("_T")
 
-MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 # Objects a page of a list; the server may give fewer.
 PAGE: Final = 500

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -36,17 +36,26 @@ class MalformedMessageError(GpushareError):
     """A body that is not the message it should be."""
 
 
-class NodeList(msgspec.Struct, gc=False):
-    """Full nodes, kept as the bytes that came: they must go back unmodified."""
+class Asked(NamedTuple):
+    """The question of filter and prioritize: a pod, and nodes by name.
 
+    ``full`` are these as the bytes that came, which must go back unmodified, if the scheduler sends nodes in full.
+    """
+
+    pod: Pod
+    names: list[str]
+    full: list[msgspec.Raw] | None = None
+
+
+class _NodeList(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-class ExtenderArgs(msgspec.Struct, rename="pascal", gc=False):
-    """The question of filter: a pod, and nodes by name (nodeCacheCapable) or in full."""
+class _ExtenderArgs(msgspec.Struct, rename="pascal", gc=False):
+    """Nodes come by name (nodeCacheCapable) or in full."""
 
     pod: Pod | None = None
-    nodes: NodeList | None = None
+    nodes: _NodeList | None = None
     node_names: list[str] | None = None
 
 
@@ -126,7 +135,7 @@ class _Named(msgspec.Struct, gc=False):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
-_ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
+_ARGS: Final = msgspec.json.Decoder(_ExtenderArgs)
 _LARGE: Final = msgspec.json.Decoder(_Large)
 _POD: Final = msgspec.json.Decoder(Pod)
 _BINDING: Final = msgspec.json.Decoder(BindingArgs)
@@ -139,7 +148,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
-def decode_args(body: bytes) -> ExtenderArgs:
+def decode_args(body: bytes) -> Asked:
     """The question in a filter's body. Raises MalformedMessageError."""
     _check_size(body)
     args = _decode(_ARGS, body)
@@ -148,8 +157,11 @@ def decode_args(body: bytes) -> ExtenderArgs:
     if args.pod is None:
         raise MalformedMessageError("the request names no Pod")
     _check_pod(args.pod)
-    _check(NODES_OF_A_QUESTION, len(args.node_names or (args.nodes and args.nodes.items) or ()))
-    return args
+    full = args.nodes.items or [] if args.nodes is not None and args.node_names is None else None
+    _check(NODES_OF_A_QUESTION, len(args.node_names or full or ()))
+    if full is None:
+        return Asked(args.pod, args.node_names or [])
+    return Asked(args.pod, [_decode(_NODE_NAME, bytes(node)).metadata.name for node in full], full)
 
 
 def decode_binding(body: bytes) -> BindingArgs:
@@ -205,11 +217,6 @@ def _victims(proposed: _Victims) -> Victims:
     pods = proposed.pods or proposed.old_pods or ()
     uids = (pod.upper or pod.lower or pod.metadata.uid for pod in pods)
     return Victims(tuple(dict.fromkeys(filter(None, uids))), proposed.violations or proposed.old_violations or 0)
-
-
-def names_of(nodes: NodeList) -> list[tuple[str, msgspec.Raw]]:
-    """``(name, bytes)`` of each full node. Raises MalformedMessageError."""
-    return [(_decode(_NODE_NAME, bytes(item)).metadata.name, item) for item in nodes.items or ()]
 
 
 def encode_filter_result(result: FilterResult, nodes: list[msgspec.Raw] | None = None) -> bytes:

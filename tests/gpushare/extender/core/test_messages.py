@@ -21,7 +21,6 @@ from gpushare.extender.core.messages import (
     encode_binding_result,
     encode_filter_error,
     encode_filter_result,
-    names_of,
     reasons_in,
 )
 
@@ -44,9 +43,9 @@ NODE = {"metadata": {"name": "n1"}, "spec": {}, "status": {"x": [1, 2.50]}}
 )
 def test_filter_questions_are_read_in_any_casing(document: object) -> None:
     """Go matches keys without regard to case, and schedulers up to 1.16 send lower case."""
-    args = decode_args(json.dumps(document).encode())
+    asked = decode_args(json.dumps(document).encode())
 
-    assert (args.pod and args.pod.metadata.name, args.node_names, args.nodes) == ("p", ["a", "b"], None)
+    assert (asked.pod.metadata.name, asked.names, asked.full) == ("p", ["a", "b"], None)
 
 
 @pytest.mark.promise("EXT-005")
@@ -55,19 +54,19 @@ def test_full_nodes_keep_their_bytes(key: str) -> None:
     """A scheduler without node cache replaces its Node objects by what comes back."""
     body = json.dumps({"Pod": POD, key: {"metadata": {}, "items": [NODE]}, "NodeNames": None}).encode()
     body = body.replace(b"2.5", b"2.50")
-    nodes = decode_args(body).nodes
+    _, names, full = decode_args(body)
 
-    assert nodes is not None
-    assert [(name, json.loads(bytes(item))) for name, item in names_of(nodes)] == [("n1", NODE)]
-    assert b"2.50" in bytes(names_of(nodes)[0][1])
+    assert full is not None
+    assert (names, [json.loads(bytes(node)) for node in full]) == (["n1"], [NODE])
+    assert b"2.50" in bytes(full[0])
 
 
 @pytest.mark.promise("EXT-003")
 def test_neither_nodes_nor_names_is_a_question_about_none() -> None:
     """Both may be null."""
-    args = decode_args(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None}).encode())
+    asked = decode_args(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None}).encode())
 
-    assert (args.nodes, args.node_names) == (None, None)
+    assert (asked.names, asked.full) == ([], None)
 
 
 @pytest.mark.parametrize(
@@ -235,11 +234,10 @@ def test_a_large_question_with_full_nodes_is_read(key: str) -> None:
     """5,000 nodes of 12 kB, as a scheduler without node cache sends them."""
     node = {"metadata": {"name": "n"}, "status": {"images": [{"names": ["a" * 50, "b" * 50], "sizeBytes": 7}] * 90}}
     body = msgspec.json.encode({"Pod": POD, key: {"items": [node] * 5_000}})
-    args = decode_args(body)
+    asked = decode_args(body)
 
     assert len(body) > 59_000_000
-    assert args.nodes is not None
-    assert len(args.nodes.items or ()) == 5_000
+    assert (asked.names, len(asked.full or ())) == (["n"] * 5_000, 5_000)
 
 
 def test_a_large_question_with_full_victims_is_read() -> None:
