@@ -34,9 +34,8 @@ from gpushare.extender.telemetry.extender_metrics import (
 )
 from gpushare.manifests import Pod
 from gpushare.model.eviction import is_entangled, other_requests
-from gpushare.model.placement import Question, question
+from gpushare.model.placement import Question, Snapshot, question
 from gpushare.model.pod import Request, cpu_request, request_of
-from gpushare.model.snapshot import Snapshot
 
 _LOG = logging.getLogger(__name__)
 _NOT_READY = "the extender has not read the cluster yet; try again"

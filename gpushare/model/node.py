@@ -13,10 +13,9 @@ from gpushare.bounds import CARDS_OF_A_NODE, PODS_OF_A_NODE
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node
 from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, entries_of, read_cards
-from gpushare.model.device import Device
+from gpushare.model.device import Device, units_now
 from gpushare.model.eviction import Evictable
 from gpushare.model.quantity import MemoryUnit, parse_units
-from gpushare.model.unit_change import units_now
 
 
 def boot_of(node: Node | None) -> str:

@@ -13,16 +13,17 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
+from gpushare.manifests import DisruptionBudget
 from gpushare.model.allocation import Shares
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo
 from gpushare.model.outlook import Card, Outlook, cards_of
 from gpushare.model.pod import Request
-from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import NONE
 
 # Reasons that the end of other pods can cure; with any other, evicting them would kill them for nothing.
@@ -33,6 +34,20 @@ _RANKS: Final[Mapping[str, Callable[[int, int], float]]] = {
     wire.POLICY_BINPACK: lambda free, _: free,
     wire.POLICY_SPREAD: lambda free, total: -free / total,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All nodes that are known at one moment, by name; nodes without cards too. The maps must not be changed; each node is a value.
+
+    ``outlook`` predicts which pods will come, None if none came yet; ``free_cpu`` has the milli-CPUs that no pod of
+    a node asks for, if CPU is counted. ``budgets`` protect pods from eviction.
+    """
+
+    nodes: Mapping[str, NodeInfo] = field(default_factory=lambda: MappingProxyType({}))
+    outlook: Callable[[], Outlook | None] = lambda: None
+    free_cpu: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    budgets: Mapping[tuple[str, str], DisruptionBudget] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

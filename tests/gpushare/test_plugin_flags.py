@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare.errors import UsageError
-from gpushare.flags import duration
 from gpushare.plugin_flags import ContainerFlags, Tolerance, UsageFlags
 from gpushare.settings import DevicePluginSettings, device_plugin_settings
 
@@ -39,23 +36,27 @@ def test_metrics_address_is_on_loopback_by_default(text: str, address: tuple[str
     assert flags(f"--metrics-address={text}").metrics_address == address
 
 
-def test_usage_has_ready_rules() -> None:
-    """Every 15 s, a tenth above, for a minute."""
-    assert flags("--usage").usage == UsageFlags(15, Tolerance(percent=10), 60, "/proc")
-
-
-def test_usage_rules_can_be_given() -> None:
-    """In Go's spelling of flags and times."""
-    given = flags(
-        "-usage=true",
-        "-usage-interval",
-        "2s",
-        "--overuse-tolerance=256MiB",
-        "--overuse-after=1m30s",
-        "--proc-root=/host",
-    )
-
-    assert given.usage == UsageFlags(2, Tolerance(bytes=256 * 1024**2), 90, "/host")
+@pytest.mark.parametrize(
+    ("argv", "usage"),
+    [
+        (["--usage"], UsageFlags(15, Tolerance(percent=10), 60, "/proc")),
+        (
+            [
+                "-usage=true",
+                "-usage-interval",
+                "2s",
+                "--overuse-tolerance=256MiB",
+                "--overuse-after=1m30s",
+                "--proc-root=/host",
+            ],
+            UsageFlags(2, Tolerance(bytes=256 * 1024**2), 90, "/host"),
+        ),
+    ],
+    ids=["by default", "given"],
+)
+def test_usage_has_rules(argv: list[str], usage: UsageFlags) -> None:
+    """Every 15 s, a tenth above, for a minute; or as given, in Go's spelling of flags and times."""
+    assert flags(*argv).usage == usage
 
 
 @pytest.mark.parametrize(("text", "tolerance"), [("0", (0, 0)), ("25%", (25, 0)), ("1GiB", (0, 1024**3))])
@@ -105,16 +106,3 @@ def test_what_makes_no_sense_says_so(argv: list[str], says: str) -> None:
     """Which flag, what was given, what it takes; without --usage too, so that a slip is not found later."""
     with pytest.raises(UsageError, match=says):
         flags(*argv)
-
-
-@given(st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
-def test_times_are_read_as_go_writes_them(hours: int, minutes: int, seconds: int) -> None:
-    """Every part may be left out, but not all."""
-    whole = hours * 3600 + minutes * 60 + seconds
-
-    assert duration()(f"{hours}h{minutes}m{seconds}s") == whole == duration()(str(whole))
-
-
-def test_times_have_fractions() -> None:
-    """Milliseconds and points."""
-    assert [*map(duration(), ("500ms", "1.5s", "0.25"))] == [0.5, 1.5, 0.25]

@@ -25,19 +25,6 @@ def test_the_originals_extender_manifest_is_understood() -> None:
     )
 
 
-def test_extenders_metrics_have_their_own_address_or_none() -> None:
-    """As the device plugin's: loopback if no host is named; by default nothing more listens."""
-    assert extender_settings([], {}).metrics_address is None
-    assert extender_settings(["-metrics-address", ":9"], {}).metrics_address == ("127.0.0.1", 9)
-    with pytest.raises(UsageError, match="--metrics-address is 'x'"):
-        extender_settings(["--metrics-address=x"], {})
-
-
-def test_without_port_the_originals_default_holds() -> None:
-    """39999."""
-    assert extender_settings([], {}).port == 39999
-
-
 def test_a_flag_wins_over_the_environment() -> None:
     """Explicit beats implicit."""
     settings = extender_settings(
@@ -70,14 +57,47 @@ def test_both_spellings_of_a_flag_mean_the_same(spelling: str, mib: int) -> None
     assert plugin(*argv).memory_unit == MemoryUnit(mib)
 
 
+@pytest.mark.parametrize(
+    ("name", "argv", "expected"),
+    [
+        # None lets the plugin ask which kubelet it is.
+        ("max_ids", [], None),
+        ("max_ids", ["--max-ids=10"], 10),
+        ("sys_root", [], "/sys"),
+        ("sys_root", ["--sys-root=/host/sys"], "/host/sys"),
+        # As many as MPS serves by default; in ids mode they are not counted.
+        ("slots", [], 0),
+        ("slots", ["--mode=slots"], 48),
+        ("slots", ["--mode", "slots", "--slots=7"], 7),
+        ("repair", [], "exchange"),
+        ("repair", ["--repair=exchange"], "exchange"),
+        ("repair", ["-repair", "hold"], "hold"),
+    ],
+)
+def test_a_plugin_flag_has_a_default_and_a_value(name: str, argv: list[str], expected: object) -> None:
+    """Repairs are made unless the operator says hold, and limits are the kubelet's unless one is given."""
+    assert getattr(plugin(*argv), name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "argv", "expected"),
+    [
+        ("port", [], 39999),
+        ("audit_interval", [], 300.0),
+        ("audit_interval", ["--audit-interval=90s"], 90.0),
+        ("audit_interval", ["-audit-interval", "0"], 0.0),
+        ("metrics_address", [], None),
+        ("metrics_address", ["-metrics-address", ":9"], ("127.0.0.1", 9)),
+    ],
+)
+def test_an_extender_flag_has_a_default_and_a_value(name: str, argv: list[str], expected: object) -> None:
+    """The original's port, an audit every five minutes (0 is never), and metrics nowhere, or on loopback if no host is named."""
+    assert getattr(extender_settings(argv, {}), name) == expected
+
+
 def test_a_switch_does_not_swallow_the_next_flag() -> None:
     """A bare boolean before another flag."""
     assert plugin("-mps", "--memory-unit=MiB").memory_unit == MemoryUnit(1)
-
-
-def test_unset_limits_are_the_kubelets() -> None:
-    """None lets the plugin ask which kubelet it is."""
-    assert (plugin().max_ids, plugin("--max-ids=10").max_ids) == (None, 10)
 
 
 @pytest.mark.parametrize(
@@ -103,23 +123,15 @@ def test_a_port_that_is_none_says_so(port: str) -> None:
         extender_settings([], {"PORT": port})
 
 
-@pytest.mark.parametrize("argv", [["--nonsense"], ["-mps=maybe"], ["--visible-devices=both"], ["positional"]])
+@pytest.mark.parametrize(
+    "argv", [["--nonsense"], ["-mps=maybe"], ["--visible-devices=both"], ["--repair=maybe"], ["positional"]]
+)
 def test_unknown_words_end_with_usage_and_code_two(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """As kubectl and every Go program do."""
     with pytest.raises(SystemExit) as ended:
         plugin(*argv)
 
     assert (ended.value.code, "usage:" in capsys.readouterr().err) == (2, True)
-
-
-def test_the_kernels_files_may_lie_elsewhere() -> None:
-    """In a container that has the host's at another place."""
-    assert (plugin().sys_root, plugin("--sys-root=/host/sys").sys_root) == ("/sys", "/host/sys")
-
-
-def test_slots_mode_has_a_number_of_slots() -> None:
-    """As many as MPS serves by default; in ids mode they are not counted."""
-    assert (plugin().slots, plugin("--mode=slots").slots, plugin("--mode", "slots", "--slots=7").slots) == (0, 48, 7)
 
 
 @pytest.mark.parametrize("argv", [["--slots=7"], ["--mode=ids", "--slots=7"], ["--mode=slots", "--slots=0"]])
@@ -150,27 +162,10 @@ def test_times_of_the_watch_must_make_sense(flags: list[str]) -> None:
         device_plugin_settings(["--node-name", "n", *flags], {})
 
 
-def test_repairs_are_made_unless_the_operator_says_hold() -> None:
-    """Where another extender binds pods too; anything else is a slip."""
-    assert [plugin(*argv).repair for argv in ([], ["--repair=exchange"], ["-repair", "hold"])] == [
-        "exchange",
-        "exchange",
-        "hold",
-    ]
-    with pytest.raises(SystemExit):
-        plugin("--repair=maybe")
-
-
-def test_book_is_audited_every_five_minutes_by_default() -> None:
-    """0 is never."""
-    told = [
-        extender_settings(argv, {}).audit_interval for argv in ([], ["--audit-interval=90s"], ["-audit-interval", "0"])
-    ]
-    assert told == [300.0, 90.0, 0.0]
-
-
-@pytest.mark.parametrize("text", ["soon", "1s", "-5m"])
-def test_an_interval_that_would_keep_the_api_server_busy_says_so(text: str) -> None:
-    """Or that is none."""
-    with pytest.raises(UsageError, match="--audit-interval"):
-        extender_settings([f"--audit-interval={text}"], {})
+@pytest.mark.parametrize(
+    "text", ["--audit-interval=soon", "--audit-interval=1s", "--audit-interval=-5m", "--metrics-address=x"]
+)
+def test_an_extender_flag_that_makes_no_sense_says_so(text: str) -> None:
+    """Also an interval that would keep the API server busy."""
+    with pytest.raises(UsageError, match=text.partition("=")[0]):
+        extender_settings([text], {})

@@ -19,7 +19,7 @@ from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, encode
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo, lay_out
-from gpushare.model.placement import Refusal, find, question
+from gpushare.model.placement import Refusal, Snapshot, find, question
 from gpushare.model.pod import (
     is_deleting,
     is_finished,
@@ -29,7 +29,6 @@ from gpushare.model.pod import (
     split_container,
     was_started,
 )
-from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import wishes_or_none
 
 _LOG = logging.getLogger(__name__)

@@ -13,13 +13,13 @@ from gpushare import wire
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.held import HeldError, HoldReason
 from gpushare.deviceplugin.core.holdings import Entry, Grant
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard, has_room
-from gpushare.deviceplugin.core.standings import why_fixed
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.pod import gpu_containers

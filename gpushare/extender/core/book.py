@@ -41,8 +41,8 @@ from gpushare.model.device import Device
 from gpushare.model.eviction import kept_budget
 from gpushare.model.kept import kept_of
 from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
+from gpushare.model.placement import Snapshot
 from gpushare.model.pod import is_finished
-from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import wishes_or_none
 
 # How many ended pods are remembered: far more than can end while one request is under way.

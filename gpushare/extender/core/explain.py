@@ -13,9 +13,8 @@ from typing import Any, Final
 from gpushare import wire
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo, units_on
-from gpushare.model.placement import Question, reason_against
+from gpushare.model.placement import Question, Snapshot, reason_against
 from gpushare.model.pod import Request
-from gpushare.model.snapshot import Snapshot
 
 # Nodes that are described; one that has room, or nearly, comes first.
 MOST_NODES: Final = 200

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from gpushare import wire
-from gpushare.model.placement import CURABLE, Question, reason_against
-from gpushare.model.snapshot import Snapshot
+from gpushare.model.placement import CURABLE, Question, Snapshot, reason_against
 
 
 @dataclass(frozen=True, slots=True)

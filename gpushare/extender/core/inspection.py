@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpushare.model.node import NodeInfo, units_on
-from gpushare.model.snapshot import Snapshot
+from gpushare.model.placement import Snapshot
 
 
 def nodes_with_cards(snapshot: Snapshot) -> list[NodeInfo]:

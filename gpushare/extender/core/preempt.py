@@ -19,8 +19,7 @@ from typing import Final
 
 from gpushare.model.eviction import Amounts, Budgets, Evictable, by_namespace, protected
 from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
-from gpushare.model.placement import Question, reason_against
-from gpushare.model.snapshot import Snapshot
+from gpushare.model.placement import Question, Snapshot, reason_against
 
 # Half of the range of priorities, which are 32 bits wide.
 _OFFSET: Final = 2**31

@@ -15,8 +15,7 @@ from gpushare import wire
 from gpushare.model.allocation import Shares
 from gpushare.model.node import NodeInfo
 from gpushare.model.outlook import Outlook, cards_of
-from gpushare.model.placement import Question, Refusal, find, without
-from gpushare.model.snapshot import Snapshot
+from gpushare.model.placement import Question, Refusal, Snapshot, find, without
 
 # The highest score of an extender (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).
 BEST: Final = 10

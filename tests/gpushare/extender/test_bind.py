@@ -45,6 +45,17 @@ def node(name: str, *cards: int) -> dict[str, Any]:
     return {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(sum(cards)), COUNT: str(len(cards))}}}
 
 
+@pytest.fixture(autouse=True)
+def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An outcome that is not known is asked for without a wait."""
+    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
+
+
+def hang(method: str, path: str) -> str | None:
+    """No answer to a bind."""
+    return "hang" if method == "POST" else None
+
+
 @dataclass
 class Bench:
     """A binder on a stub API server; ``clock`` may be moved."""
@@ -404,10 +415,9 @@ async def test_an_answer_that_is_lost_after_the_bind_is_success() -> None:
 
 
 @pytest.mark.promise("EXT-025")
-async def test_lost_answer_keeps_the_card_until_its_fate_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lost_answer_keeps_the_card_until_its_fate_is_certain() -> None:
     """No answer, the pod not bound yet: the request may still land, so its room is reserved for 90 s."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
+    async with bench(pod("a", 14), pod("b", 14), fault=hang) as b:
         with pytest.raises(BindError, match="did not say"):
             await b.bind_unanswered("a", "m")
         assert b.used("m") == [14]
@@ -418,10 +428,9 @@ async def test_lost_answer_keeps_the_card_until_its_fate_is_certain(monkeypatch:
         await until(lambda: b.used("m") == [0])
 
 
-async def test_a_lost_answer_ends_when_the_pod_turns_out_to_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_answer_ends_when_the_pod_turns_out_to_be_bound() -> None:
     """The request landed late: the booking is confirmed from the API, whatever the clock shows later."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:
+    async with bench(pod("a"), fault=hang) as b:
         with pytest.raises(BindError, match="did not say"):
             await b.bind_unanswered("a")
         b.api.fault = lambda method, path: None
@@ -433,10 +442,9 @@ async def test_a_lost_answer_ends_when_the_pod_turns_out_to_be_bound(monkeypatch
 
 
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "re-created"])
-async def test_a_lost_answer_ends_when_the_pod_is_gone(monkeypatch: pytest.MonkeyPatch, gone: bool) -> None:
+async def test_a_lost_answer_ends_when_the_pod_is_gone(gone: bool) -> None:
     """A pod that is deleted, or re-created, can no longer be bound by that request."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:
+    async with bench(pod("a"), fault=hang) as b:
         with pytest.raises(BindError, match="did not say"):
             await b.bind_unanswered("a")
         b.api.pods[:] = [] if gone else [pod("a", uid="new")]
@@ -448,7 +456,7 @@ async def test_a_lost_answer_ends_when_the_pod_is_gone(monkeypatch: pytest.Monke
 async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever request lands, the pod's annotation names the card that is booked."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
-    async with bench(pod("a", 3), pod("b", 9), fault=lambda method, path: "hang" if method == "POST" else None) as b:
+    async with bench(pod("a", 3), pod("b", 9), fault=hang) as b:
         with pytest.raises(BindError):
             await b.bind_unanswered("a")
         b.api.fault = lambda method, path: None
@@ -464,10 +472,9 @@ async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: 
         assert b.used() == [12, 0]
 
 
-async def test_a_refusal_after_a_lost_answer_frees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusal_after_a_lost_answer_frees_nothing() -> None:
     """The first request may still land: the second's refusal is no word of it."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
+    async with bench(pod("a", 14), pod("b", 14), fault=hang) as b:
         with pytest.raises(BindError, match="did not say"):
             await b.bind_unanswered("a", "m")
         b.api.fault = lambda method, path: status(429, "later") if "/a/" in path and method == "POST" else None
@@ -479,10 +486,9 @@ async def test_a_refusal_after_a_lost_answer_frees_nothing(monkeypatch: pytest.M
         await until(lambda: b.used("m") == [0])
 
 
-async def test_the_last_of_several_lost_answers_frees_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_last_of_several_lost_answers_frees_the_card() -> None:
     """The first request's time is over, the second's is not."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(pod("a", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
+    async with bench(pod("a", 14), fault=hang) as b:
         for _ in range(2):
             with pytest.raises(BindError, match="did not say"):
                 await b.bind_unanswered("a", "m")
@@ -496,7 +502,7 @@ async def test_the_last_of_several_lost_answers_frees_the_card(monkeypatch: pyte
 @pytest.mark.promise("EXT-025")
 async def test_two_orders_for_one_pod_run_one_after_the_other() -> None:
     """A scheduler that timed out asks again while the first request is under way: one request at a time, one card."""
-    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:
+    async with bench(pod("a"), fault=hang) as b:
         orders = [asyncio.create_task(b.bind("a")) for _ in range(3)]
         await until(lambda: len(b.posts()) == 1)
         await asyncio.sleep(0.05)

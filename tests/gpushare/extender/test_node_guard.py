@@ -10,6 +10,11 @@ from gpushare.model.node import Booking
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, client_of, listen
 
 
+async def come_to(_version: int, _seconds: float) -> bool:
+    """Our copy of the pods is fresh."""
+    return True
+
+
 async def test_attack_18_a_guard_error_names_no_other_pod() -> None:
     """A reserved pod of another namespace cannot be read; the error becomes an event of the pod that should be bound."""
     reserved = Guard().with_pod(Booking("u", "secret", "plan", 1, ((0, 1),)), "other")
@@ -18,9 +23,6 @@ async def test_attack_18_a_guard_error_names_no_other_pod() -> None:
         if "/leases/" in call.path:
             return Answer({"metadata": {"annotations": {"aliyun.com/gpushare-reservations": encode(reserved)}}})
         return Answer({"kind": "Status", "message": 'pods "plan" in namespace "secret": try later', "code": 503}, 503)
-
-    async def come_to(_version: int, _seconds: float) -> bool:
-        return True
 
     def never() -> None:
         raise AssertionError("nothing was booked")
@@ -41,9 +43,6 @@ async def test_attack_08a_a_missing_namespace_of_guards_is_named() -> None:
 
     def respond(call: Call) -> Answer:
         return Answer({"kind": "Status", "message": 'namespaces "guards" not found', "code": 404}, 404)
-
-    async def come_to(_version: int, _seconds: float) -> bool:
-        return True
 
     unbooked = []
     api = ScriptedApi(respond)

@@ -410,6 +410,8 @@ async def test_an_explicit_kubeconfig_wins_over_the_cluster(write: Write, tmp_pa
         ("current-context: x\ncontexts: [{name: x, context: {cluster: y}}]", "'y'"),
         ("contexts: [{context: {}}]", "no name"),
         ("users: [{name: x, user: 7}]", "no mapping"),
+        ("users: [{name: u, user: {token: a}}, {name: u, user: {token: b}}]", "users has two entries named 'u'"),
+        *((f"{section}: 5", f"{section} is no list") for section in ("clusters", "contexts", "users")),
         ("current-context: x\ncontexts: [{name: x, context: {cluster: 3}}]", "kubeconfig"),
         (
             "current-context: x\ncontexts: [{name: x, context: {cluster: x}}]\n"
@@ -430,12 +432,6 @@ def test_a_kubeconfig_that_makes_no_sense_says_so(tmp_path: Path, nowhere: str, 
 
     with pytest.raises(UsageError, match=says):
         config.connect(str(path), service_account=nowhere)
-
-
-def test_a_server_that_is_no_url_is_a_usage_error(write: Write, nowhere: str) -> None:
-    """At the start, and not with the first request."""
-    with pytest.raises(UsageError, match="cannot use the kubeconfig"):
-        config.connect(write("https://h:abc"), service_account=nowhere)
 
 
 def test_a_missing_kubeconfig_says_what_to_do(nowhere: str) -> None:
@@ -516,16 +512,6 @@ def test_attack_17_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
         assert "U0VDUk" not in str(refused.value)
 
 
-@pytest.mark.parametrize("section", ["clusters", "contexts", "users"])
-def test_a_section_that_is_no_list_is_named(tmp_path: Path, section: str) -> None:
-    """The error names the file and the section."""
-    path = tmp_path / "kubeconfig"
-    path.write_text(f"{section}: 5")
-
-    with pytest.raises(UsageError, match=f"{section} is no list"):
-        config.connect(str(path))
-
-
 @pytest.mark.parametrize("name", ["api.example", None])
 async def test_a_server_is_verified_by_its_tls_server_name(
     write: Write, nowhere: str, tmp_path: Path, name: str | None
@@ -595,18 +581,24 @@ async def test_no_login_is_sent_in_plain_http(write: Write, nowhere: str, caplog
 
 
 @pytest.mark.parametrize(
-    ("user", "says"),
+    ("says", "user", "cluster"),
     [
-        ({"as-groups": ["system:masters"]}, "has as-groups, but names no user to act as"),
-        ({"token": "t", "username": "u"}, "a token and a username"),
-        ({"client-certificate": "c.pem"}, "a client-certificate and no client-key"),
-        ({"client-key-data": "eA=="}, "a client-key and no client-certificate"),
+        ("cannot use the kubeconfig", None, {"server": "https://h:abc"}),
+        ("the cluster names no server", {}, {"server": ""}),
+        ("has as-groups, but names no user to act as", {"as-groups": ["system:masters"]}, {}),
+        ("a token and a username", {"token": "t", "username": "u"}, {}),
+        ("a client-certificate and no client-key", {"client-certificate": "c.pem"}, {}),
+        ("a client-key and no client-certificate", {"client-key-data": "eA=="}, {}),
+        ("auth-provider", {"auth-provider": {"name": "gcp"}}, {}),
+        ("insecure-skip-tls-verify", {}, {"certificate-authority": "ca.pem", "insecure-skip-tls-verify": True}),
     ],
 )
-def test_a_user_that_kubectl_refuses_is_refused(write: Write, nowhere: str, user: dict[str, Any], says: str) -> None:
-    """By the names of its fields."""
+def test_fields_that_kubectl_refuses_are_refused(
+    write: Write, nowhere: str, says: str, user: dict[str, Any] | None, cluster: dict[str, Any]
+) -> None:
+    """By their names, at the start and not with the first request; kubectl would ask localhost:8080 for a missing server."""
     with pytest.raises(UsageError, match=says):
-        config.connect(write("https://127.0.0.1:1", user), service_account=nowhere)
+        config.connect(write(**{"server": "https://127.0.0.1:1", "user": user, **cluster}), service_account=nowhere)
 
 
 @pytest.mark.parametrize("text", [None, "", "\n"], ids=["missing", "empty", "blank"])
@@ -631,29 +623,6 @@ def test_kubeconfig_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
     (account / "token").write_text("of-the-account")
     with pytest.raises(UsageError, match="Is a directory"):
         config.connect(str(tmp_path), service_account=str(account))
-
-
-def test_a_name_that_stands_twice_in_one_file_is_refused(tmp_path: Path, nowhere: str) -> None:
-    """It is not clear which one counts."""
-    path = tmp_path / "twice"
-    path.write_text("users: [{name: u, user: {token: a}}, {name: u, user: {token: b}}]")
-    with pytest.raises(UsageError, match="users has two entries named 'u'"):
-        config.connect(str(path), service_account=nowhere)
-
-
-def test_a_cluster_without_a_server_is_refused(write: Write, nowhere: str) -> None:
-    """kubectl would ask localhost:8080."""
-    with pytest.raises(UsageError, match="the cluster names no server"):
-        config.connect(write("", {}), service_account=nowhere)
-
-
-def test_fields_that_kubectl_refuses_are_refused(write: Write, nowhere: str, certificates: Path) -> None:
-    """A login that kubectl has no more, and an authority beside the switch that ignores it."""
-    with pytest.raises(UsageError, match="auth-provider"):
-        config.connect(write("https://127.0.0.1:1", {"auth-provider": {"name": "gcp"}}), service_account=nowhere)
-    both = {"certificate-authority": str(certificates / "cert.pem"), "insecure-skip-tls-verify": True}
-    with pytest.raises(UsageError, match="insecure-skip-tls-verify"):
-        config.connect(write("https://127.0.0.1:1", {}, **both), service_account=nowhere)
 
 
 @pytest.mark.parametrize("is_provided", [True, False])

@@ -16,6 +16,7 @@ import pytest
 
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.main import run
+from tests.gpushare.kubectl_inspect.test_main import kubeconfig
 from tests.servers import StubApi, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "inspect"
@@ -24,16 +25,6 @@ RUNS = [
     for path in sorted(RECORDED.glob("*.json"))
     for words in json.loads(path.read_text())["runs"]
 ]
-
-
-def kubeconfig(folder: Path, url: str) -> str:
-    """A kubeconfig for that server."""
-    path = folder / "config"
-    path.write_text(
-        f"current-context: x\nclusters: [{{name: x, cluster: {{server: '{url}'}}}}]\n"
-        "contexts: [{name: x, context: {cluster: x}}]\n"
-    )
-    return str(path)
 
 
 def sorted_by_name(text: str) -> str:

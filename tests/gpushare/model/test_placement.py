@@ -11,9 +11,8 @@ from gpushare.errors import DoesNotFitError
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo, lay_out
 from gpushare.model.outlook import Outlook, PodClass
-from gpushare.model.placement import Question, choose, question, reason_against
+from gpushare.model.placement import Question, Snapshot, choose, question, reason_against
 from gpushare.model.pod import Request
-from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import Wishes
 
 DEVICES = st.lists(

@@ -37,21 +37,24 @@ def pod(containers: Sequence[object], init: Sequence[object] | None = None, **st
     return msgspec.convert(document, Pod)
 
 
-def test_a_pod_requests_the_sum_of_its_containers() -> None:
-    """Containers run together."""
-    assert pod_request(pod([container("a", "1"), container("b", "2"), container("c")])) == 3
-
-
-def test_an_init_container_counts_as_the_maximum() -> None:
-    """Init containers run before and alone: the larger of the two moments counts."""
-    assert pod_request(pod([container("a", "2")], [container("i", "5"), container("j", "1")])) == 5
-
-
-def test_a_sidecar_adds_to_everything_after_it() -> None:
-    """A restartable init container runs beside later init containers and beside the containers."""
-    sidecar = container("s", "2", restartPolicy="Always")
-
-    assert pod_request(pod([container("a", "3")], [container("i", "4"), sidecar, container("j", "4")])) == 6
+@pytest.mark.parametrize(
+    ("containers", "init", "units"),
+    [
+        ([container("a", "1"), container("b", "2"), container("c")], [], 3),
+        ([container("a", "2")], [container("i", "5"), container("j", "1")], 5),
+        (
+            [container("a", "3")],
+            [container("i", "4"), container("s", "2", restartPolicy="Always"), container("j", "4")],
+            6,
+        ),
+    ],
+    ids=["containers run together", "init containers run alone", "a sidecar runs beside all after it"],
+)
+def test_a_pod_requests_what_it_holds_at_its_worst_moment(
+    containers: list[object], init: list[object], units: int
+) -> None:
+    """The scheduler's own rule for requests."""
+    assert pod_request(pod(containers, init)) == units
 
 
 def test_limit_counts_and_the_request_only_without_a_limit() -> None:

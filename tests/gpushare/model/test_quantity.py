@@ -54,18 +54,12 @@ def test_parse_quantity_refuses_what_kubernetes_refuses(text: str) -> None:
         parse_quantity(text)
 
 
-@given(st.integers(0, 2**53), st.sampled_from(["", "k", "M", "Ki", "Mi"]))
+@given(st.integers(0, 2**53), st.sampled_from(["", "k", "M", "G", "Ki", "Mi"]))
 def test_parse_units_and_written_numbers_agree(number: int, suffix: str) -> None:
-    """A whole number with a suffix is that number times the suffix."""
-    factor = {"": 1, "k": 1000, "M": 10**6, "Ki": 1024, "Mi": 1024**2}[suffix]
+    """A whole number with a suffix is that number times the suffix: the API server may write thousands as k, M, G."""
+    factor = {"": 1, "k": 1000, "M": 10**6, "G": 10**9, "Ki": 1024, "Mi": 1024**2}[suffix]
     if number * factor <= 2**63 - 1:
         assert parse_units(f"{number}{suffix}") == number * factor
-
-
-@given(st.integers(1, 10**6), st.integers(1, 3))
-def test_a_quantity_and_its_canonical_form_have_the_same_value(number: int, power: int) -> None:
-    """The API server may write thousands as k, M, G: the value stays."""
-    assert parse_units(str(number * 1000**power)) == parse_units(f"{number}{'kMG'[power - 1]}")
 
 
 @pytest.mark.parametrize("text", ["1.5", "-1", "1500m", "9223372036854775808", "1e-1"])

@@ -1,4 +1,4 @@
-"""Promises of gpushare.model.unit_change, and of the layout of a node that uses it."""
+"""Promises of gpushare.model.device about a change of the unit, and of the layout of a node that uses it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.device import Device
+from gpushare.model.device import Device, unit_of_size, units_now
 from gpushare.model.node import Booking, laid_anew, lay_out
-from gpushare.model.unit_change import unit_of_size, units_now
 
 GIB, MIB = 1024, 1
 

@@ -12,9 +12,8 @@ from gpushare.extender.core.explain import NO_PREEMPTION, card_reason, explain
 from gpushare.model.device import Device
 from gpushare.model.eviction import Evictable
 from gpushare.model.node import Booking, lay_out
-from gpushare.model.placement import Question, reason_against
+from gpushare.model.placement import Question, Snapshot, reason_against
 from gpushare.model.pod import Request
-from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import Wishes
 
 FREE = lay_out("free", (Device(0, 14, 12, uuid="GPU-a", model="Tesla T4"), Device(1, 14, uuid="GPU-b")), [])

@@ -12,9 +12,8 @@ from gpushare import wire
 from gpushare.extender.core.filter import FilterResult, filter_nodes, refuse_everywhere
 from gpushare.model.device import Device
 from gpushare.model.node import lay_out
-from gpushare.model.placement import Question, reason_against
+from gpushare.model.placement import Question, Snapshot, reason_against
 from gpushare.model.pod import Request
-from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import Wishes
 from tests.counted import steps_of
 
@@ -148,21 +147,6 @@ def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Dev
     assert bool(result.failed) <= any(
         one.healthy and one.total >= request.units and one.slots >= request.slots for one in devices
     )
-
-
-@given(
-    st.lists(
-        st.builds(Device, index=st.just(0), total=st.integers(0, 9), used=st.integers(0, 12), healthy=st.booleans()),
-        max_size=3,
-    ),
-    st.integers(1, 12),
-)
-def test_plain_requests_fast_path_gives_the_same_reasons(devices: list[Device], units: int) -> None:
-    """A node's precomputed answer is the same as a look at every card, word for word."""
-    info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
-    result = filter_nodes(Question(Request(units)), ["n"], Snapshot({"n": info}))
-
-    assert [*result.failed, *result.unresolvable, ""][0] == reason_against(info, Question(Request(units)))
 
 
 def test_pod_with_senseless_annotations_is_refused_everywhere() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpushare.extender.core.inspection import describe_node, inspect_node, nodes_with_cards
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, lay_out
-from gpushare.model.snapshot import Snapshot
+from gpushare.model.placement import Snapshot
 
 BOOKINGS = [
     Booking("2", "default", "b", 3, ((1, 3),)),

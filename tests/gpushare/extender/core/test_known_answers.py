@@ -14,9 +14,8 @@ from gpushare.extender.core.prioritize import prioritize
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo, lay_out
 from gpushare.model.outlook import Outlook, PodClass
-from gpushare.model.placement import Question, question
+from gpushare.model.placement import Question, Snapshot, question
 from gpushare.model.pod import Request
-from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import NONE, Wishes
 
 NAMES = ("a", "b", "c")

@@ -14,9 +14,8 @@ from gpushare.manifests import DisruptionBudget
 from gpushare.model.device import Device
 from gpushare.model.eviction import Evictable
 from gpushare.model.node import Booking, NodeInfo, lay_out
-from gpushare.model.placement import Question, reason_against
+from gpushare.model.placement import Question, Snapshot, reason_against
 from gpushare.model.pod import Request
-from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import Wishes
 
 

@@ -11,9 +11,8 @@ from gpushare.extender.core.prioritize import prioritize
 from gpushare.model.device import Device
 from gpushare.model.node import lay_out
 from gpushare.model.outlook import Outlook, PodClass
-from gpushare.model.placement import Question, question
+from gpushare.model.placement import Question, Snapshot, question
 from gpushare.model.pod import Request
-from gpushare.model.snapshot import Snapshot
 
 EMPTY = lay_out("empty", (Device(0, 16), Device(1, 16)), [])
 HALF = lay_out("half", (Device(0, 16, 8), Device(1, 16)), [])

@@ -179,6 +179,8 @@ class AuditMachine(RuleBasedStateMachine):
         self.told: dict[str, int] = {}
         self.known: dict[tuple[type, str], P | N] = {}
         self.flying: set[str] = set()
+        # Where binds of ours have taken effect, by uid.
+        self.landed: dict[str, str] = {}
         self.round: Round | None = None
         self.listed: list[P | N] = []
         self.list_version = 0
@@ -303,6 +305,7 @@ class AuditMachine(RuleBasedStateMachine):
         if pod is not None and tries:
             node, card = tries[choice % len(tries)]
             self.write(replace(pod, version=next(self.versions), node=node, card=card))
+            self.landed[uid] = node
 
     def bind_is_answered(self, choice: int, leaks: bool, asked: bool) -> None:
         """Where it was refused the assumption ends, unless there is a bug."""
@@ -485,6 +488,14 @@ class AuditMachine(RuleBasedStateMachine):
         assert {
             name: (one.metadata.uid, int(one.metadata.resource_version)) for name, one in pending.items() if one
         } == model.pending
+
+    @invariant()
+    def nothing_that_we_have_bound_is_free(self) -> None:
+        """Safety: whatever the watch loses, a pod is booked from our bind until the API shows its end."""
+        for pod in self.pods.values():
+            if pod.uid in self.landed and not pod.is_finished:
+                held = self.book.confirmed(pod.uid) or ("", None)
+                assert held[0] == pod.node or self.book.assumed(pod.uid, pod.node) is not None
 
     @invariant()
     def cards_carry_what_the_model_books(self) -> None:

@@ -52,10 +52,7 @@ def test_everything_of_a_node_is_in_the_document(form: str) -> None:
 
 def test_a_sick_card_has_nothing_free_and_a_reason() -> None:
     """The table shows such a card as free; the document does not, and its warning is the table's."""
-    sick = cards(14, 14)
-    listed = json.loads(sick["aliyun.com/gpushare-cards"])
-    listed["cards"][1] |= {"healthy": False, "reason": "Xid 79"}
-    found = document(JSON, "28", {"aliyun.com/gpushare-cards": json.dumps(listed)})
+    found = document(JSON, "28", cards(14, 14, sick={1: "Xid 79"}))
     card = found["nodes"][0]["cards"][1]
 
     assert (card["total"], card["free"], card["healthy"], card["reason"]) == (14, 0, False, "Xid 79")
@@ -64,14 +61,8 @@ def test_a_sick_card_has_nothing_free_and_a_reason() -> None:
 
 def test_slots_are_shown_in_slots_mode() -> None:
     """The number of containers that the card takes, and of those on it."""
-    slots = cards(15_360, unit="MiB")
-    listed = json.loads(slots["aliyun.com/gpushare-cards"])
-    listed |= {"mode": "slots"}
-    listed["cards"][0]["slots"] = 4
-    reports, _ = build(
-        [node(units="15360", count="1", annotations={"aliyun.com/gpushare-cards": json.dumps(listed)})],
-        [pod("a", "1000", on("0"))],
-    )
+    asked = node(units="15360", count="1", annotations=cards(15_360, unit="MiB", slots=4))
+    reports, _ = build([asked], [pod("a", "1000", on("0"))])
     (card,) = json.loads(render(JSON, reports, ()))["nodes"][0]["cards"]
 
     assert (card["slots"], card["slotsUsed"], card["allocated"]) == (4, 1, 1000)

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.core.standings."""
+"""Promises of gpushare.deviceplugin.core.bookings."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from gpushare import wire
-from gpushare.deviceplugin.core.holdings import Grant, Holdings
-from gpushare.deviceplugin.core.kept_pods import allocation_of
-from gpushare.deviceplugin.core.repair import PodCard
-from gpushare.deviceplugin.core.standings import (
+from gpushare.deviceplugin.core.bookings import (
     allocation_by_book,
     open_units,
     pod_cards,
     why_fixed,
 )
+from gpushare.deviceplugin.core.holdings import Grant, Holdings
+from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.manifests import Pod, PodStatus
 from gpushare.model.cards import CardFacts
 

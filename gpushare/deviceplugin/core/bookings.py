@@ -1,4 +1,4 @@
-"""Where each pod of the node stands: the card that is written, the card that it has, and whether one may be changed. Pure."""
+"""The bookings of the node's pods: the card that is written, the card that a pod has, and whether one may be changed. Pure."""
 
 from __future__ import annotations
 
