@@ -33,6 +33,12 @@ class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
     owner_references: list[OwnerReference] | None = None
 
 
+class AnyObject(msgspec.Struct, gc=False):
+    """An object of which only the metadata matter."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
 class Resources(msgspec.Struct, gc=False):
     """A container's requests: resource name to quantity."""
 

@@ -25,7 +25,7 @@ from gpushare.errors import GpushareError
 from gpushare.extender.core.reservations import Fate, Guard, Reservation, State, decode, encode, settle
 from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.manifests import ObjectMeta
+from gpushare.manifests import AnyObject
 from gpushare.model.node import Booking
 
 _LOG = logging.getLogger(__name__)
@@ -41,11 +41,7 @@ class GuardError(GpushareError):
     """The reservation could not be made; nothing was bound. The text is for the pod's event."""
 
 
-class _Object(msgspec.Struct, gc=False):
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-
-
-_DECODER: Final = msgspec.json.Decoder(_Object)
+_DECODER: Final = msgspec.json.Decoder(AnyObject)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ import msgspec
 
 from gpushare.kube.api_errors import ApiError, GoneError, TooManyRequestsError, UnreachableError, error_for
 from gpushare.kube.client import PAGE, ApiClient, Status
-from gpushare.manifests import ObjectMeta
+from gpushare.manifests import AnyObject, ObjectMeta
 
 _LOG = logging.getLogger(__name__)
 
@@ -90,12 +90,8 @@ class _Event(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
-class _Bookmark(msgspec.Struct, gc=False):
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-
-
 _EVENT: Final = msgspec.json.Decoder(_Event)
-_BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
+_BOOKMARK: Final = msgspec.json.Decoder(AnyObject)
 _STATUS: Final = msgspec.json.Decoder(Status)
 
 
@@ -138,7 +134,8 @@ class Reflector(Generic[T]):
         # Jitter only: nothing depends on it being hard to guess.
         self._rng = rng or random.Random()  # noqa: S311
         self._pause = _Pause(self._rng)
-        self._version = ""
+        self.version = ""
+        """The resourceVersion up to which the handler has everything; empty before the first list."""
         self._known: dict[tuple[str, str], ObjectMeta] = {}
         self.synced = asyncio.Event()
         self.is_listing = True
@@ -179,11 +176,6 @@ class Reflector(Generic[T]):
         for news in self._waiting:
             news.set()
 
-    @property
-    def version(self) -> str:
-        """The resourceVersion up to which the handler has everything; empty before the first list."""
-        return self._version
-
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
@@ -218,8 +210,8 @@ class Reflector(Generic[T]):
         for key in [key for key in self._known if key not in present]:
             self._remove(self._known[key])
         self.is_listing = False
-        self._version = version
-        self._advance(self._version)
+        self.version = version
+        self._advance(self.version)
         self.contact.lists += 1
         self.synced.set()
 
@@ -280,15 +272,15 @@ class Reflector(Generic[T]):
         params = {
             **self._params,
             "watch": "1",
-            "resourceVersion": self._version,
+            "resourceVersion": self.version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(self._rng.randint(*_WATCH_SECONDS)),
         }
         count = 0
         async with self._client.stream(self._path, params, silence_seconds=_SILENCE_SECONDS) as stream:
             async for line in stream:
-                self._version = self._handle(_EVENT.decode(line)) or self._version
-                self._advance(self._version)
+                self.version = self._handle(_EVENT.decode(line)) or self.version
+                self._advance(self.version)
                 self.contact.last_answer_at = time.monotonic()
                 self._pause.reset()
                 count += 1

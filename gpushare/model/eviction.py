@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from gpushare import wire
 from gpushare.bounds import (
@@ -55,8 +56,8 @@ def evictable_of(pod: Pod) -> Evictable:
     labels = pod.metadata.labels or {}
     return Evictable(
         priority=pod.spec.priority or 0,
-        labels=() if LABELS_OF_A_POD.exceeded(len(labels)) else _shared_labels(tuple(sorted(labels.items()))),
-        others=_shared_amounts(other_requests(pod)),
+        labels=() if LABELS_OF_A_POD.exceeded(len(labels)) else _shared(tuple(sorted(labels.items()))),
+        others=_shared(other_requests(pod)),
         is_entangled=is_entangled(pod),
         is_ending=is_deleting(pod),
         is_lingering=is_lingering(pod),
@@ -189,11 +190,6 @@ def _thousandths(text: str) -> int:
 
 
 # One object for equal values: the pods of a Deployment are thousands, and alike.
-@lru_cache(maxsize=4096)
-def _shared_labels(value: Labels) -> Labels:
-    return value
-
-
-@lru_cache(maxsize=4096)
-def _shared_amounts(value: Amounts) -> Amounts:
+@lru_cache(maxsize=8192)
+def _shared(value: Any) -> Any:
     return value

@@ -186,6 +186,10 @@ def was_started(pod: Pod) -> bool:
     status = pod.status
     if status is None:
         return False
-    assigned = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
     is_known = bool(status.container_statuses or status.init_container_statuses)
-    return status.phase == "Running" or (assigned and is_known)
+    return status.phase == "Running" or (is_assigned(pod) and is_known)
+
+
+def is_assigned(pod: Pod) -> bool:
+    """Does the device plugin's note say that it has let the pod onto its card?"""
+    return (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"

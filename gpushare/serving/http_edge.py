@@ -154,7 +154,7 @@ class HttpEdge:
             except OSError as error:
                 self._pause(error)
                 return
-            if self._is_full():
+            if len(self.connections) >= self._most:
                 # Those that are closed for new ones free their files only after this.
                 self._replace(client)
                 return
@@ -169,9 +169,6 @@ class HttpEdge:
         if loop.time() - self._reported_at >= _REPORT_SECONDS:
             self._reported_at = loop.time()
             _LOG.warning("cannot accept a connection open=%d error=%s", len(self.connections), error.strerror)
-
-    def _is_full(self) -> bool:
-        return len(self.connections) >= self._most
 
     def _replace(self, client: socket.socket) -> None:
         """Serve the connection instead of the one that has waited longest for its next request."""
@@ -191,7 +188,8 @@ class HttpEdge:
     async def _greet(self, arrival: _Arrival) -> None:
         loop = asyncio.get_running_loop()
         tls = self._tls
-        is_known = _has_certificate if tls is not None else _anybody
+        # Without TLS all callers are alike.
+        is_known = _has_certificate if tls is not None else lambda _: True
         try:
             await loop.connect_accepted_socket(
                 lambda: HttpConnection(
@@ -260,8 +258,3 @@ def _bound(found: tuple[int, int, int, str, Any]) -> socket.socket:
 def _has_certificate(transport: asyncio.Transport) -> bool:
     """One of another authority has not come so far."""
     return bool(transport.get_extra_info("peercert"))
-
-
-def _anybody(_transport: asyncio.Transport) -> bool:
-    """Without TLS all callers are alike."""
-    return True

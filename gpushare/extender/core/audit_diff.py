@@ -12,7 +12,7 @@ from gpushare.extender.core.belief import Belief, booking_of
 from gpushare.manifests import Node, Pod
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, capacity, described_cards, published_cards
-from gpushare.model.pod import is_finished
+from gpushare.model.pod import is_assigned, is_finished
 
 # Kinds of drift: the book is wrong.
 MISSING: Final = "missing"
@@ -89,27 +89,31 @@ class Known:
     assumed: tuple[tuple[str, Booking], ...] = ()
     pending: Pod | None = None
 
+    @property
+    def booked(self) -> tuple[tuple[str, Booking], ...]:
+        """By the API and by assumption."""
+        return (*(() if self.confirmed is None else (self.confirmed,)), *self.assumed)
+
 
 def pod_difference(known: Known, pod: Pod, wanted: tuple[str, Booking] | None) -> Difference | None:
     """The book's error about a pod that the API shows; None if both agree. ``wanted`` is ``wanted_of(pod)``.
 
     An assumption for a pod that is not bound is a bind in flight, unless it is old: the caller knows (``STALE_ASSUMPTION``).
     """
-    had = [*([known.confirmed] if known.confirmed else []), *known.assumed]
+    had = known.booked
     kind = _booked_kind(known, wanted, bool(pod.spec.node_name)) or _pending_kind(known, pod, bool(had))
     if kind is None:
         return None
     metadata = pod.metadata
     api = _text_of([wanted]) if wanted else pod.spec.node_name or "not bound"
-    assigned = (metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
     units = wrong_units(had, [wanted] if wanted else [])
-    return Difference(kind, metadata.namespace, metadata.name, metadata.uid, units, _text_of(had), api, assigned)
+    identity = metadata.namespace, metadata.name, metadata.uid
+    return Difference(kind, *identity, units, _text_of(had), api, is_assigned(pod))
 
 
 def gone_difference(known: Known, namespace: str, name: str, uid: str) -> Difference | None:
     """The book's error about a pod that is not there any more."""
-    had = [*([known.confirmed] if known.confirmed else []), *known.assumed]
-    if had:
+    if had := known.booked:
         return Difference(PHANTOM, namespace, name, uid, wrong_units(had, []), _text_of(had), "gone")
     if known.pending is not None and known.pending.metadata.uid == uid:
         return Difference(PENDING_PHANTOM, namespace, name, uid, 0, "pending", "gone")
@@ -173,8 +177,7 @@ def cards_disputed(node: Node) -> Difference | None:
 
 def assigned_shares(pod: Pod, booking: Booking) -> tuple[tuple[int, int], ...]:
     """The cards onto which the plugin let the pod; none while it is booked on more than it asks for, because it is blocked then."""
-    is_assigned = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
-    return booking.shares if is_assigned and sum(units for _, units in booking.shares) == booking.units else ()
+    return booking.shares if is_assigned(pod) and sum(units for _, units in booking.shares) == booking.units else ()
 
 
 def over_committed(node: str, index: int, units: int, cards: tuple[Device, ...] | None) -> Difference | None:

@@ -120,7 +120,7 @@ class Round:
             self._suspect(node_difference(name, self._book.devices(name), None), None, is_node=True)
         for uid in sorted(self._unseen):
             known = self._known("", "", uid)
-            for _, booking in (*([known.confirmed] if known.confirmed else []), *known.assumed):
+            for _, booking in known.booked:
                 found = gone_difference(known, booking.namespace, booking.name, uid)
                 self._suspect(found, None, is_node=False)
         for namespace, name in sorted(self._unseen_pending):

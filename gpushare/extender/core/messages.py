@@ -27,7 +27,7 @@ from gpushare.bounds import (
 from gpushare.errors import GpushareError
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.preempt import Victims
-from gpushare.manifests import ObjectMeta, Pod
+from gpushare.manifests import AnyObject, ObjectMeta, Pod
 
 _T = TypeVar("_T")
 
@@ -131,10 +131,6 @@ class _FilterAnswer(
     unresolvable: dict[str, str]
 
 
-class _Named(msgspec.Struct, gc=False):
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-
-
 _ARGS: Final = msgspec.json.Decoder(_ExtenderArgs)
 _LARGE: Final = msgspec.json.Decoder(_Large)
 _POD: Final = msgspec.json.Decoder(Pod)
@@ -142,8 +138,9 @@ _BINDING: Final = msgspec.json.Decoder(BindingArgs)
 _PREEMPTION: Final = msgspec.json.Decoder(_PreemptionArgs)
 _ANSWER: Final = msgspec.json.Decoder(_FilterAnswer)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_NODE_NAME: Final = msgspec.json.Decoder(_Named)
+_NODE_NAME: Final = msgspec.json.Decoder(AnyObject)
 _ENCODER: Final = msgspec.json.Encoder()
+_FILTER_ANSWER: Final = b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":%b}'
 # The names of pods and namespaces that Kubernetes allows (RFC 1123).
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
@@ -223,12 +220,7 @@ def encode_filter_result(result: FilterResult, nodes: list[msgspec.Raw] | None =
     """The answer of filter: names, and if the question had full ``nodes`` those that fit, as they came."""
     full = _ENCODER.encode(None if nodes is None else {"metadata": {}, "items": nodes})
     failed, unresolvable = _reasons_by_name(result.failed), _reasons_by_name(result.unresolvable)
-    return b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":""}' % (
-        full,
-        _ENCODER.encode(result.fitting),
-        failed,
-        unresolvable,
-    )
+    return _FILTER_ANSWER % (full, _ENCODER.encode(result.fitting), failed, unresolvable, b'""')
 
 
 def _reasons_by_name(refused: Mapping[str, Sequence[str]]) -> bytes:
@@ -259,15 +251,7 @@ def fits(answer: bytes, node: str) -> bool:
 
 def encode_filter_error(error: str) -> bytes:
     """The answer of a filter that could not be done; the scheduler shows ``error`` in the pod's event."""
-    return _ENCODER.encode(
-        {
-            "Nodes": None,
-            "NodeNames": None,
-            "FailedNodes": None,
-            "FailedAndUnresolvableNodes": None,
-            "Error": error,
-        }
-    )
+    return _FILTER_ANSWER % (b"null", b"null", b"null", b"null", _ENCODER.encode(error))
 
 
 def encode_priorities(scores: Mapping[str, int]) -> bytes:

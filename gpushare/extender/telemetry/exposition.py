@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, islice
 from typing import Final, Protocol, TypeVar
 
@@ -44,6 +45,7 @@ _ENCODE, CONTENT_TYPE = choose_encoder("")
 
 _T = TypeVar("_T")
 Row = tuple[Sequence[str], float]
+Family = GaugeMetricFamily | CounterMetricFamily
 
 
 class Audits(Protocol):
@@ -262,18 +264,16 @@ def _parts(items: Iterable[_T], size: int) -> Iterator[Sequence[_T]]:
         yield part
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
+def _gauge(
+    name: str, text: str, labels: Sequence[str], rows: Iterable[Row], kind: type[Family] = GaugeMetricFamily
+) -> Metric:
+    family = kind(name, text, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
     return family
 
 
-def _counter(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, value in rows:
-        family.add_metric(values, value)
-    return family
+_counter = partial(_gauge, kind=CounterMetricFamily)
 
 
 class _Piece(Collector):
