@@ -50,12 +50,12 @@ class NodeCards(msgspec.Struct, frozen=True, gc=False):
 class Description(NamedTuple):
     """A cards annotation as it was read.
 
-    ``cards`` is None if there is none that can be read. ``refusal`` is why no pod may be placed by the annotation, "" if pods may;
+    ``cards`` is None if there is none that can be read. ``refusal`` is why no pod may be placed by the annotation, None if one may;
     ``cards`` may still be there then, to show them and to keep their indices.
     """
 
     cards: NodeCards | None = None
-    refusal: str = ""
+    refusal: str | None = None
 
 
 class _Version(msgspec.Struct, gc=False):

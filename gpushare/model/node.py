@@ -52,10 +52,10 @@ def published_cards(node: Node) -> NodeCards | None:
 
 
 class NodeDevices(NamedTuple):
-    """The cards of a node, nothing booked, by index. ``refusal`` is why no pod may have one of them, "" if pods may."""
+    """The cards of a node, nothing booked, by index. ``refusal`` is why no pod may have one, None if pods may."""
 
     devices: tuple[Device, ...]
-    refusal: str = ""
+    refusal: str | None = None
 
 
 def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDevices:
@@ -143,7 +143,7 @@ class NodeInfo:
     a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index, total)``, the
     tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
     puts on one of the node's cards. ``counts_slots``: the node is in slots mode. ``refusal`` is why no pod may have one
-    of the cards, "" if pods may.
+    of the cards, None if pods may.
     """
 
     name: str
@@ -156,10 +156,12 @@ class NodeInfo:
     total: int
     used: int
     counts_slots: bool = False
-    refusal: str = ""
+    refusal: str | None = None
 
 
-def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking], refusal: str = "") -> NodeInfo:
+def lay_out(
+    name: str, devices: tuple[Device, ...], bookings: Iterable[Booking], refusal: str | None = None
+) -> NodeInfo:
     """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's.
 
     ``refusal`` is why no pod may have one of the cards. Pods that are too many to lay out are such a reason.

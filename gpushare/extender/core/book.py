@@ -331,9 +331,9 @@ class Book:
         """A node's cards with nothing booked, by its last event; None if the node is not known."""
         return self._devices.get(name)
 
-    def refusal_of(self, name: str) -> str:
-        """Why no pod may have a card of this node, "" if pods may."""
-        return self._refusals.get(name, "")
+    def refusal_of(self, name: str) -> str | None:
+        """Why no pod may have a card of this node, None if pods may."""
+        return self._refusals.get(name)
 
     def unhealthy(self, name: str) -> frozenset[int]:
         """Its cards that are declared sick."""

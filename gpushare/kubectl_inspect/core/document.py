@@ -73,7 +73,7 @@ def _card(device: Device, node: NodeReport) -> dict[str, Any]:
         "allocated": device.used,
         "free": device.free,
         "healthy": device.healthy,
-        "reason": sick.reason if sick else node.info.refusal,
+        "reason": sick.reason if sick else node.info.refusal or "",
     }
     return described | ({"slots": device.slots, "slotsUsed": device.slots_used} if node.info.counts_slots else {})
 

@@ -129,7 +129,7 @@ def card(**changes: object) -> str:
 )
 def test_attack_05_impossible_cards_are_no_annotation(text: str) -> None:
     """Numbers and texts that no card has, and nesting that no reader follows."""
-    assert read_cards(text) == (None, "")
+    assert read_cards(text) == (None, None)
 
 
 def test_attack_05_a_list_of_sick_cards_is_bounded() -> None:

@@ -67,7 +67,7 @@ def test_annotation_that_contradicts_the_capacity_is_no_belief(capacity: dict[st
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"v":0,"mode":"ids","unit":"GiB","boot":"","cards":[]}', '{"v":1}'])
 def test_an_annotation_that_cannot_be_read_is_no_annotation(text: str) -> None:
     """Broken by hand."""
-    assert read_cards(text) == (None, "")
+    assert read_cards(text) == (None, None)
     assert devices_of(node(gpus("28", "2"), text)) == (Device(0, 14), Device(1, 14))
 
 
@@ -75,7 +75,7 @@ def test_two_cards_of_one_index_are_no_annotation() -> None:
     """An index names one card."""
     twice = NodeCards(1, "ids", "GiB", "", (CardFacts(0, "a", "", 1, 1), CardFacts(0, "b", "", 1, 1)))
 
-    assert read_cards(encode_cards(twice)) == (None, "")
+    assert read_cards(encode_cards(twice)) == (None, None)
 
 
 @given(
@@ -102,7 +102,7 @@ def test_two_cards_of_one_index_are_no_annotation() -> None:
 )
 def test_read_cards_gives_back_what_encode_cards_wrote(cards: NodeCards) -> None:
     """The codec loses nothing."""
-    assert read_cards(encode_cards(cards)) == (cards, "")
+    assert read_cards(encode_cards(cards)) == (cards, None)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_annotation_with_an_impossible_mode_or_slots_is_none(mode: str, slots: i
     """A card that counts containers but takes none would be refused for ever; an unknown mode is a later version's."""
     cards = NodeCards(1, mode, "MiB", "", (CardFacts(0, "GPU-a", "A", 8, 8, slots=slots),))
 
-    assert read_cards(encode_cards(cards)) == (None, "")
+    assert read_cards(encode_cards(cards)) == (None, None)
 
 
 def test_a_booking_takes_its_slots_of_each_of_its_cards() -> None:
@@ -231,7 +231,7 @@ def test_attack_05_a_node_with_too_many_pods_gets_no_more() -> None:
     bookings = [Booking(str(at), "d", str(at), 1, ((0, 1),)) for at in range(1025)]
     most, too_many = (lay_out("n", (Device(0, 2000),), bookings[:count]) for count in (1024, 1025))
 
-    assert (most.refusal, most.largest_free) == ("", 976)
+    assert (most.refusal, most.largest_free) == (None, 976)
     assert (too_many.refusal, too_many.largest_free) == (
         "the number of pods on the GPUs of a node is limited to 1024 pods",
         0,

@@ -295,14 +295,6 @@ async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
     }
 
 
-async def test_a_metric_shows_an_open_extender() -> None:
-    """0 or 1."""
-    extender = Extender()
-    assert await extender.values("gpushare_extender_open_to_everybody") == {(): 0}
-    extender.metrics.is_open = True
-    assert await extender.values("gpushare_extender_open_to_everybody") == {(): 1}
-
-
 async def test_a_long_scrape_is_made_in_slices_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have their turns in between; what they change is in the next one; each family stands together under one head."""
     monkeypatch.setattr(module, "_CARDS_A_PIECE", 2)
