@@ -27,6 +27,7 @@ from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, 
 from tests.servers import until
 
 Write = Callable[..., str]
+Connect = Callable[..., ApiClient]
 
 
 def free_port() -> int:
@@ -58,6 +59,12 @@ def write(tmp_path: Path) -> Write:
         return str(path)
 
     return written
+
+
+@pytest.fixture
+def connect(write: Write, nowhere: str) -> Connect:
+    """Writes a kubeconfig, and connects by it."""
+    return lambda *fields, **more: config.connect(write(*fields, **more), service_account=nowhere)
 
 
 def answer_with(*tokens: str) -> ScriptedApi:
@@ -99,41 +106,40 @@ def plugin(folder: Path, prints: str, version: str = "v1") -> dict[str, Any]:
     }
 
 
-async def test_a_user_is_not_needed(write: Write, nowhere: str) -> None:
+async def test_a_user_is_not_needed(connect: Connect) -> None:
     """kubectl writes null for no users; the request is then anonymous."""
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api) as url:
-        await list_once(config.connect(write(url), service_account=nowhere))
+        await list_once(connect(url))
 
     assert "authorization" not in api.calls[0].headers
 
 
-async def test_no_proxy_for_loopback(write: Write, nowhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_proxy_for_loopback(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy of the environment is for the world outside."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     async with listen(ScriptedApi(lambda call: listing("1"))) as url:
-        await list_once(config.connect(write(url), service_account=nowhere))
+        await list_once(connect(url))
 
 
-async def test_the_proxy_of_the_kubeconfig_is_used(write: Write, nowhere: str) -> None:
+async def test_the_proxy_of_the_kubeconfig_is_used(connect: Connect) -> None:
     """A request for a cluster that only the proxy can reach arrives at the proxy."""
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api) as url:
-        path = write("http://cluster.invalid", **{"proxy-url": url})
-        await list_once(config.connect(path, service_account=nowhere))
+        await list_once(connect("http://cluster.invalid", **{"proxy-url": url}))
 
     assert api.calls[0].headers["host"] == "cluster.invalid"
 
 
-async def test_a_token_file_is_read_again_when_it_rotates(write: Write, nowhere: str, tmp_path: Path) -> None:
+async def test_a_token_file_is_read_again_when_it_rotates(connect: Connect, tmp_path: Path) -> None:
     """And its path is relative to the kubeconfig, not to the working folder."""
     (tmp_path / "token").write_text("first\n")
     api = answer_with("first")
     async with listen(api) as url:
-        client = config.connect(write(url, {"tokenFile": "token"}), service_account=nowhere)
+        client = connect(url, {"tokenFile": "token"})
         await client.list_nodes()
         api.respond = answer_with("second").respond
         (tmp_path / "token").write_text("second\n")
@@ -142,11 +148,11 @@ async def test_a_token_file_is_read_again_when_it_rotates(write: Write, nowhere:
     assert [call.headers["authorization"] for call in api.calls] == ["Bearer first", "Bearer first", "Bearer second"]
 
 
-async def test_a_token_file_that_is_gone_is_an_error_of_ours(write: Write, nowhere: str) -> None:
+async def test_a_token_file_that_is_gone_is_an_error_of_ours(connect: Connect) -> None:
     """In the middle of a request, and nothing is sent."""
     api = answer_with("x")
     async with listen(api) as url:
-        client = config.connect(write(url, {"tokenFile": "absent"}), service_account=nowhere)
+        client = connect(url, {"tokenFile": "absent"})
         with pytest.raises(UnauthorizedError, match="absent"):
             await list_once(client)
 
@@ -154,7 +160,7 @@ async def test_a_token_file_that_is_gone_is_an_error_of_ours(write: Write, nowhe
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-async def test_an_exec_plugin_gives_the_token(write: Write, nowhere: str, tmp_path: Path, version: str) -> None:
+async def test_an_exec_plugin_gives_the_token(connect: Connect, tmp_path: Path, version: str) -> None:
     """It gets its own variables and the protocol's, and is asked again when its token is refused."""
     program = f"""
 import os, pathlib
@@ -167,7 +173,7 @@ answer(count.read_text())
 """
     api = answer_with("x")
     async with listen(api) as url:
-        client = config.connect(write(url, plugin(tmp_path, program, version)), service_account=nowhere)
+        client = connect(url, plugin(tmp_path, program, version))
         await client.list_nodes()
         await client.list_nodes()
         api.respond = answer_with("xx").respond
@@ -195,12 +201,10 @@ answer(count.read_text())
         'print(\'{"apiVersion":"hunter2","kind":"ExecCredential","status":{"token":"t"}}\')',
     ],
 )
-async def test_an_exec_plugin_that_fails_is_an_error_of_ours(
-    write: Write, nowhere: str, tmp_path: Path, program: str
-) -> None:
+async def test_an_exec_plugin_that_fails_is_an_error_of_ours(connect: Connect, tmp_path: Path, program: str) -> None:
     """Whatever it does; and what it prints is not shown."""
     async with listen(answer_with("x")) as url:
-        client = config.connect(write(url, plugin(tmp_path, program)), service_account=nowhere)
+        client = connect(url, plugin(tmp_path, program))
         with pytest.raises(UnauthorizedError, match="plugin") as caught:
             await list_once(client)
 
@@ -208,12 +212,12 @@ async def test_an_exec_plugin_that_fails_is_an_error_of_ours(
     assert not caught.value.may_have_happened
 
 
-async def test_an_exec_plugin_that_is_missing_is_an_error_of_ours(write: Write, nowhere: str, tmp_path: Path) -> None:
+async def test_an_exec_plugin_that_is_missing_is_an_error_of_ours(connect: Connect, tmp_path: Path) -> None:
     """The error names the program."""
     user = plugin(tmp_path, "")
     user["exec"]["command"] = "./no-such-login"
     async with listen(answer_with("x")) as url:
-        client = config.connect(write(url, user), service_account=nowhere)
+        client = connect(url, user)
         with pytest.raises(UnauthorizedError, match="no-such-login"):
             await list_once(client)
 
@@ -253,7 +257,7 @@ def server_side(certificates: Path, *, mutual: bool = False) -> ssl.SSLContext:
     return context
 
 
-async def test_client_certificates_as_data_and_as_files(write: Write, nowhere: str, certificates: Path) -> None:
+async def test_client_certificates_as_data_and_as_files(connect: Connect, certificates: Path) -> None:
     """A server that demands one accepts both."""
     cert, key = certificates / "cert.pem", certificates / "key.pem"
     as_data = {
@@ -264,8 +268,7 @@ async def test_client_certificates_as_data_and_as_files(write: Write, nowhere: s
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api, tls=server_side(certificates, mutual=True)) as url:
         for user in (as_data, as_files):
-            path = write(url, user, **{"certificate-authority": str(cert)})
-            await list_once(config.connect(path, service_account=nowhere))
+            await list_once(connect(url, user, **{"certificate-authority": str(cert)}))
 
     assert len(api.calls) == 2
 
@@ -308,13 +311,12 @@ class Rotating:
 
 
 async def test_attack_20_certificates_are_read_again(
-    write: Write, nowhere: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """For the next connection: the authority and our own certificate. While they are broken the former ones stay."""
     rotating, authority = Rotating(tmp_path), trustme.CA()
     before, port = rotating.turn(authority), free_port()
-    path = write(f"https://127.0.0.1:{port}", rotating.user(), **rotating.cluster())
-    client = config.connect(path, service_account=nowhere)
+    client = connect(f"https://127.0.0.1:{port}", rotating.user(), **rotating.cluster())
     api = ScriptedApi(lambda call: listing("1"))
     try:
         async with listen(api, port=port, tls=before):
@@ -362,12 +364,12 @@ async def test_attack_20_a_kubeconfig_is_read_again(write: Write, nowhere: str, 
     assert len(api.calls) == 2
 
 
-async def test_an_unknown_authority_is_not_trusted(write: Write, nowhere: str, certificates: Path) -> None:
+async def test_an_unknown_authority_is_not_trusted(connect: Connect, certificates: Path) -> None:
     """And nothing was asked."""
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api, tls=server_side(certificates)) as url:
         with pytest.raises(UnreachableError, match=r"(?i)certificate") as caught:
-            await list_once(config.connect(write(url), service_account=nowhere))
+            await list_once(connect(url))
 
     assert not caught.value.may_have_happened
     assert api.calls == []
@@ -513,9 +515,7 @@ def test_attack_17_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["api.example", None])
-async def test_a_server_is_verified_by_its_tls_server_name(
-    write: Write, nowhere: str, tmp_path: Path, name: str | None
-) -> None:
+async def test_a_server_is_verified_by_its_tls_server_name(connect: Connect, tmp_path: Path, name: str | None) -> None:
     """An API server behind a tunnel has a certificate of another name, and that name is sent to it."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.crt")
@@ -525,7 +525,7 @@ async def test_a_server_is_verified_by_its_tls_server_name(
     context.sni_callback = lambda _socket, server, _context: sent.append(server)
     fields = {"certificate-authority": str(tmp_path / "ca.crt")} | ({} if name is None else {"tls-server-name": name})
     async with listen(ScriptedApi(lambda call: listing("1")), tls=context) as url:
-        client = config.connect(write(url, **fields), service_account=nowhere)
+        client = connect(url, **fields)
         if name is None:
             with pytest.raises(UnreachableError, match=r"(?i)certificate"):
                 await list_once(client)
@@ -557,24 +557,23 @@ async def test_a_user_acts_as_another(write: Write, nowhere: str, user: dict[str
         assert ("authorization" in call.headers) is bool(user)
 
 
-async def test_a_renewed_token_keeps_the_impersonation(write: Write, nowhere: str, tmp_path: Path) -> None:
+async def test_a_renewed_token_keeps_the_impersonation(connect: Connect, tmp_path: Path) -> None:
     """A login that answers a 401 sends the other user again."""
     (tmp_path / "token").write_text("second")
     api = answer_with("second")
     async with listen(api) as url:
         user = {**plugin(tmp_path, "answer('second')", "v1beta1"), "as": "jane"}
-        client = config.connect(write(url, user), service_account=nowhere)
+        client = connect(url, user)
         await list_once(client)
 
     assert [call.headers["impersonate-user"] for call in api.calls] == ["jane"]
 
 
-async def test_no_login_is_sent_in_plain_http(write: Write, nowhere: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_login_is_sent_in_plain_http(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     """As by kubectl, unless the server is on this machine: each host on the way could read it."""
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api) as url:
-        path = write("http://cluster.invalid", {"token": "secret"}, **{"proxy-url": url})
-        await list_once(config.connect(path, service_account=nowhere))
+        await list_once(connect("http://cluster.invalid", {"token": "secret"}, **{"proxy-url": url}))
 
     assert "authorization" not in api.calls[0].headers
     assert "no login is sent to http://cluster.invalid" in caplog.text
@@ -594,23 +593,21 @@ async def test_no_login_is_sent_in_plain_http(write: Write, nowhere: str, caplog
     ],
 )
 def test_fields_that_kubectl_refuses_are_refused(
-    write: Write, nowhere: str, says: str, user: dict[str, Any] | None, cluster: dict[str, Any]
+    connect: Connect, says: str, user: dict[str, Any] | None, cluster: dict[str, Any]
 ) -> None:
     """By their names, at the start and not with the first request; kubectl would ask localhost:8080 for a missing server."""
     with pytest.raises(UsageError, match=says):
-        config.connect(write(**{"server": "https://127.0.0.1:1", "user": user, **cluster}), service_account=nowhere)
+        connect(**{"server": "https://127.0.0.1:1", "user": user, **cluster})
 
 
 @pytest.mark.parametrize("text", [None, "", "\n"], ids=["missing", "empty", "blank"])
-async def test_a_token_counts_if_its_file_has_none(
-    write: Write, nowhere: str, tmp_path: Path, text: str | None
-) -> None:
+async def test_a_token_counts_if_its_file_has_none(connect: Connect, tmp_path: Path, text: str | None) -> None:
     """As for kubectl."""
     if text is not None:
         (tmp_path / "token").write_text(text)
     api = answer_with("spare")
     async with listen(api) as url:
-        client = config.connect(write(url, {"token": "spare", "tokenFile": "token"}), service_account=nowhere)
+        client = connect(url, {"token": "spare", "tokenFile": "token"})
         await list_once(client)
 
     assert len(api.calls) == 1
@@ -627,7 +624,7 @@ def test_kubeconfig_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_provided", [True, False])
 async def test_a_login_plugin_is_given_the_cluster(
-    write: Write, nowhere: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], is_provided: bool
+    connect: Connect, tmp_path: Path, capfd: pytest.CaptureFixture[str], is_provided: bool
 ) -> None:
     """If the kubeconfig allows it; its messages for a person come to our stderr, and it does not read our stdin."""
     told = tmp_path / "told"
@@ -641,7 +638,7 @@ answer("x")
     user = plugin(tmp_path, program)
     user["exec"]["provideClusterInfo"] = is_provided
     async with listen(answer_with("x")) as url:
-        await list_once(config.connect(write(url, user), service_account=nowhere))
+        await list_once(connect(url, user))
 
     spec = json.loads(told.read_text())["spec"]
     assert spec == {"interactive": False} | ({"cluster": {"server": url}} if is_provided else {})
@@ -657,20 +654,18 @@ answer("x")
         ("interactiveMode", ""),
     ],
 )
-def test_a_login_plugin_of_another_kind_is_refused(
-    write: Write, nowhere: str, tmp_path: Path, field: str, says: str
-) -> None:
+def test_a_login_plugin_of_another_kind_is_refused(connect: Connect, tmp_path: Path, field: str, says: str) -> None:
     """The error names the field and what it may be."""
     user = plugin(tmp_path, "")
     user["exec"][field] = says
     with pytest.raises(UsageError, match=f"{field} is '{says}'"):
-        config.connect(write("https://127.0.0.1:1", user), service_account=nowhere)
+        connect("https://127.0.0.1:1", user)
 
 
-async def test_a_login_plugin_that_must_ask_needs_a_terminal(write: Write, nowhere: str, tmp_path: Path) -> None:
+async def test_a_login_plugin_that_must_ask_needs_a_terminal(connect: Connect, tmp_path: Path) -> None:
     """It is not started without one."""
     user = plugin(tmp_path, "raise SystemExit('started')")
     user["exec"]["interactiveMode"] = "Always"
     async with listen(answer_with("x")) as url:
         with pytest.raises(UnauthorizedError, match="needs a terminal"):
-            await list_once(config.connect(write(url, user), service_account=nowhere))
+            await list_once(connect(url, user))
