@@ -110,22 +110,20 @@ class Book:
 
     def fate_of(self, pod: Booking | ObjectMeta) -> Fate:
         """The fate of a pod; UNKNOWN if the watch has not shown it (yet)."""
-        uid = pod.uid
-        if uid in self._ended:
+        if pod.uid in self._ended:
             return Fate(State.GONE)
-        if uid in self._node_of:
-            return Fate(State.BOUND, self._versions.get(uid, 0))
-        pending = self._pending.get((pod.namespace, pod.name))
-        return Fate(State.PENDING if pending is not None and pending.metadata.uid == uid else State.UNKNOWN)
+        if pod.uid in self._node_of:
+            return Fate(State.BOUND, self._versions.get(pod.uid, 0))
+        return Fate(State.PENDING if self.is_pending(pod) else State.UNKNOWN)
 
     def pending_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod as the API last showed it, if that was not yet bound."""
         return self._pending.get((namespace, name))
 
-    def is_pending(self, metadata: ObjectMeta) -> bool:
+    def is_pending(self, pod: Booking | ObjectMeta) -> bool:
         """Is this very pod there, and not yet bound?"""
-        pod = self._pending.get((metadata.namespace, metadata.name))
-        return pod is not None and pod.metadata.uid == metadata.uid
+        pending = self._pending.get((pod.namespace, pod.name))
+        return pending is not None and pending.metadata.uid == pod.uid
 
     def booked_pods(self) -> tuple[int, int]:
         """How many pods have units by the API, and how many by assumption alone."""
@@ -181,7 +179,7 @@ class Book:
             self._set_pending(pod)
             return None
         self._doubtful.discard(uid)
-        self._forget_pending((pod.metadata.namespace, pod.metadata.name), uid)
+        self._forget_pending(pod.metadata)
         is_over = self._lingering.is_over(pod, self._nodes.get(node), _number(pod.metadata.resource_version))
         if is_over or is_finished(pod):
             self._end(uid)
@@ -200,7 +198,7 @@ class Book:
     def remove_pod(self, metadata: ObjectMeta) -> None:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
         self.events.note(metadata.uid)
-        self._forget_pending((metadata.namespace, metadata.name), metadata.uid)
+        self._forget_pending(metadata)
         self._lingering.forget(metadata.uid)
         self._end(metadata.uid)
 
@@ -354,10 +352,9 @@ class Book:
 
     # Inside
 
-    def _forget_pending(self, key: tuple[str, str], uid: str) -> None:
-        pending = self._pending.get(key)
-        if pending is not None and pending.metadata.uid == uid:
-            del self._pending[key]
+    def _forget_pending(self, metadata: ObjectMeta) -> None:
+        if self.is_pending(metadata):
+            del self._pending[metadata.namespace, metadata.name]
 
     def _set_pending(self, pod: Pod) -> None:
         if pod.metadata.uid in self._doubtful:
@@ -434,7 +431,7 @@ class Book:
         return {device.index for device in self._devices.get(node, ())}
 
     def _read_devices(self, name: str) -> None:
-        self._devices[name], refusal = read_devices(self._nodes[name], self._unhealthy.get(name, frozenset()))
+        self._devices[name], refusal = read_devices(self._nodes[name], self.unhealthy(name))
         self._refusals.pop(name, None)
         if refusal:
             self._refusals[name] = refusal

@@ -150,7 +150,7 @@ def decode_args(body: bytes) -> Asked:
     _check_size(body)
     args = _decode(_ARGS, body)
     if args.pod is None or (args.nodes is None and args.node_names is None):
-        args = _decode(_ARGS, _canonical(body, {"pod": "Pod", "nodes": "Nodes", "nodenames": "NodeNames"}))
+        args = _decode(_ARGS, _canonical(body, "Pod", "Nodes", "NodeNames"))
     if args.pod is None:
         raise MalformedMessageError("the request names no Pod")
     _check_pod(args.pod)
@@ -166,14 +166,9 @@ def decode_binding(body: bytes) -> BindingArgs:
     _check(BINDING_BYTES, len(body))
     args = _decode(_BINDING, body)
     if not (args.pod_name and args.node):
-        keys = {"podname": "PodName", "podnamespace": "PodNamespace", "poduid": "PodUID", "node": "Node"}
-        args = _decode(_BINDING, _canonical(body, keys))
-    missing = [
-        name
-        for name, value in (("PodName", args.pod_name), ("PodNamespace", args.pod_namespace), ("Node", args.node))
-        if not value
-    ]
-    if missing:
+        args = _decode(_BINDING, _canonical(body, "PodName", "PodNamespace", "PodUID", "Node"))
+    given = {"PodName": args.pod_name, "PodNamespace": args.pod_namespace, "Node": args.node}
+    if missing := [name for name, value in given.items() if not value]:
         raise MalformedMessageError(f"the request lacks {', '.join(missing)}")
     for name in (args.pod_name, args.pod_namespace):
         # These become part of a URL path, in which a slash would make them another object's.
@@ -195,11 +190,8 @@ def decode_preemption(body: bytes) -> tuple[Pod, dict[str, Victims]]:
     _check_size(body)
     args = _decode(_PREEMPTION, body)
     if args.pod is None or (args.victims is None and args.meta_victims is None):
-        keys = {
-            "pod": "Pod", "nodenametovictims": "NodeNameToVictims", "nodetovictims": "NodeNameToVictims",
-            "nodenametometavictims": "NodeNameToMetaVictims",
-        }  # fmt: skip
-        args = _decode(_PREEMPTION, _canonical(body, keys))
+        names = ("Pod", "NodeNameToVictims", "NodeNameToMetaVictims")
+        args = _decode(_PREEMPTION, _canonical(body, *names, nodetovictims="NodeNameToVictims"))
     if args.pod is None:
         raise MalformedMessageError("the request names no Pod")
     _check_pod(args.pod)
@@ -310,7 +302,7 @@ def _decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
         raise MalformedMessageError(what) from error
 
 
-def _canonical(body: bytes, keys: dict[str, str]) -> bytes:
+def _canonical(body: bytes, *names: str, **former: str) -> bytes:
     """The same object with its top-level keys in canonical spelling; of two spellings the later wins, as in Go."""
-    read = _decode(_KEYS, body)
+    read, keys = _decode(_KEYS, body), {name.lower(): name for name in names} | former
     return _ENCODER.encode({keys.get(key.lower(), key): value for key, value in read.items()})
