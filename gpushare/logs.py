@@ -6,7 +6,6 @@ kept and the others are dropped and counted.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import queue
@@ -162,9 +161,8 @@ def _write_all(descriptor: int, text: bytes) -> bool:
         except BlockingIOError:
             # Another program that has the same pipe may have made it one that does not block.
             select.select([], [descriptor], [])
-        except OSError as error:
-            if error.errno != errno.EINTR:
-                return False
+        except OSError:
+            return False
     return True
 
 

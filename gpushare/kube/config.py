@@ -12,7 +12,6 @@ import ipaddress
 import logging
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +20,7 @@ from urllib.request import getproxies
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import ConnectionParams, user_auth
+from lightkube.config.client_adapter import user_auth
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
@@ -44,17 +43,6 @@ _IDLE_SECONDS: Final = 60.0
 # write no more than 28 pods a second are bound (four connections are watches); the others wait for their turn.
 _CONNECTIONS: Final = 32
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
-
-
-@dataclass
-class _Connection(ConnectionParams):
-    """lightkube's parameters, and how long connections are kept: it hands each field to httpx."""
-
-    limits: httpx2.Limits = field(
-        default_factory=lambda: httpx2.Limits(
-            max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
-        )
-    )
 
 
 def connect(
@@ -96,8 +84,17 @@ def connect(
         tls = followed(reread, sources, trust_env=trust_env, server_name=server_name)
         if sends_much and proxy is None and not (trust_env and getproxies()):
             return ApiClient(_lean(config, tls, login, timeout_seconds))
-        params = _Connection(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
-        http = httpx2.AsyncClient(base_url=config.cluster.server, verify=tls, auth=login, **vars(params))
+        http = httpx2.AsyncClient(
+            base_url=config.cluster.server,
+            verify=tls,
+            auth=login,
+            timeout=httpx2.Timeout(timeout_seconds),
+            limits=httpx2.Limits(
+                max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
+            ),
+            proxy=proxy,
+            trust_env=trust_env,
+        )
     # ImportError: the environment names a SOCKS proxy and the library for it is not there.
     except (ConfigError, ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
         raise UsageError(f"cannot use the kubeconfig's context {config.context_name!r}: {error}") from error

@@ -149,7 +149,7 @@ class HttpEdge:
         for _ in range(_AT_ONCE):
             try:
                 client, _ = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
                 self._pause(error)
