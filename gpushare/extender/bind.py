@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError
@@ -50,37 +51,29 @@ class _OvertakenError(BindError):
     """The book knows more of the pod than what we decided on."""
 
 
+@dataclass(eq=False)
 class Binder:
     """Binds pods; one at a time per pod, any number of pods beside each other.
 
-    ``in_flight`` are the binds under way, by ``namespace/name``; ``resolving`` are the tasks that ask for lost answers.
+    ``policy`` is for pods that name none; ``guards`` are there if other extenders may bind as well. ``in_flight`` are the binds
+    under way, by ``namespace/name``; ``resolving`` are the tasks that ask for lost answers.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        book: Book,
-        *,
-        clock_ns: Callable[[], int],
-        monotonic: Callable[[], float],
-        policy: str = wire.POLICY_BINPACK,
-        guards: NodeGuards | None = None,
-    ) -> None:
-        """``policy`` is for pods that name none; ``guards`` are there if other extenders may bind as well."""
-        self._client = client
-        self._book = book
-        self._clock_ns = clock_ns
-        self._monotonic = monotonic
-        self._policy = policy
-        self._guards = guards
-        self.in_flight: dict[str, asyncio.Task[None]] = {}
-        self.resolving: set[asyncio.Task[None]] = set()
-        # The node of each pod that the API server reported as bound, newest last: our copy of the pod may not show it yet.
-        self._bound: OrderedDict[str, str] = OrderedDict()
-        # How often the API server was restored when these were noted; a later restore makes all of them doubtful.
-        self._restores = 0
-        # By uid and node: how many requests may still take effect.
-        self._unknown: Counter[tuple[str, str]] = Counter()
+    client: ApiClient
+    book: Book
+    _: KW_ONLY
+    clock_ns: Callable[[], int]
+    monotonic: Callable[[], float]
+    policy: str = wire.POLICY_BINPACK
+    guards: NodeGuards | None = None
+    in_flight: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    resolving: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    # The node of each pod that the API server reported as bound, newest last: our copy of the pod may not show it yet.
+    _bound: OrderedDict[str, str] = field(default_factory=OrderedDict, init=False)
+    # How often the API server was restored when these were noted; a later restore makes all of them doubtful.
+    _restores: int = field(default=0, init=False)
+    # By uid and node: how many requests may still take effect.
+    _unknown: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
 
     async def bind(self, args: BindingArgs) -> None:
         """Bind the pod to the node with its card. Idempotent. Raises GpushareError with the reason.
@@ -114,7 +107,7 @@ class Binder:
             _LOG.info("refused pod=%s reason=%s", pod_key, task.exception())
 
     async def _bind(self, args: BindingArgs) -> None:
-        pod = self._book.pending_pod(args.pod_namespace, args.pod_name)
+        pod = self.book.pending_pod(args.pod_namespace, args.pod_name)
         if pod is None or (args.pod_uid and pod.metadata.uid != args.pod_uid):
             pod = await self._fetch(args)
         if pod.spec.node_name:
@@ -141,10 +134,10 @@ class Binder:
         request = request_of(pod)
         if request.units == 0:
             return {}
-        if self._guards is None:
+        if self.guards is None:
             booking = self._assume(pod, node, request)
         else:
-            booking = await self._guards.reserve(
+            booking = await self.guards.reserve(
                 node,
                 lambda guard: self._assume(pod, node, request, guard),
                 lambda: self._forget(pod.metadata.uid, node),
@@ -153,21 +146,21 @@ class Binder:
 
     def _assume(self, pod: Pod, node_name: str, request: Request, guard: Guard = _NO_GUARD) -> Booking:
         """Choose a card and book it, in memory. Without an await, so no reader sees half of it."""
-        snapshot = self._book.snapshot()
+        snapshot = self.book.snapshot()
         node = snapshot.nodes.get(node_name)
         if node is None:
             raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {node_name}")
-        if self._book.confirmed(pod.metadata.uid) is not None:
+        if self.book.confirmed(pod.metadata.uid) is not None:
             raise _OvertakenError(f"pod {pod.metadata.namespace}/{pod.metadata.name} was bound meanwhile")
         # An earlier try without a known outcome, ours or another's: the same cards again, so that both requests are equal.
         uid, metadata = pod.metadata.uid, pod.metadata
-        assumed, reserved = self._book.assumed(uid, node_name), guard.reserved.get(uid)
+        assumed, reserved = self.book.assumed(uid, node_name), guard.reserved.get(uid)
         if assumed is not None:
             # An audit that asked for this pod before now must not believe the answer.
-            self._book.renew(uid)
+            self.book.renew(uid)
         earlier = assumed or (reserved.booking if reserved is not None else None)
         if earlier is None:
-            shares = choose(laid_on(node, guard), question(request, snapshot, self._policy, cpu_request(pod)))
+            shares = choose(laid_on(node, guard), question(request, snapshot, self.policy, cpu_request(pod)))
         else:
             shares = _still_there(earlier.shares, node)
         size = next(device.total for device in node.devices if device.index == shares[0][0])
@@ -177,7 +170,7 @@ class Binder:
         )  # fmt: skip
         if assumed is None:
             try:
-                self._book.assume(node_name, booking, cpu_request(pod))
+                self.book.assume(node_name, booking, cpu_request(pod))
             except ValueError as error:
                 # The watch was ahead of our read: the pod was bound or deleted in between.
                 raise _OvertakenError(str(error)) from error
@@ -185,7 +178,7 @@ class Binder:
 
     def _annotations(self, pod: Pod, node_name: str, booking: Booking) -> dict[str, str]:
         """The annotations that are written on the pod."""
-        node, shares = self._book.snapshot().nodes.get(node_name), booking.shares
+        node, shares = self.book.snapshot().nodes.get(node_name), booking.shares
         totals = {device.index: device.total for device in (node.devices if node is not None else ())}
         indices = [index for index, _ in shares]
         _LOG.info(
@@ -194,16 +187,16 @@ class Binder:
         )  # fmt: skip
         several = {split_container(pod) or 0: shares} if len(shares) > 1 else None
         device_units = sum(totals.get(index, 0) for index in indices)
-        allocation = Allocation(shares, device_units, self._clock_ns(), by_container=several)
+        allocation = Allocation(shares, device_units, self.clock_ns(), by_container=several)
         # Says that our book follows a change of the card.
         annotations = encode(allocation) | {wire.ANNOTATION_EXTENDER: wire.EXTENDER_BOOK}
         return annotations | blanks(pod.metadata.annotations, annotations)
 
     async def _post(self, pod: Pod, node: str, annotations: dict[str, str]) -> None:
         metadata = pod.metadata
-        sent = self._monotonic()
+        sent = self.monotonic()
         try:
-            await self._client.bind(metadata.namespace, metadata.name, metadata.uid, node, annotations)
+            await self.client.bind(metadata.namespace, metadata.name, metadata.uid, node, annotations)
         except ApiError as error:
             if await self._is_bound(pod, node, error):
                 return
@@ -214,13 +207,13 @@ class Binder:
             self._release(metadata.uid, node, error)
             raise BindError(f"the API server refused to bind: {error}") from error
         self._note_bound(metadata.uid, node)
-        self._book.bound(metadata, node, cpu_request(pod))
+        self.book.bound(metadata, node, cpu_request(pod))
         _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 
     def _bound_to(self, uid: str) -> str | None:
         """The node of a pod that the API server reported as bound, unless it was restored from a snapshot since."""
-        if self._restores != self._book.restores:
-            self._restores = self._book.restores
+        if self._restores != self.book.restores:
+            self._restores = self.book.restores
             self._bound.clear()
         return self._bound.get(uid)
 
@@ -233,29 +226,29 @@ class Binder:
     def _forget(self, uid: str, node: str) -> None:
         """This request came to nothing; another one for the same pod and node may still land."""
         if not self._unknown[uid, node]:
-            self._book.forget(uid, node)
+            self.book.forget(uid, node)
 
     def _release(self, uid: str, node: str, error: ApiError) -> None:
         """Nothing that was sent can bind the pod here any more; after a conflict (409) it may be bound already, by any program."""
-        if self._guards is not None and error.code != 409 and not self._unknown[uid, node]:
-            self._guards.release(node, uid)
+        if self.guards is not None and error.code != 409 and not self._unknown[uid, node]:
+            self.guards.release(node, uid)
 
     async def _is_bound(self, pod: Pod, node: str, error: ApiError) -> bool:
         """After a failed request: did this bind, or one before it, in fact succeed?"""
         if not (error.may_have_happened or error.code == 409):
             return False
         try:
-            now = await self._client.get_pod(pod.metadata.namespace, pod.metadata.name)
+            now = await self.client.get_pod(pod.metadata.namespace, pod.metadata.name)
         except ApiError:
             return False
         if now.metadata.uid != pod.metadata.uid or now.spec.node_name != node:
             return False
-        self._book.set_pod(now)
+        self.book.set_pod(now)
         return True
 
     async def _fetch(self, args: BindingArgs) -> Pod:
         try:
-            pod = await self._client.get_pod(args.pod_namespace, args.pod_name)
+            pod = await self.client.get_pod(args.pod_namespace, args.pod_name)
         except NotFoundError as error:
             raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is not there any more") from error
         except ApiError as error:
@@ -270,12 +263,12 @@ class Binder:
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if pod.spec.node_name != node:
             raise BindError(f"pod {name} is already bound to node {pod.spec.node_name}")
-        booking, _, problem = booking_of(pod, *self._book.known(pod)[:1])
+        booking, _, problem = booking_of(pod, *self.book.known(pod)[:1])
         if booking.units > 0 and not booking.shares:
             raise BindError(
                 f"pod {name} is already bound to node {node}, but not by us: {problem or 'no card is named'}"
             )
-        self._book.set_pod(pod)
+        self.book.set_pod(pod)
 
     def _resolve_later(self, pod: Pod, node: str, sent: float) -> None:
         self._unknown[pod.metadata.uid, node] += 1
@@ -292,7 +285,7 @@ class Binder:
             self._unknown[key] -= 1
             self._unknown += Counter()
         if bound is not None:
-            self._book.set_pod(bound)
+            self.book.set_pod(bound)
             return
         self._forget(*key)
         _LOG.info("forgot pod=%s/%s uid=%s node=%s", pod.metadata.namespace, pod.metadata.name, *key)
@@ -303,7 +296,7 @@ class Binder:
         while True:
             await asyncio.sleep(_ASK_SECONDS)
             try:
-                now = await self._client.get_pod(metadata.namespace, metadata.name)
+                now = await self.client.get_pod(metadata.namespace, metadata.name)
             except NotFoundError:
                 return None
             except ApiError:
@@ -312,7 +305,7 @@ class Binder:
                 return None
             if now.spec.node_name:
                 return now
-            if self._monotonic() - sent > UNKNOWN_OUTCOME_SECONDS:
+            if self.monotonic() - sent > UNKNOWN_OUTCOME_SECONDS:
                 return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from gpushare.errors import GpushareError, InvalidWishError
@@ -41,47 +42,31 @@ _LOG = logging.getLogger(__name__)
 _NOT_READY = "the extender has not read the cluster yet; try again"
 
 
-def _at_once(function: Callable[..., None], *arguments: Any) -> None:
-    function(*arguments)
-
-
+@dataclass(eq=False)
 class Verbs:
     """filter, prioritize, preempt and bind.
 
     ``is_ready``: is the book complete? ``policy`` is the cluster's; ``verdicts`` remembers the answers of filter;
     ``metrics`` counts what each verb has. ``afterwards`` calls a function with its arguments, soon: a scheduler waits for its
-    answer, and not for the log and the counters.
+    answer, and not for the log and the counters. ``is_alone``: no other extender answers the filters of pods that are bound here.
     """
 
-    def __init__(
-        self,
-        book: Book,
-        binder: Binder,
-        verdicts: Verdicts,
-        *,
-        is_ready: Callable[[], bool],
-        policy: str,
-        monotonic: Callable[[], float],
-        metrics: ExtenderMetrics | None = None,
-        afterwards: Callable[..., object] = _at_once,
-        is_alone: bool = True,
-    ) -> None:
-        """``is_alone``: no other extender answers the filters of pods that are bound here."""
-        self.metrics = metrics or ExtenderMetrics(time.perf_counter_ns)
-        self._book = book
-        self._verdicts = verdicts
-        self._monotonic = monotonic
-        self._binder = binder
-        self._is_ready = is_ready
-        self._policy = policy
-        self._afterwards = afterwards
-        self._is_alone = is_alone
+    book: Book
+    binder: Binder
+    verdicts: Verdicts
+    _: KW_ONLY
+    is_ready: Callable[[], bool]
+    policy: str
+    monotonic: Callable[[], float]
+    metrics: ExtenderMetrics = field(default_factory=lambda: ExtenderMetrics(time.perf_counter_ns))
+    afterwards: Callable[..., object] = lambda function, *arguments: function(*arguments)
+    is_alone: bool = True
 
     def filter(self, body: bytes) -> bytes:
         """Which of these nodes hold the pod, and why not the others."""
         try:
             pod, names, full = messages.decode_args(body)
-            if not self._is_ready():
+            if not self.is_ready():
                 self.metrics.count(FILTER, FAILED, NOT_READY)
                 return messages.encode_filter_error(_NOT_READY)
             request, result = self._decide(pod, names)
@@ -90,7 +75,7 @@ class Verbs:
             _LOG.info("refused to filter reason=%s", error)
             return messages.encode_filter_error(str(error))
         answer = messages.encode_filter_result(result)
-        self._afterwards(self._filtered, pod, request, result, answer, len(names))
+        self.afterwards(self._filtered, pod, request, result, answer, len(names))
         if full is None:
             return answer
         fitting = set(result.fitting)
@@ -100,38 +85,38 @@ class Verbs:
     def _decide(self, pod: Pod, names: Sequence[str]) -> tuple[Request | None, FilterResult]:
         """No request if the pod's wishes make no sense."""
         try:
-            request, snapshot = request_of(pod), self._book.snapshot()
-            known = self._book.answers.reasons(request)
-            return request, filter_nodes(question(request, snapshot, self._policy), names, snapshot, known)
+            request, snapshot = request_of(pod), self.book.snapshot()
+            known = self.book.answers.reasons(request)
+            return request, filter_nodes(question(request, snapshot, self.policy), names, snapshot, known)
         except InvalidWishError as error:
             return None, refuse_everywhere(str(error), names)
 
     def _question(self, pod: Pod, snapshot: Snapshot) -> Question:
         """Raises InvalidQuantityError and InvalidWishError."""
-        return question(request_of(pod), snapshot, self._policy, cpu_request(pod))
+        return question(request_of(pod), snapshot, self.policy, cpu_request(pod))
 
     def _filtered(self, pod: Pod, request: Request | None, result: FilterResult, answer: bytes, names: int) -> None:
         """Count and log an answer, and remember it."""
         reason = BAD_WISH if request is None else reason_of(result.reason)
         self.metrics.count(FILTER, GRANTED if result.fitting else REFUSED, reason)
         if request is None or request.units:
-            now, priority = self._monotonic(), pod.spec.priority or 0
-            self._verdicts.note(pod.metadata, request, result, answer, now, priority)
+            now, priority = self.monotonic(), pod.spec.priority or 0
+            self.verdicts.note(pod.metadata, request, result, answer, now, priority)
         _LOG.info("filtered pod=%s nodes=%d fit=%d", _name(pod), names, len(result.fitting))
 
     def prioritize(self, body: bytes) -> bytes:
         """How good each of these nodes is, 0 to 10. Raises MalformedMessageError."""
         pod, names, _ = messages.decode_args(body)
-        snapshot = self._book.snapshot()
+        snapshot = self.book.snapshot()
         try:
             asked = self._question(pod, snapshot)
-            scores = prioritize(asked, names, snapshot, self._book.answers.costs(asked))
+            scores = prioritize(asked, names, snapshot, self.book.answers.costs(asked))
             self.metrics.count(PRIORITIZE, GRANTED)
         except GpushareError as error:
             # Filter has given the reason; a scheduler that asks nevertheless gets no preference.
             self.metrics.count_error(PRIORITIZE, error)
             scores = dict.fromkeys(names, 0)
-        self._afterwards(_prioritized, pod, scores)
+        self.afterwards(_prioritized, pod, scores)
         return messages.encode_priorities(scores)
 
     def preempt(self, body: bytes) -> bytes:
@@ -145,10 +130,10 @@ class Verbs:
         return messages.encode_victims(found)
 
     def _preempt(self, pod: Pod, proposed: Mapping[str, Victims]) -> dict[str, Victims]:
-        if not self._is_ready():
+        if not self.is_ready():
             self.metrics.count(PREEMPT, FAILED, NOT_READY)
             return {}
-        snapshot = self._book.snapshot()
+        snapshot = self.book.snapshot()
         try:
             preemptor = Preemptor(
                 self._question(pod, snapshot), pod.spec.priority or 0, other_requests(pod), is_entangled(pod)
@@ -162,15 +147,15 @@ class Verbs:
 
     def explain(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Why a pod of this name waits: its last answer and how things stand now. None if no scheduler has asked for it."""
-        verdict = self._verdicts.of(namespace, name)
+        verdict = self.verdicts.of(namespace, name)
         if verdict is None:
             return None
-        asked = {"times": verdict.times, "secondsAgo": round(self._monotonic() - verdict.asked_at, 3)}
+        asked = {"times": verdict.times, "secondsAgo": round(self.monotonic() - verdict.asked_at, 3)}
         identity = {"namespace": namespace, "name": name, "uid": verdict.metadata.uid}
         if verdict.request is None:
             return {"pod": identity, "asked": asked, "reasons": verdict.reasons}
-        snapshot = self._book.snapshot()
-        now = question(verdict.request, snapshot, self._policy)
+        snapshot = self.book.snapshot()
+        now = question(verdict.request, snapshot, self.policy)
         if verdict.answer is None:
             found = {"lastReasons": verdict.reasons} | explain(now, snapshot, {}, snapshot.nodes, verdict.priority)
         else:
@@ -181,7 +166,7 @@ class Verbs:
     def what_if(self, body: bytes) -> bytes:
         """The same for a pod that is only thought of, on every node with cards. Raises MalformedMessageError."""
         pod = messages.decode_pod(body)
-        snapshot = self._book.snapshot()
+        snapshot = self.book.snapshot()
         try:
             asked = self._question(pod, snapshot)
         except GpushareError as error:
@@ -193,14 +178,14 @@ class Verbs:
         """Bind a pod with its card."""
         try:
             args = messages.decode_binding(body)
-            if not self._is_ready():
+            if not self.is_ready():
                 self.metrics.count(BIND, FAILED, NOT_READY)
                 return messages.encode_binding_result(_NOT_READY)
-            if self._is_alone:
+            if self.is_alone:
                 self._check_filter(args)
-            await self._binder.bind(args)
+            await self.binder.bind(args)
             # It waits no more.
-            self._verdicts.drop(args.pod_uid)
+            self.verdicts.drop(args.pod_uid)
         except GpushareError as error:
             self.metrics.count_error(BIND, error)
             return messages.encode_binding_result(str(error))
@@ -212,7 +197,7 @@ class Verbs:
 
         After a restart, or if the details of the filter are forgotten, the bind decides alone.
         """
-        verdict = self._verdicts.by_uid(args.pod_uid)
+        verdict = self.verdicts.by_uid(args.pod_uid)
         if verdict is None or verdict.answer is None or messages.fits(verdict.answer, args.node):
             return
         pod = f"{args.pod_namespace}/{args.pod_name}"

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, TypeVar
 
 import msgspec
@@ -69,6 +69,7 @@ class AuditResult:
     seconds: float
 
 
+@dataclass(eq=False)
 class Audit:
     """Looks at the book every ``pace.interval``, once it is complete.
 
@@ -76,43 +77,32 @@ class Audit:
     name, uid). ``last`` is the result of the last audit that came to its end, ``done`` and ``failed`` how many did and did not.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        book: Book,
-        *,
-        is_ready: Callable[[], bool],
-        versions: Callable[[], Versions],
-        is_under_way: Callable[[str, str, str], bool],
-        monotonic: Callable[[], float],
-        pace: Pace = Pace(),
-        rng: random.Random | None = None,
-    ) -> None:
-        self._client = client
-        self._book = book
-        self._is_ready = is_ready
-        self._versions = versions
-        self._is_under_way = is_under_way
-        self._monotonic = monotonic
-        self._pace = pace
-        # Jitter only: nothing depends on it being hard to guess.
-        self._rng = rng or random.Random()  # noqa: S311
-        self._assumed: dict[tuple[str, str], tuple[Booking, float]] = {}
-        self._reported: frozenset[Difference] = frozenset()
-        self.last: AuditResult | None = None
-        self.done = 0
-        self.failed = 0
+    client: ApiClient
+    book: Book
+    _: KW_ONLY
+    is_ready: Callable[[], bool]
+    versions: Callable[[], Versions]
+    is_under_way: Callable[[str, str, str], bool]
+    monotonic: Callable[[], float]
+    pace: Pace = Pace()
+    # Jitter only: nothing depends on it being hard to guess.
+    rng: random.Random = field(default_factory=random.Random)
+    last: AuditResult | None = field(default=None, init=False)
+    done: int = field(default=0, init=False)
+    failed: int = field(default=0, init=False)
+    _assumed: dict[tuple[str, str], tuple[Booking, float]] = field(default_factory=dict, init=False)
+    _reported: frozenset[Difference] = field(default=frozenset(), init=False)
 
     async def run(self) -> None:
         """Until cancelled. Extenders that were started together do not ask together."""
         while True:
-            await asyncio.sleep(self._pace.interval * self._rng.uniform(0.8, 1.2))
-            if self._is_ready():
+            await asyncio.sleep(self.pace.interval * self.rng.uniform(0.8, 1.2))
+            if self.is_ready():
                 await self.turn()
 
     async def turn(self) -> AuditResult | None:
         """One audit; None if the API server refused it or did not answer."""
-        self._book.events.start()
+        self.book.events.start()
         try:
             result = await self._turn()
         except (ApiError, msgspec.DecodeError) as error:
@@ -120,19 +110,19 @@ class Audit:
             _LOG.warning("the book was not audited reason=%s", error)
             return None
         finally:
-            self._book.events.stop()
+            self.book.events.stop()
         self.done += 1
         self.last = result
         return result
 
     async def _turn(self) -> AuditResult:
-        started = self._monotonic()
-        audit = Round(self._book, self._is_under_way, self._old_assumptions(started))
+        started = self.monotonic()
+        audit = Round(self.book, self.is_under_way, self._old_assumptions(started))
         nodes = await self._walk(_NODES, Node, audit.see_node)
         pods = await self._walk(_PODS, Pod, audit.see_pod)
         suspects = audit.end()
         corrected = [] if not suspects else await self._settle(audit, suspects, Versions(nodes, pods))
-        self._book.audited()
+        self.book.audited()
         self._log_odd(audit.odd)
         result = AuditResult(
             drift=tally(DRIFT_KINDS, corrected),
@@ -140,7 +130,7 @@ class Audit:
             nodes=audit.nodes,
             pods=audit.pods,
             unsettled=len(suspects) - len(corrected),
-            seconds=self._monotonic() - started,
+            seconds=self.monotonic() - started,
         )
         _LOG.info(
             "audited nodes=%d pods=%d drift=%d units=%d unsettled=%d seconds=%.3f",
@@ -152,22 +142,22 @@ class Audit:
         """Show each object of a collection, page by page; the version of the list."""
         decoder = msgspec.json.Decoder(kind)
         version = ""
-        async with aclosing(self._client.pages(path, limit=_PAGE)) as pages:
+        async with aclosing(self.client.pages(path, limit=_PAGE)) as pages:
             async for page in pages:
                 version = page.metadata.resource_version
-                since = self._monotonic()
+                since = self.monotonic()
                 for raw in page.items or ():
                     see(decoder.decode(raw))
-                    if self._monotonic() - since >= _SLICE_SECONDS:
+                    if self.monotonic() - since >= _SLICE_SECONDS:
                         await asyncio.sleep(0)
-                        since = self._monotonic()
+                        since = self.monotonic()
         return version
 
     async def _settle(self, audit: Round, suspects: Sequence[Suspect], versions: Versions) -> list[Difference]:
         """Look again at each suspect once the watches have caught up, and correct what is still wrong."""
         if not await self._caught_up(audit, suspects, versions):
             _LOG.warning(
-                "the watch is behind: nothing was corrected suspects=%d seen=%s", len(suspects), self._versions()
+                "the watch is behind: nothing was corrected suspects=%d seen=%s", len(suspects), self.versions()
             )
             return []
         corrected: list[Difference] = []
@@ -180,17 +170,17 @@ class Audit:
 
     async def _caught_up(self, audit: Round, suspects: Sequence[Suspect], versions: Versions) -> bool:
         """Wait until the watches have passed the list, or no suspect is left. Where versions are no numbers, time must do."""
-        deadline = self._monotonic() + self._pace.patience
+        deadline = self.monotonic() + self.pace.patience
         while True:
             left = [suspect for suspect in suspects if audit.ask(suspect) is not None]
-            seen = self._versions()
+            seen = self.versions()
             passed = [has_reached(seen.nodes, versions.nodes)] if any(one.is_node for one in left) else []
             passed += [has_reached(seen.pods, versions.pods)] if any(not one.is_node for one in left) else []
             if all(passed):
                 return True
-            if self._monotonic() >= deadline:
+            if self.monotonic() >= deadline:
                 return False not in passed
-            await asyncio.sleep(self._pace.poll)
+            await asyncio.sleep(self.pace.poll)
 
     async def _confirm(self, audit: Round, suspect: Suspect) -> Difference | None:
         """Ask for the one object; what was corrected."""
@@ -200,8 +190,8 @@ class Audit:
         what = suspect.difference
         try:
             if suspect.is_node:
-                return audit.answer_node(suspect, await _there(self._client.get_node(what.name)), mark)
-            return audit.answer_pod(suspect, await _there(self._client.get_pod(what.namespace, what.name)), mark)
+                return audit.answer_node(suspect, await _there(self.client.get_node(what.name)), mark)
+            return audit.answer_pod(suspect, await _there(self.client.get_pod(what.namespace, what.name)), mark)
         except ApiError as error:
             _LOG.info("not audited kind=%s object=%s/%s reason=%s", what.kind, what.namespace, what.name, error)
             return None
@@ -211,7 +201,7 @@ class Audit:
         before = self._assumed
         self._assumed = {
             key: before[key] if key in before and before[key][0] is booking else (booking, now)
-            for key, booking in self._book.all_assumptions().items()
+            for key, booking in self.book.all_assumptions().items()
         }
         return frozenset(key for key, (_, since) in self._assumed.items() if now - since > ASSUMED_SECONDS)
 

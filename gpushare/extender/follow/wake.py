@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -32,31 +33,24 @@ _REQUESTS_A_TURN: Final = 20
 _PODS_A_TURN: Final = 500
 
 
+@dataclass(eq=False)
 class Waker:
-    """Looks at the pods that wait, every second. ``clock_ns`` is what is written, ``monotonic`` what is waited by."""
+    """Looks at the pods that wait, every second. ``clock_ns`` is what is written, ``monotonic`` what is waited by.
 
-    def __init__(
-        self,
-        client: ApiClient,
-        book: Book,
-        verdicts: Verdicts,
-        *,
-        policy: str,
-        clock_ns: Callable[[], int],
-        monotonic: Callable[[], float],
-        on_call: Callable[[bool], None] = lambda done: None,
-    ) -> None:
-        """``on_call`` hears of each call, and whether it could be made."""
-        self._client = client
-        self._book = book
-        self._verdicts = verdicts
-        self._policy = policy
-        self._clock_ns = clock_ns
-        self._monotonic = monotonic
-        self._on_call = on_call
-        self._lacks_right = False
-        # Pods that were looked at since all were: those that wait longest may be those that wait for ever.
-        self._looked_at: set[str] = set()
+    ``on_call`` hears of each call, and whether it could be made.
+    """
+
+    client: ApiClient
+    book: Book
+    verdicts: Verdicts
+    _: KW_ONLY
+    policy: str
+    clock_ns: Callable[[], int]
+    monotonic: Callable[[], float]
+    on_call: Callable[[bool], None] = lambda done: None
+    _lacks_right: bool = field(default=False, init=False)
+    # Pods that were looked at since all were: those that wait longest may be those that wait for ever.
+    _looked_at: set[str] = field(default_factory=set, init=False)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -66,8 +60,8 @@ class Waker:
 
     async def turn(self) -> None:
         """Call the first pod that would get a card; with it come all the others."""
-        now, nodes = self._monotonic(), dict[Request, Sequence[str]]()
-        due = self._verdicts.due(now, self._book.fate_of, _PODS_A_TURN, self._looked_at)
+        now, nodes = self.monotonic(), dict[Request, Sequence[str]]()
+        due = self.verdicts.due(now, self.book.fate_of, _PODS_A_TURN, self._looked_at)
         for verdict in due:
             assert verdict.request is not None
             if verdict.request not in nodes:
@@ -87,18 +81,18 @@ class Waker:
 
     def _nodes_for(self, request: Request) -> Sequence[str]:
         """Nodes that would hold the request: all, or one more than are compared."""
-        snapshot = self._book.snapshot()
-        known = self._book.answers.known(request)
+        snapshot = self.book.snapshot()
+        known = self.book.answers.known(request)
         if known is not None:
             return list(islice((name for name, reason in known.items() if not reason), NODES_COMPARED + 1))
-        return filter_nodes(question(request, snapshot, self._policy), snapshot.nodes, snapshot).fitting
+        return filter_nodes(question(request, snapshot, self.policy), snapshot.nodes, snapshot).fitting
 
     async def _call(self, verdict: Verdict, node: str) -> None:
         name = f"{verdict.metadata.namespace}/{verdict.metadata.name}"
         is_done = False
         try:
-            await self._client.patch_node_status(
-                node, {"metadata": {"annotations": {wire.ANNOTATION_ROOM: str(self._clock_ns())}}}
+            await self.client.patch_node_status(
+                node, {"metadata": {"annotations": {wire.ANNOTATION_ROOM: str(self.clock_ns())}}}
             )
         except MissingRightError as error:
             if not self._lacks_right:
@@ -109,4 +103,4 @@ class Waker:
         else:
             is_done = True
             _LOG.info("called pod=%s node=%s", name, node)
-        self._on_call(is_done)
+        self.on_call(is_done)

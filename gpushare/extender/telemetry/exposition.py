@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, islice
 from typing import Final, Protocol, TypeVar
@@ -56,24 +57,16 @@ class Audits(Protocol):
     failed: int
 
 
+@dataclass(eq=False)
 class ExtenderExposition(Collector):
     """All series. ``monotonic`` is the clock of ``contacts``."""
 
-    def __init__(
-        self,
-        metrics: ExtenderMetrics,
-        book: Book,
-        verdicts: Verdicts,
-        contacts: Callable[[], Mapping[str, Contact]],
-        monotonic: Callable[[], float],
-        audits: Audits | None = None,
-    ) -> None:
-        self._audits = audits
-        self._metrics = metrics
-        self._book = book
-        self._verdicts = verdicts
-        self._contacts = contacts
-        self._monotonic = monotonic
+    metrics: ExtenderMetrics
+    book: Book
+    verdicts: Verdicts
+    contacts: Callable[[], Mapping[str, Contact]]
+    monotonic: Callable[[], float]
+    audits: Audits | None = None
 
     def collect(self) -> Iterator[Metric]:
         """All series as of now, piece by piece."""
@@ -87,7 +80,7 @@ class ExtenderExposition(Collector):
             "gpushare_extender_open_to_everybody",
             "1 while it listens on all addresses without TLS: any program that reaches the port may bind pods.",
             (),
-            [((), self._metrics.is_open)],
+            [((), self.metrics.is_open)],
         )
         yield _counter(
             "gpushare_log_lines_dropped",
@@ -106,14 +99,14 @@ class ExtenderExposition(Collector):
             "gpushare_extender_requests",
             "Answers to the scheduler, by what they say; of several reasons the one of the first node counts.",
             ("verb", "verdict", "reason"),
-            self._metrics.requests.items(),
+            self.metrics.requests.items(),
         )
         durations = HistogramMetricFamily(
             "gpushare_extender_request_duration_seconds",
             "How long an answer took, without the network; that of bind holds its request to the API server.",
             labels=("verb",),
         )
-        for verb, latency in self._metrics.latencies.items():
+        for verb, latency in self.metrics.latencies.items():
             buckets = list(zip(_BUCKETS, accumulate(latency.counts), strict=True))
             durations.add_metric((verb,), buckets, latency.sum_ns / 1e9)
         yield durations
@@ -121,11 +114,11 @@ class ExtenderExposition(Collector):
             "gpushare_extender_calls",
             "Pods that would get a card while their scheduler did not ask, by whether it could be called.",
             ("outcome",),
-            [((outcome,), count) for outcome, count in self._metrics.calls.items()],
+            [((outcome,), count) for outcome, count in self.metrics.calls.items()],
         )
 
     def _of_contacts(self) -> Iterator[Metric]:
-        now, contacts = self._monotonic(), self._contacts()
+        now, contacts = self.monotonic(), self.contacts()
         yield _gauge(
             "gpushare_extender_watch_age_seconds",
             "How old the last answer of the API server is; in quiet times one comes about every minute.",
@@ -140,7 +133,7 @@ class ExtenderExposition(Collector):
         )
 
     def _of_audit(self) -> Iterator[Metric]:
-        audits = self._audits
+        audits = self.audits
         drift = {} if audits is None or audits.last is None else audits.last.drift
         ended = {} if audits is None else {"done": audits.done, "failed": audits.failed}
         yield _counter(
@@ -163,7 +156,7 @@ class ExtenderExposition(Collector):
         )
 
     def _of_pods(self) -> Iterator[Metric]:
-        booked, assumed = self._book.booked_pods()
+        booked, assumed = self.book.booked_pods()
         yield _gauge(
             "gpushare_extender_pods",
             "Pods with units in the book: booked as the API server says, assumed while their bind is under way.",
@@ -171,9 +164,9 @@ class ExtenderExposition(Collector):
             [(("booked",), booked), (("assumed",), assumed)],
         )
         waiting = dict.fromkeys((*sorted(REASONS), BAD_WISH), 0)
-        for part in _parts(self._verdicts.refused(), _PODS_A_PIECE):
+        for part in _parts(self.verdicts.refused(), _PODS_A_PIECE):
             for verdict in part:
-                if self._book.is_pending(verdict.metadata):
+                if self.book.is_pending(verdict.metadata):
                     reason = _reason(verdict)
                     waiting[reason] = waiting.get(reason, 0) + 1
             yield _waiting({})
@@ -181,7 +174,7 @@ class ExtenderExposition(Collector):
 
     def _of_nodes(self) -> Iterator[Metric]:
         # Each node is a value: together they are the book of this moment, however long this takes.
-        nodes = tuple(self._book.snapshot().nodes.values())
+        nodes = tuple(self.book.snapshot().nodes.values())
         yield _gauge(
             "gpushare_extender_nodes",
             "Nodes in the book, those without cards too.",
