@@ -59,6 +59,7 @@ class Refusal:
 
 # There are some twenty, and thousands of nodes give them.
 _refused = lru_cache(maxsize=64)(Refusal)
+_NO_CARD_FITS: Final = Refusal(wire.REASON_NO_CARD_FITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def _find_any(node: NodeInfo, asked: Question) -> Shares | Refusal:
         rank = _RANKS[asked.policy]
         return ((min(fitting, key=lambda room: (rank(room[0], room[2]), room[1]))[1], units),)
     if node.largest_total >= units:
-        return _refused(wire.REASON_NO_CARD_FITS)
+        return _NO_CARD_FITS
     if node.refusal or not node.devices:
         return _refused(node.refusal or wire.REASON_NOT_A_GPU_NODE)
     any_healthy = any(device.healthy for device in node.devices)
@@ -277,4 +278,4 @@ def _why_full(devices: Sequence[Device], node: NodeInfo, request: Request) -> Re
     """Which of the things that the end of other pods gives back is missing."""
     if node.counts_slots and any(device.free >= request.units for device in devices):
         return _refused(wire.REASON_NO_SLOT)
-    return _refused(wire.REASON_NO_CARD_FITS)
+    return _NO_CARD_FITS
