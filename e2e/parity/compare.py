@@ -2,7 +2,10 @@
 
 Replaced, wherever they stand in decoded JSON: uids, resource versions, times (each by a word for its kind, so
 that presence and form still count), the random end of a generated name. Left out: ``managedFields`` (the embedded server
-has no server-side apply) and bodies' ``continue`` tokens' content.
+has no server-side apply), bodies' ``continue`` tokens' content, and of a bookmark all but its metadata.
+
+Of a refusal programs read the code, the reason and the fields, so these are compared (``verdict``), and the text only if it
+says what is forbidden or not found.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from typing import Any, Final
 _UID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME: Final = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _VERSION_KEYS: Final = ("resourceVersion", "resource_version")
+# What is forbidden (by rights, by a policy, by a quota), and what is not found.
+_TOLD: Final = re.compile(r"forbidden: | not found$")
 _LEFT_OUT: Final = ("managedFields",)
 _TOKEN_VOLUME: Final = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
 
@@ -23,12 +28,28 @@ _TOKEN_VOLUME: Final = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
 def normalised(value: Any) -> Any:
     """The value with what is volatile replaced."""
     if isinstance(value, Mapping):
-        return {str(key): _field(str(key), one) for key, one in value.items() if key not in _LEFT_OUT}
+        return {str(key): _field(str(key), one) for key, one in verdict(value).items() if key not in _LEFT_OUT}
     if isinstance(value, (list, tuple)):
         return [normalised(one) for one in value]
     if isinstance(value, str):
         return _text(value)
     return value
+
+
+def verdict(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A refusal without what only people read, a bookmark without its empty fields; anything else as it is."""
+    if value.get("type") == "BOOKMARK" and isinstance(value.get("object"), Mapping):
+        found = value["object"]
+        return {**value, "object": {key: found.get(key) for key in ("kind", "apiVersion", "metadata")}}
+    if value.get("kind") != "Status" or value.get("status") != "Failure":
+        return value
+    details = value.get("details") or {}
+    # The real server finds some faults twice, in two rounds of its checks.
+    causes = sorted({(each.get("field", ""), each.get("reason", "")) for each in details.get("causes") or ()})
+    told = {"name": details.get("name"), "retryAfterSeconds": details.get("retryAfterSeconds"), "causes": causes}
+    text = value.get("message", "")
+    kept = {"message": text} if _TOLD.search(text) else {}
+    return {**{key: each for key, each in value.items() if key != "message"}, "details": told, **kept}
 
 
 def _field(key: str, value: Any) -> Any:

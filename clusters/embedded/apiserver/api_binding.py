@@ -57,18 +57,11 @@ def _check(pod: Object, binding: Object) -> None:
     if version and version != metadata["resourceVersion"]:
         raise other_object(PODS, metadata, "ResourceVersion", version, metadata["resourceVersion"])
     if is_deleting(pod):
-        raise _conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise conflict(PODS, name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
-        raise _conflict(name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+        raise conflict(PODS, name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
     if pod["spec"].get("schedulingGates"):
-        raise _conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
-
-
-def _conflict(name: str, why: str) -> RefusalError:
-    refusal = conflict(PODS, name, why)
-    refusal.message = refusal.message.replace("pods ", "pods/binding ", 1)
-    refusal.details = {"name": name, "kind": "pods/binding"}
-    return refusal
+        raise conflict(PODS, name, f"pod {name} has non-empty .spec.schedulingGates")
 
 
 def _scheduled(conditions: list[Object], now: str) -> list[Object]:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from clusters.embedded.apiserver import label_selectors
 from clusters.embedded.apiserver.api_objects import Object, labels_of
+from clusters.embedded.apiserver.field_rules import label_value_texts, qualified_name
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, NODES, PODS, Resource
 
+Labels = dict[str, str]
 Predicate = Callable[[Object], bool]
 
 # The first sign that can be an operator; what stands before it is the field.
@@ -18,36 +19,26 @@ _FIELD: Final = re.compile(r"([^=!]*)(==|!=|=)(.*)", re.DOTALL)
 # A comma without a backslash before it.
 _COMMA: Final = re.compile(r"(?<!\\),")
 
+# One requirement of a label selector up to the comma behind it: ``!key``, ``key``, ``key=value``, ``key in (a,b)``.
+_WORD: Final = r"[^\s=!(),<>]"
+_LABELS: Final = re.compile(
+    rf"\s*(?:(?P<absent>!)\s*)?(?P<key>{_WORD}+)"
+    rf"(?:\s*(?P<exact>==|!=|[=<>])\s*(?P<value>{_WORD}*)|\s+(?P<set>in|notin)\s*\((?P<values>[^=!()<>]*)\))?"
+    r"\s*(?:,(?=\s*[^\s,])|$)"
+)
+_NUMBER: Final = re.compile(r"[-+]?\d{1,18}")
+
 _GENERIC: Final = frozenset({"metadata.name", "metadata.namespace"})
+_REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_POD_SPEC: Final = ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName", "hostNetwork")
 _FIELDS: Final[dict[Resource, frozenset[str]]] = {
-    PODS: frozenset(
-        {
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        }
-    ),
+    PODS: frozenset(f"spec.{each}" for each in _POD_SPEC)
+    | {"status.phase", "status.podIP", "status.nominatedNodeName"},
     NODES: frozenset({"spec.unschedulable"}),
     NAMESPACES: frozenset({"status.phase"}),
-    EVENTS: frozenset(
-        {
-            f"involvedObject.{each}"
-            for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        }
-        | {"reason", "type", "source", "reportingComponent"}
-    ),
-    EVENTS_V1: frozenset(
-        {
-            f"regarding.{each}"
-            for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-        }
-        | {"reason", "type", "reportingController"}
-    ),
+    EVENTS: frozenset(f"involvedObject.{each}" for each in _REFERENCE)
+    | {"reason", "type", "source", "reportingComponent"},
+    EVENTS_V1: frozenset(f"regarding.{each}" for each in _REFERENCE) | {"reason", "type", "reportingController"},
 }
 _FALSE_WHEN_ABSENT: Final = frozenset({"spec.unschedulable", "spec.hostNetwork"})
 
@@ -61,8 +52,37 @@ def label_selector(text: str) -> Predicate:
     """The predicate of a label selector (``a=b,c!=d,e in (f,g),!h``). Raises RefusalError (400)."""
     if not text.strip():
         return selects_all
-    requirements = label_selectors.parse(text)
+    requirements, at = [], 0
+    while at < len(text):
+        match = _LABELS.match(text, at)
+        if match is None:
+            raise bad_request(f"unable to parse label selector {text!r}: no requirement at {text[at:]!r}")
+        requirements.append(_label_requirement(match))
+        at = match.end()
     return lambda item: all(requirement(labels_of(item)) for requirement in requirements)
+
+
+def _label_requirement(match: re.Match[str]) -> Callable[[Labels], bool]:
+    key, operator = match["key"], match["exact"] or match["set"]
+    values = {each.strip() for each in (match["values"] or "").split(",")} if match["set"] else {match["value"] or ""}
+    wrong = [*qualified_name(key), *(text for value in values for text in label_value_texts(value))]
+    if match["absent"] and operator:
+        wrong.append("'!' takes no value")
+    if operator in ("<", ">") and not _NUMBER.fullmatch(match["value"]):
+        wrong.append("the value must be an integer")
+    if wrong:
+        raise bad_request(f"unable to parse requirement {match[0].strip()!r}: {'; '.join(wrong)}")
+    if operator is None:
+        return lambda labels: (key not in labels) == bool(match["absent"])
+    if operator in ("<", ">"):
+        return lambda labels: _compares(labels.get(key), operator, int(match["value"]))
+    return lambda labels: (labels.get(key) in values) == (operator not in ("!=", "notin"))
+
+
+def _compares(value: str | None, operator: str, bound: int) -> bool:
+    if value is None or not _NUMBER.fullmatch(value):
+        return False
+    return int(value) > bound if operator == ">" else int(value) < bound
 
 
 def field_selector(text: str, resource: Resource) -> Predicate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters.embedded.apiserver import list_options, patch, server_side_apply, write_options
+from clusters.embedded.apiserver import options, patch
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.deletion import DeleteOptions, options_of
@@ -10,7 +10,7 @@ from clusters.embedded.apiserver.reads import encoded_list, selection
 from clusters.embedded.apiserver.refusals import success, too_new
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
-from clusters.embedded.apiserver.writes import Change, Writes
+from clusters.embedded.apiserver.writes import Terms, Writes
 from clusters.resources import PODS
 
 
@@ -23,95 +23,54 @@ class Verbs:
 
     def get(self, request: Request, route: Route) -> Answer:
         """One object, at least as new as the version that is asked for."""
-        version = list_options.version_of(request.params, list_options.unreadable_elsewhere) or 0
+        version = options.version_of(request.params, options.unreadable_elsewhere) or 0
         if version > self._writes.store.version:
             raise too_new(version, self._writes.store.version)
         return Answer(self._writes.get(route.resource, *place(route)).json())
 
     def create(self, request: Request, route: Route) -> Answer:
         """POST to the collection: 201."""
-        write_options.check("POST", request.params)
-        stored = self._writes.create(
-            route.resource,
-            route.namespace or "",
-            request.object(route.resource.kind),
-            dry_run=request.dry_run,
-            validation=self._policies.of(request, route),
-        )
+        options.check_write("CreateOptions", request.params)
+        body = request.object(route.resource.kind)
+        stored = self._writes.create(route.resource, route.namespace or "", body, self._terms(request, route))
         return Answer(stored.json(), 201)
 
     def replace(self, request: Request, route: Route) -> Answer:
         """PUT, to the object or to its status: 201 if it creates the object."""
-        write_options.check("PUT", request.params)
+        options.check_write("UpdateOptions", request.params)
         is_new = route.subresource is None and self._writes.is_created_by_put(route.resource, *place(route))
-        stored = self._writes.replace(
-            route.resource,
-            *place(route),
-            request.object(route.resource.kind),
-            sub=route.subresource,
-            dry_run=request.dry_run,
-            validation=self._policies.of(request, route),
-        )
+        body = request.object(route.resource.kind)
+        stored = self._writes.replace(route.resource, *place(route), body, self._terms(request, route))
         return Answer(stored.json(), 201 if is_new else 200)
 
     def patch(self, request: Request, route: Route) -> Answer:
         """PATCH, to the object or to its status."""
-        if request.content_type == server_side_apply.MEDIA_TYPE:
-            return self._apply(request, route)
         patch.check_type(request.content_type)
-        write_options.check("PATCH", request.params)
+        options.check_write("PatchOptions", request.params)
 
         def change(item: Object) -> Object:
             return patch.apply(request.content_type, item, request.body)
 
-        return self._change(request, route, change)
+        return Answer(self._writes.patch(route.resource, *place(route), change, self._terms(request, route)).json())
 
-    def _apply(self, request: Request, route: Route) -> Answer:
-        """Make the object as in the manifest; 201 if it is new."""
-        manifest = server_side_apply.manifest_of(request.body, request.params)
-        if self._writes.store.get(route.resource, *place(route)) is None and route.subresource is None:
-            manifest["metadata"].setdefault("name", route.name)
-            made = self._writes.create(
-                route.resource,
-                route.namespace or "",
-                manifest,
-                dry_run=request.dry_run,
-                validation=self._policies.of(request, route),
-            )
-            return Answer(made.json(), 201)
-
-        def change(item: Object) -> Object:
-            return server_side_apply.applied(item, manifest)
-
-        return self._change(request, route, change)
-
-    def _change(self, request: Request, route: Route, change: Change) -> Answer:
-        stored = self._writes.patch(
-            route.resource,
-            *place(route),
-            change,
-            sub=route.subresource,
-            dry_run=request.dry_run,
-            validation=self._policies.of(request, route),
-        )
-        return Answer(stored.json())
+    def _terms(self, request: Request, route: Route) -> Terms:
+        return Terms(route.subresource, request.dry_run, self._policies.of(request, route))
 
     def delete(self, request: Request, route: Route) -> Answer:
         """DELETE: a Status when the object is gone (for a pod, the pod), else the object that waits."""
-        options = delete_options(request)
         validation = self._policies.of(request, route)
-        stored, gone = self._writes.delete(route.resource, *place(route), options, validation)
+        stored, gone = self._writes.delete(route.resource, *place(route), delete_options(request), validation)
         if gone and route.resource != PODS:
             return json_answer(success(route.resource, stored.item["metadata"]["name"], stored.item["metadata"]["uid"]))
         return Answer(stored.json())
 
     def delete_collection(self, request: Request, route: Route) -> Answer:
         """DELETE of everything that the query selects: the list of what was there."""
-        selects, options = selection(request, route), delete_options(request)
+        selects, how = selection(request, route), delete_options(request)
         found = [each for each in self._writes.store.all(route.resource, route.namespace) if selects(each.item)]
         answer = encoded_list(route, found, {"resourceVersion": str(self._writes.store.version)})
         for each in found:
-            self._writes.delete(route.resource, *each.key, options, self._policies.of(request, route))
+            self._writes.delete(route.resource, *each.key, how, self._policies.of(request, route))
         return Answer(answer)
 
 

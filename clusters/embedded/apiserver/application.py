@@ -12,20 +12,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from clusters.embedded.apiserver.access import Access
 from clusters.embedded.apiserver.access_reviews import AccessReviews
-from clusters.embedded.apiserver.aggregated_discovery import aggregated, media_type, wanted_version
-from clusters.embedded.apiserver.api_health import health
 from clusters.embedded.apiserver.api_objects import without_nulls
 from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCES, Route, route_of
 from clusters.embedded.apiserver.api_verbs import Verbs
 from clusters.embedded.apiserver.authentication import Headers, User
-from clusters.embedded.apiserver.discovery import document, is_below_a_group
+from clusters.embedded.apiserver.authorization import Access
+from clusters.embedded.apiserver.discovery import document, health, is_below_a_group
 from clusters.embedded.apiserver.field_validation import check_fields
 from clusters.embedded.apiserver.openapi import openapi
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.reads import list_objects
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, method_not_allowed, no_such_path
+from clusters.embedded.apiserver.refusals import (
+    RefusalError,
+    bad_request,
+    internal,
+    method_not_allowed,
+    no_such_path,
+    not_imitated,
+)
 from clusters.embedded.apiserver.representation import shown, view_of, warned
 from clusters.embedded.apiserver.requests import (
     Answer,
@@ -57,15 +62,14 @@ Verb = Callable[[Request, Route], Answer]
 
 
 class ApiServer:
-    """The application; ``address`` is the server's own, for discovery."""
+    """The application."""
 
     def __init__(
         self, writes: Writes, watches: Watches, logs: PodLogs, access: Access, tokens: ServiceAccountTokens
     ) -> None:
-        self.address = ""
         self._access = access
         self._tokens = tokens
-        self._reviews = AccessReviews(access.authenticator, access.authorizer, writes.now)
+        self._reviews = AccessReviews(access.authorizer, writes.now)
         self._writes = writes
         self._watches = watches
         self._logs = logs
@@ -122,10 +126,11 @@ class ApiServer:
             if not is_below_a_group(path):
                 return Answer(b"404 page not found\n", 404, _TEXT)
             raise no_such_path()
-        streams = route.name is None and request.method == "GET"
-        check_acceptable(request.accept, streams=streams, is_text=route.subresource == "log")
-        if route.subresource == "log" or route.subresource in PROCESS_SUBRESOURCES:
-            return await self._ask_kubelet(request, route, route.subresource)
+        check_acceptable(request.accept)
+        if route.subresource == "log":
+            return await self._read_log(request, route)
+        if route.subresource in PROCESS_SUBRESOURCES:
+            raise not_imitated(f"{route.subresource}: no process runs in a simulated container")
         verb = self._verbs(route).get(request.method)
         if verb is None:
             raise method_not_allowed()
@@ -134,26 +139,21 @@ class ApiServer:
         answer = verb(request, route)
         return shown(answer, view, self._writes.clock) if request.method == "GET" else warned(answer, warnings)
 
-    async def _ask_kubelet(self, request: Request, route: Route, subresource: str) -> Answer:
-        if request.method not in (("GET",) if subresource == "log" else ("GET", "POST")):
+    async def _read_log(self, request: Request, route: Route) -> Answer:
+        if request.method != "GET":
             raise method_not_allowed()
-        pod = self._writes.get(route.resource, route.namespace or "", route.name or "").item
-        if subresource == "log":
-            return await self._logs.read(pod, request)
-        return await self._logs.process(pod, subresource, request)
+        return await self._logs.read(
+            self._writes.get(route.resource, route.namespace or "", route.name or "").item, request
+        )
 
     def _about_the_server(self, request: Request, path: str) -> Answer | None:
-        text = health(path, request.params)
+        text = health(path)
         if text is not None:
             return Answer(text.encode(), content_type=_TEXT)
         schema = openapi(path)
         if schema is not None:
             return Answer(schema)
-        version = wanted_version(request.accept)
-        found = aggregated(path, version) if version else None
-        if found is not None:
-            return replace(json_answer(found), content_type=media_type(version))
-        found = document(path, self.address)
+        found = document(path)
         return None if found is None else json_answer(found)
 
     def _verbs(self, route: Route) -> dict[str, Verb]:

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
-from urllib.parse import unquote
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from clusters.embedded.apiserver.refusals import RefusalError
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, not_imitated
 
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
@@ -81,9 +80,9 @@ class Headers:
         """Its first value, or an empty text."""
         return next(iter(self.all(name)), "")
 
-    def starting(self, prefix: str) -> list[tuple[str, str]]:
-        """The part of a name behind the prefix, and the value."""
-        return [(key[len(prefix) :], value) for key, value in self._raw if key.startswith(prefix)]
+    def has(self, prefix: str) -> bool:
+        """Whether there is a header with such a beginning."""
+        return any(key.startswith(prefix) for key, _ in self._raw)
 
 
 class Authenticator:
@@ -134,16 +133,13 @@ def credential(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def impersonated(headers: Headers) -> User | None:
-    """The user that the request impersonates; None if it impersonates none. Raises RefusalError (400)."""
+    """The user that the request impersonates; None if it impersonates none. Raises RefusalError (400, 501)."""
     name, groups = headers.first("impersonate-user"), tuple(headers.all("impersonate-group"))
-    uid, extra = headers.first("impersonate-uid"), _extra(headers)
-    if name:
-        return User(name, _all_groups(name, groups), uid, extra)
-    if groups or uid or extra:
-        raise RefusalError(
-            400, "BadRequest", f"requested {_as_go(groups, uid, extra)} without impersonating a user name"
-        )
-    return None
+    if headers.first("impersonate-uid") or headers.has("impersonate-extra-"):
+        raise not_imitated("impersonation of a uid or of extra fields")
+    if not name and groups:
+        raise bad_request("impersonation of groups without impersonating a user name")
+    return User(name, _all_groups(name, groups)) if name else None
 
 
 def unauthorized() -> RefusalError:
@@ -156,14 +152,6 @@ def _bearer(header: str) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-def _extra(headers: Headers) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for key, value in headers.starting("impersonate-extra-"):
-        key = unquote(key)
-        found[key] = (*found.get(key, ()), value)
-    return found
-
-
 def _all_groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     account = account_of(name)
     if not groups and account is not None:
@@ -171,18 +159,3 @@ def _all_groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     if name == ANONYMOUS_NAME:
         return groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
     return groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED)
-
-
-def _as_go(groups: tuple[str, ...], uid: str, extra: Mapping[str, tuple[str, ...]]) -> str:
-    """As the real server prints the half of a user that it was given."""
-
-    def texts(values: tuple[str, ...]) -> str:
-        return f"[]string{{{', '.join(map(_quoted, values))}}}" if values else "[]string(nil)"
-
-    entries = ", ".join(f"{_quoted(key)}:{texts(values)}" for key, values in sorted(extra.items()))
-    more = f"map[string][]string{{{entries}}}" if extra else "map[string][]string(nil)"
-    return f'&user.DefaultInfo{{Name:"", UID:{_quoted(uid)}, Groups:{texts(groups)}, Extra:{more}}}'
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'

@@ -1,28 +1,33 @@
-"""The rights of users: roles and their bindings, as stored objects (RBAC), and the rights of nodes. The first yes counts."""
+"""The door of the API server: the user of a request, and the user's rights.
+
+Rights come from roles and their bindings, as stored objects (RBAC), and nodes have some of their own. The first yes counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from clusters.embedded.apiserver.api_objects import Object, metadata_of
-from clusters.embedded.apiserver.attributes import Attributes
-from clusters.embedded.apiserver.authentication import MASTERS, NODES_GROUP, User, account_user
+from clusters.embedded.apiserver.attributes import Attributes, attributes_of
+from clusters.embedded.apiserver.authentication import (
+    ANONYMOUS,
+    MASTERS,
+    NODES_GROUP,
+    Authenticator,
+    Headers,
+    User,
+    account_of,
+    account_user,
+    impersonated,
+)
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
 
 _NODE_PREFIX: Final = "system:node:"
 _NODE_ROLE: Final = "system:node"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Yes or no, and the reason, as far as the server shows it."""
-
-    allowed: bool
-    reason: str = ""
 
 
 class Authorizer:
@@ -34,28 +39,19 @@ class Authorizer:
         for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS):
             store.wake_on_change(resource, self._granted.clear)
 
-    def decide(self, user: User, wish: Attributes) -> Decision:
+    def allows(self, user: User, wish: Attributes) -> bool:
         """May this user do that?"""
         if MASTERS in user.groups:
-            return Decision(True)
-        if self._is_node(user) and any(allows(rule, wish) for rule in self._role(CLUSTER_ROLES, "", _NODE_ROLE) or ()):
-            return Decision(True)
-        missing: list[str] = []
-        for grant in self._grants(wish.namespace):
-            subject = next((each for each in grant.subjects if _is_subject(each, user, grant.namespace)), None)
-            if subject is None:
-                continue
-            if grant.rules is None:
-                missing.append(f"{grant.kind.lower()}.rbac.authorization.k8s.io {_quoted(grant.role)} not found")
-            elif any(allows(rule, wish) for rule in grant.rules):
-                return Decision(True, f"RBAC: allowed by {grant.described} to {_described(subject, grant.namespace)}")
-        return Decision(False, _errors(missing))
+            return True
+        if self._is_node(user) and any(allows(rule, wish) for rule in self._role(CLUSTER_ROLES, "", _NODE_ROLE)):
+            return True
+        return any(allows(rule, wish) for rule in self.rules(user, wish.namespace))
 
     def rules(self, user: User, namespace: str) -> Iterator[Object]:
         """Every rule that holds for a user in a namespace."""
         for grant in self._grants(namespace):
             if any(_is_subject(each, user, grant.namespace) for each in grant.subjects):
-                yield from grant.rules or ()
+                yield from grant.rules
 
     def _is_node(self, user: User) -> bool:
         return NODES_GROUP in user.groups and user.name.startswith(_NODE_PREFIX)
@@ -68,45 +64,76 @@ class Authorizer:
         return self._granted[namespace]
 
     def _grant(self, binding: Object) -> _Grant:
-        reference, metadata = binding.get("roleRef") or {}, metadata_of(binding)
-        namespace, kind, role = metadata.get("namespace", ""), reference.get("kind", ""), reference.get("name", "")
+        reference, namespace = binding.get("roleRef") or {}, metadata_of(binding).get("namespace", "")
+        kind, role = reference.get("kind", ""), reference.get("name", "")
         rules = self._role(ROLES, namespace, role) if kind == ROLES.kind else self._role(CLUSTER_ROLES, "", role)
-        whose = f"{metadata['name']}/{namespace}" if namespace else metadata["name"]
-        word = "RoleBinding" if namespace else "ClusterRoleBinding"
-        described = f"{word} {_quoted(whose)} of {kind} {_quoted(role)}"
-        return _Grant(binding.get("subjects") or [], rules, kind, role, namespace, described)
+        return _Grant(binding.get("subjects") or [], rules, namespace)
 
-    def _role(self, resource: Any, namespace: str, name: str) -> list[Object] | None:
+    def _role(self, resource: Resource, namespace: str, name: str) -> list[Object]:
+        """The rules of a role; one that is not there gives no right."""
         stored = self._store.get(resource, namespace, name)
-        return None if stored is None else stored.item.get("rules") or []
+        return [] if stored is None else stored.item.get("rules") or []
 
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
     subjects: list[Object]
-    rules: list[Object] | None
-    """None where the role is not there."""
-    kind: str
-    role: str
+    rules: list[Object]
     namespace: str
-    described: str
 
 
-def forbidden(user: User, wish: Attributes, reason: str = "", verb: str = "") -> RefusalError:
-    """403, in the real server's text; ``verb`` if it is about another than that of the attributes."""
-    end = f": {reason}" if reason else ""
-    verb = verb or wish.verb
+class Access:
+    """Finds the user of a request, and refuses a user without the right."""
+
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+
+    def user_of(self, method: str, path: str, params: dict[str, str], headers: Headers, certificate: Any) -> User:
+        """The user that the request acts as. Raises RefusalError (400, 401, 403)."""
+        user = self.authenticator.user_of(headers, certificate)
+        wish = attributes_of(method, path, params)
+        other = impersonated(headers)
+        if other is not None:
+            self._check_impersonation(user, other)
+            user = other
+        if not self.authorizer.allows(user, wish):
+            raise forbidden(user, wish)
+        return user
+
+    def _check_impersonation(self, user: User, other: User) -> None:
+        for needed in _rights_to_be(other):
+            if not self.authorizer.allows(user, needed):
+                raise forbidden(user, needed)
+
+
+def _rights_to_be(other: User) -> Iterator[Attributes]:
+    """The rights that acting as that user takes."""
+    account = account_of(other.name)
+    wish = Attributes("impersonate", resource="users", name=other.name)
+    if account is not None:
+        wish = replace(wish, resource="serviceaccounts", namespace=account[0], name=account[1])
+    yield wish
+    # Groups that come with the name need no right of their own.
+    implied = (*ANONYMOUS.groups, "system:authenticated", *(("system:serviceaccounts",) if account else ()))
+    for group in other.groups:
+        if group not in implied and not (account and group == f"system:serviceaccounts:{account[0]}"):
+            yield Attributes("impersonate", resource="groups", name=group)
+
+
+def forbidden(user: User, wish: Attributes) -> RefusalError:
+    """403, in the real server's text."""
     if not wish.is_resource:
-        text = f'forbidden: User "{user.name}" cannot {verb} path "{wish.path}"{end}'
+        text = f'forbidden: User "{user.name}" cannot {wish.verb} path "{wish.path}"'
         return RefusalError(403, "Forbidden", text, {})
     plural = f"{wish.resource}.{wish.group}" if wish.group else wish.resource
-    which = f"{plural} {_quoted(wish.name)}" if wish.name else plural
+    which = f'{plural} "{wish.name}"' if wish.name else plural
     scope = f'in the namespace "{wish.namespace}"' if wish.namespace else "at the cluster scope"
-    what = f'cannot {verb} resource "{wish.full_resource}" in API group "{wish.group}" {scope}'
+    what = f'cannot {wish.verb} resource "{wish.full_resource}" in API group "{wish.group}" {scope}'
     details: Object = {"name": wish.name} if wish.name else {}
     details |= {"group": wish.group} if wish.group else {}
     details["kind"] = wish.resource
-    return RefusalError(403, "Forbidden", f'{which} is forbidden: User "{user.name}" {what}{end}', details)
+    return RefusalError(403, "Forbidden", f'{which} is forbidden: User "{user.name}" {what}', details)
 
 
 def allows(rule: Object, wish: Attributes) -> bool:
@@ -138,21 +165,3 @@ def _is_subject(subject: Object, user: User, namespace: str) -> bool:
     if kind == "Group":
         return name in user.groups
     return kind == "ServiceAccount" and user.name == account_user(subject.get("namespace") or namespace, name).name
-
-
-def _described(subject: Object, namespace: str) -> str:
-    name = subject.get("name", "")
-    if subject.get("kind") == "ServiceAccount":
-        name = f"{name}/{subject.get('namespace') or namespace}"
-    return f"{subject.get('kind')} {_quoted(name)}"
-
-
-def _errors(texts: list[str]) -> str:
-    if not texts:
-        return ""
-    unique = list(dict.fromkeys(texts))
-    return f"RBAC: {unique[0] if len(unique) == 1 else '[' + ', '.join(unique) + ']'}"
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'

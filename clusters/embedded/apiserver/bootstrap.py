@@ -24,15 +24,8 @@ _MARKS: Final = {
     "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
 }
 _READ: Final = ("get", "list", "watch")
-_CHANGE: Final = ("create", "delete", "deletecollection", "patch", "update")
-_ALL_VERBS: Final = tuple(sorted((*_READ, *_CHANGE)))
 _PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", *_PUBLIC[2:])
-_ISSUER: Final = tuple(
-    path + end for path in ("/.well-known/openid-configuration", "/openid/v1/jwks") for end in ("", "/")
-)
-_APPS: Final = ("daemonsets", "deployments", "replicasets", "statefulsets")
-_SCALES: Final = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
 _EVENT_GROUPS: Final = ("", "events.k8s.io")
 
 
@@ -45,29 +38,6 @@ def _paths(verbs: tuple[str, ...], *paths: str) -> Object:
     return {"verbs": list(verbs), "nonResourceURLs": list(paths)}
 
 
-_VIEW: Final = (
-    _rule(_READ, ("",), "configmaps", "pods", "serviceaccounts"),
-    _rule(_READ, ("",), "bindings", "namespaces/status", "pods/log", "pods/status", "resourcequotas"),
-    _rule(_READ, ("",), "namespaces"),
-    _rule(_READ, _EVENT_GROUPS, "events"),
-    _rule(_READ, ("apps",), *_APPS, *_SCALES, *(f"{each}/status" for each in _APPS)),
-    _rule(_READ, ("batch",), "jobs", "jobs/status"),
-)
-_EDIT: Final = (
-    _rule(("impersonate",), ("",), "serviceaccounts"),
-    _rule(_CHANGE, ("",), "pods"),
-    _rule(("create",), ("",), "pods/eviction"),
-    _rule(_CHANGE, ("",), "configmaps", "serviceaccounts"),
-    _rule(("create",), ("",), "serviceaccounts/token"),
-    _rule(_CHANGE, _EVENT_GROUPS, "events"),
-    _rule(_CHANGE, ("apps",), *_APPS, *_SCALES),
-    _rule(_CHANGE, ("batch",), "jobs"),
-    _rule(_ALL_VERBS, ("coordination.k8s.io",), "leases"),
-)
-_ADMIN: Final = (
-    _rule(("create",), ("authorization.k8s.io",), "localsubjectaccessreviews"),
-    _rule(_ALL_VERBS, (_RBAC,), "rolebindings", "roles"),
-)
 _SCHEDULER: Final = (
     _rule(("create", "patch", "update"), _EVENT_GROUPS, "events"),
     _rule(("create",), ("coordination.k8s.io",), "leases"),
@@ -100,16 +70,12 @@ _NODE: Final = (
 )
 _ROLES: Final[dict[str, tuple[Object, ...]]] = {
     "cluster-admin": (_rule(("*",), ("*",), "*"), _paths(("*",), "*")),
-    "admin": (*_EDIT, *_VIEW, *_ADMIN),
-    "edit": (*_EDIT, *_VIEW),
-    "view": _VIEW,
     "system:basic-user": (
         _rule(("create",), ("authorization.k8s.io",), "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
         _rule(("create",), ("authentication.k8s.io",), "selfsubjectreviews"),
     ),
     "system:discovery": (_paths(("get",), *_DISCOVERY),),
     "system:public-info-viewer": (_paths(("get",), *_PUBLIC),),
-    "system:service-account-issuer-discovery": (_paths(("get",), *_ISSUER),),
     "system:kube-scheduler": _SCHEDULER,
     "system:node": _NODE,
 }
@@ -119,7 +85,6 @@ _HOLDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "system:basic-user": (("Group", "system:authenticated"),),
     "system:discovery": (("Group", "system:authenticated"),),
     "system:public-info-viewer": (("Group", "system:authenticated"), ("Group", "system:unauthenticated")),
-    "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
     "system:kube-scheduler": (("User", "system:kube-scheduler"),),
     # No subject: nodes have it through an authorizer of their own.
     "system:node": (),

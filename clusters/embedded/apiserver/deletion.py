@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from clusters.embedded.apiserver import write_options
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.field_rules import unsupported, wrong
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict, options_invalid
+from clusters.embedded.apiserver.options import dry_run
+from clusters.embedded.apiserver.refusals import bad_request, conflict, options_invalid
 from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, PODS, Resource
 
 _KIND: Final = "DeleteOptions"
@@ -52,7 +52,7 @@ def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
         # As the real server reads it: a negative time is a second.
         grace_seconds = 1
     stages = found.get("dryRun") or []
-    errors = write_options.dry_run(*([stages] if isinstance(stages, str) else stages))
+    errors = dry_run(*([stages] if isinstance(stages, str) else stages))
     if errors:
         raise options_invalid(_KIND, errors)
     return DeleteOptions(
@@ -72,22 +72,13 @@ def _check(found: Object) -> None:
 def check_preconditions(resource: Resource, item: Object, options: DeleteOptions) -> None:
     """Refuse (409) to delete another object than the one that the client means."""
     metadata = item["metadata"]
-    if options.uid and options.uid != metadata["uid"]:
-        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']})"
-        raise _conflict(resource, metadata["name"], f"{why}. The object might have been deleted and then recreated")
-    if options.version and options.version != metadata["resourceVersion"]:
-        versions = f"({options.version}) does not match the ResourceVersion in record ({metadata['resourceVersion']})"
-        why = f"the ResourceVersion in the precondition {versions}. The object might have been modified"
-        raise _conflict(resource, metadata["name"], why)
-
-
-def _conflict(resource: Resource, name: str, why: str) -> RefusalError:
-    """Deletions name the kind, all other verbs the plural."""
-    resource = EVENTS if resource == EVENTS_V1 else resource
-    refusal = conflict(resource, name, why)
-    refusal.message = refusal.message.replace(resource.plural, resource.kind, 1)
-    refusal.details = {**(refusal.details or {}), "kind": resource.kind}
-    return refusal
+    for what, wanted, there in (
+        ("UID", options.uid, metadata["uid"]),
+        ("ResourceVersion", options.version, metadata["resourceVersion"]),
+    ):
+        if wanted and wanted != there:
+            why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({there})"
+            raise conflict(resource, metadata["name"], why)
 
 
 @dataclass(frozen=True, slots=True)

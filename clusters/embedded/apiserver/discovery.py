@@ -1,4 +1,4 @@
-"""The server's answers about itself: its version, its groups, its kinds. Pure."""
+"""The server's answers about itself: its version, its groups, its kinds, and whether it is well. Pure."""
 
 from __future__ import annotations
 
@@ -26,23 +26,19 @@ _SUBRESOURCE_KINDS: Final = {
     "binding": {"kind": "Binding", "verbs": ["create"]},
     "eviction": {"kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]},
     "log": {"kind": "Pod", "verbs": ["get"]},
-    "attach": {"kind": "PodAttachOptions", "verbs": ["create", "get"]},
-    "exec": {"kind": "PodExecOptions", "verbs": ["create", "get"]},
-    "portforward": {"kind": "PodPortForwardOptions", "verbs": ["create", "get"]},
     "finalize": {"kind": "Namespace", "verbs": ["update"]},
     "token": {"kind": "TokenRequest", "group": "authentication.k8s.io", "version": "v1", "verbs": ["create"]},
     "scale": {"kind": "Scale", "group": "autoscaling", "version": "v1", "verbs": ["get", "patch", "update"]},
 }
 
 
-def document(path: str, address: str) -> Object | None:
-    """The discovery document at a path; None if there is none. ``address`` is the server's own."""
+def document(path: str) -> Object | None:
+    """The discovery document at a path; None if there is none."""
     parts = path.strip("/").split("/")
     if parts == ["version"]:
         return dict(VERSION)
     if parts == ["api"]:
-        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
-        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+        return {"kind": "APIVersions", "versions": ["v1"]}
     if parts == ["apis"]:
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in groups()]}
     if parts == ["api", "v1"]:
@@ -52,6 +48,12 @@ def document(path: str, address: str) -> Object | None:
     if parts[0] == "apis" and len(parts) == 3 and parts[1] in groups() and parts[2] == "v1":
         return resource_list(f"{parts[1]}/v1")
     return None
+
+
+def health(path: str) -> str | None:
+    """The answer of ``/healthz``, ``/livez``, ``/readyz`` and their parts; None for another path."""
+    where, _, part = path.strip("/").partition("/")
+    return "ok" if where in ("healthz", "livez", "readyz") and part in ("", "ping", "log", "etcd") else None
 
 
 def groups() -> list[str]:
@@ -95,9 +97,8 @@ def resource_list(api_version: str) -> Object:
 
 
 def _review(review: Review) -> Object:
-    kind = review.kind
-    names = {"name": review.plural, "singularName": kind.lower(), "namespaced": review.namespaced}
-    return {**names, "kind": kind, "verbs": ["create"]}
+    names = {"name": review.plural, "singularName": review.kind.lower(), "namespaced": False}
+    return {**names, "kind": review.kind, "verbs": ["create"]}
 
 
 def _entry(resource: Resource) -> Object:

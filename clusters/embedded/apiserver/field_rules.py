@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.embedded.apiserver.refusals import FieldError
@@ -14,26 +14,10 @@ _DNS_SUBDOMAIN: Final = re.compile(rf"{_LABEL_FORM}(\.{_LABEL_FORM})*")
 _WORD: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
 
-_LABEL_TEXT: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_SUBDOMAIN_TEXT: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_WORD_TEXT: Final = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_TEXT: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
+_ENDS: Final = "and must start and end with an alphanumeric character"
+_LABEL_TEXT: Final = f"must consist of lower case alphanumeric characters or '-', {_ENDS}"
+_SUBDOMAIN_TEXT: Final = f"must consist of lower case alphanumeric characters, '-' or '.', {_ENDS}"
+_WORD_TEXT: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
 
 
 def required(field: str, text: str = "") -> FieldError:
@@ -41,20 +25,9 @@ def required(field: str, text: str = "") -> FieldError:
     return FieldError(field, "FieldValueRequired", f"Required value: {text}" if text else "Required value")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A value that errors show as it is, without quotes."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
 def wrong(field: str, value: Any, text: str) -> FieldError:
     """A field whose value is not allowed."""
-    shown = f'"{value}"' if isinstance(value, str) else str(value)
-    return FieldError(field, "FieldValueInvalid", f"Invalid value: {shown}: {text}")
+    return FieldError(field, "FieldValueInvalid", f"Invalid value: {json.dumps(value, ensure_ascii=False)}: {text}")
 
 
 def not_allowed(field: str, text: str) -> FieldError:
@@ -70,14 +43,12 @@ def unsupported(field: str, value: str, known: tuple[str, ...]) -> FieldError:
 
 def label_texts(value: str) -> list[str]:
     """The faults of an RFC 1123 label of at most 63 characters."""
-    # Where the letters are right, it is the dots.
-    text = "must not contain dots" if _DNS_SUBDOMAIN.fullmatch(value) else _LABEL_TEXT
-    return _texts(value, 63, "characters", _DNS_LABEL, text)
+    return _texts(value, 63, _DNS_LABEL, _LABEL_TEXT)
 
 
-def subdomain_texts(value: str, unit: str = "characters") -> list[str]:
+def subdomain_texts(value: str) -> list[str]:
     """The faults of an RFC 1123 subdomain of at most 253 characters."""
-    return _texts(value, 253, unit, _DNS_SUBDOMAIN, _SUBDOMAIN_TEXT)
+    return _texts(value, 253, _DNS_SUBDOMAIN, _SUBDOMAIN_TEXT)
 
 
 def segment_texts(value: str) -> list[str]:
@@ -100,17 +71,9 @@ def qualified_name(key: str) -> list[str]:
     """The faults of ``name`` or ``example.com/name``, the form of keys of labels, annotations and resources."""
     *prefixes, name = key.split("/")
     if len(prefixes) > 1:
-        text = (
-            f"a valid label key {_WORD_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        )
-        return [text]
-    texts = []
-    for prefix in prefixes:
-        wrongs = subdomain_texts(prefix, "bytes") if prefix else ["must be non-empty"]
-        texts += [f"prefix part {each}" for each in wrongs]
-    if not name:
-        texts.append("name part must be non-empty")
-    return texts + [f"name part {each}" for each in _texts(name, 63, "bytes", _WORD, _WORD_TEXT)]
+        return ["must have one '/' at most"]
+    texts = [f"prefix part {each}" for prefix in prefixes for each in subdomain_texts(prefix)]
+    return texts + [f"name part {each}" for each in _texts(name, 63, _WORD, _WORD_TEXT)]
 
 
 def labels(field: str, values: dict[str, str]) -> list[FieldError]:
@@ -124,9 +87,9 @@ def labels(field: str, values: dict[str, str]) -> list[FieldError]:
 
 def label_value_texts(value: str) -> list[str]:
     """The faults of a label's value; an empty one is right."""
-    return _texts(value, 63, "bytes", _WORD, _VALUE_TEXT) if value else []
+    return _texts(value, 63, _WORD, _WORD_TEXT) if value else []
 
 
-def _texts(value: str, most: int, unit: str, form: re.Pattern[str], text: str) -> list[str]:
-    texts = [f"must be no more than {most} {unit}"] if len(value.encode()) > most else []
+def _texts(value: str, most: int, form: re.Pattern[str], text: str) -> list[str]:
+    texts = [f"must be no more than {most} bytes"] if len(value.encode()) > most else []
     return texts if form.fullmatch(value) else [*texts, text]

@@ -6,12 +6,11 @@ and a success policy are refused, because the controller here does not know them
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from clusters.embedded.apiserver import pod_defaults, pod_validation
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.field_rules import Shown, not_allowed, required, unsupported, wrong
+from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
 from clusters.embedded.apiserver.refusals import FieldError
 from clusters.resources import Resource
 
@@ -73,7 +72,7 @@ def faults(spec: Object) -> list[FieldError]:
 def changes(old: Object, new: Object) -> list[FieldError]:
     """Fields that must stay as they were."""
     return [
-        wrong(f"spec.{key}", Shown(json.dumps(new["spec"].get(key))), "field is immutable")
+        wrong(f"spec.{key}", new["spec"].get(key), "field is immutable")
         for key in _FROZEN
         if old["spec"].get(key) != new["spec"].get(key)
     ]

@@ -1,52 +1,39 @@
-"""Rules for the metadata of an object, new or changed. Pure.
-
-The real server looks at the metadata more than once, by the rules of the API's machinery and by those of the kind, and
-names the same fault as often in the causes of its answer: so do these rules.
-"""
+"""Rules for the metadata of an object, new or changed. Pure."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.field_rules import (
-    Shown,
     labels,
     not_allowed,
     qualified_name,
     required,
-    segment_texts,
     wrong,
 )
-from clusters.embedded.apiserver.refusals import FieldError, group_of
-from clusters.resources import (
-    CONFIG_MAPS,
-    EVENTS,
-    LEASES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SERVICE_ACCOUNTS,
-    Resource,
-)
+from clusters.embedded.apiserver.refusals import FieldError
+from clusters.resources import EVENTS, LEASES, Resource
 
 NameRule = Callable[[str], list[str]]
 
 _STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
 # Bytes of all annotations of an object together.
 _MOST_ANNOTATIONS: Final = 256 * 1024
-# Kinds with rules of their own that look at the whole metadata again when it changes, and groups of such kinds.
-_WHOLE: Final = (CONFIG_MAPS, PODS, NODES, NAMESPACES, SERVICE_ACCOUNTS)
-_WHOLE_GROUPS: Final = ("rbac.authorization.k8s.io",)
-_OWNER_KEYS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _FROZEN: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 def of_new(resource: Resource, item: Object, rule: NameRule) -> list[FieldError]:
     """The faults in the metadata of a new object; ``rule`` is the kind's for names."""
-    return _whole(item["metadata"], rule, _finalizer_words(resource, item))
+    metadata = item["metadata"]
+    name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
+    errors = [wrong("metadata.generateName", prefix, text) for text in rule(_without_dash(prefix))] if prefix else []
+    if name:
+        errors += [wrong("metadata.name", name, text) for text in rule(name)]
+    else:
+        errors.append(required("metadata.name", "name or generateName is required"))
+    return [*errors, *_texts(metadata), *_finalizers(metadata.get("finalizers", [])), *_finalizer_words(resource, item)]
 
 
 def frozen(old: Object, wanted: Object) -> list[FieldError]:
@@ -60,19 +47,10 @@ def frozen(old: Object, wanted: Object) -> list[FieldError]:
 
 
 def of_changed(
-    resource: Resource, old: Object, new: Object, subresource: str | None, before: list[FieldError], rule: NameRule
+    resource: Resource, old: Object, new: Object, before: list[FieldError], rule: NameRule
 ) -> list[FieldError]:
     """The faults in the new metadata of an object; ``before`` is the result of ``frozen``."""
-    metadata = new["metadata"]
-    change = [*_late_finalizers(old, new), *before, *_texts(metadata)]
-    errors = _whole(metadata, segment_texts, []) + change
-    if resource == EVENTS:
-        return errors
-    words = _finalizer_words(resource, new)
-    errors += change + words
-    if subresource is None and (resource in _WHOLE or group_of(resource) in _WHOLE_GROUPS):
-        errors += _whole(metadata, rule, words)
-    return errors
+    return [*_late_finalizers(old, new), *before, *of_new(resource, new, rule)]
 
 
 def without_twins(metadata: Object) -> None:
@@ -81,16 +59,6 @@ def without_twins(metadata: Object) -> None:
     single = [each for at, each in enumerate(owners) if each not in owners[:at]]
     if single != owners:
         metadata["ownerReferences"] = single
-
-
-def _whole(metadata: Object, rule: NameRule, words: list[FieldError]) -> list[FieldError]:
-    name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
-    errors = [wrong("metadata.generateName", prefix, text) for text in rule(_without_dash(prefix))] if prefix else []
-    if name:
-        errors += [wrong("metadata.name", name, text) for text in rule(name)]
-    else:
-        errors.append(required("metadata.name", "name or generateName is required"))
-    return errors + _texts(metadata) + _finalizers(metadata.get("finalizers", [])) + words
 
 
 def _without_dash(prefix: str) -> str:
@@ -115,10 +83,8 @@ def _owners(owners: list[Object]) -> list[FieldError]:
     errors: list[FieldError] = []
     for owner in owners:
         errors += _owner(owner, field)
-    controllers = [f"{each.get('kind', '')}/{each.get('name', '')}" for each in owners if each.get("controller")]
-    for other in controllers[1:]:
-        text = 'Only one reference can have Controller set to true. Found "true" in references for '
-        errors.append(wrong(field, _shown([_ordered(each) for each in owners]), f"{text}{controllers[0]} and {other}"))
+    if sum(bool(each.get("controller")) for each in owners) > 1:
+        errors.append(wrong(field, owners, "only one reference can have controller set to true"))
     return errors
 
 
@@ -131,24 +97,15 @@ def _owner(owner: Object, field: str) -> list[FieldError]:
         wrong(f"{field}.{key}", "", "must not be empty") for key in ("kind", "name", "uid") if not owner.get(key)
     ]
     if owner.get("kind") == EVENTS.kind and (group, version) == ("", "v1"):
-        text = f"{group}/{version}, Kind={owner['kind']} is disallowed from being an owner"
-        errors.append(wrong(field, _shown(_ordered(owner)), text))
+        errors.append(wrong(field, owner, "an event owns nothing"))
     return errors
-
-
-def _ordered(owner: Object) -> Object:
-    return {key: owner.get(key, "") for key in _OWNER_KEYS if key in owner or key in _OWNER_KEYS[:4]}
-
-
-def _shown(value: Any) -> Shown:
-    return Shown(json.dumps(value, separators=(",", ":")))
 
 
 def _finalizers(words: list[str]) -> list[FieldError]:
     errors = [wrong("metadata.finalizers", word, text) for word in words for text in qualified_name(word)]
     if {"orphan", "foregroundDeletion"} <= set(words):
         text = "finalizer orphan and foregroundDeletion cannot be both set"
-        errors.append(wrong("metadata.finalizers", _shown(words), text))
+        errors.append(wrong("metadata.finalizers", words, text))
     return errors
 
 
@@ -169,6 +126,4 @@ def _late_finalizers(old: Object, new: Object) -> list[FieldError]:
     added = sorted(set(new["metadata"].get("finalizers", [])) - set(old["metadata"].get("finalizers", [])))
     if not added or not is_deleting(old):
         return []
-    shown = "[]string{" + ", ".join(f'"{each}"' for each in added) + "}"
-    text = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
-    return [not_allowed("metadata.finalizers", text)]
+    return [not_allowed("metadata.finalizers", f"an object that is being deleted takes no new ones: {added}")]

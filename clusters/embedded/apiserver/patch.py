@@ -10,11 +10,18 @@ import msgspec
 
 from clusters.embedded.apiserver import strategic_patch
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large, unsupported_media_type
+from clusters.embedded.apiserver.refusals import (
+    RefusalError,
+    bad_request,
+    not_imitated,
+    too_large,
+    unsupported_media_type,
+)
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
 TYPES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
 
 # The API server's bound on the operations of one JSON patch.
@@ -43,7 +50,10 @@ def apply(content_type: str, old: Object, body: bytes) -> Object:
 
 
 def check_type(content_type: str) -> None:
-    """Refuse (415) what is no patch, before anything else is looked at."""
+    """Refuse (415, 501) what is no patch here, before anything else is looked at."""
+    if content_type == APPLY:
+        # It would need the owners of fields: without them nothing conflicts, and nothing that a manifest drops is removed.
+        raise not_imitated("server-side apply")
     if content_type not in TYPES:
         raise unsupported_media_type("415: Unsupported Media Type")
 

@@ -1,19 +1,18 @@
-"""Answers of the kubelet of a pod's node: a container's log, and the reason why exec, attach and port-forward fail."""
+"""The log of a container, from the kubelet of its pod's node, which judges the options, too."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Final
 from urllib.parse import quote
 
 import httpx2
 
 from clusters.embedded.apiserver.api_objects import Object, name_of, namespace_of
-from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, internal, invalid, no_such_path
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, no_such_path
 from clusters.embedded.apiserver.requests import Answer, Request
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import NODES, Resource
+from clusters.resources import NODES
 
 # The part of the query that the kubelet reads; everything else is for the API server.
 _PASSED: Final[tuple[str, ...]] = (
@@ -25,13 +24,6 @@ _PASSED: Final[tuple[str, ...]] = (
     "sinceSeconds",
     "sinceTime",
 )
-# The least value of each number, and its name in the error.
-_LEAST: Final = {
-    "tailLines": (0, "must be greater than or equal to 0"),
-    "limitBytes": (1, "must be greater than 0"),
-    "sinceSeconds": (1, "must be greater than 0"),
-}
-_OPTIONS: Final = Resource("v1", "podlogoptions", "PodLogOptions")
 
 
 class PodLogs:
@@ -52,9 +44,8 @@ class PodLogs:
 
     async def read(self, pod: Object, request: Request) -> Answer:
         """The log of one container. Raises RefusalError (400, 404, 500)."""
-        check_options(pod, request.params)
         container = container_of(pod, request.params.get("container", ""))
-        url = self._url(pod, "containerLogs", container)
+        url = self._url(pod, container)
         params: dict[str, str] = {key: request.params[key] for key in _PASSED if key in request.params}
         try:
             response = await self._http.send(self._http.build_request("GET", url, params=params), stream=True)
@@ -66,23 +57,12 @@ class PodLogs:
             raise _refusal(response.status_code, text)
         return Answer(_pieces(response), content_type="text/plain")
 
-    async def process(self, pod: Object, subresource: str, request: Request) -> Answer:
-        """Exec, attach or port-forward: the kubelet's answer, whatever it is. Raises RefusalError (400, 500)."""
-        url = self._url(pod, "portForward")
-        if subresource != "portforward":
-            url = self._url(pod, subresource, container_of(pod, request.params.get("container", "")))
-        try:
-            response = await self._http.post(url)
-        except httpx2.HTTPError as error:
-            raise internal(f'Post "{url}": {str(error) or type(error).__name__}') from error
-        return Answer(response.content, response.status_code, response.headers.get("content-type", "text/plain"))
-
-    def _url(self, pod: Object, verb: str, *container: str) -> str:
+    def _url(self, pod: Object, container: str) -> str:
         node = pod["spec"].get("nodeName", "")
         if not node:
             raise bad_request(f"pod {name_of(pod)} does not have a host assigned")
-        path = "/".join(quote(part, safe="") for part in (namespace_of(pod), name_of(pod), *container))
-        return f"http://127.0.0.1:{self._port(node)}/{verb}/{path}"
+        path = "/".join(quote(part, safe="") for part in (namespace_of(pod), name_of(pod), container))
+        return f"http://127.0.0.1:{self._port(node)}/containerLogs/{path}"
 
     def _port(self, node: str) -> int:
         stored = self._store.get(NODES, "", node)
@@ -93,20 +73,6 @@ class PodLogs:
         if not isinstance(port, int) or not port:
             raise internal(f'node "{node}" does not say on which port its kubelet listens')
         return port
-
-
-def check_options(pod: Object, params: Mapping[str, str]) -> None:
-    """Raises RefusalError (422) for numbers out of their range; the kubelet checks whether they are numbers."""
-    errors = [
-        FieldError(name, "FieldValueInvalid", f"Invalid value: {params[name]}: {rule}")
-        for name, (least, rule) in _LEAST.items()
-        if re.fullmatch(r"-?\d+", params.get(name, "")) and int(params[name]) < least
-    ]
-    if "sinceSeconds" in params and "sinceTime" in params:
-        text = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
-        errors.append(FieldError("", "FieldValueForbidden", text))
-    if errors:
-        raise invalid(_OPTIONS, name_of(pod), errors)
 
 
 def container_of(pod: Object, wanted: str) -> str:

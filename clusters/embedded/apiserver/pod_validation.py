@@ -1,4 +1,4 @@
-"""The validity of a pod's spec. Pure; every error in one answer, with the path of its field."""
+"""The validity of a pod's spec, and of its changes. Pure; every error in one answer, with the path of its field."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("Equal", "Exists")
 _VARIABLE: Final = re.compile(r"[ -<>-~]+")
-_VARIABLE_TEXT: Final = (
-    "a valid environment variable name must consist only of printable ASCII characters other than '='"
-)
 _LONGEST_DEADLINE: Final = 2**31 - 1
 
 
@@ -91,15 +88,13 @@ def _toleration(toleration: Object, path: str) -> list[FieldError]:
     if key:
         errors += [wrong(f"{path}.key", key, text) for text in field_rules.qualified_name(key)]
     elif operator != "Exists":
-        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        errors.append(wrong(f"{path}.operator", operator, text))
+        errors.append(wrong(f"{path}.operator", operator, "must be Exists when the key is empty"))
     if "tolerationSeconds" in toleration and effect != "NoExecute":
-        errors.append(wrong(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+        errors.append(wrong(f"{path}.effect", effect, "must be NoExecute when tolerationSeconds is set"))
     if operator not in ("", *_OPERATORS):
         errors.append(unsupported(f"{path}.operator", operator, _OPERATORS))
     elif operator == "Exists" and toleration.get("value"):
-        text = "value must be empty when `operator` is 'Exists'"
-        errors.append(wrong(f"{path}.operator", toleration["value"], text))
+        errors.append(wrong(f"{path}.operator", toleration["value"], "must be empty when the operator is Exists"))
     if effect and effect not in _EFFECTS:
         errors.append(unsupported(f"{path}.effect", effect, _EFFECTS))
     return errors
@@ -127,7 +122,7 @@ def _container(container: Object, path: str, names: set[str], volumes: set[Any])
 def _variable(name: str, path: str) -> list[FieldError]:
     if not name:
         return [required(path)]
-    return [] if _VARIABLE.fullmatch(name) else [wrong(path, name, _VARIABLE_TEXT)]
+    return [] if _VARIABLE.fullmatch(name) else [wrong(path, name, "must be printable ASCII without '='")]
 
 
 def _ports(ports: list[Object], path: str) -> list[FieldError]:
@@ -158,3 +153,55 @@ def _volumes(volumes: list[Object], path: str) -> list[FieldError]:
 
 def _twice(field: str, value: str) -> FieldError:
     return FieldError(field, "FieldValueDuplicate", f'Duplicate value: "{value}"')
+
+
+def changes(old: Object, new: Object) -> list[FieldError]:
+    """The changes that an existing pod does not allow."""
+    errors = _spec_changes(old["spec"], new["spec"])
+    quality = (new.get("status") or {}).get("qosClass")
+    if quality and quality != (old.get("status") or {}).get("qosClass"):
+        errors.append(wrong("status.qosClass", quality, "field is immutable"))
+    nominated = (new.get("status") or {}).get("nominatedNodeName", "")
+    if new["spec"].get("nodeName") and nominated not in ("", (old.get("status") or {}).get("nominatedNodeName", "")):
+        text = "may not be set on pods that are already bound to a node"
+        errors.append(not_allowed("status.nominatedNodeName", text))
+    return errors
+
+
+def _spec_changes(old: Object, new: Object) -> list[FieldError]:
+    """Images, the deadline, more tolerations, fewer scheduling gates; while there are gates, the node selector too."""
+    if old == new:
+        return []
+    for part in ("containers", "initContainers"):
+        if len(old.get(part, [])) != len(new.get(part, [])):
+            return [not_allowed(f"spec.{part}", "pod updates may not add or remove containers")]
+    errors = [
+        error
+        for part in ("containers", "initContainers")
+        for at, container in enumerate(new.get(part, []))
+        for error in image(container, f"spec.{part}[{at}]")
+    ]
+    if any(each not in new.get("tolerations", []) for each in old.get("tolerations", [])):
+        errors.append(not_allowed("spec.tolerations", "an existing toleration cannot change"))
+    gates = [each["name"] for each in old.get("schedulingGates", [])]
+    errors += [
+        not_allowed(f"spec.schedulingGates[{at}].name", "only deletion is allowed")
+        for at, each in enumerate(new.get("schedulingGates", []))
+        if each["name"] not in gates
+    ]
+    if _frozen(old, gated=bool(gates)) != _frozen(new, gated=bool(gates)):
+        errors.append(
+            not_allowed("spec", "only images, activeDeadlineSeconds, more tolerations and fewer scheduling gates")
+        )
+    return errors
+
+
+def _frozen(spec: Object, *, gated: bool) -> Any:
+    loose = {"activeDeadlineSeconds", "tolerations", "schedulingGates"} | (
+        {"nodeSelector", "affinity"} if gated else set()
+    )
+    kept = {key: value for key, value in spec.items() if key not in loose}
+    for part in ("containers", "initContainers"):
+        if part in kept:
+            kept[part] = [{key: value for key, value in each.items() if key != "image"} for each in kept[part]]
+    return kept

@@ -1,7 +1,7 @@
 """Limits of a namespace as a whole: ResourceQuotas of pods and of their requests. Pure.
 
 Counted are ``pods``, ``cpu`` and ``memory`` (with and without ``requests.``, and ``limits.``), and requests of any other
-resource, as ``requests.aliyun.com/gpu-mem``. Scopes and counts of other kinds are not imitated.
+resource, as ``requests.aliyun.com/gpu-mem``. A quota of anything else is refused; scopes are not imitated.
 """
 
 from __future__ import annotations
@@ -12,26 +12,12 @@ from typing import Final
 
 from clusters.embedded.apiserver.api_objects import Object, name_of
 from clusters.embedded.apiserver.api_quantities import canonical, parse
-from clusters.embedded.apiserver.field_rules import wrong
+from clusters.embedded.apiserver.field_rules import not_allowed
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, forbidden
 from clusters.resources import PODS
 
 _PARTS: Final = ("requests", "limits")
 _COMPUTE: Final = ("cpu", "memory")
-_STORAGE: Final = ("ephemeral-storage", "storage")
-# Resources that the real server counts too.
-_OTHERS: Final = (
-    "configmaps",
-    "ephemeral-storage",
-    "limits.ephemeral-storage",
-    "persistentvolumeclaims",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-    "services.loadbalancers",
-    "services.nodeports",
-)
 _ENDED: Final = ("Succeeded", "Failed")
 
 Usage = dict[str, Decimal]
@@ -39,7 +25,7 @@ Usage = dict[str, Decimal]
 
 def usage_of(pods: Iterable[Object], names: Iterable[str]) -> Usage:
     """The use of the resources that a quota names, by pods; those that have ended use nothing."""
-    used: Usage = {name: Decimal(0) for name in names if _is_counted(name)}
+    used: Usage = {name: Decimal(0) for name in names}
     for pod in pods:
         if (pod.get("status") or {}).get("phase") not in _ENDED:
             for name in used:
@@ -49,7 +35,7 @@ def usage_of(pods: Iterable[Object], names: Iterable[str]) -> Usage:
 
 def check(quota: Object, pods: Iterable[Object], pod: Object) -> None:
     """Refuse (403) a pod that names too few requests for a quota, or asks for more than it leaves."""
-    hard: Usage = {name: parse(value) for name, value in hard_of(quota).items() if _is_counted(name)}
+    hard: Usage = {name: parse(value) for name, value in hard_of(quota).items()}
     unsaid = [f"{name} for: {','.join(found)}" for name in sorted(hard) if (found := _silent(pod, name))]
     if unsaid:
         raise forbidden(PODS, name_of(pod), f"failed quota: {name_of(quota)}: must specify {'; '.join(unsaid)}")
@@ -64,16 +50,10 @@ def hard_of(quota: Object) -> dict[str, str]:
     return (quota.get("spec") or {}).get("hard") or {}
 
 
-def is_standard(name: str) -> bool:
-    """Whether a quota may name this without a domain."""
-    return name in _OTHERS or (_is_counted(name) and name.rpartition(".")[2] in ("pods", *_COMPUTE, *_STORAGE))
-
-
 def faults(quota: Object) -> list[FieldError]:
-    """Names that no quota counts."""
-    texts = ("must be a standard resource type or fully qualified", "must be a standard resource for quota")
-    odd = [name for name in hard_of(quota) if "/" not in name and not is_standard(name)]
-    return [wrong(f"spec.hard[{name}]", name, text) for name in odd for text in texts]
+    """Names that are not counted here: a limit that does nothing must not look as if it held."""
+    odd = [name for name in hard_of(quota) if not _is_counted(name)]
+    return [not_allowed(f"spec.hard[{name}]", "the embedded cluster does not imitate it") for name in odd]
 
 
 def written(used: Usage) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.field_rules import required, unsupported
+from clusters.embedded.apiserver.field_rules import required, unsupported, wrong
 from clusters.embedded.apiserver.refusals import FieldError
 from clusters.resources import (
     CLUSTER_ROLE_BINDINGS,
@@ -50,13 +50,8 @@ def validate(resource: Resource, item: Object) -> list[FieldError]:
 def check_update(resource: Resource, old: Object, new: Object) -> list[FieldError]:
     """The fields that may not change."""
     if resource in _BINDINGS and old.get("roleRef") != new.get("roleRef"):
-        reference = new.get("roleRef", {})
-        shown = ",".join(f'"{word}":"{reference.get(key, "")}"' for word, key in _REFERENCE)
-        return [FieldError("roleRef", "FieldValueInvalid", f"Invalid value: {{{shown}}}: cannot change roleRef")]
+        return [wrong("roleRef", new.get("roleRef"), "cannot change")]
     return []
-
-
-_REFERENCE: Final = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
 
 
 def _rule(resource: Resource, rule: Object, path: str) -> list[FieldError]:
@@ -72,15 +67,11 @@ def _rule(resource: Resource, rule: Object, path: str) -> list[FieldError]:
 
 
 def _urls(resource: Resource, rule: Object, urls: Any, path: str) -> list[FieldError]:
-    text = ""
     if resource == ROLES:
-        text = "namespaced rules cannot apply to non-resource URLs"
-    elif any(rule.get(key) for key in ("apiGroups", "resources", "resourceNames")):
-        text = "rules cannot apply to both regular resources and non-resource URLs"
-    shown = "[" + ",".join(f'"{url}"' for url in urls) + "]"
-    return (
-        [FieldError(f"{path}.nonResourceURLs", "FieldValueInvalid", f"Invalid value: {shown}: {text}")] if text else []
-    )
+        return [wrong(f"{path}.nonResourceURLs", urls, "a role of a namespace cannot name URLs")]
+    if any(rule.get(key) for key in ("apiGroups", "resources", "resourceNames")):
+        return [wrong(f"{path}.nonResourceURLs", urls, "a rule cannot name both resources and URLs")]
+    return []
 
 
 def _binding(resource: Resource, item: Object) -> list[FieldError]:
@@ -92,7 +83,7 @@ def _binding(resource: Resource, item: Object) -> list[FieldError]:
     if reference.get("kind", "") not in kinds:
         errors.append(unsupported("roleRef.kind", reference.get("kind", ""), kinds))
     if not reference.get("name"):
-        errors.append(required("roleRef.name", ""))
+        errors.append(required("roleRef.name"))
     for at, subject in enumerate(item.get("subjects", [])):
         errors += _subject(resource, subject, f"subjects[{at}]")
     return errors
@@ -101,9 +92,9 @@ def _binding(resource: Resource, item: Object) -> list[FieldError]:
 def _subject(resource: Resource, subject: Object, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if not subject.get("name"):
-        errors.append(required(f"{path}.name", ""))
+        errors.append(required(f"{path}.name"))
     if subject.get("kind", "") not in _SUBJECTS:
         errors.append(unsupported(f"{path}.kind", subject.get("kind", ""), _SUBJECTS))
     elif resource == CLUSTER_ROLE_BINDINGS and subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
-        errors.append(required(f"{path}.namespace", ""))
+        errors.append(required(f"{path}.namespace"))
     return errors

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from clusters.embedded.apiserver import list_options
+from clusters.embedded.apiserver import options
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import Predicate, both, field_selector, label_selector, selects_all
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, expired, too_new
@@ -38,7 +38,7 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
     """The JSON of a list. Raises RefusalError (400, 410, 422, 504)."""
     # Errors of parsing come first, a field that a kind does not have last.
     label_selector(request.params.get("labelSelector", ""))
-    list_options.check_list(request.params)
+    options.check_list(request.params)
     selects = selection(request, route)
     page = _page(request, store)
     version = page.version if page else _version(request, store)
@@ -50,7 +50,7 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
             error.message = "The resourceVersion for the provided list is too old."
             raise
         raise _expired_page(store, page) from error
-    limit = max(list_options.number(request.params, "limit"), 0)
+    limit = max(options.number(request.params, "limit"), 0)
     if request.params.get("resourceVersion") == "0" and route.resource not in (EVENTS, EVENTS_V1):
         # Any version will do: the real server answers from its cache, which knows no pages (and holds no events).
         limit = 0
@@ -89,12 +89,12 @@ def encoded_list(route: Route, found: list[Stored], metadata: dict[str, object])
 def _version(request: Request, store: Store) -> int:
     """The version to show: the newest, unless the client wants exactly another."""
     match = request.params.get("resourceVersionMatch", "")
-    wanted = list_options.version_of(request.params, list_options.unreadable_in_list)
+    wanted = options.version_of(request.params, options.unreadable_in_list)
     if wanted is not None and wanted > store.version:
         raise too_new(wanted, store.version)
     # A page of a version means exactly that version, as it did before there was a word for it.
     # A single object has no pages.
-    paged = list_options.number(request.params, "limit") > 0 and not _ONE_NAME.search(
+    paged = options.number(request.params, "limit") > 0 and not _ONE_NAME.search(
         request.params.get("fieldSelector", "")
     )
     exact = match == "Exact" or (not match and paged)
@@ -120,10 +120,8 @@ def _expired_page(store: Store, page: Page) -> RefusalError:
     """410 with a token that goes on from the client's place in the newest state: complete, but not consistent."""
     refusal = expired(page.version, store.version)
     refusal.message = (
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+        "The continue token is too old for a consistent list. Start a new list, or use the token in this answer: the rest that "
+        "it leads to is of another version."
     )
     refusal.list_metadata = {"continue": _token(Page(store.version, page.after))}
     return refusal

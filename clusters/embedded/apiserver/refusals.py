@@ -106,23 +106,26 @@ def modified(resource: Resource, name: str) -> RefusalError:
 
 def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> RefusalError:
     """422: fields that make no sense, all of them in one answer."""
-    texts = list(dict.fromkeys(f"{error.field}: {error.message}" for error in errors))
-    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     # Events are one kind under two names, and errors use the older one.
     resource = EVENTS if resource == EVENTS_V1 else resource
-    message = f'{qualified(resource.kind, resource)} "{name}" is invalid: {listed}'
-    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
-    details = {**details_of(resource, name, causes=causes), "kind": resource.kind}
+    message = f'{qualified(resource.kind, resource)} "{name}" is invalid: {_listed(errors)}'
+    details = {**details_of(resource, name, causes=_causes(errors)), "kind": resource.kind}
     return RefusalError(422, "Invalid", message, details)
 
 
 def options_invalid(kind: str, errors: Sequence[FieldError]) -> RefusalError:
     """422: options of a request that contradict each other or make no sense."""
-    texts = [f"{error.field}: {error.message}" for error in errors]
-    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
-    details = {"group": "meta.k8s.io", "kind": kind, "causes": causes}
-    return RefusalError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {listed}', details)
+    details = {"group": "meta.k8s.io", "kind": kind, "causes": _causes(errors)}
+    return RefusalError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {_listed(errors)}', details)
+
+
+def _listed(errors: Sequence[FieldError]) -> str:
+    texts = list(dict.fromkeys(f"{error.field}: {error.message}" for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _causes(errors: Sequence[FieldError]) -> list[Object]:
+    return [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
 
 
 def bad_request(message: str) -> RefusalError:
@@ -176,6 +179,11 @@ def too_new(version: int, current: int) -> RefusalError:
     }
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     return RefusalError(504, "Timeout", message, details)
+
+
+def not_imitated(what: str) -> RefusalError:
+    """501: a real server knows it, and the embedded one does not."""
+    return RefusalError(501, "NotImplemented", f"the embedded cluster does not imitate {what}")
 
 
 def internal(message: str) -> RefusalError:

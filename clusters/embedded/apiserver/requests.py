@@ -69,15 +69,6 @@ class Request:
         """Whether nothing must be written."""
         return bool(self.params.get("dryRun"))
 
-    def number(self, name: str) -> int | None:
-        """A whole number of the query that is not negative; None if it is absent. Raises RefusalError (400)."""
-        text = self.params.get(name, "")
-        if not text:
-            return None
-        if not (text.isascii() and text.isdigit() and len(text) < 20):
-            raise bad_request(f'invalid {name} "{text}": must be a whole number')
-        return int(text)
-
     def object(self, kind: str = "") -> Object:
         """The body as one object, of that kind if it is known. Raises RefusalError (400, 415)."""
         start = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
@@ -153,10 +144,7 @@ def _media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower() or header
 
 
-def check_acceptable(accept: str, *, streams: bool = False, is_text: bool = False) -> None:
-    """Refuse (406) a client that understands no JSON; ``streams``, ``is_text``: what else there would be."""
+def check_acceptable(accept: str) -> None:
+    """Refuse (406) a client that understands no JSON."""
     if accept and not any(word in accept for word in ("json", "*/*", "application/*", "text/plain")):
-        types = [*(("text/plain",) if is_text else ()), *OFFERED]
-        types += [f"{each};stream=watch" for each in (JSON, protobuf.MEDIA_TYPE)] if streams else []
-        message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(types)}"
-        raise RefusalError(406, "NotAcceptable", message, {})
+        raise RefusalError(406, "NotAcceptable", f"only the following media types are accepted: {JSON}", {})

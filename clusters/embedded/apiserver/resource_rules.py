@@ -12,12 +12,6 @@ from clusters.embedded.apiserver.refusals import FieldError
 
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _COMPUTED: Final = frozenset({"cpu", "memory"})
-_STANDARD: Final = (
-    _OF_CONTAINERS
-    | {f"{part}.{name}" for part in ("requests", "limits") for name in _OF_CONTAINERS}
-    | {"pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims", "storage"}
-    | {"configmaps", "services.nodeports", "services.loadbalancers", "requests.storage"}
-)
 _HUGE: Final = "hugepages-"
 _NOT_EXTENDED: Final = "doesn't follow extended resource name standard"
 
@@ -67,8 +61,7 @@ def _name_texts(name: str) -> list[str]:
         return [] if native(name) or extended(name) else [_NOT_EXTENDED]
     if name.startswith(_HUGE):
         return []
-    texts = [] if name in _STANDARD else ["must be a standard resource type or fully qualified"]
-    return texts if name in _OF_CONTAINERS else [*texts, "must be a standard resource for containers"]
+    return [] if name in _OF_CONTAINERS else ["must be cpu, memory or ephemeral-storage, or have a domain"]
 
 
 def _amount(name: str, text: str, field: str) -> list[FieldError]:

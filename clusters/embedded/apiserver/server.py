@@ -19,7 +19,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from clusters.certificates import Authority
 from clusters.embedded.apiserver import api_snapshot
-from clusters.embedded.apiserver.access import Access
 from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer
 from clusters.embedded.apiserver.authentication import (
     ANONYMOUS,
@@ -29,9 +28,9 @@ from clusters.embedded.apiserver.authentication import (
     ClientCertificate,
     User,
 )
-from clusters.embedded.apiserver.authorization import Authorizer
+from clusters.embedded.apiserver.authorization import Access, Authorizer
 from clusters.embedded.apiserver.bootstrap import bootstrap
-from clusters.embedded.apiserver.event_versions import as_core, as_v1
+from clusters.embedded.apiserver.events import as_core, as_v1
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.store import Store, Version
@@ -66,8 +65,7 @@ class EmbeddedApi:
     """The API server between ``start`` and ``stop``.
 
     ``writes`` and ``store`` are there for a test that prepares objects in the same process. ``history``: how many changes of
-    each kind a watch can go back before it gets 410; ``expired_as_status``: that 410 is the HTTP status (else, as the
-    real server mostly does, an ERROR event in a watch that has begun). With an ``authority`` it speaks TLS and knows its
+    each kind a watch can go back before it gets an ERROR event with 410. With an ``authority`` it speaks TLS and knows its
     clients by its certificates and by tokens; without one it speaks plain HTTP and takes every client for an administrator.
     ``tokens``: bearer tokens with their users.
     """
@@ -79,7 +77,6 @@ class EmbeddedApi:
         seed: int | None = None,
         history: int = HISTORY,
         bookmark_seconds: float = BOOKMARK_SECONDS,
-        expired_as_status: bool = False,
         authority: Authority | None = None,
         tokens: Mapping[str, User] | None = None,
     ) -> None:
@@ -87,7 +84,7 @@ class EmbeddedApi:
         self.store = Store(ALL, history=history, versions={EVENTS_V1: Version(EVENTS, as_v1, as_core)})
         randomness = random.Random(seed)  # noqa: S311 - names of pods
         self.writes = Writes(self.store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
-        self.watches = Watches(self.store, bookmark_seconds=bookmark_seconds, expired_as_status=expired_as_status)
+        self.watches = Watches(self.store, bookmark_seconds=bookmark_seconds)
         self._logs = PodLogs(self.store)
         accounts = ServiceAccountTokens(self.store, now)
         nobody = _ADMINISTRATOR if authority is None else ANONYMOUS
@@ -109,7 +106,7 @@ class EmbeddedApi:
         except OSError:
             listener.close()
             raise
-        self.address = self._app.address = f"{_HOST}:{listener.getsockname()[1]}"
+        self.address = f"{_HOST}:{listener.getsockname()[1]}"
         self._server = _Server(
             uvicorn.Config(
                 self._app,
@@ -128,7 +125,7 @@ class EmbeddedApi:
         self._logs.open()
         self._serving = asyncio.create_task(self._server.serve([listener]))
         await self._server.listening.wait()
-        return f"{'http' if self._authority is None else 'https'}://{self._app.address}"
+        return f"{'http' if self._authority is None else 'https'}://{self.address}"
 
     async def stop(self) -> None:
         """End the watches cleanly, then the server. The objects stay, for another ``start`` of the same server."""

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -17,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from clusters.embedded.apiserver.api_objects import Object, uid_of
 from clusters.embedded.apiserver.authentication import User, account_user, credential
 from clusters.embedded.apiserver.deletion import rfc3339
-from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid
+from clusters.embedded.apiserver.field_rules import wrong
+from clusters.embedded.apiserver.refusals import bad_request, conflict, invalid
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Writes
 from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS, Resource
@@ -31,16 +31,6 @@ _LONGEST_SECONDS: Final = 2**32
 # The clocks of others may differ by this; the real server's allowance.
 _LEEWAY_SECONDS: Final = 60
 _PRIVATE: Final = "kubernetes.io"
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    namespace: str
-    account: str
-    uid: str
-    pod: Mapping[str, str]
-    node: Mapping[str, str]
-    serial: str
 
 
 class ServiceAccountTokens:
@@ -82,36 +72,29 @@ class ServiceAccountTokens:
 
     def user_of(self, token: str) -> User | None:
         """The account of the token, while the token is good: our signature, our audience, its time, and the account exists."""
-        claim = self._claim(token)
-        if claim is None or not self._is_there(SERVICE_ACCOUNTS, claim.namespace, claim.account, claim.uid):
-            return None
-        extra = credential(f"JTI={claim.serial}")
-        if claim.pod:
-            if not self._is_there(PODS, claim.namespace, claim.pod["name"], claim.pod["uid"]):
-                return None
-            extra |= _extra("pod", claim.pod) | _extra("node", claim.node)
-        return account_user(claim.namespace, claim.account, claim.uid, extra)
-
-    def _claim(self, token: str) -> _Claim | None:
         # The dates are looked at here: the library knows no clock but the machine's.
         options: Any = {"verify_exp": False, "verify_nbf": False, "verify_iat": False, "require": ["exp", "nbf"]}
+        key = self._key.public_key()
         try:
-            found = jwt.decode(
-                token, self._key.public_key(), [_ALGORITHM], options=options, audience=ISSUER, issuer=ISSUER
-            )
-            now = self._now().timestamp()
-            if not found["nbf"] - _LEEWAY_SECONDS <= now <= found["exp"] + _LEEWAY_SECONDS:
-                return None
-            private = found[_PRIVATE]
-            account = private["serviceaccount"]
-            pod, node = private.get("pod", {}), private.get("node", {})
-            return _Claim(private["namespace"], account["name"], account["uid"], pod, node, found["jti"])
-        except (jwt.InvalidTokenError, KeyError, TypeError):
+            claims = jwt.decode(token, key, [_ALGORITHM], options=options, audience=ISSUER, issuer=ISSUER)
+        except jwt.InvalidTokenError:
             return None
+        private, now = claims[_PRIVATE], self._now().timestamp()
+        namespace, account, pod = private["namespace"], private["serviceaccount"], private.get("pod")
+        if not claims["nbf"] - _LEEWAY_SECONDS <= now <= claims["exp"] + _LEEWAY_SECONDS:
+            return None
+        if not self._is_there(SERVICE_ACCOUNTS, namespace, account):
+            return None
+        extra = credential(f"JTI={claims['jti']}")
+        if pod:
+            if not self._is_there(PODS, namespace, pod):
+                return None
+            extra |= _extra("pod", pod) | _extra("node", private.get("node", {}))
+        return account_user(namespace, account["name"], account["uid"], extra)
 
-    def _is_there(self, resource: Resource, namespace: str, name: str, uid: str) -> bool:
-        stored = self._store.get(resource, namespace, name)
-        return stored is not None and uid_of(stored.item) == uid
+    def _is_there(self, resource: Resource, namespace: str, claim: Mapping[str, str]) -> bool:
+        stored = self._store.get(resource, namespace, claim["name"])
+        return stored is not None and uid_of(stored.item) == claim["uid"]
 
     def _bound_objects(self, writes: Writes, namespace: str, account: str, reference: Object | None) -> Object:
         """The claims about the pod that the token is bound to, and about that pod's node; empty without a reference."""
@@ -127,10 +110,7 @@ class ServiceAccountTokens:
                 f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
             )
         if reference.get("uid") not in (None, "", uid_of(pod)):
-            why = (
-                f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. The "
-                "object might have been deleted and then recreated"
-            )
+            why = f"the UID of the bound pod ({reference['uid']}) does not match the UID in record"
             raise conflict(PODS, name, why)
         claims = {"pod": {"name": name, "uid": uid_of(pod)}}
         node = pod["spec"].get("nodeName")
@@ -151,26 +131,15 @@ def _spec(body: Object) -> Object:
     seconds = given.get("expirationSeconds", _DEFAULT_SECONDS)
     if not isinstance(seconds, int):
         raise bad_request("spec.expirationSeconds must be a whole number")
-    text = _wrong_duration(seconds)
-    if text:
-        message = f"Invalid value: {seconds}: {text}"
-        raise _unnamed(FieldError("spec.expirationSeconds", "FieldValueInvalid", message))
+    if not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS:
+        text = f"must be from {_SHORTEST_SECONDS} to 2^32 seconds"
+        raise invalid(TOKEN_REQUEST, "", [wrong("spec.expirationSeconds", seconds, text)])
     audiences = given.get("audiences") or [ISSUER]
     return {
         "audiences": audiences,
         "expirationSeconds": seconds,
         "boundObjectRef": given.get("boundObjectRef"),
     }
-
-
-def _wrong_duration(seconds: int) -> str:
-    if seconds < _SHORTEST_SECONDS:
-        return "may not specify a duration less than 10 minutes"
-    return "may not specify a duration larger than 2^32 seconds" if seconds > _LONGEST_SECONDS else ""
-
-
-def _unnamed(error: FieldError) -> RefusalError:
-    return invalid(TOKEN_REQUEST, "", [error])
 
 
 def _key_id(key: ec.EllipticCurvePublicKey) -> str:

@@ -6,16 +6,14 @@ from clusters.embedded.apiserver import patch
 from clusters.embedded.apiserver.api_binding import bound, check_kind, check_target
 from clusters.embedded.apiserver.api_eviction import counted
 from clusters.embedded.apiserver.api_objects import Object, name_of, without_nulls
-from clusters.embedded.apiserver.api_routes import BINDINGS, Route
+from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_verbs import place
 from clusters.embedded.apiserver.deletion import options_of
 from clusters.embedded.apiserver.policy_matching import CREATE
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
-from clusters.embedded.apiserver.scale import scale_of, scaled
-from clusters.embedded.apiserver.shapes import check_shape
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
-from clusters.embedded.apiserver.writes import Writes, fresh
+from clusters.embedded.apiserver.writes import Terms, Writes, fresh
 from clusters.resources import POD_DISRUPTION_BUDGETS, PODS
 
 _CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -33,7 +31,6 @@ class Subresources:
         body = without_nulls(request.object())
         check_kind(body)
         binding = named(body, route, "Binding")
-        check_shape(BINDINGS, binding)
         check_target(binding)
         self._policies.of(request, route)(CREATE, binding, None)
         if route.name is None:
@@ -75,9 +72,8 @@ class Subresources:
         return self._write_scale(request, route, patch.apply(request.content_type, scale, request.body))
 
     def _write_scale(self, request: Request, route: Route, scale: Object) -> Answer:
-        stored = self._writes.patch(
-            route.resource, *place(route), lambda item: scaled(item, scale), dry_run=request.dry_run
-        )
+        terms = Terms(dry_run=request.dry_run)
+        stored = self._writes.patch(route.resource, *place(route), lambda item: scaled(item, scale), terms)
         return json_answer(scale_of(stored.item))
 
 
@@ -94,3 +90,27 @@ def named(body: Object, route: Route, kind: str) -> Object:
     if not (route.name or name):
         raise bad_request("metadata.name: Required value: which pod is to be bound")
     return {**body, "metadata": {**metadata, "name": route.name or name}}
+
+
+def scale_of(item: Object) -> Object:
+    """The ``autoscaling/v1`` Scale of a Deployment, ReplicaSet or StatefulSet."""
+    metadata = item["metadata"]
+    shown = {key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
+    labels = item["spec"]["selector"].get("matchLabels", {})
+    selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    status = {"replicas": item.get("status", {}).get("replicas", 0), "selector": selector}
+    spec = {"replicas": item["spec"]["replicas"]}
+    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown, "spec": spec, "status": status}
+
+
+def scaled(item: Object, scale: Object) -> Object:
+    """The object with the number of pods (and the preconditions) of a Scale. Raises RefusalError (400)."""
+    spec, metadata = scale.get("spec") or {}, scale.get("metadata") or {}
+    if not isinstance(spec, dict) or not isinstance(metadata, dict) or not isinstance(spec.get("replicas", 0), int):
+        raise bad_request("spec and metadata of a Scale are objects, spec.replicas is a whole number")
+    wanted = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
+    return {
+        **item,
+        "metadata": {**item["metadata"], **wanted},
+        "spec": {**item["spec"], "replicas": spec.get("replicas", 0)},
+    }

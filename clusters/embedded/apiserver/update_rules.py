@@ -6,17 +6,29 @@ does it) labels and annotations; what the server itself keeps stays in either ca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from clusters.embedded.apiserver import job_rules, pod_update_rules, rbac_rules
+from clusters.embedded.apiserver import job_rules, pod_validation, rbac_rules
 from clusters.embedded.apiserver.api_objects import Object, namespace_of
 from clusters.embedded.apiserver.api_routes import has_generation
-from clusters.embedded.apiserver.event_versions import OLD_NAMES
-from clusters.embedded.apiserver.field_rules import Shown, not_allowed, wrong
+from clusters.embedded.apiserver.events import OLD_NAMES
+from clusters.embedded.apiserver.field_rules import not_allowed, wrong
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
-from clusters.resources import BY_KIND, CONFIG_MAPS, DEPLOYMENTS, EVENTS_V1, JOBS, LEASES, NAMESPACES, PODS, Resource
+from clusters.resources import (
+    BY_KIND,
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS_V1,
+    JOBS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Resource,
+)
 
 # Metadata that only the server writes.
 _KEPT: Final = (
@@ -27,13 +39,6 @@ _KEPT: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-_FROZEN: Final = {
-    "deployments": ("selector",),
-    "replicasets": ("selector",),
-    "daemonsets": ("selector",),
-}
-
-
 # The fields of a StatefulSet that can change.
 _MUTABLE: Final = (
     "replicas",
@@ -43,11 +48,6 @@ _MUTABLE: Final = (
     "revisionHistoryLimit",
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
-)
-_MUTABLE_TEXT: Final = (
-    "updates to statefulset spec for fields other than "
-    + ", ".join(f"'{each}'" for each in _MUTABLE[:-1])
-    + f" and '{_MUTABLE[-1]}' are forbidden"
 )
 _TEMPLATES: Final = "deprecated.daemonset.template.generation"
 
@@ -74,10 +74,7 @@ def check_patch(resource: Resource, old: Object, new: Object) -> None:
 
 def _unconditional(resource: Resource, name: str) -> RefusalError:
     """422: a write must name the version that it is based on."""
-    refusal = invalid(resource, name, [wrong("metadata.resourceVersion", 0, "must be specified for an update")])
-    refusal.message = refusal.message.replace(resource.kind, resource.plural, 1)
-    refusal.details = {**(refusal.details or {}), "kind": resource.plural}
-    return refusal
+    return invalid(resource, name, [wrong("metadata.resourceVersion", 0, "must be specified for an update")])
 
 
 def _check_version(resource: Resource, there: Object, wanted: str) -> None:
@@ -98,19 +95,14 @@ def check_nothing_is_meant(resource: Resource, new: Object) -> None:
 
 def other_object(resource: Resource, metadata: Object, what: str, wanted: str, there: str) -> RefusalError:
     """409: the object of this name is not the one that is meant."""
-    name, stored_as = metadata["name"], {"nodes": "minions"}.get(resource.plural, resource.plural)
-    key = "/".join(part for part in ("/registry", stored_as, metadata.get("namespace", ""), name) if part)
-    failed = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {there}"
-    storage = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {failed}"
-    return conflict(resource, name, storage)
+    why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {there}"
+    return conflict(resource, metadata["name"], why)
 
 
-def undecodable(item: Object, refusal: RefusalError) -> RefusalError:
+def undecodable(refusal: RefusalError) -> RefusalError:
     """422: what a patch has made is no object of its kind."""
-    shown = json.dumps(json.dumps(item, separators=(",", ":")))
-    cause = f"Invalid value: {shown}: {refusal.message}"
-    causes = [{"reason": "FieldValueInvalid", "message": cause, "field": "patch"}]
-    return RefusalError(422, "Invalid", f' "" is invalid: patch: {cause}', {"causes": causes})
+    cause = {"reason": "FieldValueInvalid", "message": refusal.message, "field": "patch"}
+    return RefusalError(422, "Invalid", f' "" is invalid: patch: {refusal.message}', {"causes": [cause]})
 
 
 def keep_system_fields(old: Object, new: Object) -> None:
@@ -131,7 +123,7 @@ def keep_other_half(resource: Resource, old: Object, new: Object, subresource: s
             _restore(old["metadata"], new["metadata"], ["ownerReferences"])
             kept = {key: old["status"][key] for key in ("qosClass", "observedGeneration") if key in old["status"]}
             new["status"] = {**kept, **new.get("status", {})}
-        if resource.plural == "deployments":
+        if resource == DEPLOYMENTS:
             _restore(old["metadata"], new["metadata"], ["labels"])
     elif resource.has_status:
         _restore(old, new, ["status"])
@@ -143,21 +135,18 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
     """Refuse (422) changes of fields that cannot change; ``found`` is what was wrong before."""
     errors = [*found]
     if resource == PODS:
-        errors += pod_update_rules.check(old, new)
+        errors += pod_validation.changes(old, new)
     errors += rbac_rules.check_update(resource, old, new)
-    for field in _FROZEN.get(resource.plural, ()):
-        if resource.api_version == "apps/v1" and old["spec"].get(field) != new["spec"].get(field):
-            errors.append(wrong(f"spec.{field}", _told(new["spec"].get(field)), "field is immutable"))
+    if resource in (DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS) and old["spec"].get("selector") != new["spec"].get(
+        "selector"
+    ):
+        errors.append(wrong("spec.selector", new["spec"].get("selector"), "field is immutable"))
     errors += _frozen_as_a_whole(resource, old, new)
     errors += job_rules.changes(old, new) if resource == JOBS else []
-    if resource.plural == "statefulsets" and _frozen_part(old["spec"]) != _frozen_part(new["spec"]):
-        errors.append(not_allowed("spec", _MUTABLE_TEXT))
+    if resource == STATEFUL_SETS and _frozen_part(old["spec"]) != _frozen_part(new["spec"]):
+        errors.append(not_allowed("spec", f"of a StatefulSet only {', '.join(_MUTABLE)} can change"))
     if errors:
         raise invalid(resource, old["metadata"]["name"], errors)
-
-
-def _told(value: Any) -> Any:
-    return Shown(json.dumps(value)) if isinstance(value, dict) else str(value or "")
 
 
 def _frozen_part(spec: Object) -> Object:
@@ -168,11 +157,9 @@ def _frozen_as_a_whole(resource: Resource, old: Object, new: Object) -> list[Fie
     """Events of the strict kind do not change, nor do ConfigMaps that say so."""
     if resource == EVENTS_V1:
         return [
-            wrong(OLD_NAMES.get(key, key), _told(new.get(key)), "field is immutable")
+            wrong(OLD_NAMES.get(key, key), new.get(key), "field is immutable")
             for key in sorted({*old, *new} - {"series", "metadata", "kind", "apiVersion"})
             if old.get(key) != new.get(key)
-            # The real server looks at the reason twice.
-            for _ in range(2 if key == "reason" else 1)
         ]
     if resource == CONFIG_MAPS and old.get("immutable"):
         return [
@@ -194,7 +181,7 @@ def count_generation(resource: Resource, old: Object, new: Object) -> None:
 
 def count_templates(resource: Resource, old: Object | None, new: Object) -> None:
     """Count changes of a DaemonSet's template, in an annotation. Changes ``new``."""
-    if resource.plural != "daemonsets":
+    if resource != DAEMON_SETS:
         return
     count = 1
     if old is not None:

@@ -12,10 +12,9 @@ from typing import Final
 
 import msgspec
 
-from clusters.embedded.apiserver import list_options
+from clusters.embedded.apiserver import options
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import Predicate, label_selector
-from clusters.embedded.apiserver.empty_objects import EMPTY_OBJECTS
 from clusters.embedded.apiserver.reads import selection
 from clusters.embedded.apiserver.refusals import RefusalError, too_new
 from clusters.embedded.apiserver.requests import Request
@@ -47,11 +46,9 @@ class Wish:
 class Watches:
     """The watches of one server."""
 
-    def __init__(self, store: Store, *, bookmark_seconds: float, expired_as_status: bool) -> None:
-        """``expired_as_status``: too old a version is refused with 410 immediately; else with 200 and an ERROR event."""
+    def __init__(self, store: Store, *, bookmark_seconds: float) -> None:
         self._store = store
         self._bookmark_seconds = bookmark_seconds
-        self.expired_as_status = expired_as_status
         self._open: set[asyncio.Event] = set()
         self._epoch = 0
         self.closed = False
@@ -70,10 +67,7 @@ class Watches:
 
     def start(self, request: Request, route: Route) -> AsyncIterator[bytes]:
         """The events of one watch. Raises RefusalError for a query that makes no sense, before the first event."""
-        wish = _wish(request, route, self._store.version)
-        if self.expired_as_status and not wish.with_initial:
-            self._store.since(wish.resource, wish.version)
-        return self._events(wish)
+        return self._events(_wish(request, route, self._store.version))
 
     async def _events(self, wish: Wish) -> AsyncIterator[bytes]:
         woken = asyncio.Event()
@@ -140,8 +134,7 @@ def bookmark(resource: Resource, version: int, annotations: dict[str, str] | Non
     metadata: dict[str, object] = {"resourceVersion": str(version)}
     if annotations:
         metadata["annotations"] = annotations
-    empty = EMPTY_OBJECTS.get((resource.api_version, resource.plural), {})
-    item = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata, **empty}
+    item = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     return event_line("BOOKMARK", msgspec.json.encode(item))
 
 
@@ -161,9 +154,9 @@ async def _wait(woken: asyncio.Event, seconds: float) -> None:
 
 def _wish(request: Request, route: Route, current: int) -> Wish:
     label_selector(request.params.get("labelSelector", ""))
-    list_options.check_watch(request.params)
+    options.check_watch(request.params)
     selects = selection(request, route)
-    version = list_options.version_of(request.params, list_options.unreadable_elsewhere) or 0
+    version = options.version_of(request.params, options.unreadable_elsewhere) or 0
     initial = request.params.get("sendInitialEvents", "")
     with_initial = request.is_set("sendInitialEvents") if initial else version == 0
     with_bookmarks = request.is_set("allowWatchBookmarks")
@@ -175,5 +168,5 @@ def _wish(request: Request, route: Route, current: int) -> Wish:
         with_initial=with_initial,
         with_bookmarks=with_bookmarks,
         marks_initial_end=with_initial and with_bookmarks,
-        seconds=max(list_options.number(request.params, "timeoutSeconds"), 0) or DEFAULT_SECONDS,
+        seconds=max(options.number(request.params, "timeoutSeconds"), 0) or DEFAULT_SECONDS,
     )

@@ -16,6 +16,7 @@ from clusters.embedded.apiserver.api_objects import Object, is_deleting, without
 from clusters.embedded.apiserver.api_routes import has_generation, keeps_status
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
+from clusters.embedded.apiserver.field_validation import check_types
 from clusters.embedded.apiserver.policy_matching import CREATE, DELETE, UPDATE
 from clusters.embedded.apiserver.refusals import (
     RefusalError,
@@ -24,7 +25,6 @@ from clusters.embedded.apiserver.refusals import (
     not_found,
     terminating,
 )
-from clusters.embedded.apiserver.shapes import check_shape
 from clusters.embedded.apiserver.store import Store, Stored
 from clusters.embedded.apiserver.validation import faults, name_rule, validate
 from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, Resource
@@ -44,6 +44,18 @@ Validation = Callable[[str, Object | None, Object | None], None]
 
 def admitted(_operation: str, _new: Object | None, _old: Object | None) -> None:
     """Admit everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How an object is written: through which subresource, whether nothing is stored, and which policies judge it."""
+
+    sub: str | None = None
+    dry_run: bool = False
+    validation: Validation = admitted
+
+
+_PLAIN: Final = Terms()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +90,7 @@ class Writes:
             raise not_found(resource, name)
         return stored
 
-    def create(
-        self,
-        resource: Resource,
-        namespace: str,
-        body: Object,
-        *,
-        dry_run: bool = False,
-        validation: Validation = admitted,
-    ) -> Stored:
+    def create(self, resource: Resource, namespace: str, body: Object, terms: Terms = _PLAIN) -> Stored:
         """Create the object in ``body``."""
         update_rules.check_kind(resource, body)
         item = self._decoded(resource, body)
@@ -104,64 +108,39 @@ class Writes:
         status = initial_status(resource, item, self.now())
         if status is not None:
             item["status"] = status
-        validation(CREATE, item, None)
+        terms.validation(CREATE, item, None)
         self._admission.check(resource, namespace, item)
         name = item["metadata"]["name"]
         there = self.store.get(resource, namespace, name)
         if there is not None:
             raise already_exists(resource, name, deleting=is_deleting(there.item))
-        return Stored(resource, item, 0) if dry_run else self.store.put(resource, item)
+        return Stored(resource, item, 0) if terms.dry_run else self.store.put(resource, item)
 
     def is_created_by_put(self, resource: Resource, namespace: str, name: str) -> bool:
         """Whether a PUT creates this object: of some kinds, one that is not there."""
         return resource in _CREATED_BY_PUT and self.store.get(resource, namespace, name) is None
 
-    def replace(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: Object,
-        *,
-        sub: str | None = None,
-        dry_run: bool = False,
-        validation: Validation = admitted,
-    ) -> Stored:
+    def replace(self, resource: Resource, namespace: str, name: str, body: Object, terms: Terms = _PLAIN) -> Stored:
         """PUT: the object becomes ``body``."""
         update_rules.check_kind(resource, body)
         new = self._decoded(resource, body)
         update_rules.check_place(new, namespace, name)
-        if sub is None and self.is_created_by_put(resource, namespace, name):
+        if terms.sub is None and self.is_created_by_put(resource, namespace, name):
             update_rules.check_nothing_is_meant(resource, new)
-            return self.create(resource, namespace, new, dry_run=dry_run, validation=validation)
+            return self.create(resource, namespace, new, terms)
         stored = self.get(resource, namespace, name)
         update_rules.check_put(resource, stored.item, new)
-        return self._update(stored, new, sub, dry_run, validation)
+        return self._update(stored, new, terms)
 
-    def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        change: Change,
-        *,
-        sub: str | None = None,
-        dry_run: bool = False,
-        validation: Validation = admitted,
-    ) -> Stored:
+    def patch(self, resource: Resource, namespace: str, name: str, change: Change, terms: Terms = _PLAIN) -> Stored:
         """PATCH: the object becomes what ``change`` makes of a copy of it."""
         stored = self.get(resource, namespace, name)
         new = self._patched(resource, change(fresh(stored)))
         update_rules.check_patch(resource, stored.item, new)
-        return self._update(stored, new, sub, dry_run, validation)
+        return self._update(stored, new, terms)
 
     def delete(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        options: DeleteOptions,
-        validation: Validation = admitted,
+        self, resource: Resource, namespace: str, name: str, options: DeleteOptions, validation: Validation = admitted
     ) -> tuple[Stored, bool]:
         """DELETE: the last state and whether the object is gone; if not, it waits for a kubelet or a finalizer."""
         stored = self.get(resource, namespace, name)
@@ -190,29 +169,29 @@ class Writes:
         """The result of a patch; 422 if that is no object of the kind."""
         try:
             update_rules.check_kind(resource, new)
+            check_types(resource, new)
             return self._decoded(resource, new)
         except RefusalError as refusal:
-            raise update_rules.undecodable(new, refusal) from refusal
+            raise update_rules.undecodable(refusal) from refusal
 
-    def _update(self, stored: Stored, new: Object, sub: str | None, dry_run: bool, validation: Validation) -> Stored:
-        resource, old = stored.resource, stored.item
+    def _update(self, stored: Stored, new: Object, terms: Terms) -> Stored:
+        resource, old, sub = stored.resource, stored.item, terms.sub
         changed = metadata_rules.frozen(old, new)
         update_rules.keep_system_fields(old, new)
         update_rules.keep_other_half(resource, old, new, sub)
         set_defaults(resource, new)
-        errors = metadata_rules.of_changed(resource, old, new, sub, changed, name_rule(resource))
+        errors = metadata_rules.of_changed(resource, old, new, changed, name_rule(resource))
         update_rules.check_update(resource, old, new, errors + faults(resource, new, sub))
         if sub is None:
             update_rules.count_generation(resource, old, new)
         update_rules.count_templates(resource, old, new)
-        validation(UPDATE, new, old)
-        return Stored(resource, new, stored.version) if dry_run else self.commit(stored, new)
+        terms.validation(UPDATE, new, old)
+        return Stored(resource, new, stored.version) if terms.dry_run else self.commit(stored, new)
 
     def _decoded(self, resource: Resource, body: Object) -> Object:
         item: Object = without_nulls(body)
         if not isinstance(item.setdefault("metadata", {}), dict):
             raise bad_request("metadata must be an object")
-        check_shape(resource, item)
         self._write_times(resource, item)
         for field in ("managedFields", "selfLink"):
             item["metadata"].pop(field, None)

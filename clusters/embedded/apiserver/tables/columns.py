@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,7 +11,7 @@ from clusters.embedded.apiserver.api_objects import Object, metadata_of
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"
-# Columns of this priority are for ``-o wide``.
+# Columns of this priority are for ``-o wide``; pods and nodes have some.
 WIDE: Final = 1
 
 _MINUTE: Final = 60
@@ -20,39 +20,32 @@ _DAY: Final = 24 * _HOUR
 _YEAR: Final = 365 * _DAY
 
 Cell = str | int | bool
-Show = Callable[[Object, datetime], Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its heading, what it means, and the cell of an object at a time of day."""
+    """One column: its heading, and the cell of an object at a time of day."""
 
     name: str
-    description: str
-    show: Show
+    show: Callable[[Object, datetime], Cell]
     type: str = "string"
     format: str = ""
     priority: int = 0
 
     def definition(self) -> Object:
         """The column as the server announces it."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": self.format,
-            "description": self.description,
-            "priority": self.priority,
-        }
+        more = {"type": self.type, "format": self.format, "description": "", "priority": self.priority}
+        return {"name": self.name, **more}
 
 
-def text(name: str, description: str, show: Callable[[Object], str], priority: int = 0) -> Column:
+def text(name: str, show: Callable[[Object], str], priority: int = 0) -> Column:
     """A column of texts that do not depend on the time of day."""
-    return Column(name, description, lambda item, _: show(item), priority=priority)
+    return Column(name, lambda item, _: show(item), priority=priority)
 
 
-def number(name: str, description: str, show: Callable[[Object], int], type_: str = "integer") -> Column:
+def number(name: str, show: Callable[[Object], int], type_: str = "integer") -> Column:
     """A column of whole numbers; ``type_`` is what the server announces them as."""
-    return Column(name, description, lambda item, _: show(item), type=type_)
+    return Column(name, lambda item, _: show(item), type=type_)
 
 
 def at(item: Any, *path: str) -> Any:
@@ -125,52 +118,8 @@ def label_texts(labels: Mapping[str, str] | None) -> str:
     return ",".join(sorted(f"{key}={value}" for key, value in (labels or {}).items())) or NONE
 
 
-def selector_text(selector: Object | None) -> str:
-    """A label selector as one text: ``a=b,c in (d,e),!f``; empty if it selects everything."""
-    wanted = [(key, f"{key}={value}") for key, value in ((selector or {}).get("matchLabels") or {}).items()]
-    wanted += [(each.get("key", ""), _requirement(each)) for each in (selector or {}).get("matchExpressions") or []]
-    return ",".join(one for _, one in sorted(wanted, key=lambda pair: pair[0]))
-
-
-def _requirement(expression: Object) -> str:
-    key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or []))
-    texts: dict[str, str] = {
-        "In": f"{key} in ({values})",
-        "NotIn": f"{key} notin ({values})",
-        "Exists": key,
-        "DoesNotExist": f"!{key}",
-    }
-    return texts.get(expression.get("operator", ""), str(key))
-
-
-def joined(items: Iterable[Object], key: str) -> str:
-    """One field of all items, with commas."""
-    return ",".join(str(item.get(key) or "") for item in items)
-
-
-NAME: Final = Column(
-    "Name", "what the object is called", lambda item, _: text_at(metadata_of(item), "name"), format="name"
-)
-AGE: Final = Column(
-    "Age", "how long ago it was created", lambda item, now: since(metadata_of(item).get("creationTimestamp"), now)
-)
+NAME: Final = Column("Name", lambda item, _: text_at(metadata_of(item), "name"), format="name")
+AGE: Final = Column("Age", lambda item, now: since(metadata_of(item).get("creationTimestamp"), now))
 CREATED_AT: Final = Column(
-    "Created At",
-    "when it was created",
-    lambda item, _: text_at(metadata_of(item), "creationTimestamp") or NONE,
-    type="date",
-)
-
-
-def template_columns(*path: str) -> tuple[Column, Column]:
-    """Names and images of the containers in the pod template at a path."""
-    where = (*path, "spec", "containers")
-    return (
-        text("Containers", "containers of the template", lambda item: joined(list_at(item, *where), "name"), WIDE),
-        text("Images", "images of the template", lambda item: joined(list_at(item, *where), "image"), WIDE),
-    )
-
-
-SELECTOR: Final = text(
-    "Selector", "which pods are meant", lambda item: selector_text(at(item, "spec", "selector")) or NONE, WIDE
+    "Created At", lambda item, _: text_at(metadata_of(item), "creationTimestamp") or NONE, type="date"
 )

@@ -176,19 +176,14 @@ def _gates(pod: Object) -> str:
 
 COLUMNS: Final = (
     NAME,
-    text("Ready", "containers that are ready, of all", _ready),
-    text("Status", "what its containers' states come to", lambda pod: summary(pod).reason),
-    Column("Restarts", "how often containers were restarted, and when the last one was", _restarts),
+    text("Ready", _ready),
+    text("Status", lambda pod: summary(pod).reason),
+    Column("Restarts", _restarts),
     AGE,
-    text("IP", "its address", _address, WIDE),
-    text("Node", "where it runs", lambda pod: text_at(pod, "spec", "nodeName") or NONE, WIDE),
-    text(
-        "Nominated Node",
-        "where others make room for it",
-        lambda pod: text_at(pod, "status", "nominatedNodeName") or NONE,
-        WIDE,
-    ),
-    text("Readiness Gates", "conditions of others that are met, of all", _gates, WIDE),
+    text("IP", _address, WIDE),
+    text("Node", lambda pod: text_at(pod, "spec", "nodeName") or NONE, WIDE),
+    text("Nominated Node", lambda pod: text_at(pod, "status", "nominatedNodeName") or NONE, WIDE),
+    text("Readiness Gates", _gates, WIDE),
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.embedded.apiserver.api_binding import bound, check_target
+from clusters.embedded.apiserver.api_binding import bound
 from tests.clusters.embedded.apiserver.samples import Object, binding, refused
 
 NOW = "2026-01-02T03:04:05Z"
@@ -71,22 +71,3 @@ def test_the_condition_takes_the_place_of_the_refusal_before() -> None:
 def test_a_pod_that_cannot_be_bound_is_a_conflict(pod: Object, request_body: Object, text: str) -> None:
     """409 each time."""
     assert text in refused(409, lambda: bound(pod, request_body, NOW)).message
-
-
-@pytest.mark.parametrize("target", [{"kind": "Pod", "name": "n"}, {"kind": "Node"}, {}])
-def test_a_bad_target_is_500_as_in_released_servers(target: Object) -> None:
-    """A quirk that clients must live with."""
-    assert refused(500, lambda: check_target({**binding(), "target": target})).reason == ""
-
-
-def test_labels_of_the_binding_are_merged_too() -> None:
-    """As the scheduler uses it for labels of topologies."""
-    pod = stored_pod()
-    pod["metadata"]["labels"] = {"a": "old", "b": "kept"}
-
-    assert bound(pod, binding(labels={"a": "new"}), NOW)["metadata"]["labels"] == {"a": "new", "b": "kept"}
-
-
-def test_right_preconditions_bind() -> None:
-    """uid and version of the pod that is there."""
-    assert bound(stored_pod(), binding(uid="u", resourceVersion="5"), NOW)["spec"]["nodeName"] == "n"

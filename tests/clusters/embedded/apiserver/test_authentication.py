@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from clusters.embedded.apiserver.authentication import (
     ANONYMOUS,
     Authenticator,
@@ -79,13 +77,12 @@ def test_one_can_act_for_another() -> None:
     assert impersonated(headers(impersonate_user="ann")) == User("ann", ("system:authenticated",))
     assert impersonated(headers(impersonate_user="system:anonymous")) == ANONYMOUS
     assert impersonated(headers(impersonate_user="system:serviceaccount:ns:bot")) == account_user("ns", "bot")
-    more = headers(impersonate_user="a", impersonate_group="g", impersonate_uid="7", impersonate_extra_some_2fkey="v")
-    assert impersonated(more) == User("a", ("g", "system:authenticated"), "7", {"some-2fkey": ("v",)})
+    more = headers(impersonate_user="a", impersonate_group="g")
+    assert impersonated(more) == User("a", ("g", "system:authenticated"))
 
 
-@pytest.mark.parametrize(
-    "given", [{"impersonate_group": "g"}, {"impersonate_uid": "7"}, {"impersonate_extra_k": "v"}], ids=str
-)
-def test_half_a_user_is_refused(given: dict[str, str]) -> None:
-    """A group needs a name."""
-    assert "without impersonating a user name" in refused(400, lambda: impersonated(headers(**given))).message
+def test_half_a_user_is_refused() -> None:
+    """A group needs a name; uids and extra fields are not imitated."""
+    refused(400, lambda: impersonated(headers(impersonate_group="g")))
+    refused(501, lambda: impersonated(headers(impersonate_user="a", impersonate_uid="7")))
+    refused(501, lambda: impersonated(headers(impersonate_user="a", impersonate_extra_k="v")))

@@ -48,31 +48,25 @@ def test_a_rule_covers_a_wish(rule: dict[str, Any], wish: Attributes, allowed: b
 
 
 @pytest.mark.parametrize(
-    ("subject", "user", "described"),
+    ("subject", "user"),
     [
-        ({"kind": "User", "name": "ann"}, ANN, 'User "ann"'),
-        ({"kind": "Group", "name": "people"}, ANN, 'Group "people"'),
-        (
-            {"kind": "ServiceAccount", "name": "bot", "namespace": "ns"},
-            account_user("ns", "bot"),
-            'ServiceAccount "bot/ns"',
-        ),
+        ({"kind": "User", "name": "ann"}, ANN),
+        ({"kind": "Group", "name": "people"}, ANN),
+        ({"kind": "ServiceAccount", "name": "bot", "namespace": "ns"}, account_user("ns", "bot")),
     ],
     ids=str,
 )
-def test_a_binding_gives_a_role_to_a_subject(subject: dict[str, str], user: User, described: str) -> None:
-    """Everywhere, and the reason names it; without it nothing is allowed; a write of it is seen immediately."""
+def test_a_binding_gives_a_role_to_a_subject(subject: dict[str, str], user: User) -> None:
+    """Everywhere; without it nothing is allowed; a role that is not there gives no right; a write is seen immediately."""
     writes = new_writes()
     authorizer = Authorizer(writes.store)
-    assert not authorizer.decide(user, LIST).allowed
-    writes.create(CLUSTER_ROLES, "", {"metadata": {"name": "r"}, "rules": [RULE]})
+    assert not authorizer.allows(user, LIST)
     writes.create(CLUSTER_ROLE_BINDINGS, "", bound("r", subject))
+    assert not authorizer.allows(user, LIST)
+    writes.create(CLUSTER_ROLES, "", {"metadata": {"name": "r"}, "rules": [RULE]})
 
-    decision = authorizer.decide(user, LIST)
-    assert decision.allowed
-    assert decision.reason == f'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to {described}'
-    assert list(authorizer.rules(user, "default")) == [RULE]
-    assert not authorizer.decide(User("bob"), LIST).allowed
+    assert authorizer.allows(user, LIST)
+    assert not authorizer.allows(User("bob"), LIST)
 
 
 def test_a_namespaces_binding_ends_at_its_border() -> None:
@@ -82,17 +76,9 @@ def test_a_namespaces_binding_ends_at_its_border() -> None:
     writes.create(ROLE_BINDINGS, "default", bound("r", {"kind": "User", "name": "ann"}, "Role"))
     authorizer = Authorizer(writes.store)
 
-    assert authorizer.decide(ANN, LIST).reason == 'RBAC: allowed by RoleBinding "b/default" of Role "r" to User "ann"'
-    assert not authorizer.decide(ANN, Attributes("list", resource="pods", namespace="kube-system")).allowed
-    assert not authorizer.decide(ANN, Attributes("list", resource="pods")).allowed
-
-
-def test_a_role_that_is_not_there_is_reported() -> None:
-    """A typing error in a binding is found by its user."""
-    writes = new_writes()
-    writes.create(CLUSTER_ROLE_BINDINGS, "", bound("gone", {"kind": "User", "name": "ann"}))
-    decision = Authorizer(writes.store).decide(ANN, LIST)
-    assert decision.reason == 'RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found'
+    assert authorizer.allows(ANN, LIST)
+    assert not authorizer.allows(ANN, Attributes("list", resource="pods", namespace="kube-system"))
+    assert not authorizer.allows(ANN, Attributes("list", resource="pods"))
 
 
 def test_administrators_and_nodes_need_no_binding() -> None:
@@ -100,9 +86,9 @@ def test_administrators_and_nodes_need_no_binding() -> None:
     writes = new_writes()
     writes.create(CLUSTER_ROLES, "", {"metadata": {"name": "system:node"}, "rules": [RULE]})
     authorizer = Authorizer(writes.store)
-    assert authorizer.decide(User("x", ("system:masters",)), Attributes("any", path="/")).allowed
-    assert authorizer.decide(User("system:node:n", ("system:nodes",)), LIST).allowed
-    assert not authorizer.decide(User("n", ("system:nodes",)), LIST).allowed
+    assert authorizer.allows(User("x", ("system:masters",)), Attributes("any", path="/"))
+    assert authorizer.allows(User("system:node:n", ("system:nodes",)), LIST)
+    assert not authorizer.allows(User("n", ("system:nodes",)), LIST)
 
 
 @pytest.mark.parametrize(
@@ -124,4 +110,3 @@ def test_administrators_and_nodes_need_no_binding() -> None:
 def test_a_refusal_names_user_and_action(wish: Attributes, message: str) -> None:
     """In the words of the real server."""
     assert forbidden(ANN, wish).message == message
-    assert forbidden(ANN, wish, "why").message == f"{message}: why"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusters.embedded.apiserver.deletion import DeleteOptions, options_of
-from clusters.embedded.apiserver.writes import Writes
+from clusters.embedded.apiserver.writes import Terms, Writes
 from clusters.resources import CONFIG_MAPS, NAMESPACES, PODS
 from tests.clusters.embedded.apiserver.samples import config_map, new_writes, pod, refused
 
@@ -34,24 +34,13 @@ def test_an_assigned_pod_waits_for_its_kubelet() -> None:
     refused(404, lambda: writes.get(PODS, "default", "p"))
 
 
-def test_grace_gets_shorter_never_longer() -> None:
-    """A second DELETE with more time changes nothing."""
-    writes = assigned()
-    delete(writes, grace_seconds=10)
-    delete(writes, grace_seconds=20)
-    assert writes.get(PODS, "default", "p").item["metadata"]["deletionGracePeriodSeconds"] == 10
-    delete(writes, grace_seconds=5)
-
-    assert writes.get(PODS, "default", "p").item["metadata"]["deletionGracePeriodSeconds"] == 5
-
-
 def test_a_pod_that_no_kubelet_runs_goes_immediately() -> None:
     """Not assigned yet, or ended."""
     writes = new_writes()
     writes.create(PODS, "default", pod())
     assert delete(writes)
     writes = assigned()
-    writes.patch(PODS, "default", "p", lambda item: {**item, "status": {"phase": "Failed"}}, sub="status")
+    writes.patch(PODS, "default", "p", lambda item: {**item, "status": {"phase": "Failed"}}, Terms("status"))
 
     assert delete(writes)
 
@@ -73,40 +62,14 @@ def test_a_finalizer_keeps_an_object_until_it_is_taken_off() -> None:
     refused(404, lambda: writes.get(CONFIG_MAPS, "default", "c"))
 
 
-@pytest.mark.parametrize(("policy", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")])
-def test_a_propagation_policy_waits_for_the_garbage_collector(policy: str, finalizer: str) -> None:
-    """By the finalizer that the API has for it; Background does not wait."""
-    writes = new_writes()
-    writes.create(CONFIG_MAPS, "default", config_map())
-    item = writes.delete(CONFIG_MAPS, "default", "c", DeleteOptions(propagation=policy))[0].item
-    assert item["metadata"]["finalizers"] == [finalizer]
-
-    assert writes.delete(CONFIG_MAPS, "default", "c", DeleteOptions(propagation="Background"))[1]
-
-
-@pytest.mark.parametrize("options", [{"uid": "other"}, {"version": "1"}], ids=str)
-def test_preconditions_of_a_delete_are_409(options: Any) -> None:
-    """The recreated object of the same name stays."""
-    writes = assigned()
-    refused(409, lambda: delete(writes, **options))
-    item = writes.get(PODS, "default", "p").item["metadata"]
-
-    assert delete(writes, uid=item["uid"], version=item["resourceVersion"], grace_seconds=0)
-
-
 def test_a_namespace_waits_for_its_contents() -> None:
     """Terminating, until its own finalizer goes."""
     writes = new_writes()
     writes.create(NAMESPACES, "", {"metadata": {"name": "mine"}})
     item = writes.delete(NAMESPACES, "", "mine", DeleteOptions())[0].item
     assert item["status"]["phase"] == "Terminating"
-    writes.replace(NAMESPACES, "", "mine", {**item, "spec": {"finalizers": []}}, sub="finalize")
+    writes.replace(NAMESPACES, "", "mine", {**item, "spec": {"finalizers": []}}, Terms("finalize"))
     refused(404, lambda: writes.get(NAMESPACES, "", "mine"))
-
-
-def test_the_first_namespaces_stay() -> None:
-    """As on the real server."""
-    refused(403, lambda: new_writes().delete(NAMESPACES, "", "default", DeleteOptions()))
 
 
 @pytest.mark.parametrize(
@@ -134,19 +97,6 @@ def test_options_come_from_the_body_or_the_query(body: Any, params: dict[str, st
 def test_options_that_make_no_sense_are_refused(code: int, body: Any) -> None:
     """Before anything is deleted."""
     refused(code, lambda: options_of(body, {}))
-
-
-def test_a_pod_that_goes_at_once_is_marked_first() -> None:
-    """A watch sees it marked, then gone; two writes."""
-    writes = new_writes()
-    before = writes.create(PODS, "default", pod())
-    writes.delete(PODS, "default", "p", DeleteOptions(grace_seconds=0))
-    marked, gone = writes.store.since(PODS, before.version)
-
-    assert marked.new is not None
-    assert marked.new.item["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert gone.new is None
-    assert gone.last.item["metadata"]["deletionTimestamp"]
 
 
 def test_what_ends_gracefully_is_left_alone() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.reads import list_objects
@@ -84,29 +82,3 @@ def test_an_exact_version_is_shown_while_it_is_remembered() -> None:
     assert names(listed(writes, resourceVersion=version))[0] == "b"
     assert names(listed(writes, resourceVersion="0"))[0] == "b"
     refused(410, lambda: listed(writes, resourceVersion="1", resourceVersionMatch="Exact"))
-
-
-@pytest.mark.parametrize(
-    ("code", "params"),
-    [
-        (400, {"limit": "many"}),
-        (400, {"resourceVersion": "x"}),
-        (400, {"continue": "nonsense"}),
-        (400, {"continue": "e30="}),
-        (422, {"resourceVersionMatch": "Exact"}),
-        (422, {"resourceVersionMatch": "About", "resourceVersion": "1"}),
-        (400, {"labelSelector": "a=b=c"}),
-        (400, {"fieldSelector": "spec.x=1"}),
-    ],
-    ids=str,
-)
-def test_a_query_that_makes_no_sense_is_refused(code: int, params: dict[str, str]) -> None:
-    """Never a wrong list."""
-    refused(code, lambda: listed(filled(), **params))
-
-
-def test_a_version_that_was_never_reached_is_504() -> None:
-    """A client that knew another server; the cause names it."""
-    refusal = refused(504, lambda: listed(filled(), resourceVersion="999999"))
-
-    assert refusal.status()["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"

@@ -14,7 +14,7 @@ from clusters.embedded.apiserver.policy_matching import CREATE, DELETE, UPDATE
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
-from clusters.embedded.apiserver.writes import Writes
+from clusters.embedded.apiserver.writes import Terms, Writes
 from clusters.resources import NODES, PODS, VALIDATING_ADMISSION_POLICIES, resource_of
 from tests.clusters.embedded.apiserver.samples import new_writes, node, pod, refused
 
@@ -115,9 +115,9 @@ def test_writes_ask_before_anything_is_stored() -> None:
     stored = writes.create(PODS, "default", pod())
     install(writes, *policy())
     validation = ValidationPolicies(writes.store, Authorizer(writes.store)).of(request(), ROUTE)
-    refused(422, lambda: writes.create(PODS, "default", pod("q"), validation=validation))
-    refused(422, lambda: writes.replace(PODS, "default", "p", {**stored.item}, validation=validation))
-    refused(422, lambda: writes.patch(PODS, "default", "p", lambda item: item, validation=validation))
+    refused(422, lambda: writes.create(PODS, "default", pod("q"), Terms(validation=validation)))
+    refused(422, lambda: writes.replace(PODS, "default", "p", {**stored.item}, Terms(validation=validation)))
+    refused(422, lambda: writes.patch(PODS, "default", "p", lambda item: item, Terms(validation=validation)))
     assert writes.get(PODS, "default", "p").version == stored.version
     assert writes.store.get(PODS, "default", "q") is None
 
@@ -131,30 +131,6 @@ def test_the_node_of_the_tokens_pod_is_known() -> None:
     old = pod(nodeName="n1")
     assert text_of(writes, operation=UPDATE, user=here, old=old) == ""
     assert text_of(writes, operation=UPDATE, user=there, old=old) == "foreign"
-
-
-@pytest.mark.parametrize(
-    ("match", "bound", "denied"),
-    [
-        ({}, {}, True),
-        ({"excludeResourceRules": RULES}, {}, False),
-        ({"excludeResourceRules": [RULES[0] | {"resourceNames": ["other"]}]}, {}, True),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}, {}, True),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}, {}, False),
-        ({"objectSelector": {"matchLabels": {"a": "b"}}}, {}, False),
-        ({"resourceRules": [RULES[0] | {"scope": "Cluster"}]}, {}, False),
-        ({"resourceRules": [RULES[0] | {"operations": ["UPDATE"]}]}, {}, False),
-        ({}, {"validationActions": ["Warn"]}, False),
-        ({}, {"matchResources": {"objectSelector": {"matchLabels": {"a": "b"}}}}, False),
-        ({}, {"policyName": "other"}, False),
-    ],
-    ids=str,
-)
-def test_a_policy_is_about_what_it_says(match: dict[str, Any], bound: dict[str, Any], denied: bool) -> None:
-    """By rules, names, scope and selectors of the policy and of its binding."""
-    writes = new_writes()
-    install(writes, *policy(matchConstraints={"resourceRules": RULES, **match}, bound=bound))
-    assert text_of(writes) == ("no" if denied else "")
 
 
 @pytest.mark.parametrize(

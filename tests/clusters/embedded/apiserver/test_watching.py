@@ -85,29 +85,6 @@ async def test_a_watch_goes_on_after_a_list(embedded: EmbeddedApi, client: ApiCl
         assert [said(await watch.next()) for _ in range(2)] == [("ADDED", "b"), ("ADDED", "c")]
 
 
-async def test_entering_and_leaving_a_selection_are_added_and_deleted(embedded: EmbeddedApi) -> None:
-    """A kubelet's watch of its pods; what leaves is shown as it was known, at the version at which it left."""
-    url = await embedded.start()
-    embedded.writes.create(PODS, "default", pod())
-    version = str(embedded.store.version)
-
-    def phase(value: str) -> None:
-        embedded.writes.patch(PODS, "default", "p", lambda item: {**item, "status": {"phase": value}}, sub="status")
-
-    params = {"fieldSelector": "status.phase=Running", "resourceVersion": version}
-    async with watching(url, "/api/v1/pods", **params) as watch:
-        phase("Running")
-        assert said(await watch.next()) == ("ADDED", "p")
-        phase("Failed")
-        left = await watch.next()
-        embedded.writes.delete(PODS, "default", "p", DeleteOptions())
-        embedded.close_watches()
-        assert await watch.rest() == []
-
-    assert (left["type"], left["object"]["status"]["phase"]) == ("DELETED", "Running")
-    assert int(left["object"]["metadata"]["resourceVersion"]) > int(version)
-
-
 async def test_a_version_too_old_is_an_error_event(embedded: EmbeddedApi) -> None:
     """As the real server mostly answers: 200, then a Status with 410."""
     url = await embedded.start()
@@ -118,17 +95,6 @@ async def test_a_version_too_old_is_an_error_event(embedded: EmbeddedApi) -> Non
         (event,) = await watch.rest()
 
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
-
-
-async def test_a_version_too_old_can_be_http_410() -> None:
-    """The other way that clients must survive."""
-    server = EmbeddedApi(expired_as_status=True)
-    url = await server.start()
-    server.writes.create(CONFIG_MAPS, "default", config_map())
-    server.expire_history()
-    async with watching(url, resourceVersion="1") as watch:
-        assert watch.code == 410
-    await server.stop()
 
 
 async def test_a_watch_that_cannot_keep_up_gets_an_error() -> None:
@@ -155,17 +121,6 @@ async def test_a_watch_ends_in_time_with_a_bookmark(embedded: EmbeddedApi) -> No
 
     assert event["type"] == "BOOKMARK"
     assert event["object"]["metadata"] == {"resourceVersion": str(embedded.store.version)}
-
-
-async def test_bookmarks_come_to_watches_that_want_them() -> None:
-    """No other watch gets any."""
-    server = EmbeddedApi(bookmark_seconds=0.02)
-    url = await server.start()
-    async with watching(url, resourceVersion=str(server.store.version), allowWatchBookmarks="true") as watch:
-        assert [(await watch.next())["type"] for _ in range(3)] == ["BOOKMARK"] * 3
-    async with watching(url, resourceVersion=str(server.store.version), timeoutSeconds="1") as watch:
-        assert await watch.rest() == []
-    await server.stop()
 
 
 @pytest.mark.promise("API-004")
@@ -229,10 +184,9 @@ def disturb(server: EmbeddedApi, step: int) -> None:
         server.expire_history()
 
 
-@pytest.mark.parametrize("expired_as_status", [False, True], ids=["error event", "http 410"])
-async def test_a_client_loses_and_doubles_nothing(expired_as_status: bool, tmp_path: Path) -> None:
+async def test_a_client_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """Changes, closed watches and expired histories, as they come: its picture is the server's in the end."""
-    server = EmbeddedApi(history=4, expired_as_status=expired_as_status)
+    server = EmbeddedApi(history=4)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(server.kubeconfig(await server.start()))
     picture = Picture()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from clusters.embedded.apiserver.tables.columns import human_duration, label_texts, selector_text, since
+from clusters.embedded.apiserver.tables.columns import human_duration
 
 
 @pytest.mark.parametrize(
@@ -36,27 +36,3 @@ from clusters.embedded.apiserver.tables.columns import human_duration, label_tex
 def test_durations_for_people(length: timedelta, text: str) -> None:
     """Two or three digits that matter, with the units at which the real server changes from one to the next."""
     assert human_duration(length) == text
-
-
-def test_a_time_that_is_absent_is_unknown() -> None:
-    """No time, no age."""
-    assert since(None, datetime(2026, 1, 1, tzinfo=UTC)) == "<unknown>"
-
-
-def test_labels_are_sorted() -> None:
-    """``a=b,c=d``; none has a word of its own."""
-    assert label_texts({"c": "d", "a": "b"}) == "a=b,c=d"
-    assert label_texts({}) == "<none>"
-
-
-def test_selectors_are_sorted_by_key() -> None:
-    """Labels and expressions together, values sorted."""
-    expressions = [
-        {"key": "e", "operator": "NotIn", "values": ["z", "y"]},
-        {"key": "b", "operator": "Exists"},
-        {"key": "a", "operator": "DoesNotExist"},
-        {"key": "d", "operator": "In", "values": ["x"]},
-    ]
-    text = selector_text({"matchLabels": {"c": "1"}, "matchExpressions": expressions})
-    assert text == "!a,b,c=1,d in (x),e notin (y,z)"
-    assert selector_text(None) == ""

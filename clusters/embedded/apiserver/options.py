@@ -1,4 +1,7 @@
-"""The options of a list or a watch beside its selectors: versions, pages, initial events; senseless ones are refused. Pure."""
+"""The options of a request: versions, pages and initial events of a list or a watch, dry runs of a write. Pure.
+
+Options that contradict each other, or have no meaning, are refused.
+"""
 
 from __future__ import annotations
 
@@ -79,3 +82,15 @@ def number(params: Params, name: str) -> int:
 def _refuse(errors: list[FieldError]) -> None:
     if errors:
         raise options_invalid("ListOptions", errors)
+
+
+def check_write(kind: str, params: Params) -> None:
+    """Refuse (422) the options of a write; ``kind`` is theirs."""
+    errors = dry_run(params.get("dryRun", ""))
+    if errors:
+        raise options_invalid(kind, errors)
+
+
+def dry_run(*stages: str) -> list[FieldError]:
+    """The faults of the stages that a client does not want: all, or none."""
+    return [unsupported("dryRun", stage, ("All",)) for stage in stages if stage not in ("", "All")]
