@@ -68,31 +68,6 @@ async def test_pages(bare: Both) -> None:
     assert versions == 1
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"continue": "nonsense"},
-        {"continue": "nonsense", "limit": "1"},
-        {"limit": "-1"},
-        {"limit": "0"},
-        {"limit": "2", "resourceVersion": "0"},
-        {"timeoutSeconds": "x"},
-        {"pretty": "1"},
-    ],
-)
-async def test_parameters_of_a_list(bare: Both, params: dict[str, str]) -> None:
-    """D1: those that make no sense are refused, those that say nothing are taken."""
-
-    async def observe(side: Side) -> Any:
-        await some_maps(side, 3)
-        answer = await side.call("GET", maps(side), params=params)
-        if answer.code != 200:
-            return [answer.code, answer.body["reason"]]
-        return [200, names(answer.body), sorted(answer.body["metadata"])]
-
-    await bare.same(observe)
-
-
 @pytest.mark.promise("G1-03")
 async def test_a_page_that_is_too_old(bare: Both) -> None:
     """D1: 410 with a token for the rest, which is of another version."""

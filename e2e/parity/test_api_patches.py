@@ -190,24 +190,6 @@ async def test_a_strategy_that_changes_retains_only_its_own_keys(bare: Both) -> 
     assert right[1]["spec"]["strategy"] == {"type": "Recreate"}
 
 
-async def test_finalizers_are_a_set(bare: Both) -> None:
-    """D3: a strategic patch adds to them, and takes single ones away."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("c", finalizers=["example.com/a"]))
-        found = []
-        for metadata in (
-            {"finalizers": ["example.com/b", "example.com/a"]},
-            {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]},
-            {"finalizers": None},
-        ):
-            found.append(short(await patched(side, maps(side, "c"), {"metadata": metadata}, STRATEGIC)))
-        return found
-
-    seen = await bare.same(observe)
-    assert seen[1][1]["metadata"]["finalizers"] == ["example.com/b"]
-
-
 @pytest.mark.parametrize("content_type", [JSON_PATCH, MERGE, STRATEGIC])
 async def test_a_patch_that_changes_nothing_is_no_write(bare: Both, content_type: str) -> None:
     """D3: the version stays, and no watch hears of it."""

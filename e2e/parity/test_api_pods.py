@@ -141,9 +141,7 @@ _WRONG: dict[str, dict[str, Any]] = {
     "same names in init": {"initContainers": [container("main")]},
     "pull policy": {"containers": [container(imagePullPolicy="Sometimes")]},
     "restart policy": {"restartPolicy": "Maybe"},
-    "dns policy": {"dnsPolicy": "Maybe"},
     "port": {"containers": [container(ports=[{"containerPort": 0}, {"containerPort": 70000}])]},
-    "protocol": {"containers": [container(ports=[{"containerPort": 1, "protocol": "X"}])]},
     "env": {"containers": [container(env=[{"name": ""}, {"name": "a=b"}])]},
     "grace": {"terminationGracePeriodSeconds": -5},
     "deadline": {"activeDeadlineSeconds": 0},
@@ -168,7 +166,6 @@ _WRONG: dict[str, dict[str, Any]] = {
     "class": {"priorityClassName": "missing"},
     "priority": {"priority": 7},
     "preemption": {"preemptionPolicy": "Always"},
-    "hostname": {"hostname": "A_b"},
     "two volumes in one": {"volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/x"}}]},
 }
 

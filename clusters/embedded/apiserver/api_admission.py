@@ -12,6 +12,7 @@ from typing import Final
 from clusters.embedded.apiserver import mutation_policies, quota
 from clusters.embedded.apiserver.api_objects import Object, metadata_of, name_of
 from clusters.embedded.apiserver.defaults import set_defaults
+from clusters.embedded.apiserver.policy_matching import CREATE, Admitted, Deed
 from clusters.embedded.apiserver.refusals import forbidden
 from clusters.embedded.apiserver.store import Store
 from clusters.resources import (
@@ -77,7 +78,8 @@ class Admission:
             return
         bindings = [each.item for each in self._store.all(MUTATING_ADMISSION_POLICY_BINDINGS)]
         where = self._store.get(NAMESPACES, "", namespace) if namespace else None
-        creation = mutation_policies.Creation(resource, namespace, item, where.item if where else None)
+        deed = Deed(CREATE, resource)
+        creation = Admitted(deed, namespace, name_of(item), item, namespace_object=where.item if where else None)
         changed = mutation_policies.mutated(creation, policies, bindings)
         if changed is not item:
             item.clear()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+from clusters.embedded.apiserver.api_routes import NAMESPACE_SUBRESOURCES
+
 _VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-# Parts of a path behind a namespace's own name that are no resource in it.
-_NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 _ONE_OBJECT: Final = "metadata.name="
 
 
@@ -55,7 +55,7 @@ def _of_resource(method: str, group: str, parts: list[str], params: Mapping[str,
     namespace = ""
     if parts[0] == "namespaces" and len(parts) >= 2:
         namespace = parts[1]
-        if len(parts) >= 3 and parts[2] not in _NAMESPACE_PARTS:
+        if len(parts) >= 3 and parts[2] not in NAMESPACE_SUBRESOURCES:
             parts = parts[2:]
     resource, name, subresource = (*parts, "", "", "")[:3]
     verb = _VERBS.get(method, "")

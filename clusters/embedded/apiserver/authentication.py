@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -37,13 +37,6 @@ class User:
 
 
 ANONYMOUS: Final = User(ANONYMOUS_NAME, (UNAUTHENTICATED,))
-
-
-class TokenReader(Protocol):
-    """Finds the user of a token."""
-
-    def user_of(self, token: str) -> User | None:
-        """The user; None for a token that is not good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +79,18 @@ class Headers:
 
 
 class Authenticator:
-    """Finds the user of a request; ``now`` is the cluster's time of day in UTC."""
+    """Finds the user of a request; ``now`` is the cluster's time of day in UTC, ``user_of`` finds the user of a token."""
 
     def __init__(
-        self, tokens: TokenReader, now: Callable[[], datetime], static: Mapping[str, User], nobody: User = ANONYMOUS
+        self,
+        user_of: Callable[[str], User | None],
+        now: Callable[[], datetime],
+        static: Mapping[str, User],
+        nobody: User = ANONYMOUS,
     ) -> None:
         """``static``: tokens with their users, as those of ``--token-auth-file``; ``nobody``: the user without credentials."""
         self._nobody = nobody
-        self._tokens = tokens
+        self._user_of = user_of
         self._now = now
         self._static = static
 
@@ -112,7 +109,7 @@ class Authenticator:
 
     def user_of_token(self, token: str) -> User | None:
         """The user of the token; None for one that is not good."""
-        return self._static.get(token) or self._tokens.user_of(token)
+        return self._static.get(token) or self._user_of(token)
 
 
 def account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None) -> User:

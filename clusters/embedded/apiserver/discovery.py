@@ -6,7 +6,7 @@ from typing import Final
 
 from clusters.embedded.apiserver.access_reviews import REVIEWS, Review
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.api_routes import BINDINGS, SCALED, subresources
+from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCES, SCALED, subresources
 from clusters.embedded.apiserver.refusals import group_of
 from clusters.resources import ALL, MUTATING_ADMISSION_POLICIES, NAMESPACES, PODS, Resource
 
@@ -78,20 +78,12 @@ def resource_list(api_version: str) -> Object:
     for resource in ALL:
         if resource.api_version == api_version:
             entries.append(_entry(resource))
-            entries += [_subresource(resource, word) for word in sorted(subresources(resource))]
+            entries += [_subresource(resource, word) for word in sorted(subresources(resource) - PROCESS_SUBRESOURCES)]
     for review in REVIEWS:
         if api_version == f"{review.group}/v1":
             entries.append(_review(review))
     if api_version == "v1":
-        entries.append(
-            {
-                "name": "bindings",
-                "singularName": "binding",
-                "namespaced": True,
-                "kind": BINDINGS.kind,
-                "verbs": ["create"],
-            }
-        )
+        entries.append({**_entry(BINDINGS), "verbs": ["create"]})
     entries.sort(key=lambda entry: str(entry["name"]))
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}
 

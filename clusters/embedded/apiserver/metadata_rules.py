@@ -53,14 +53,6 @@ def of_changed(
     return [*_late_finalizers(old, new), *before, *of_new(resource, new, rule)]
 
 
-def without_twins(metadata: Object) -> None:
-    """Owners that are named twice are named once. Changes ``metadata``."""
-    owners = metadata.get("ownerReferences", [])
-    single = [each for at, each in enumerate(owners) if each not in owners[:at]]
-    if single != owners:
-        metadata["ownerReferences"] = single
-
-
 def _without_dash(prefix: str) -> str:
     """A dash at the end of a prefix is followed by letters."""
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix

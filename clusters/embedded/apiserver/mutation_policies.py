@@ -9,59 +9,35 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.embedded.apiserver import policy_matching, strategic_patch
 from clusters.embedded.apiserver.api_objects import Object, name_of, without_empties
 from clusters.embedded.apiserver.expressions import ExpressionError, evaluate
-from clusters.embedded.apiserver.policy_matching import CREATE, Admitted, Deed
-from clusters.embedded.apiserver.refusals import RefusalError, forbidden
-from clusters.resources import Resource
+from clusters.embedded.apiserver.policy_matching import CREATE, Admitted
+from clusters.embedded.apiserver.refusals import forbidden
 
 _APPLY: Final = "ApplyConfiguration"
 
 
-@dataclass(frozen=True, slots=True)
-class Creation:
-    """The object that is created and its place: the question to the policies."""
-
-    resource: Resource
-    namespace: str
-    item: Object
-    namespace_object: Object | None = None
-
-
-def mutated(creation: Creation, policies: Iterable[Object], bindings: Iterable[Object]) -> Object:
-    """The object after all policies that are bound, by name. Raises RefusalError (403) if one fails that may not."""
+def mutated(creation: Admitted, policies: Iterable[Object], bindings: Iterable[Object]) -> Object:
+    """The new object after all policies that are bound, by name. Raises RefusalError (403) if one fails that may not."""
     bound = {binding["spec"].get("policyName") for binding in bindings}
-    item = creation.item
+    item = creation.new or {}
     for policy in sorted(policies, key=name_of):
         spec = policy["spec"]
-        if name_of(policy) not in bound or not _is_about(creation, spec.get("matchConstraints", {})):
+        if name_of(policy) not in bound or not policy_matching.matches(spec.get("matchConstraints", {}), creation):
             continue
         try:
             item = _after(spec, creation, item)
         except ExpressionError as error:
             if spec.get("failurePolicy") != "Ignore":
-                raise _denied(creation, name_of(policy), str(error)) from error
+                text = f"policy '{name_of(policy)}' denied request: {error}"
+                raise forbidden(creation.deed.resource, creation.name, text) from error
     return item
 
 
-def _is_about(creation: Creation, match: Object) -> bool:
-    return policy_matching.matches(
-        match,
-        Admitted(
-            Deed(CREATE, creation.resource),
-            creation.namespace,
-            name_of(creation.item),
-            new=creation.item,
-            namespace_object=creation.namespace_object,
-        ),
-    )
-
-
-def _after(spec: Object, creation: Creation, item: Object) -> Object:
+def _after(spec: Object, creation: Admitted, item: Object) -> Object:
     """The object after one policy. Raises ExpressionError."""
     _check_support(spec)
     variables = _variables(creation, item)
@@ -85,16 +61,6 @@ def _check_support(spec: Object) -> None:
         raise ExpressionError(f"the embedded API server knows no {', '.join(missing)} of admission policies")
 
 
-def _variables(creation: Creation, item: Object) -> dict[str, Any]:
+def _variables(creation: Admitted, item: Object) -> dict[str, Any]:
     request = {"operation": CREATE, "namespace": creation.namespace, "name": name_of(item)}
-    return {
-        "object": item,
-        "oldObject": None,
-        "request": request,
-        "namespaceObject": creation.namespace_object,
-    }
-
-
-def _denied(creation: Creation, policy: str, why: str) -> RefusalError:
-    text = f"policy '{policy}' denied request: {why}"
-    return forbidden(creation.resource, name_of(creation.item), text)
+    return {"object": item, "oldObject": None, "request": request, "namespaceObject": creation.namespace_object}

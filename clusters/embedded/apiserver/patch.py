@@ -15,7 +15,6 @@ from clusters.embedded.apiserver.refusals import (
     bad_request,
     not_imitated,
     too_large,
-    unsupported_media_type,
 )
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -55,7 +54,7 @@ def check_type(content_type: str) -> None:
         # It would need the owners of fields: without them nothing conflicts, and nothing that a manifest drops is removed.
         raise not_imitated("server-side apply")
     if content_type not in TYPES:
-        raise unsupported_media_type("415: Unsupported Media Type")
+        raise RefusalError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def merge(old: Any, patch: Any) -> Any:

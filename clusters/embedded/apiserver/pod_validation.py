@@ -12,8 +12,6 @@ from clusters.embedded.apiserver.refusals import FieldError
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
-_DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("Equal", "Exists")
 _VARIABLE: Final = re.compile(r"[ -<>-~]+")
@@ -30,9 +28,8 @@ def pod_spec(spec: Object, path: str) -> list[FieldError]:
     for part in ("containers", "initContainers"):
         for at, container in enumerate(spec.get(part, [])):
             errors += _container(container, f"{path}.{part}[{at}]", names, volumes)
-    for key, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES)):
-        if spec[key] not in known:
-            errors.append(unsupported(f"{path}.{key}", spec[key], known))
+    if spec["restartPolicy"] not in _RESTART_POLICIES:
+        errors.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES))
     return errors + _placing(spec, path)
 
 
@@ -64,9 +61,6 @@ def _placing(spec: Object, path: str) -> list[FieldError]:
     if not 1 <= deadline <= _LONGEST_DEADLINE:
         text = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
         errors.append(wrong(f"{path}.activeDeadlineSeconds", deadline, text))
-    for key in ("hostname", "subdomain"):
-        if spec.get(key):
-            errors += field_rules.dns_label(f"{path}.{key}", spec[key])
     for at, toleration in enumerate(spec.get("tolerations", [])):
         errors += _toleration(toleration, f"{path}.tolerations[{at}]")
     return errors
@@ -133,8 +127,6 @@ def _ports(ports: list[Object], path: str) -> list[FieldError]:
             errors.append(required(f"{path}[{at}].containerPort"))
         elif not 0 < number < 65536:
             errors.append(wrong(f"{path}[{at}].containerPort", number, "must be between 1 and 65535, inclusive"))
-        if port.get("protocol") not in _PROTOCOLS:
-            errors.append(unsupported(f"{path}[{at}].protocol", port.get("protocol", ""), _PROTOCOLS))
     return errors
 
 

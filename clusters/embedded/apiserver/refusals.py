@@ -156,11 +156,6 @@ def method_not_allowed() -> RefusalError:
     return RefusalError(405, "MethodNotAllowed", message, {})
 
 
-def unsupported_media_type(message: str) -> RefusalError:
-    """415."""
-    return RefusalError(415, "UnsupportedMediaType", message, {})
-
-
 def too_large(message: str) -> RefusalError:
     """413."""
     return RefusalError(413, "RequestEntityTooLarge", message)

@@ -40,8 +40,6 @@ from clusters.resources import ALL, EVENTS, EVENTS_V1
 
 # Changes of each kind that a watch can go back.
 HISTORY: Final = 8192
-# The real server's rhythm, in seconds.
-BOOKMARK_SECONDS: Final = 60.0
 # Idle connections stay open: a client that sends on one that was just closed would see an error.
 _KEEP_ALIVE_SECONDS: Final = 3600
 # Requests that are under way when the server stops have this long, in seconds.
@@ -76,7 +74,6 @@ class EmbeddedApi:
         now: Callable[[], datetime] = utc_now,
         seed: int | None = None,
         history: int = HISTORY,
-        bookmark_seconds: float = BOOKMARK_SECONDS,
         authority: Authority | None = None,
         tokens: Mapping[str, User] | None = None,
     ) -> None:
@@ -84,11 +81,11 @@ class EmbeddedApi:
         self.store = Store(ALL, history=history, versions={EVENTS_V1: Version(EVENTS, as_v1, as_core)})
         randomness = random.Random(seed)  # noqa: S311 - names of pods
         self.writes = Writes(self.store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
-        self.watches = Watches(self.store, bookmark_seconds=bookmark_seconds)
+        self.watches = Watches(self.store)
         self._logs = PodLogs(self.store)
         accounts = ServiceAccountTokens(self.store, now)
         nobody = _ADMINISTRATOR if authority is None else ANONYMOUS
-        access = Access(Authenticator(accounts, now, tokens or {}, nobody), Authorizer(self.store))
+        access = Access(Authenticator(accounts.user_of, now, tokens or {}, nobody), Authorizer(self.store))
         self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts)
         self.address = ""
         self._server: _Server | None = None

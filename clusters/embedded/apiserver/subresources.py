@@ -109,8 +109,5 @@ def scaled(item: Object, scale: Object) -> Object:
     if not isinstance(spec, dict) or not isinstance(metadata, dict) or not isinstance(spec.get("replicas", 0), int):
         raise bad_request("spec and metadata of a Scale are objects, spec.replicas is a whole number")
     wanted = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
-    return {
-        **item,
-        "metadata": {**item["metadata"], **wanted},
-        "spec": {**item["spec"], "replicas": spec.get("replicas", 0)},
-    }
+    changed = {**item["spec"], "replicas": spec.get("replicas", 0)}
+    return {**item, "metadata": {**item["metadata"], **wanted}, "spec": changed}

@@ -54,34 +54,28 @@ _TEMPLATES: Final = "deprecated.daemonset.template.generation"
 
 def check_put(resource: Resource, old: Object, new: Object) -> None:
     """Preconditions of a PUT: 409 for another version or uid than the one that is there."""
-    name, metadata = old["metadata"]["name"], new["metadata"]
-    uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
+    uid = new["metadata"].get("uid", "")
     if uid and uid != old["metadata"]["uid"]:
         raise other_object(resource, old["metadata"], "UID", uid, old["metadata"]["uid"])
-    _check_version(resource, old["metadata"], version)
-    if version in ("", "0") and resource == LEASES:
-        raise _unconditional(resource, name)
+    _check_version(resource, old["metadata"], new["metadata"].get("resourceVersion", ""))
 
 
 def check_patch(resource: Resource, old: Object, new: Object) -> None:
     """Preconditions that a patch carries: 400 for another name or namespace, 409 for another version."""
-    name, metadata = old["metadata"]["name"], new["metadata"]
-    check_place(new, namespace_of(old), name)
-    _check_version(resource, old["metadata"], metadata.get("resourceVersion", ""))
-    if metadata.get("resourceVersion", "") in ("", "0") and resource == LEASES:
-        raise _unconditional(resource, name)
-
-
-def _unconditional(resource: Resource, name: str) -> RefusalError:
-    """422: a write must name the version that it is based on."""
-    return invalid(resource, name, [wrong("metadata.resourceVersion", 0, "must be specified for an update")])
+    check_place(new, namespace_of(old), old["metadata"]["name"])
+    _check_version(resource, old["metadata"], new["metadata"].get("resourceVersion", ""))
 
 
 def _check_version(resource: Resource, there: Object, wanted: str) -> None:
+    """A stale version is 409; a lease must name the version that a write is based on (422)."""
     if wanted and not wanted.isdigit():
         raise RefusalError(500, "", f'strconv.ParseUint: parsing "{wanted}": invalid syntax')
     if wanted not in ("", "0", there["resourceVersion"]):
         raise modified(resource, there["name"])
+    if wanted in ("", "0") and resource == LEASES:
+        raise invalid(
+            resource, there["name"], [wrong("metadata.resourceVersion", 0, "must be specified for an update")]
+        )
 
 
 def check_nothing_is_meant(resource: Resource, new: Object) -> None:
@@ -137,16 +131,18 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
     if resource == PODS:
         errors += pod_validation.changes(old, new)
     errors += rbac_rules.check_update(resource, old, new)
-    if resource in (DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS) and old["spec"].get("selector") != new["spec"].get(
-        "selector"
-    ):
-        errors.append(wrong("spec.selector", new["spec"].get("selector"), "field is immutable"))
+    if resource in (DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS) and _selector(old) != _selector(new):
+        errors.append(wrong("spec.selector", _selector(new), "field is immutable"))
     errors += _frozen_as_a_whole(resource, old, new)
     errors += job_rules.changes(old, new) if resource == JOBS else []
     if resource == STATEFUL_SETS and _frozen_part(old["spec"]) != _frozen_part(new["spec"]):
         errors.append(not_allowed("spec", f"of a StatefulSet only {', '.join(_MUTABLE)} can change"))
     if errors:
         raise invalid(resource, old["metadata"]["name"], errors)
+
+
+def _selector(item: Object) -> Object | None:
+    return item["spec"].get("selector")
 
 
 def _frozen_part(spec: Object) -> Object:

@@ -23,6 +23,8 @@ from clusters.resources import EVENTS, EVENTS_V1, Resource
 
 # How long a watch lasts when the client does not say, in seconds; the real server takes 30 to 60 minutes.
 DEFAULT_SECONDS: Final = 1800
+# The time between two bookmarks of a watch, as of the real server.
+_BOOKMARK_SECONDS: Final = 60.0
 # Kinds that the real server does not keep in memory: there the 410 comes from etcd itself.
 UNCACHED: Final = (EVENTS, EVENTS_V1)
 # The annotation of the bookmark that ends the objects that were there at the start.
@@ -46,9 +48,8 @@ class Wish:
 class Watches:
     """The watches of one server."""
 
-    def __init__(self, store: Store, *, bookmark_seconds: float) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._bookmark_seconds = bookmark_seconds
         self._open: set[asyncio.Event] = set()
         self._epoch = 0
         self.closed = False
@@ -82,7 +83,7 @@ class Watches:
 
     async def _chunks(self, wish: Wish, woken: asyncio.Event) -> AsyncIterator[bytes]:
         epoch, now = self._epoch, asyncio.get_running_loop().time
-        end, next_bookmark = now() + wish.seconds, now() + self._bookmark_seconds
+        end, next_bookmark = now() + wish.seconds, now() + _BOOKMARK_SECONDS
         version = wish.version
         if wish.with_initial:
             if wish.version > self._store.version:
@@ -103,7 +104,7 @@ class Watches:
                 yield chunk
             ends = self.closed or epoch != self._epoch or now() >= end
             if wish.with_bookmarks and (ends or now() >= next_bookmark):
-                next_bookmark = now() + self._bookmark_seconds
+                next_bookmark = now() + _BOOKMARK_SECONDS
                 yield bookmark(wish.resource, version)
             if ends:
                 return

@@ -195,7 +195,6 @@ class Writes:
         self._write_times(resource, item)
         for field in ("managedFields", "selfLink"):
             item["metadata"].pop(field, None)
-        metadata_rules.without_twins(item["metadata"])
         item = without_empties(item)
         if not resource.namespaced:
             item["metadata"].pop("namespace", None)

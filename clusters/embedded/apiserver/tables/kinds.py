@@ -76,11 +76,6 @@ def _size(item: Object, *keys: str) -> int:
     return sum(len(at(item, key) or {}) for key in keys)
 
 
-def _cluster_ip(item: Object) -> str:
-    addresses = list_at(item, "spec", "clusterIPs")
-    return str(addresses[0]) if addresses else NONE
-
-
 def _external_ip(item: Object) -> str:
     """Nothing gives a Service an address outside here, so one that waits for a load balancer waits for ever."""
     kind, external = text_at(item, "spec", "type"), list_at(item, "spec", "externalIPs")
@@ -181,7 +176,7 @@ COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
     ("v1", "Service"): (
         NAME,
         text("Type", lambda item: text_at(item, "spec", "type")),
-        text("Cluster-IP", _cluster_ip),
+        text("Cluster-IP", lambda item: str(next(iter(list_at(item, "spec", "clusterIPs")), NONE))),
         text("External-IP", _external_ip),
         text("Port(s)", lambda item: ",".join(map(_port, list_at(item, "spec", "ports"))) or NONE),
         AGE,
