@@ -4,8 +4,8 @@ Replaced, wherever they stand in decoded JSON: uids, resource versions, times (e
 that presence and form still count), the random end of a generated name. Left out: ``managedFields`` (the embedded server
 has no server-side apply), bodies' ``continue`` tokens' content, and of a bookmark all but its metadata.
 
-Of a refusal programs read the code, the reason and the fields, so these are compared (``verdict``), and the text only if it
-says what is forbidden or not found.
+Programs read the code, the reason and the fields of a refusal, so these are compared (``verdict``). Its text is compared only
+if something is forbidden or not found.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, Final
 _UID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _TIME: Final = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _VERSION_KEYS: Final = ("resourceVersion", "resource_version")
-# What is forbidden (by rights, by a policy, by a quota), and what is not found.
-_TOLD: Final = re.compile(r"forbidden: | not found$")
+# The texts that are compared: something is forbidden (by rights, by a policy, by a quota), or not found.
+_COMPARED: Final = re.compile(r"forbidden: | not found$")
 _LEFT_OUT: Final = ("managedFields",)
 _TOKEN_VOLUME: Final = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
 
@@ -46,10 +46,10 @@ def verdict(value: Mapping[str, Any]) -> Mapping[str, Any]:
     details = value.get("details") or {}
     # The real server finds some faults twice, in two rounds of its checks.
     causes = sorted({(each.get("field", ""), each.get("reason", "")) for each in details.get("causes") or ()})
-    told = {"name": details.get("name"), "retryAfterSeconds": details.get("retryAfterSeconds"), "causes": causes}
+    compared = {"name": details.get("name"), "retryAfterSeconds": details.get("retryAfterSeconds"), "causes": causes}
     text = value.get("message", "")
-    kept = {"message": text} if _TOLD.search(text) else {}
-    return {**{key: each for key, each in value.items() if key != "message"}, "details": told, **kept}
+    found = {**{key: each for key, each in value.items() if key != "message"}, "details": compared}
+    return {**found, "message": text} if _COMPARED.search(text) else found
 
 
 def _field(key: str, value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.compare import difference
+from e2e.parity.compare import difference, normalised
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, True), (1, 1.0), (0, False), (0, None), ("1", 1)])
@@ -21,3 +21,16 @@ def test_order_of_fields_is_no_difference_and_of_a_list_is() -> None:
 
     assert difference({"a": 1, "b": 2}, {"b": 2, "a": 1}, names) == ""
     assert difference([1, 2], [2, 1], names)
+
+
+def refusal(message: str, *fields: str) -> Any:
+    """A refusal as it is compared."""
+    causes = [{"field": field, "reason": "FieldValueInvalid", "message": message} for field in fields]
+    return normalised({"kind": "Status", "status": "Failure", "message": message, "details": {"causes": causes}})
+
+
+def test_the_fields_of_a_refusal_are_compared() -> None:
+    """Their order, how often each is named and the words do not count; what is forbidden does."""
+    assert refusal("wrong", "a", "b", "a") == refusal("not right", "b", "a")
+    assert refusal("wrong", "a") != refusal("wrong", "b")
+    assert refusal('pods "p" is forbidden: one') != refusal('pods "p" is forbidden: other')

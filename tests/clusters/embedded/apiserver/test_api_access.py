@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.access, through the door: TLS, users, and their rights."""
+"""Promises of clusters.embedded.apiserver.authorization, through the door: TLS, users, and their rights."""
 
 from __future__ import annotations
 
