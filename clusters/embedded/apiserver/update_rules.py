@@ -7,7 +7,7 @@ does it) labels and annotations; what the server itself keeps stays in either ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from clusters.embedded.apiserver import job_rules, pod_validation, rbac_rules
 from clusters.embedded.apiserver.api_objects import Object, namespace_of
@@ -141,7 +141,7 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
         raise invalid(resource, old["metadata"]["name"], errors)
 
 
-def _selector(item: Object) -> Object | None:
+def _selector(item: Object) -> Any:
     return item["spec"].get("selector")
 
 
