@@ -1,7 +1,8 @@
-"""The log of a container, from the kubelet of its pod's node, which judges the options, too."""
+"""The log of a container, from the kubelet of its pod's node."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Final
 from urllib.parse import quote
@@ -9,7 +10,8 @@ from urllib.parse import quote
 import httpx2
 
 from clusters.embedded.apiserver.api_objects import Object, name_of, namespace_of
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, no_such_path
+from clusters.embedded.apiserver.field_rules import wrong
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, no_such_path, options_invalid
 from clusters.embedded.apiserver.requests import Answer, Request
 from clusters.embedded.apiserver.store import Store
 from clusters.resources import NODES
@@ -24,6 +26,8 @@ _PASSED: Final[tuple[str, ...]] = (
     "sinceSeconds",
     "sinceTime",
 )
+# The least value of each number; the kubelet checks whether they are numbers.
+_LEAST: Final = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
 
 
 class PodLogs:
@@ -43,7 +47,14 @@ class PodLogs:
         await self._http.aclose()
 
     async def read(self, pod: Object, request: Request) -> Answer:
-        """The log of one container. Raises RefusalError (400, 404, 500)."""
+        """The log of one container. Raises RefusalError (400, 404, 422, 500)."""
+        errors = [
+            wrong(name, request.params[name], f"must be greater than or equal to {least}")
+            for name, least in _LEAST.items()
+            if re.fullmatch(r"-?\d+", request.params.get(name, "")) and int(request.params[name]) < least
+        ]
+        if errors:
+            raise options_invalid("PodLogOptions", errors)
         container = container_of(pod, request.params.get("container", ""))
         url = self._url(pod, container)
         params: dict[str, str] = {key: request.params[key] for key in _PASSED if key in request.params}
