@@ -33,15 +33,20 @@ def test_a_question_about_access() -> None:
     }
 
 
-def test_maps_lists_flags_and_numbers() -> None:
-    """The objects that such commands create, and the options of their deletion."""
-    metadata = part(1, "c") + part(11, part(1, "a") + part(2, "b"))
-    found = decoded(sent("v1", "ConfigMap", part(1, metadata) + part(2, part(1, "k"))))
+def test_maps_lists_flags_numbers_and_times() -> None:
+    """The objects that such commands create."""
+    metadata = (
+        part(1, "c") + part(11, part(1, "a") + part(2, "b")) + part(8, part(1, 100)) + part(14, "f") + part(14, "g")
+    )
+    found = decoded(sent("v1", "ConfigMap", part(1, metadata) + part(2, part(1, "k")) + part(4, 1)))
     assert found is not None
-    assert (found["metadata"], found["data"]) == ({"name": "c", "labels": {"a": "b"}}, {"k": ""})
-    options = decoded(sent("v1", "DeleteOptions", part(1, 5) + part(3, 1) + part(5, "All")))
-    assert options is not None
-    assert [options[key] for key in ("gracePeriodSeconds", "orphanDependents", "dryRun")] == [5, True, ["All"]]
+    assert found["metadata"] == {
+        "name": "c",
+        "labels": {"a": "b"},
+        "creationTimestamp": "1970-01-01T00:01:40Z",
+        "finalizers": ["f", "g"],
+    }
+    assert (found["data"], found["immutable"]) == ({"k": ""}, True)
 
 
 def test_unknown_fields_are_passed_over() -> None:
