@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fake_nvml.card_state import CardState
+from fake_nvml.core.card_state import CardState
 from fake_nvml.fake_nvml_errors import CardFullError, FakeNvmlError
 from fake_nvml.state import State
 

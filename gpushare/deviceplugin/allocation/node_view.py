@@ -13,7 +13,7 @@ from gpushare import wire
 from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.bookings import allocation_by_book, booked_units, open_units, pod_cards
+from gpushare.deviceplugin.core.bookings import allocation_by_book, open_units, pod_cards
 from gpushare.deviceplugin.core.candidates import Candidate
 from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
