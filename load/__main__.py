@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from load.play import compare_runs, curves
+from load.play import curves
 from load.play import run_command as run
 from load.replay import replay_command as replay
 from load.simulated import cluster_command as cluster
@@ -20,7 +20,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     run.add_to(commands)
     curves.add_to(commands)
     soak.add_to(commands)
-    compare_runs.add_to(commands)
     replay.add_to(commands)
     cluster.add_to(commands)
     options = parser.parse_args(argv)

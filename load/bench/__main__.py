@@ -7,15 +7,14 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
-from load.bench import bench_charts, bench_report
+from load.bench import bench_report
 from load.bench.bench_figures import targets
 from load.bench.bench_plan import Plan, read
 from load.bench.bench_servers import Bed, CannotMeasureError
@@ -32,9 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(plan: Plan) -> int:
     plan.output.mkdir(parents=True, exist_ok=True)
     run = asyncio.run(measure(plan))
-    paths = write(run, plan.output)
-    print(bench_report.text(run))
-    print("\n" + "\n".join(f"wrote {path}" for path in paths))
+    path = plan.output / "bench.json"
+    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+    print(f"{bench_report.text(run)}\n\nwrote {path}")
     missed = any(target.met is False for target in targets(run))
     return 99 if missed and plan.check_targets else 0
 
@@ -54,16 +53,7 @@ async def measure(plan: Plan) -> dict[str, Any]:
         "python": platform.python_version(),
     }
     run = {"machine": about, "plan": {**asdict(plan), "output": str(plan.output)}, **measuring.run}
-    if not bench_charts.can_draw():
-        run["left_out"].append("the curves: matplotlib is missing (in a checkout: pip install '.[bench]')")
     return run | {"targets": [{**asdict(target), "met": target.met} for target in targets(run)]}
-
-
-def write(run: Mapping[str, Any], folder: Path) -> list[Path]:
-    """``bench.json``, and the curves if they can be drawn."""
-    path = folder / "bench.json"
-    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-    return [path, *(bench_charts.draw(run, folder) if bench_charts.can_draw() else ())]
 
 
 if __name__ == "__main__":

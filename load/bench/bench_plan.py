@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from load.load_flags import count, milliseconds
 from load.simulated.measured_world import CARD_UNITS, CARDS, FEWEST_PODS, FITS, MOST_PODS
@@ -56,8 +55,6 @@ class Plan:
     seed: int
     tls: bool
     quick: bool
-    against: tuple[str, ...]
-    api_port: int
     output: Path
     check_targets: bool
 
@@ -69,7 +66,7 @@ class Plan:
     @property
     def most_binds(self) -> int:
         """At each concurrency on each server: every roomy node has 4 units free on a card, and each bind takes one."""
-        return self.bind_nodes // 2 * 4 // (len(CONCURRENCIES) * (2 + len(self.against)))
+        return self.bind_nodes // 2 * 4 // (len(CONCURRENCIES) * 2)
 
     def questions_of(self, cell: Cell) -> int:
         """How often each server is asked."""
@@ -112,11 +109,6 @@ def read(argv: Sequence[str] | None) -> Plan:
         parser.error(f"--pods-per-node is {pods_a_node}, not {FEWEST_PODS} to {MOST_PODS}")
     if not FEWEST_PODS * flags.sync_nodes <= flags.sync_pods <= MOST_PODS * flags.sync_nodes:
         parser.error(f"--sync-pods must be {FEWEST_PODS} to {MOST_PODS} for each of --sync-nodes")
-    for url in flags.against:
-        if urlsplit(url).scheme != "http" or not urlsplit(url).port:
-            parser.error(f"--against {url!r} is not of the form http://ADDRESS:PORT")
-    if flags.against and not flags.api_port:
-        parser.error("--against needs --api-port: the other extender must follow the API server of this run")
     plan = Plan(
         nodes=nodes,
         names=flags.names,
@@ -130,8 +122,6 @@ def read(argv: Sequence[str] | None) -> Plan:
         seed=flags.seed,
         tls=not flags.no_tls,
         quick=quick,
-        against=tuple(flags.against),
-        api_port=flags.api_port,
         output=flags.output,
         check_targets=flags.check_targets,
     )
@@ -176,20 +166,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-tls", action="store_true", help="do not measure over TLS")
     add("--seed", type=int, default=1, help="of worlds and orders (default: %(default)s)")
     add(
-        "--against",
-        action="append",
-        default=[],
-        metavar="URL",
-        help="another extender to ask as well, http://ADDRESS:PORT; may be repeated. It must follow the API server of this run: "
-        "see --api-port",
-    )
-    add("--api-port", type=int, default=0, help="port of the simulated API server on 127.0.0.1 (default: a free one)")
-    add(
         "--output",
         "-o",
         type=Path,
         default=Path("bench-results"),
-        help="folder for bench.json and curves (default: %(default)s)",
+        help="folder for bench.json (default: %(default)s)",
     )
     add("--check-targets", action="store_true", help="exit with 99 when a target is missed")
     return parser

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,18 +19,14 @@ from clusters.ports import free_port
 from clusters.program import Program
 from clusters.targets import load_target
 from load.bench.bench_connection import TlsClient
-from load.bench.bench_questions import PREFIX, filter_bodies, wrong_with
 from load.compiled import CannotCompileError, compiled
 from load.load_processes import cpu_seconds
-from load.simulated.measured_world import node_name
 
 # How long the first sync of the largest world may take, in seconds: against hangs only.
 _SYNC_SECONDS: Final = 900.0
 _ASK_SECONDS: Final = 0.05
 # An answer that takes longer than this is none, in seconds: a program in its first sync answers late.
 _ANSWER_SECONDS: Final = 10.0
-# How long a user's extender may take to follow, in seconds.
-_FOLLOW_SECONDS: Final = 300.0
 _SOURCE: Final = Path(__file__).parent / "do_nothing.c"
 _KUBECONFIG: Final = """apiVersion: v1
 kind: Config
@@ -182,27 +177,6 @@ async def answers(url: str, tls: TlsClient | None = None) -> bool:
             return answer.status == 200
     except (aiohttp.ClientError, TimeoutError):
         return False
-
-
-async def until_it_follows(url: str, nodes: int) -> None:
-    """Wait until an extender that the user runs knows all nodes of a world. Raises CannotMeasureError after a while."""
-    names = [node_name(number) for number in range(nodes)]
-    (body, _), *_ = filter_bodies(names, nodes, "all", 0, random.Random(0))
-    headers = {"content-type": "application/json"}
-    wrong = ""
-    try:
-        async with asyncio.timeout(_FOLLOW_SECONDS), _session() as session:
-            while True:
-                try:
-                    async with session.post(f"{url}{PREFIX}/filter", data=body, headers=headers) as answer:
-                        wrong = wrong_with(await answer.read(), nodes, "all")
-                except aiohttp.ClientError as error:
-                    wrong = str(error)
-                if not wrong:
-                    return
-                await asyncio.sleep(1)
-    except TimeoutError as error:
-        raise CannotMeasureError(f"{url} does not know the {nodes} nodes of this run's API server: {wrong}") from error
 
 
 async def set_events(port: int, rate: float) -> int:

@@ -22,7 +22,6 @@ from load.bench.bench_servers import (
     start_api_server,
     start_do_nothing,
     start_extender,
-    until_it_follows,
 )
 from load.simulated.measured_world import binder_name, build, node_name
 
@@ -40,7 +39,7 @@ class Measuring:
         self._plan = plan
         self._bed = bed
         self._progress = progress
-        self._port = plan.api_port or free_port()
+        self._port = free_port()
         self._worlds = 0
         self._nothing: Server | None = None
         self.run: dict[str, Any] = {"filter": [], "bind": [], "sync": [], "left_out": []}
@@ -73,8 +72,7 @@ class Measuring:
         async with AsyncExitStack() as stack:
             await self._start_api(stack, nodes, pods)
             plain = await self._start_extender(stack, nodes, pods, with_tls=False)
-            others = await self._others(nodes)
-            servers = [plain, *others, *([self._nothing] if self._nothing else [])]
+            servers = [plain, *([self._nothing] if self._nothing else [])]
             for cell in plan.cells(nodes, tls=False):
                 await self._cell(cell, servers)
             if plan.tls and (over_tls_cells := plan.cells(nodes, tls=True)):
@@ -84,12 +82,12 @@ class Measuring:
                 assert over_tls.program is not None
                 await over_tls.program.stop()
             if nodes == plan.bind_nodes and plan.binds:
-                await self._binds(nodes, pods, plain, others)
+                await self._binds(nodes, pods, plain)
 
     async def _start_api(self, stack: AsyncExitStack, nodes: int, pods: int) -> None:
         self._say(f"simulated API server: {nodes} nodes, {pods} pods")
         self._worlds += 1
-        binds = self._plan.binds * len(CONCURRENCIES) * (2 + len(self._plan.against))
+        binds = self._plan.binds * len(CONCURRENCIES) * 2
         world = {"nodes": nodes, "pods": pods, "binds": binds, "seed": self._plan.seed}
         program = await start_api_server(self._bed, self._port, world | {"first-version": self._worlds * _VERSIONS})
         stack.push_async_callback(program.stop)
@@ -101,13 +99,6 @@ class Measuring:
         stack.push_async_callback(server.program.stop)
         self.run["sync"].append(_sync_row(nodes, pods, server, sync))
         return server
-
-    async def _others(self, nodes: int) -> list[Server]:
-        """The extenders that the user runs, once they have followed us into this world."""
-        for url in self._plan.against:
-            self._say(f"waiting for {url} to know these nodes")
-            await until_it_follows(url, nodes)
-        return [Server(url, url) for url in self._plan.against]
 
     async def _cell(self, cell: Cell, servers: Sequence[Server]) -> None:
         plan = self._plan
@@ -149,12 +140,11 @@ class Measuring:
             row["rounds_p50"] = round_medians(one["microseconds"])
             self.run["filter"].append(row | {"answer_bytes": round(one["answer_bytes"], 1)})
 
-    async def _binds(self, nodes: int, pods: int, plain: Server, others: Sequence[Server]) -> None:
+    async def _binds(self, nodes: int, pods: int, plain: Server) -> None:
         """Each server binds pods of its own; nodes in turn, so that none is full early."""
         roomy = build(nodes, pods, self._plan.seed).roomy
         orders = ((binder_name(number), node_name(roomy[number % len(roomy)])) for number in range(1 << 30))
-        servers = [("extender", one.name, one.url) for one in (plain, *others)]
-        servers.append(("api_server", _API_SERVER, f"http://127.0.0.1:{self._port}"))
+        servers = [("extender", plain.name, plain.url), ("api_server", _API_SERVER, f"http://127.0.0.1:{self._port}")]
         if self._nothing is not None:
             servers.append(("nothing", NOTHING, self._nothing.url))
         for concurrency in CONCURRENCIES:

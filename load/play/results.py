@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,8 +14,6 @@ VERBS: Final = ("filter", "prioritize", "bind", "inspect", "explain")
 CUTS: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 # With fewer requests than this the one of a thousand is an accident.
 _FEWEST_FOR_P999: Final = 1000
-# Bands of a heat map: each reaches from one time to 1.41 times that, from 0.1 ms to 6.5 s.
-_BANDS: Final = 32
 
 
 class Record(NamedTuple):
@@ -68,18 +65,6 @@ def rows(records: Sequence[Record], seconds: float) -> list[dict[str, Any]]:
     ]
 
 
-def timeline(records: Sequence[Record], verb: str, begun: float) -> list[dict[str, Any]]:
-    """A row for each second of the run: how many requests of a verb ended, and their percentiles."""
-    by_second: dict[int, list[Record]] = defaultdict(list)
-    for record in records:
-        if record.verb == verb:
-            by_second[int(record.at - begun)].append(record)
-    return [
-        {"second": second, "count": len(found), **_cuts(found, only=("p50", "p99"))}
-        for second, found in sorted(by_second.items())
-    ]
-
-
 def failures(records: Sequence[Record], most: int = 10) -> list[dict[str, Any]]:
     """Failures and refusals by text, with their number; the most frequent first."""
     texts = ((record, record.wrong or record.refused) for record in records)
@@ -105,13 +90,14 @@ def _figures(records: Sequence[Record], seconds: float) -> dict[str, Any]:
     }
 
 
-def _cuts(records: Sequence[Record], only: Sequence[str] = tuple(CUTS)) -> dict[str, float | None]:
+def _cuts(records: Sequence[Record]) -> dict[str, float | None]:
     """Over requests that were answered: a refused connection is quick."""
     times = [record.milliseconds for record in records if not record.wrong]
     if not times:
-        return dict.fromkeys(only)
+        return dict.fromkeys(CUTS)
     return {
-        cut: None if cut == "p999" and len(times) < _FEWEST_FOR_P999 else percentile(times, CUTS[cut]) for cut in only
+        cut: None if cut == "p999" and len(times) < _FEWEST_FOR_P999 else percentile(times, share)
+        for cut, share in CUTS.items()
     }
 
 
@@ -121,15 +107,3 @@ def _over(figure: float | None, floor: float | None) -> float | None:
 
 def _place(verb: str) -> int:
     return VERBS.index(verb) if verb in VERBS else len(VERBS)
-
-
-def heat(records: Sequence[Record], verb: str, begun: float) -> dict[str, Any]:
-    """How many requests of a verb took how long in each second: ``counts`` by second, then by band; ``edges`` are milliseconds."""
-    edges = [0.1 * 2 ** (step / 2) for step in range(_BANDS + 1)]
-    found = [record for record in records if record.verb == verb]
-    length = max((int(record.at - begun) for record in found), default=-1) + 1
-    counts = [[0] * _BANDS for _ in range(length)]
-    for record in found:
-        band = bisect.bisect_right(edges, record.milliseconds) - 1
-        counts[int(record.at - begun)][min(max(band, 0), _BANDS - 1)] += 1
-    return {"edges": [round(edge, 4) for edge in edges], "counts": counts}

@@ -22,7 +22,7 @@ from gpushare import wire
 from load.bench.bench_servers import Bed, CannotMeasureError
 from load.exit_code import exit_code
 from load.load_flags import add_output
-from load.play import load_guard, pictures, play_report, results
+from load.play import load_guard, play_report, results
 from load.play.load_plan import Plan
 from load.play.load_shapes import TRACE, weights_of
 from load.play.observed_bindings import broken_promises
@@ -92,11 +92,10 @@ def _run(flags: argparse.Namespace) -> int:
     found["verdicts"] += [{"text": text, "kept": False} for text in broken]
     path = flags.output / "load.json"
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    paths = [path, *(pictures.draw(found, flags.output) if pictures.can_draw() else ())]
     print(play_report.text(found))
     if not found["order"]["has_floor"]:
         print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
-    print("\n" + "\n".join(f"wrote {one}" for one in paths))
+    print(f"\nwrote {path}")
     if over_booked or broken:
         return 99
     if all(one.is_kept for one in verdicts):
@@ -182,8 +181,6 @@ async def measure(order: Order, folder: Path) -> dict[str, Any]:
 def _document(order: Order, outcome: Outcome, records: list[results.Record], load_before: float) -> dict[str, Any]:
     plan = order.plan
     cluster = read(Path(plan.cluster))
-    ours = [record for record in records if record.extender == OURS]
-    begun = min(record.at - record.milliseconds / 1000 for record in ours)
     return {
         "machine": {
             "system": platform.platform(),
@@ -203,10 +200,4 @@ def _document(order: Order, outcome: Outcome, records: list[results.Record], loa
         "broken_promises": broken_promises(records, outcome.placed),
         "rows": results.rows(records, plan.seconds),
         "failures": results.failures(records),
-        "timeline": results.timeline(ours, "filter", begun),
-        "other_timelines": {
-            other: results.timeline([one for one in records if one.extender == other], "filter", begun)
-            for other in sorted({record.extender for record in records} - {OURS})
-        },
-        "heat": results.heat(ours, "filter", begun),
     }  # fmt: skip

@@ -24,7 +24,7 @@ from gpushare import wire
 from load.bench.bench_servers import CannotMeasureError
 from load.load_flags import count, seed
 from load.questions import WrongAnswerError
-from load.replay import cluster_record, replay_charts, replay_report, wire_check
+from load.replay import cluster_record, replay_report, wire_check
 from load.replay.arrivals import arrivals
 from load.replay.extender_replay import ratios, replay
 from load.replay.replayed_world import expected_of
@@ -33,7 +33,7 @@ from load.replay.trace import SAMPLE, Trace, TraceError, pods_file, read, worklo
 _NO_WIRE: Final = (ClusterError, CannotMeasureError, WrongAnswerError, ApiError)
 _EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 % of all
 cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
-1 the trace cannot be read, the picture not be written, or a pod lies elsewhere over the wire; 2 wrong flags."""
+1 the trace cannot be read, or a pod lies elsewhere over the wire; 2 wrong flags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,6 @@ def add_to(commands: Any) -> None:
         help="replay each seed through a real extender over HTTP and an embedded API server as well, and compare pod by pod "
         "(minutes a seed; needs --expect trace)",
     )  # fmt: skip
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves; .png or .svg (needs matplotlib)")
     parser.add_argument("--json", action="store_true", help="one object on stdout instead of the table")
     parser.set_defaults(run=run)
 
@@ -110,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     except TraceError as error:
         print(f"replay: {error}{_known(options)}", file=sys.stderr)
         return 1
-    except (replay_charts.CannotDrawError, OSError, BrokenProcessPool, *_NO_WIRE) as error:
+    except (OSError, BrokenProcessPool, *_NO_WIRE) as error:
         print(f"replay: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -119,8 +118,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _replay(options: argparse.Namespace) -> int:
     trace, others = _read(options)
-    if options.plot is not None:
-        replay_charts.check(options.plot)
     runs = _replay_all(trace, options)
     if not options.json:
         print(replay_report.text(trace.workload, options.policy, runs, others))
@@ -130,9 +127,6 @@ def _replay(options: argparse.Namespace) -> int:
         print(json.dumps(found | ({"wire": wire_check.as_json(over_wire)} if over_wire else {}), indent=1))
     elif over_wire:
         print(wire_check.text(over_wire))
-    if options.plot is not None:
-        replay_charts.draw(options.plot, trace.workload, options.policy, replay_report.curve(runs), others)
-        print(f"wrote {options.plot}", file=sys.stderr)
     return 1 if any(one.different for one in over_wire) else 0
 
 

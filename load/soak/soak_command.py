@@ -17,7 +17,6 @@ from clusters.waiting import NotReachedError
 from load.bench.bench_servers import CannotMeasureError
 from load.exit_code import exit_code
 from load.load_flags import add_cluster, add_output, count
-from load.play import pictures
 from load.play.load_plan import Plan
 from load.play.play_running import Order
 from load.play.run_command import has_locust, measure
@@ -104,11 +103,9 @@ def _tell(run: dict[str, Any], folder: Path) -> int:
     run["verdicts"] = [{"text": line(one), "kept": bool(one.is_kept)} for one in found]
     path = folder / "load.json"
     path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-    draw = pictures.draw if "timeline" in run else pictures.draw_taken
-    paths = [path, *(draw(run, folder) if pictures.can_draw() else ())]
     print(text(run))
     print("\n".join(map(line, found)))
-    print("\n" + "\n".join(f"wrote {one}" for one in paths))
+    print(f"\nwrote {path}")
     if any(one.is_kept is False for one in found):
         return 99
     return 0 if all(one.is_kept for one in found) else 1

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from load.bench.bench_charts import growth, sync_growth
 from load.bench.bench_figures import (
     EXTENDER,
     NOTHING,
@@ -140,15 +139,3 @@ def test_without_the_floor_there_are_no_ratios() -> None:
     run = {**RUN, "filter": [one for one in RUN["filter"] if one["server"] != NOTHING]}
     assert "(ratios)" not in text(run)
     assert "not measured" in text(run)
-
-
-def test_curves_grow_with_names_without_busy_cells_and_tls() -> None:
-    """One point for each number of names."""
-    assert growth(RUN["filter"], "p50") == {
-        "extender, half fit": [(500, 400.0), (5000, 1300.0)],
-        "C, does nothing, half fit": [(500, 100.0), (5000, 100.0)],
-    }
-    assert sync_growth([sync(9.0, 200.0, 260.0), sync(2.0, 80.0, 90.0, pods=10_000)])["seconds"] == [
-        (10_000, 2.0),
-        (50_000, 9.0),
-    ]

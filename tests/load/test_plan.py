@@ -68,8 +68,6 @@ def test_short_questions_of_a_small_world_are_not_asked_twice() -> None:
         (["--pause-ms", "-1"], "not a number of milliseconds"),
         (["--pause-ms", "nan"], "not a number of milliseconds"),
         (["--sync-pods", "10"], "for each of --sync-nodes"),
-        (["--against", "https://127.0.0.1:1", "--api-port", "8000"], "not of the form"),
-        (["--against", "http://127.0.0.1:1"], "needs --api-port"),
         (["--nodes", "10", "--binds", "100"], "have room for 3 for sure"),
         (["--frobnicate"], "unrecognized"),
     ],

@@ -1,14 +1,12 @@
-"""How figures grow with the cluster, and two runs side by side."""
+"""How figures grow with the cluster."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from load.__main__ import main
 from load.play import pictures
 from load.play.growth import Cell, bytes_a_pod, cells, promises, row, text
 
@@ -94,30 +92,3 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
 
     assert [path.name for path in paths] == ["curves.svg", "curves.png"]
     assert all(path.stat().st_size > 10_000 for path in paths)
-
-
-def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Times and ratios, and what was not the same."""
-    before, after = tmp_path / "a.json", tmp_path / "b"
-    before.write_text(json.dumps(run(100, 50, 1.0)))
-    after.mkdir()
-    (after / "load.json").write_text(json.dumps(run(100, 100, 2.0, floor=2.0)))
-
-    assert main(["compare", str(before), str(after)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "not the same order: names 50 and 100"
-    assert lines[2].split() == ["filter", "p50", "1.00", "2.00", "2.00", "2.00", "1.00", "0.50"]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"), [(None, "cannot be read: No such file"), ("{", "not the results"), ("{}", "has no rows")]
-)
-def test_a_folder_without_a_run_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, message: str
-) -> None:
-    """One line, exit code 1."""
-    if content is not None:
-        (tmp_path / "load.json").write_text(content)
-
-    assert main(["compare", str(tmp_path / "load.json"), str(tmp_path)]) == 1
-    assert message in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 
 from load.play.load_guard import GuardError, judge, read
 from load.play.load_shapes import BURST_PODS, SHAPES, weighed, weights_of
-from load.play.results import FLOOR, Record, failures, heat, parse, rows, timeline
+from load.play.results import FLOOR, Record, failures, parse, rows
 from load.questions import (
     Window,
     WrongAnswerError,
@@ -122,10 +122,21 @@ def test_a_node_without_a_score_has_none() -> None:
     assert highest(b'[{"host":"b","score":1}]', ["a", "b"]) == ["b"]
 
 
-@pytest.mark.parametrize(("answer", "reason"), [(b"{}", ""), (b"null", ""), (b'{"error":"full"}', "full")])
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"{}", ""),
+        (b"null", ""),
+        (b'{"error":"full"}', "full"),
+        (b'{"Error":""}', ""),
+        (b'{"Error":"no room"}', "no room"),
+    ],
+)
 def test_a_bind_without_an_error_is_made(answer: bytes, reason: str) -> None:
     """As kube-scheduler reads it."""
     assert refusal(answer) == reason
+    with pytest.raises(WrongAnswerError):
+        refusal(b"")
 
 
 def test_the_best_node_is_one_of_the_highest() -> None:
@@ -136,14 +147,6 @@ def test_the_best_node_is_one_of_the_highest() -> None:
     assert found == {"b", "c"}
     with pytest.raises(WrongAnswerError, match="no HostPriorityList"):
         best(b'{"Error":""}', ["a"], random.Random(1))
-
-
-def test_a_bind_says_why_it_is_refused() -> None:
-    """ "" if it is not."""
-    assert refusal(b'{"Error":""}') == ""
-    assert refusal(b'{"Error":"no card has room"}') == "no card has room"
-    with pytest.raises(WrongAnswerError):
-        refusal(b"")
 
 
 def test_shapes_bring_the_pods_that_were_asked_for() -> None:
@@ -211,16 +214,6 @@ def test_who_fits_is_the_mean_of_the_questions() -> None:
     (found,) = rows(told, 1.0)
     assert found["fit"] == 0.5
     assert rows(RECORDS, 2.0)[0]["fit"] is None
-
-
-def test_a_run_is_recorded_second_by_second() -> None:
-    """As a line and as a heat map: each request is in its second, and in the band of its time."""
-    ours = [record for record in RECORDS if record.extender == "gpushare"]
-    line, picture = timeline(ours, "filter", 100.0), heat(ours, "filter", 100.0)
-
-    assert [(row["second"], row["count"], row["p50"]) for row in line] == [(0, 10, 5.0), (1, 10, 15.0)]
-    assert [sum(row) for row in picture["counts"]] == [10, 10]
-    assert len(picture["edges"]) == len(picture["counts"][0]) + 1
 
 
 def test_records_are_read_as_they_were_written() -> None:

@@ -1,4 +1,4 @@
-"""``python -m load replay`` as a person calls it: a table, one object, a picture; and what cannot be is one clear line."""
+"""``python -m load replay`` as a person calls it: a table, one object; and what cannot be is one clear line."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ def test_the_table_has_the_others_beside(folder: Path, capsys: pytest.CaptureFix
             "openb_pod_list_none.csv: No such file or directory; workloads of this folder: default",
         ),
         (["--trace", "/nonexistent"], "/nonexistent/openb_node_list_gpu_node.csv: No such file or directory"),
-        (["--plot", "curve.pdf"], "curve.pdf: pictures are .png or .svg"),
     ],
 )
 def test_what_cannot_be_is_one_line(
@@ -102,12 +101,3 @@ def test_wrong_flags_are_a_usage_error(flags: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["replay", *flags])
     assert ended.value.code == 2
-
-
-def test_the_curves_are_drawn(folder: Path, tmp_path: Path) -> None:
-    """As a picture in the format of its name."""
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib (pip install '.[bench]')")
-    picture = tmp_path / "curve.svg"
-
-    assert main(["replay", "--trace", str(folder), "--policy", "binpack", "--seeds", "1", "--plot", str(picture)]) == 0
-    assert "arrived demand" in picture.read_text()
