@@ -77,10 +77,12 @@ demo: $(RUNS) ## Run the main job: pods share cards on an embedded cluster (CLUS
 # The tests of everything, with the lines counted.
 ALL = $(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(AT_ONCE) $(ON)
 
+# What only CI and `make test-all` need to see each time is left out; QUICK= runs it.
+QUICK ?= --quick
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
-	@$(ALL) --ignore e2e/parity --ignore e2e/kubectl --bursts 10 $(ARGS)
+	@$(ALL) --ignore e2e/parity --ignore e2e/kubectl --bursts 10 $(QUICK) $(ARGS)
 
-test-all: control-plane ## Run what `make test` leaves out as well: the comparison with the real control plane, and a hundred bursts instead of ten
+test-all: control-plane ## Run what `make test` leaves out as well: the comparison with the real control plane, thorough tests, and a hundred bursts instead of ten
 	@$(ALL) --require-control-plane $(ARGS)
 
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36

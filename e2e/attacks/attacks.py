@@ -62,11 +62,11 @@ async def attack_03a(stage: Stage, tenant: Tenant, findings: list[str]) -> Async
 
 @asynccontextmanager
 async def attack_03b(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
-    """100 ended pods without a card, with a large annotation that our programs do not read.
+    """40 ended pods without a card, with a large annotation that our programs do not read.
 
-    300 of them made a device plugin larger than its limit; the bytes that are read for a start count as well with 100.
+    300 of them made a device plugin larger than its limit; to read 40 for one start is five times the bytes that are allowed.
     """
-    await _ended(stage, tenant, tenant.create, 100, {"example.com/notes": "x" * _LARGE}, "cpu")
+    await _ended(stage, tenant, tenant.create, 40, {"example.com/notes": "x" * _LARGE}, "cpu")
     yield
     findings += _memory(stage)
 

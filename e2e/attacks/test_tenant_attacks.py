@@ -19,10 +19,10 @@ from e2e.attacks.attacks import Attack, attack_02, attack_03a, attack_03b, attac
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
 
-pytestmark = [
-    pytest.mark.stand_in_only("programs in pods reach the API server past the door at which calls are counted"),
-]
+pytestmark = pytest.mark.stand_in_only("programs in pods reach the API server past the door at which calls are counted")
 EACH: Final = (attack_09, attack_03b, attack_03a, attack_10, attack_02)
+# One alone shows which of them did it when all together exceed a bound.
+ALONE: Final = pytest.mark.thorough("all together are the heavier load")
 # The bounds of each program between the creation of a pod and its start: calls to the API server, and bytes of the answers.
 # Watches do not count: each of their events is a write that its author has made. Writes to the attacker's own pods do not count
 # either: attack 09 holds them against its author's changes, and a slow machine fits more of them between creation and start.
@@ -52,7 +52,7 @@ async def victim(stage: Stage) -> AsyncIterator[Observer]:
     "attacks",
     [
         pytest.param((), id="none"),
-        *(pytest.param((one,), id=one.__name__) for one in EACH),
+        *(pytest.param((one,), id=one.__name__, marks=ALONE) for one in EACH),
         pytest.param(EACH, id="all"),
     ],
 )

@@ -62,10 +62,11 @@ async def answering(answer: Callable[[], web.StreamResponse]) -> AsyncIterator[A
             lambda: web.Response(status=307, headers={"Location": "/other"}),
             "answered 307 Temporary Redirect, which begins ''",
         ),
+        (lambda: web.Response(status=404, text="no such path"), "answered 404 Not Found, which begins 'no such path'"),
         (lambda: web.Response(text="<html>"), "answered 200 OK, which begins '<html>': no ExtenderFilterResult: "),
         (lambda: web.json_response({"NodeNames": ["x"]}), "answered 200 OK, .*: names nodes twice, or nodes that"),
     ],
-    ids=["redirect", "page", "other-nodes"],
+    ids=["redirect", "nothing-there", "page", "other-nodes"],
 )
 async def test_an_answer_that_stays_wrong_is_shown(answer: Callable[[], web.Response], text: str) -> None:
     """With the question, the answer and the flags to change, and without a second attempt."""

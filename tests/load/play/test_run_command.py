@@ -15,6 +15,7 @@ import pytest
 
 from clusters.ports import free_port
 from clusters.targets import load_target
+from load.__main__ import main
 from load.bench.bench_servers import write_kubeconfig
 from load.load_flags import CLUSTERS
 
@@ -73,26 +74,6 @@ def bind(asked):
     return {}
 class Handler""",
         1,
-    )
-)
-# An extender that has a filter below /mine alone, and a page for people below /html.
-ELSEWHERE = (
-    REFUSES.replace('if self.path.endswith("/filter"):', 'if self.path == "/mine/filter":')
-    .replace('elif self.path.endswith("/prioritize"):', 'elif self.path.startswith("/html"):')
-    .replace('self.answer([{"Host": name, "Score": 0} for name in names])', "self.write(200, b'<html>Welcome</html>')")
-    .replace(
-        'else:\n            self.answer({"Error": "not today"})',
-        'elif self.path == "/others/filter":\n            self.answer({"NodeNames": ["no-such-node"]})\n'
-        "        else:\n            self.write(404, b'no such path')",
-    )
-    .replace(
-        """        body = json.dumps(what).encode()
-        self.send_response(200)
-""",
-        """        self.write(200, json.dumps(what).encode())
-    def write(self, status, body):
-        self.send_response(status)
-""",
     )
 )
 LOOSE = "bounds: [{verb: filter, figure: p50, most: 1000}, {verb: filter, figure: failures, most: 0}]"
@@ -162,6 +143,7 @@ def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> N
     assert len(list(out.glob("requests-*.tsv"))) == 2
 
 
+@pytest.mark.thorough("the bounds themselves are judged in test_play.py")
 def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
     """0.2 s in each filter: exit code 99, and the shipped bounds that broke: over the server that does nothing, and
     over the extender as of a commit, which has no such delay."""
@@ -175,71 +157,43 @@ def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
     assert "BROKEN  filter p50: at most 1.5 x baseline" in done.stdout
 
 
-def test_refused_binds_of_any_extender_break_the_run(tmp_path: Path) -> None:
-    """An extender that refuses all of them, and one for which half of the nodes fit; ours refuses none."""
-    script, bounds = tmp_path / "refuses.py", tmp_path / "bounds.yaml"
-    script.write_text(REFUSES)
-    bounds.write_text("bounds: [{verb: bind, figure: refused, most: 0.05}]")
-    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", bounds)
-
-    assert done.returncode == 99, done.stderr
-    assert "BROKEN  other bind refused: at most 0.05; 1.00" in done.stdout
-    rows = {
-        (row["extender"], row["verb"]): row for row in json.loads((tmp_path / "out" / "load.json").read_text())["rows"]
+def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
+    """One refuses all binds, one reports binds that it does not make, one binds to another node; ours refuses none."""
+    no_card = AGREES.replace('"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}', '"annotations": {}')
+    scripts = {
+        "refuses": REFUSES,
+        "reports": REFUSES.replace('{"Error": "not today"}', "{}"),
+        "elsewhere": no_card.replace('"name": asked["Node"]', '"name": "t4-00000"'),
     }
-    theirs, ours = rows["other", "bind"], rows["gpushare", "bind"]
+    others, bounds = [], tmp_path / "bounds.yaml"
+    for name, text in scripts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        others += ["--against", f"{sys.executable} {tmp_path}/{name}.py"]
+    bounds.write_text("bounds: [{verb: bind, figure: refused, most: 0.05}]")
+    done = load(*SMALL, *others, "-o", tmp_path / "out", "--bounds", bounds)
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    for promise in (
+        "BROKEN  other 1 bind refused: at most 0.05; 1.00",
+        r"BROKEN  each reported bind is made; other 2: \d+ were not",
+        r"BROKEN  each bind is made on the node of its order; other 3: \d+ were not \(\S+ is on t4-00000, not on \S+\)",
+        r"; \d+ binds wrote no ALIYUN_COM_GPU_MEM_IDX: only the sum of their node",
+        "not today",
+    ):
+        assert re.search(promise, done.stdout), (promise, done.stdout)
+    found = json.loads((tmp_path / "out" / "load.json").read_text())["rows"]
+    rows = {(row["extender"], row["verb"]): row for row in found}
+    theirs, ours = rows["other 1", "bind"], rows["gpushare", "bind"]
     assert (theirs["refused"], theirs["failures"]) == (theirs["count"], 0)
     assert (ours["refused"], ours["failures"]) == (0, 0)
-    assert rows["other", "filter"]["fit"] == 0.5
+    assert rows["other 1", "filter"]["fit"] == 0.5
     assert 0.5 < rows["gpushare", "filter"]["fit"] <= 1
-    assert "not today" in done.stdout
-
-
-def test_an_extender_that_agrees_to_all_breaks_the_run(tmp_path: Path) -> None:
-    """It over-books cards, which the run names; how our own extender does beside it does not matter."""
-    script = tmp_path / "agrees.py"
-    script.write_text(AGREES)
-    bounds = tmp_path / "bounds.yaml"
-    bounds.write_text("bounds: [{verb: filter, figure: failures, most: 0}]")
-
-    against = f"{sys.executable} {script}"
-    done = load(*SMALL, "--against", against, "-o", tmp_path / "out", "--bounds", bounds)
-
-    assert done.returncode == 99, done.stdout + done.stderr
-    assert re.search(r"BROKEN  no card is over-booked; \d+ bindings .*: card \d+ of \S+: \d+ of \d+", done.stdout), (
-        done.stdout
-    )
-
-
-def test_binds_that_are_only_reported_break_the_run(tmp_path: Path, loose: Path) -> None:
-    """An extender that answers yes to a bind and makes none keeps every other bound."""
-    script = tmp_path / "reports.py"
-    script.write_text(REFUSES.replace('{"Error": "not today"}', "{}"))
-    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", loose)
-
-    assert done.returncode == 99, done.stdout + done.stderr
-    assert re.search(r"BROKEN  each reported bind is made; other: \d+ were not", done.stdout), done.stdout
-
-
-def test_binds_on_another_node_break_the_run(tmp_path: Path, loose: Path) -> None:
-    """The run compares each order with what the API server has; an extender that writes no card is judged by its node."""
-    script = tmp_path / "elsewhere.py"
-    agrees = AGREES.replace('"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}', '"annotations": {}')
-    script.write_text(agrees.replace('"name": asked["Node"]', '"name": "t4-00000"'))
-    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", loose)
-
-    assert done.returncode == 99, done.stdout + done.stderr
-    promise = (
-        r"BROKEN  each bind is made on the node of its order; other: \d+ were not \(\S+ is on t4-00000, not on \S+\)"
-    )
-    assert re.search(promise, done.stdout), done.stdout
-    assert re.search(r"; \d+ binds wrote no ALIYUN_COM_GPU_MEM_IDX: only the sum of their node", done.stdout), (
-        done.stdout
-    )
 
 
 def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
-    """As HAMi's: verbs at the root, no prioritize, its own URL for readiness; a bound can be for it alone."""
+    """As HAMi's: verbs at the root, no prioritize, its own URL for readiness; a bound can be for it alone. It binds every pod to
+    the first card of its node, so the run names over-booked cards.
+    """
     script, bounds = tmp_path / "foreign.py", tmp_path / "bounds.yaml"
     script.write_text(AGREES.replace("def do_GET(self):", "def do_GET(self):\n        assert self.path == '/healthz'"))
     bounds.write_text(
@@ -254,30 +208,23 @@ def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
     assert done.returncode == 99, done.stdout + done.stderr
     assert "BROKEN  other filter p50: at most 0 x floor; " in done.stdout
     assert "kept    other filter failures: at most 0; 0.00" in done.stdout
+    over_booked = r"BROKEN  no card is over-booked; \d+ bindings .*: card \d+ of \S+: \d+ of \d+"
+    assert re.search(over_booked, done.stdout), done.stdout
     assert ("other", "bind") in asked
     assert ("other", "prioritize") not in asked
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (
-            [],
-            "POST http://127.0.0.1:[0-9]+/gpushare-scheduler/filter answered 404 Not Found, which begins 'no such path'",
-        ),
-        (["--path", "/mine"], "POST .*/mine/prioritize answered 404 .*; --path and --verbs say where its verbs are"),
-        (["--path", "/html"], "POST .*/html/filter answered 200 OK, .*: no ExtenderFilterResult: "),
-        (["--path", "/others"], "POST .*: names nodes twice, or nodes that it was not asked about"),
-    ],
-)
-def test_a_wrong_path_fails_before_the_load(tmp_path: Path, flags: list[str], message: str) -> None:
+def test_a_wrong_path_fails_before_the_load(tmp_path: Path) -> None:
     """The first answer shows it, so the run ends with the question, the answer and what to change."""
     script = tmp_path / "elsewhere.py"
-    script.write_text(ELSEWHERE)
-    done = load(*SMALL, "--against", f"{sys.executable} {script}", *flags, "-o", tmp_path / "out")
+    script.write_text(REFUSES.replace("self.send_response(200)", "self.send_response(404)"))
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out")
 
     assert done.returncode == 1
-    assert re.search(f"load: other: {message}", done.stderr), done.stderr
+    message = (
+        "load: other: POST http://127.0.0.1:[0-9]+/gpushare-scheduler/filter answered 404 Not Found, which begins "
+    )
+    assert re.search(message, done.stderr), done.stderr
 
 
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
@@ -315,13 +262,18 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
         (["--shape", "square"], 2, "invalid choice: 'square'"),
     ],
 )
-def test_what_cannot_be_is_one_clear_line(tmp_path: Path, argv: list[str], code: int, message: str) -> None:
+def test_what_cannot_be_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, message: str
+) -> None:
     """On stderr, with its exit code; nothing is left behind."""
-    done = load(*argv, "-o", tmp_path / "out")
+    try:
+        found = main(["run", *argv, "-o", str(tmp_path / "out")])
+    except SystemExit as ended:
+        found = ended.code
 
-    assert done.returncode == code
-    assert message in done.stderr.splitlines()[-1]
-    assert done.stdout == ""
+    out, errors = capsys.readouterr()
+    assert (found, out) == (code, "")
+    assert message in errors.splitlines()[-1]
 
 
 def test_a_port_that_is_in_use_is_reported(tmp_path: Path) -> None:
@@ -333,6 +285,7 @@ def test_a_port_that_is_in_use_is_reported(tmp_path: Path) -> None:
     assert "of 127.0.0.1 is in use" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.thorough("other tests here ask another extender, and test_others.py waits for one")
 def test_another_extender_is_waited_for_and_asked_the_same(tmp_path: Path, loose: Path) -> None:
     """One that follows the API server of the run, and one that is started for it, get as many pods, about the same nodes; what is
     the user's stays."""
