@@ -14,9 +14,8 @@ from clusters.controlplane.binaries import Binaries, MissingBinariesError, locat
 from clusters.provider import Cluster, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
-from clusters.waiting import eventually
 from e2e import collected, distribution, real_kubelets, summary, uncounted
-from e2e.observer import Observer
+from e2e.observer import Observer, observing
 from e2e.report import verdict_plugin as verdicts
 
 _SIMULATED = Path(__file__).parent.parent / "clusters" / "simulated"
@@ -141,12 +140,5 @@ async def cluster(
 @pytest_asyncio.fixture(loop_scope="session")
 async def observer(cluster: Cluster) -> AsyncIterator[Observer]:
     """A namespace of the case's own; its pods are gone when the next case begins."""
-    namespace = f"case-{next(_NUMBERS)}"
-    await cluster.api.ensure_namespace(namespace)
-    observer = Observer(cluster, namespace)
-    # A controller makes it; before, pods are refused.
-    await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
-    try:
+    async with observing(cluster, f"case-{next(_NUMBERS)}") as observer:
         yield observer
-    finally:
-        await observer.close()

@@ -6,14 +6,17 @@ import asyncio
 import contextlib
 import functools
 import ssl
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx2
 
 from clusters.api_client import ApiError, Object
 from clusters.glimpse import glimpse
-from clusters.provider import Cluster
+from clusters.provider import Cluster, NodeSpec
+from clusters.providers import Choices, make_cluster
 from clusters.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from clusters.targets import Target
 from clusters.waiting import DEFAULT_SECONDS, eventually
 from e2e import spec
 from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
@@ -86,12 +89,11 @@ class Observer:
     async def waits_because(self, name: str, reason: str) -> str:
         """Wait until an event has the reason why a pod is not scheduled; the event's text."""
 
-        async def texts() -> list[str]:
-            selector = f"involvedObject.name={name}"
-            events = await self.cluster.api.list(EVENTS, self.namespace, field_selector=selector)
-            return [str(event["message"]) for event in events if event.get("reason") == "FailedScheduling"]
-
-        seen = await eventually(texts, lambda found: any(reason in text for text in found), f"{name} waits: {reason}")
+        seen = await eventually(
+            lambda: self.events(name, "FailedScheduling"),
+            lambda found: any(reason in text for text in found),
+            f"{name} waits: {reason}",
+        )
         return next(text for text in seen if reason in text)
 
     async def variables(self, pod: Object) -> list[dict[str, str]]:
@@ -117,6 +119,25 @@ class Observer:
         # They are sorted: this one comes last.
         last = f"{spec.ENV_VISIBLE}="
         return await eventually(read, lambda log: last in log, f"{path} of {container} has {last}")
+
+    async def allocatable(self, node: str) -> str:
+        """The memory that pods may use on a node, in units."""
+        status = (await self.cluster.api.get(NODES, node))["status"]
+        return str((status.get("allocatable") or {}).get(spec.RESOURCE_MEMORY, "0"))
+
+    async def shows(self, node: str, units: str, *, seconds: float = DEFAULT_SECONDS) -> None:
+        """Wait until pods may use so many units of a node."""
+        what = f"pods may use {units} units of {node}"
+        await eventually(lambda: self.allocatable(node), lambda seen: seen == units, what, seconds=seconds)
+
+    async def events(self, pod: str, reason: str = "") -> list[str]:
+        """The texts of the events about a pod, and any other pod of that name; only those with this reason, if one is given."""
+        found = await self.cluster.api.list(EVENTS, self.namespace, field_selector=f"involvedObject.name={pod}")
+        return [str(event["message"]) for event in found if reason in ("", event.get("reason"))]
+
+    async def event_text(self, pod: str, reason: str) -> str:
+        """Wait for an event with this reason; its text."""
+        return (await eventually(lambda: self.events(pod, reason), bool, f"an event {reason} on {pod}"))[0]
 
     async def inspect(self, path: str = "") -> Any:
         """The extender's book."""
@@ -176,3 +197,31 @@ class Observer:
             findings = check_pod(pod, await self.variables(pod), uuids, totals=totals)
             assert findings == [], findings
         return pods
+
+
+@contextlib.asynccontextmanager
+async def observing(
+    cluster: Cluster, namespace: str, *, mib_per_unit: int = spec.MIB_PER_UNIT
+) -> AsyncIterator[Observer]:
+    """An observer of a namespace that is made for it, and is empty afterwards."""
+    await cluster.api.ensure_namespace(namespace)
+    observer = Observer(cluster, namespace, mib_per_unit=mib_per_unit)
+    # A controller makes it; before, pods are refused.
+    await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
+    try:
+        yield observer
+    finally:
+        await observer.close()
+
+
+@contextlib.asynccontextmanager
+async def own_cluster(
+    provider: str, nodes: Sequence[NodeSpec], target: Target, choices: Choices
+) -> AsyncIterator[Cluster]:
+    """A cluster beside the session's, which is up inside."""
+    cluster = make_cluster(provider, nodes, target, choices)
+    await cluster.start()
+    try:
+        yield cluster
+    finally:
+        await cluster.stop()

@@ -18,12 +18,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.ports import free_port
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices, make_cluster
+from clusters.providers import Choices
 from clusters.resources import PODS
 from clusters.targets import Program, Target
-from clusters.waiting import eventually
 from e2e.attacks.door import Door
-from e2e.observer import Observer, trust
+from e2e.observer import Observer, observing, own_cluster, trust
 
 NODE: Final = "shared"
 # Against hangs only, in seconds.
@@ -112,16 +111,13 @@ class Stage:
     @contextlib.asynccontextmanager
     async def namespace(self, name: str) -> AsyncIterator[Observer]:
         """A namespace for a case."""
-        observer = Observer(self.cluster, f"{name}-{next(_NUMBERS)}")
-        await self.cluster.api.ensure_namespace(observer.namespace)
-        await eventually(observer.accounts, lambda names: "default" in names, f"{observer.namespace} has its account")
-        try:
-            yield observer
-        finally:
-            # In one request: the pods of an attack may be too large to list.
-            everything = PODS.path(observer.namespace)
-            await self.cluster.api.request("DELETE", everything, body={"gracePeriodSeconds": 0})
-            await observer.close()
+        async with observing(self.cluster, f"{name}-{next(_NUMBERS)}") as observer:
+            try:
+                yield observer
+            finally:
+                # In one request: the pods of an attack may be too large to list.
+                everything = PODS.path(observer.namespace)
+                await self.cluster.api.request("DELETE", everything, body={"gracePeriodSeconds": 0})
 
 
 @contextlib.asynccontextmanager
@@ -135,10 +131,9 @@ async def open_stage(provider: str, target: Target, choices: Choices, folder: Pa
         for one in (extender, plugin):
             one.door.lead_to(kubeconfig)
 
-    cluster = make_cluster(provider, [NodeSpec(NODE, box=_BOX)], observed, replace(choices, announce=lead))
-    async with extender.observing(), plugin.observing():
-        await cluster.start()
-        try:
-            yield Stage(cluster, extender, plugin)
-        finally:
-            await cluster.stop()
+    async with (
+        extender.observing(),
+        plugin.observing(),
+        own_cluster(provider, [NodeSpec(NODE, box=_BOX)], observed, replace(choices, announce=lead)) as cluster,
+    ):
+        yield Stage(cluster, extender, plugin)

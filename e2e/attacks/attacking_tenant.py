@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.resources import PODS
@@ -12,9 +12,10 @@ from clusters.waiting import eventually
 from e2e.attacks.attack_stage import Stage
 from e2e.attacks.door import Call
 from e2e.observer import Observer
+from e2e.tenant import granted
 
 _ACCOUNT: Final = "tenant"
-_RBAC: Final = "rbac.authorization.k8s.io"
+_RIGHTS: Final = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}]
 # The words of an admission policy's refusal.
 _POLICY: Final = "ValidatingAdmissionPolicy"
 
@@ -66,10 +67,10 @@ async def open_tenant(stage: Stage) -> AsyncIterator[Tenant]:
     async with stage.namespace("attacker") as observer:
         # The name is in the name of a file.
         account = f"{_ACCOUNT}-{observer.namespace}"
-        for manifest in _manifests(observer.namespace, account):
-            await stage.cluster.api.create(manifest, observer.namespace)
-        path = await stage.cluster.kubeconfig_of(f"{observer.namespace}/{account}")
-        async with ApiClient.from_kubeconfig(path) as api:
+        async with (
+            granted(stage.cluster.api, observer.namespace, account, _RIGHTS),
+            ApiClient.from_kubeconfig(await stage.cluster.kubeconfig_of(f"{observer.namespace}/{account}")) as api,
+        ):
 
             async def may_list() -> bool:
                 try:
@@ -82,19 +83,3 @@ async def open_tenant(stage: Stage) -> AsyncIterator[Tenant]:
 
             await eventually(may_list, bool, "the tenant has its rights")
             yield Tenant(observer, api)
-
-
-def _manifests(namespace: str, account: str) -> list[dict[str, Any]]:
-    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}]
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}},
-        {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": {"name": account}, "rules": rules},
-        {
-            "apiVersion": f"{_RBAC}/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": account},
-            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": account},
-            "subjects": [subject],
-        },
-    ]

@@ -11,12 +11,11 @@ from typing import Final
 import msgspec
 
 from clusters.provider import Cluster, NodeSpec, load_nodes
-from clusters.providers import Choices, make_cluster
+from clusters.providers import Choices
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e.bursts.burst_plan import MOST_PODS, Burst, make_burst
 from e2e.bursts.play import SETTLE_SECONDS, Player
-from e2e.observer import Observer
+from e2e.observer import observing, own_cluster
 from e2e.real_kubelets import STAND_INS
 
 _NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
@@ -71,14 +70,12 @@ async def open_player(
     venue = venue_of(provider)
     nodes = [msgspec.structs.replace(node, plugin_arguments=tuple(plugin_arguments)) for node in nodes_of(provider)]
     speed = choices.speed if venue.speed == 1 else venue.speed
-    cluster = make_cluster(provider, nodes, target, replace(choices, speed=speed))
-    await cluster.start()
-    try:
-        seconds = venue.settle_seconds if settle_seconds is None else settle_seconds
-        async with player_on(cluster, [node.name for node in nodes], seconds, is_real=venue == _REAL) as player:
-            yield player
-    finally:
-        await cluster.stop()
+    seconds = venue.settle_seconds if settle_seconds is None else settle_seconds
+    async with (
+        own_cluster(provider, nodes, target, replace(choices, speed=speed)) as cluster,
+        player_on(cluster, [node.name for node in nodes], seconds, is_real=venue == _REAL) as player,
+    ):
+        yield player
 
 
 @contextlib.asynccontextmanager
@@ -86,10 +83,5 @@ async def player_on(
     cluster: Cluster, nodes: Sequence[str], settle_seconds: float, *, is_real: bool
 ) -> AsyncIterator[Player]:
     """Plays on a cluster that is there, on all of its nodes with cards."""
-    await cluster.api.ensure_namespace(_NAMESPACE)
-    observer = Observer(cluster, _NAMESPACE)
-    await eventually(observer.accounts, lambda names: "default" in names, f"{_NAMESPACE} has its ServiceAccount")
-    try:
+    async with observing(cluster, _NAMESPACE) as observer:
         yield Player(observer, nodes, settle_seconds=settle_seconds, is_real=is_real)
-    finally:
-        await observer.close()

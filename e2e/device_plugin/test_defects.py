@@ -8,39 +8,10 @@ import pytest
 from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.builders import gpu_container, gpu_pod
+from e2e.builders import gpu_pod
 from e2e.device_plugin.plugin_stage import PluginStage
-from e2e.device_plugin.test_plugin_allocate import MEMORY, admit_in_another_order, start, take
+from e2e.device_plugin.test_plugin_allocate import MEMORY, start, take
 from e2e.observer import Observer
-
-
-async def test_d01_two_equal_pods_do_not_swap_cards(stage: PluginStage) -> None:
-    """D1: matched by amount, oldest first, while the kubelet's order was another; each container has its annotation's card."""
-    await stage.open("t4x2", driver="418.87")
-    told_of = await admit_in_another_order(stage, "old", "young")
-
-    for name, told in told_of.items():
-        assert (await stage.pod(name))["metadata"]["annotations"][spec.POD_INDEX] == told[spec.ENV_INDEX]
-
-
-async def test_d02_a_container_is_matched_by_its_own_amount(stage: PluginStage) -> None:
-    """D2: one container's ids were compared with the pod's sum, so that pods of two containers never matched."""
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
-    await stage.book("two", 1, 2, card=1)
-    told = [(await take(stage, free, size))[1] for size in (1, 2)]
-
-    assert [one[spec.ENV_CONTAINER_UNITS] for one in told] == ["1", "2"]
-    assert {one[spec.ENV_POD_UNITS] for one in told} == {"3"}
-
-
-async def test_d03_a_failure_is_an_error(stage: PluginStage) -> None:
-    """D3: it was a success with a nonsense variable, which the kubelet kept for ever."""
-    await stage.open("t4x2")
-    free = (await stage.plug()).ids()
-
-    with pytest.raises(grpc.aio.AioRpcError):
-        await stage.kubelet.allocate(MEMORY, free[:3])
 
 
 async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginStage) -> None:
@@ -75,19 +46,6 @@ async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginStage) -
     assert len(ids) == 8 * (143_771 // 256)
     assert registration.lists[0].ByteSize() / len(ids) < 61 / 2
     # In MiB, which never fits: test_too_many_ids_are_refused_with_advice.
-
-
-async def test_d08_a_sick_card_sends_one_list(stage: PluginStage) -> None:
-    """D8: the whole list went out once for each id of the card."""
-    await stage.open("t4x2", driver="535.104")
-    registration = await stage.plug()
-    await stage.cards.fake_nvml("xid", "1", "48")
-    await _lists(stage, 2)
-    await stage.cards.fake_nvml("xid", "0", "48")
-    await _lists(stage, 3)
-
-    assert len(registration.lists) == 3
-    assert registration.lists[1].ByteSize() <= registration.lists[0].ByteSize() + 2 * len(registration.ids())
 
 
 @pytest.mark.parametrize("what", ["an Xid", "no events on a card", "an error of NVML"])
@@ -132,30 +90,6 @@ async def test_d14_memory_that_comes_after_the_count_is_seen(observer: Observer)
         await eventually(sizes, lambda seen: seen == [14, 14], "the extender knows two cards of 14")
     finally:
         await api.delete(NODES, name)
-
-
-async def test_d21_init_containers_and_sidecars_are_counted(observer: Observer) -> None:
-    """D21: they were left out; a pod is as large as its worst moment, and its sidecar has its own units."""
-    pod = gpu_pod("p", 2, node="a1")
-    pod["spec"]["initContainers"] = [gpu_container("side", 3) | {"restartPolicy": "Always"}]
-    await observer.create(pod)
-    await observer.running("p")
-    (seen,) = await observer.check_right_cards("p")
-
-    assert seen["metadata"]["annotations"][spec.POD_UNITS] == "5"
-    await observer.create(gpu_pod("too-much", 10, node="a1"))
-    await observer.waits_because("too-much", "nsufficient")
-
-
-async def test_d22_pods_bound_by_hand_are_counted(observer: Observer) -> None:
-    """D22: pods with a nodeName of their own got a card that was not counted."""
-    await observer.create(gpu_pod("by-hand", 9, bound_to="a1"))
-    await observer.running("by-hand")
-    await observer.check_right_cards("by-hand")
-    await observer.create(gpu_pod("too-much", 6, node="a1"))
-
-    await observer.waits_because("too-much", "nsufficient")
-    await observer.check_books()
 
 
 @pytest.mark.parametrize("strategy", ["uuid", "index"])

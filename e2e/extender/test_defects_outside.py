@@ -47,13 +47,6 @@ async def test_d20_a_bind_that_fails_leaves_nothing_on_the_pod(stage: ExtenderSt
     await stage.used("a1", 0)
 
 
-async def test_d23_names_are_answered_with_names(stage: ExtenderStage) -> None:
-    """D23: with every Node in full beside them: 32 MB at 5,000 nodes."""
-    answer = await stage.filter(stage.pod("p", 1), "a1", "a2")
-
-    assert (answer["Nodes"], answer["NodeNames"]) == (None, ["a1", "a2"])
-
-
 async def test_d24_questions_do_not_wait_for_binds(stage: ExtenderStage) -> None:
     """D24: a lock for all was taken for each node of each question; while forty binds are on their way all are answered as one."""
     pods = await stage.create(*(stage.pod(f"p{number:02}", 1) for number in range(40)))
@@ -66,14 +59,6 @@ async def test_d24_questions_do_not_wait_for_binds(stage: ExtenderStage) -> None
 
     assert one == two == ["a1"]
     assert said.count("") == 38
-
-
-async def test_d25_card_and_node_are_chosen_over_the_cluster(stage: ExtenderStage) -> None:
-    """D25: there was neither prioritize nor preempt. (More: test_prioritize.py, test_preemption.py, and in test_scheduling.py.)"""
-    pod = stage.pod("p", 1)
-
-    assert {one["Host"] for one in await stage.prioritize(pod, "a1", "a2")} == {"a1", "a2"}
-    assert await stage.preempt(pod, {}) == {}
 
 
 async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderStage) -> None:

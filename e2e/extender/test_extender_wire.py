@@ -18,11 +18,11 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 @pytest.mark.promise("EXT-004")
 async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderStage) -> None:
-    """A part of the nodes asked about, each once, and a list even if it is empty."""
+    """A part of the nodes asked about, each once, and a list even if it is empty; no Node objects (defect D23)."""
     fit = await stage.filter(stage.pod("p", 11), "a2", "a1", "a2", "b1")
     none = await stage.filter(stage.pod("p", 1000), "a1", "a2")
 
-    assert fit["NodeNames"] == ["a2", "a1"]
+    assert (fit["NodeNames"], fit["Nodes"]) == (["a2", "a1"], None)
     assert (none["NodeNames"], none["Nodes"], none["Error"]) == ([], None, "")
 
 

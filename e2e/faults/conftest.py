@@ -11,11 +11,10 @@ import pytest
 import pytest_asyncio
 
 from clusters.provider import Cluster, load_nodes
-from clusters.providers import Choices, make_cluster
+from clusters.providers import Choices
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e.faults.fault_stage import FaultStage
-from e2e.observer import Observer
+from e2e.observer import observing, own_cluster
 from e2e.report.case_notes import add_note
 
 _NODES: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "faults.yaml"
@@ -35,25 +34,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def fault_cluster(request: pytest.FixtureRequest, target: Target, choices: Choices) -> AsyncIterator[Cluster]:
     """Two nodes."""
-    cluster = make_cluster(request.config.getoption("--cluster"), load_nodes(_NODES), target, choices)
-    await cluster.start()
-    try:
+    async with own_cluster(request.config.getoption("--cluster"), load_nodes(_NODES), target, choices) as cluster:
         yield cluster
-    finally:
-        await cluster.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def faults(request: pytest.FixtureRequest, fault_cluster: Cluster) -> AsyncIterator[FaultStage]:
     """A namespace of the case's own; the cards are well before and after."""
-    namespace = f"faults-{next(_NUMBERS)}"
-    await fault_cluster.api.ensure_namespace(namespace)
-    observer = Observer(fault_cluster, namespace)
-    await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
-    stage = FaultStage(observer, lambda what, seconds: add_note(request, "fault", [seconds, what]))
-    await stage.heal()
-    try:
-        yield stage
-    finally:
+    async with observing(fault_cluster, f"faults-{next(_NUMBERS)}") as observer:
+        stage = FaultStage(observer, lambda what, seconds: add_note(request, "fault", [seconds, what]))
         await stage.heal()
-        await observer.close()
+        try:
+            yield stage
+        finally:
+            await stage.heal()

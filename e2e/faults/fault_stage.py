@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from clusters.api_client import Object
-from clusters.resources import EVENTS, NODES
+from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -73,23 +73,6 @@ class FaultStage:
         await self.observer.create(*(gpu_pod(one, max(units.values()) - 1, node=NODE) for one in names))
         pods = await self.observer.running(*names)
         return {int(pod["metadata"]["annotations"][spec.POD_INDEX]): pod["metadata"]["name"] for pod in pods}
-
-    async def event_text(self, pod: str, reason: str) -> str:
-        """Wait for an event of that reason about a pod; its text."""
-
-        async def texts() -> list[str]:
-            selector = f"involvedObject.name={pod}"
-            events = await self.cluster.api.list(EVENTS, self.observer.namespace, field_selector=selector)
-            return [str(event["message"]) for event in events if event["reason"] == reason]
-
-        return (await eventually(texts, bool, f"{pod} is told {reason}"))[0]
-
-    async def reasons(self, pod: str) -> list[str]:
-        """The reasons of the events about a pod."""
-        found = await self.cluster.api.list(
-            EVENTS, self.observer.namespace, field_selector=f"involvedObject.name={pod}"
-        )
-        return [str(event["reason"]) for event in found]
 
     async def heal(self) -> None:
         """Every fault is repaired, and an operator writes so. Each command is a process: a card that is well needs none."""

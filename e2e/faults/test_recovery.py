@@ -13,10 +13,10 @@ async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
     pods = await faults.pods_on_each_card()
     await faults.command("xid", "1", "48")
     await faults.shows("Xid 48, to be recovered by word", 1)
-    await faults.event_text(pods[1], spec.EVENT_CARD_UNHEALTHY)
+    await faults.observer.event_text(pods[1], spec.EVENT_CARD_UNHEALTHY)
     await faults.heal()
 
-    await faults.event_text(pods[1], spec.EVENT_CARD_RECOVERED)
+    await faults.observer.event_text(pods[1], spec.EVENT_CARD_RECOVERED)
     assert spec.NODE_RECOVERED not in (await faults.node())["metadata"]["annotations"]
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from clusters.api_client import Object
 from clusters.clock import Clock
-from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import SLEEPS, gpu_container, gpu_pod
@@ -30,24 +29,13 @@ async def the_originals_plugin(observer: Observer) -> AsyncIterator[None]:
     plugin = GoPlugin(cluster.api, NODE, folder, cluster.cards(NODE), Clock().timestamp)
     try:
         await plugin.start()
-        await whole(observer)
+        await observer.shows(NODE, "28")
         yield
     finally:
         await plugin.stop()
-        await eventually(lambda: units(observer), lambda seen: seen == "0", f"{NODE} shows that the plugin is gone")
+        await observer.shows(NODE, "0")
         await cluster.launch("device_plugin", NODE)
-        await whole(observer)
-
-
-async def units(observer: Observer) -> str:
-    """The node's allocatable."""
-    node = await observer.cluster.api.get(NODES, NODE)
-    return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
-
-
-async def whole(observer: Observer) -> None:
-    """Wait until all of the node's memory may be used."""
-    await eventually(lambda: units(observer), lambda seen: seen == "28", f"{NODE} has its memory")
+        await observer.shows(NODE, "28")
 
 
 def all_there(pod: Object) -> bool:
@@ -110,7 +98,7 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
     await observer.check_right_cards("nine", "eight", "three", "two")
     assert again["metadata"]["annotations"][spec.POD_INDEX] == before["nine"][1]
     await observer.cluster.restart_kubelet(NODE)
-    await whole(observer)
+    await observer.shows(NODE, "28")
     assert before | ours == await lives(observer, "nine", "eight", "three", "two")
 
     async with the_originals_plugin(observer):

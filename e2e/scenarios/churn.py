@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from clusters.api_client import Object
-from clusters.resources import NODES
 from clusters.waiting import NotReachedError, eventually, meanwhile
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -96,11 +95,7 @@ class Churn:
     async def whole(self, units: str) -> None:
         """Wait until all of the node's memory may be used."""
 
-        async def allocatable() -> str:
-            node = await self._observer.cluster.api.get(NODES, self._node)
-            return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
-
-        await eventually(allocatable, lambda seen: seen == units, f"{self._node} has its memory back", seconds=120)
+        await self._observer.shows(self._node, units, seconds=120)
 
     async def creates_more_than(self, count: int) -> None:
         """Wait until more pods than this number have been created."""

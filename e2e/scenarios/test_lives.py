@@ -18,16 +18,6 @@ from e2e.observer import Observer
 NODE = "a2"
 
 
-async def whole(observer: Observer, units: str = "28") -> None:
-    """Wait until all the node's memory may be used."""
-
-    async def allocatable() -> str:
-        node = await observer.cluster.api.get(NODES, NODE)
-        return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
-
-    await eventually(allocatable, lambda seen: seen == units, f"{NODE} has its memory back")
-
-
 def registrations(observer: Observer) -> int:
     """How often the node's plugin has registered its memory so far."""
     return observer.cluster.log("device_plugin", NODE).count(f"registered resource={spec.RESOURCE_MEMORY}")
@@ -66,7 +56,7 @@ async def run_though_turned_away(observer: Observer, name: str, units: int) -> N
     await eventually(runs, lambda seen: seen, f"{name} runs")
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("DP-007", "DP-022", "E2E-005")
 @pytest.mark.parametrize("what", ["plugin", "kubelet", "both"])
 async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
     """Running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
@@ -79,7 +69,7 @@ async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, w
         await observer.cluster.restart_kubelet(NODE)
     if what in ("plugin", "both"):
         await observer.cluster.launch("device_plugin", NODE)
-    await whole(observer)
+    await observer.shows(NODE, "28")
 
     (nine, two) = await observer.running("nine", "two")
     assert before == {
@@ -106,7 +96,7 @@ async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer
         return registrations(observer)
 
     await eventually(again, lambda seen: seen > times, "the plugin is registered again")
-    await whole(observer)
+    await observer.shows(NODE, "28")
 
     replacements = ["a", "b"] if await outcome(observer, "before") == "Failed" else ["a"]
     await observer.create(*(gpu_pod(name, 9, node=NODE) for name in replacements))
@@ -156,7 +146,7 @@ async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
     await observer.create(gpu_pod("before", 9, node=NODE))
     (old,) = await observer.running("before")
     await observer.cluster.restart_kubelet(NODE, reboot=True)
-    await whole(observer)
+    await observer.shows(NODE, "28")
 
     async def come_back() -> str:
         pod = await observer.pod("before")
@@ -199,7 +189,7 @@ async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
     """The Node is deleted; with the kubelet's next start it is back, with cards and memory, and pods run."""
     await observer.cluster.api.delete(NODES, NODE)
     await observer.cluster.restart_kubelet(NODE)
-    await whole(observer)
+    await observer.shows(NODE, "28")
 
     await observer.create(gpu_pod("p", 9, node=NODE))
     await observer.running("p")
@@ -218,7 +208,7 @@ async def test_a_succeeded_pod_gives_its_card_back(observer: Observer) -> None:
 
     await eventually(phase, lambda seen: seen == "Succeeded", "the job is done")
     await observer.cluster.restart_kubelet(NODE)
-    await whole(observer)
+    await observer.shows(NODE, "28")
     # The job's ids are free for the kubelet when it has looked at it once more.
     await run_though_turned_away(observer, "a", 14)
     await run_though_turned_away(observer, "b", 14)

@@ -11,13 +11,13 @@ import pytest_asyncio
 
 from clusters import admission_policies
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices, make_cluster
+from clusters.providers import Choices
 from clusters.resources import MUTATING_ADMISSION_POLICIES, NODES, PODS
 from clusters.targets import load_target
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.observer import Observer
+from e2e.observer import Observer, own_cluster
 
 # Two cards of 81,920 MiB with two slots each, beside a T4 of 14 GiB.
 _NODES = (
@@ -32,12 +32,8 @@ pytestmark = pytest.mark.minutes_on_kind(5, "a cluster of its own, with a node i
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def fleet(request: pytest.FixtureRequest, choices: Choices) -> AsyncIterator[Cluster]:
     """One node in slots mode, one in ids mode; no policy."""
-    cluster = make_cluster(request.config.getoption("--cluster"), _NODES, load_target("gpushare"), choices)
-    await cluster.start()
-    try:
+    async with own_cluster(request.config.getoption("--cluster"), _NODES, load_target("gpushare"), choices) as cluster:
         yield cluster
-    finally:
-        await cluster.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

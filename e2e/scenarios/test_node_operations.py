@@ -11,13 +11,13 @@ import pytest_asyncio
 from clusters.api_client import ApiError
 from clusters.node_operations import cordon, delete_node, drain
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices, make_cluster
+from clusters.providers import Choices
 from clusters.resources import NODES
 from clusters.targets import Target
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.observer import Observer
+from e2e.observer import Observer, observing, own_cluster
 from e2e.real_kubelets import STAND_INS
 
 # Nodes of the session's clusters, with one card and with two.
@@ -41,24 +41,15 @@ async def spoilt(
         yield shared
         return
     nodes = [NodeSpec(LEFT, "t4x1", "535.104"), NodeSpec(RIGHT, "t4x2", "535.104")]
-    cluster = make_cluster(request.config.getoption("--cluster"), nodes, target, choices)
-    await cluster.start()
-    try:
+    async with own_cluster(request.config.getoption("--cluster"), nodes, target, choices) as cluster:
         yield cluster
-    finally:
-        await cluster.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def pair(spoilt: Cluster) -> AsyncIterator[Observer]:
     """The case's namespace."""
-    await spoilt.api.ensure_namespace("pair")
-    observer = Observer(spoilt, "pair")
-    await eventually(observer.accounts, lambda names: "default" in names, "the namespace has its ServiceAccount")
-    try:
+    async with observing(spoilt, "pair") as observer:
         yield observer
-    finally:
-        await observer.close()
 
 
 async def memory(cluster: Cluster, node: str) -> str:

@@ -53,38 +53,6 @@ async def test_a_new_extender_knows_which_pod_has_which_card(observer: Observer)
     await observer.waits_because("next", "nsufficient")
 
 
-@pytest.mark.promise("E2E-005")
-async def test_the_plugin_is_killed_and_pods_keep_their_cards(observer: Observer) -> None:
-    """Running pods go on; new ones get the right card from the new plugin; the node's cards come back."""
-    await observer.create(gpu_pod("before", 3, node="a2"))
-    await observer.running("before")
-    await observer.cluster.kill("device_plugin", "a2")
-    await observer.cluster.launch("device_plugin", "a2")
-    await observer.create(gpu_pod("after", 12, node="a2"), gpu_pod("beside", 1, 1, node="a2"))
-    await observer.running("before", "after", "beside")
-
-    await observer.check_right_cards("before", "after", "beside")
-    await observer.check_books()
-
-
-@pytest.mark.promise("DP-007")
-async def test_new_kubelet_sock_makes_the_plugin_register_again(observer: Observer) -> None:
-    """A kubelet that starts removes the sockets; pods of before go on, pods of after run."""
-    await observer.create(gpu_pod("before", 5, node="a2"))
-    await observer.running("before")
-    await observer.cluster.restart_kubelet("a2")
-
-    async def allocatable() -> str:
-        node = await observer.cluster.api.get(NODES, "a2")
-        return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
-
-    await eventually(allocatable, lambda units: units == "28", "the node's memory is back")
-    await observer.create(gpu_pod("after", 10, node="a2"))
-    await observer.running("before", "after")
-    await observer.check_right_cards("before", "after")
-    await observer.check_books()
-
-
 @pytest.mark.promise("DP-020")
 async def test_a_changed_count_is_asserted_again(observer: Observer) -> None:
     """gpu-count of the Node is put right by the plugin."""

@@ -9,13 +9,12 @@ import pytest
 import pytest_asyncio
 
 from clusters.provider import load_nodes
-from clusters.providers import Choices, make_cluster
+from clusters.providers import Choices
 from clusters.resources import PODS
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import DEMO, gpu_pod
-from e2e.observer import Observer
+from e2e.observer import Observer, observing, own_cluster
 
 _NODES = Path(__file__).parents[2] / "clusters" / "simulated" / "runtimes.yaml"
 
@@ -23,16 +22,12 @@ _NODES = Path(__file__).parents[2] / "clusters" / "simulated" / "runtimes.yaml"
 @pytest_asyncio.fixture(loop_scope="session")
 async def observer(request: pytest.FixtureRequest, target: Target, choices: Choices) -> AsyncIterator[Observer]:
     """A namespace on a cluster of the case's own."""
-    cluster = make_cluster(request.config.getoption("--cluster"), load_nodes(_NODES), target, choices)
-    await cluster.start()
-    try:
-        await cluster.api.ensure_namespace("runtimes")
-        observer = Observer(cluster, "runtimes")
-        await eventually(observer.accounts, lambda names: "default" in names, "runtimes has its ServiceAccount")
+    provider = request.config.getoption("--cluster")
+    async with (
+        own_cluster(provider, load_nodes(_NODES), target, choices) as cluster,
+        observing(cluster, "runtimes") as observer,
+    ):
         yield observer
-        await observer.close()
-    finally:
-        await cluster.stop()
 
 
 @pytest.mark.stand_in_only("simulated cards have no device files, so no runtime can hand them in by CDI")

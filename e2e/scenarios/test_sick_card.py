@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from clusters.resources import EVENTS, NODES
+from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -15,12 +15,6 @@ from e2e.observer import Observer
 
 # Two cards of 14 units.
 NODE: Final = "a2"
-
-
-async def allocatable(observer: Observer) -> str:
-    """The node's allocatable memory."""
-    node = await observer.cluster.api.get(NODES, NODE)
-    return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
 
 
 async def heal(observer: Observer, card: int) -> None:
@@ -48,19 +42,13 @@ async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer) -> 
     card = int(pod["metadata"]["annotations"][spec.POD_INDEX])
     await observer.cluster.fake_nvml(NODE, "xid", str(card), "79")
     try:
-        await eventually(lambda: allocatable(observer), lambda seen: seen == "14", "one card's units are gone")
+        await observer.shows(NODE, "14")
 
-        async def events() -> list[str]:
-            found = await observer.cluster.api.list(
-                EVENTS, observer.namespace, field_selector="involvedObject.name=on-it"
-            )
-            return [str(event["reason"]) for event in found]
-
-        await eventually(events, lambda seen: spec.EVENT_CARD_UNHEALTHY in seen, "its pod is told")
+        await observer.event_text("on-it", spec.EVENT_CARD_UNHEALTHY)
         await observer.create(gpu_pod("beside", 3, node=NODE))
         _, beside = await observer.running("on-it", "beside")
         assert int(beside["metadata"]["annotations"][spec.POD_INDEX]) != card
         await observer.check_right_cards("on-it", "beside")
     finally:
         await heal(observer, card)
-    await eventually(lambda: allocatable(observer), lambda seen: seen == "28", "all units are back")
+    await observer.shows(NODE, "28")

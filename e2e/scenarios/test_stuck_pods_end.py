@@ -78,9 +78,9 @@ async def test_controllers_pod_is_replaced_and_bare_one_only_reported(observed: 
 
     (successor,) = await eventually(owned, replaced, "the failed pod is gone and its successor runs")
     await observer.check_right_cards(successor["metadata"]["name"])
-    assert "it stays: no controller would replace it" in await observed.event_text("bare", "GPUShareUnadmitted")
+    assert "it stays: no controller would replace it" in await observer.event_text("bare", "GPUShareUnadmitted")
     assert (await observer.pod("bare"))["status"]["phase"] == "Failed"
-    text = await observed.event_text(first["metadata"]["name"], "GPUShareUnadmitted")
+    text = await observer.event_text(first["metadata"]["name"], "GPUShareUnadmitted")
     assert "it is deleted so that ReplicaSet web replaces it" in text
     counted = await observed.values("u1", "gpushare_unadmitted_pods_total", "action")
     assert counted == {("reported",): 2, ("deleted",): 1}

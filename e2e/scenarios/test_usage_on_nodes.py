@@ -37,7 +37,7 @@ async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: Observed
     )
     await observer.running("greedy", "modest", "unseen")
 
-    text = await observed.event_text("greedy", "GPUShareMemoryOveruse")
+    text = await observer.event_text("greedy", "GPUShareMemoryOveruse")
     assert text.startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
     assert await observed.values("u1", "gpushare_pod_overuse_bytes", "pod", "card") == {("greedy", "0"): 229 * MIB}
     await eventually(
@@ -47,7 +47,7 @@ async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: Observed
     )
     booked = await observed.values("u1", "gpushare_pod_booked_bytes", "pod")
     assert booked == {("greedy",): 1024 * MIB, ("modest",): 2048 * MIB}
-    assert await observed.events("modest", "GPUShareMemoryOveruse") == []
+    assert await observer.events("modest", "GPUShareMemoryOveruse") == []
 
     # Without --usage bookings are shown and nothing else of pods.
     assert await observed.values("u2", "gpushare_pod_booked_bytes", "pod") == {("unseen",): 1024 * MIB}

@@ -11,14 +11,14 @@ import pytest
 import pytest_asyncio
 
 from clusters.provider import NodeSpec
-from clusters.providers import Choices, make_cluster
+from clusters.providers import Choices
 from clusters.resources import NODES, PODS
 from clusters.targets import load_target
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import units_of
-from e2e.observer import Observer
+from e2e.observer import Observer, observing, own_cluster
 from e2e.real_kubelets import STAND_INS
 
 NODE: Final = "big"
@@ -42,25 +42,16 @@ async def slots_cluster(request: pytest.FixtureRequest, choices: Choices, cards:
     if request.config.getoption("--target") != "gpushare":
         pytest.skip("slots mode is of our own programs; the target is another")
     nodes = [NodeSpec(NODE, box=_EIGHT if cards > 2 else _TWO)]
-    cluster = make_cluster(request.config.getoption("--cluster"), nodes, load_target("gpushare-slots"), choices)
-    await cluster.start()
-    try:
+    target = load_target("gpushare-slots")
+    async with own_cluster(request.config.getoption("--cluster"), nodes, target, choices) as cluster:
         yield cluster
-    finally:
-        await cluster.stop()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def slots(slots_cluster: Any) -> AsyncIterator[Observer]:
     """A namespace of the case's own; a unit is a MiB."""
-    namespace = f"slots-{next(_NUMBERS)}"
-    await slots_cluster.api.ensure_namespace(namespace)
-    observer = Observer(slots_cluster, namespace, mib_per_unit=1)
-    await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
-    try:
+    async with observing(slots_cluster, f"slots-{next(_NUMBERS)}", mib_per_unit=1) as observer:
         yield observer
-    finally:
-        await observer.close()
 
 
 def slot_pod(name: str, *mib: int, **more: Any) -> dict[str, Any]:
