@@ -78,26 +78,6 @@ async def test_a_binding_sets_node_and_annotations_in_one_write(observer: Observ
     assert [one["status"] for one in scheduled] == ["True"]
 
 
-async def test_a_pod_is_bound_once(observer: Observer) -> None:
-    """The second binding is 409, also for the same node."""
-    pod = await waiting_pod(observer)
-    await bind(observer, pod, "cpu-of-nobody")
-    error = await refused(bind(observer, pod, "cpu-of-nobody"))
-
-    assert error.code == 409
-    assert "already assigned" in error.message
-
-
-async def test_a_binding_for_another_uid_or_no_pod_is_refused(observer: Observer) -> None:
-    """uid is a precondition since 1.23: 409; a pod that is not there is 404."""
-    pod = await waiting_pod(observer)
-
-    assert (await refused(bind(observer, pod, "cpu-of-nobody", uid="other"))).code == 409
-    gone = {"metadata": {"name": "nobody"}}
-    assert (await refused(bind(observer, gone, "cpu-of-nobody"))).code == 404
-    assert "nodeName" not in (await observer.pod("p"))["spec"]
-
-
 @pytest.mark.promise("API-005", "API-006")
 async def test_stale_version_conflicts_and_another_uid_is_invalid(observer: Observer) -> None:
     """PATCH with an old resourceVersion 409, with another uid 422."""
@@ -143,15 +123,6 @@ async def test_spec_and_status_are_written_apart(observer: Observer) -> None:
     await api.patch(NODES, "a1", gone, subresource="status")
 
     assert (node["status"]["capacity"]["example.com/x"], node["metadata"]["annotations"]["example.com/y"]) == ("1", "2")
-
-
-async def test_quantities_are_canonical(observer: Observer) -> None:
-    """10000 comes back as 10k, so a reader of a pod must parse quantities."""
-    pod = gpu_pod("big", "10000")
-    pod["spec"]["schedulerName"] = "nobody"
-    await observer.create(pod)
-
-    assert (await observer.pod("big"))["spec"]["containers"][0]["resources"]["limits"] == {"aliyun.com/gpu-mem": "10k"}
 
 
 @pytest.mark.promise("API-012")

@@ -44,7 +44,13 @@ async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) 
 
 @pytest.mark.promise("EXT-011", "EXT-012")
 @pytest.mark.parametrize(
-    ("path", "status"), [("/nope", 404), ("/inspect/nope", 404), ("/inspect/a/b", 404), ("/filter", 405)]
+    ("path", "status"),
+    [
+        ("/nope", 404),
+        *((f"/inspect/{name}", 404) for name in ("nope", "a/b", "a1%20", "%2e%2e", "a" * 5000, "å")),
+        ("/filter", 405),
+    ],
+    ids=lambda value: str(value)[:20],
 )
 async def test_an_unknown_path_or_node_is_answered_and_not_fatal(observer: Observer, path: str, status: int) -> None:
     """Defect D19, by which the original closes the connection."""

@@ -62,7 +62,7 @@ async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -
 
 @pytest.mark.promise("EXT-021")
 async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> None:
-    """Gated, bound elsewhere, being deleted, or another of its name: with the reason, and nothing is booked."""
+    """Gated, bound elsewhere, being deleted, or another of its name: with the reason; nothing is booked or written (D20)."""
     gated = stage.pod("gated", 3)
     gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
     gated, bound, left = await stage.create(gated, stage.pod("bound", 2), _finalized(stage.pod("left", 3)))
@@ -76,7 +76,7 @@ async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> N
     assert "a2" in said[1]
     assert "delet" in said[2]
     assert gated["metadata"]["uid"] in said[3]
-    assert not _is_annotated(await stage.observer.pod("gated"))
+    assert (await stage.observer.pod("gated"))["metadata"] == gated["metadata"]
     await stage.used("a1", 0)
 
 

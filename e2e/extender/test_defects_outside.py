@@ -28,25 +28,6 @@ FORGERY: Final = {
 }
 
 
-async def test_d19_an_unknown_node_is_answered(stage: ExtenderStage) -> None:
-    """D19: the connection was closed by a crash; every odd name is 404, and the next question is answered."""
-    for name in ("nope", "a1%20", "%2e%2e", "a" * 5000, "å"):
-        answer = await stage.observer.get(f"{stage.cluster.extender_url()}{spec.INSPECT}/{name}")
-        assert (answer.status_code, answer.json()["nodes"]) == (404, [])
-    assert await stage.cards("a1")
-
-
-async def test_d20_a_bind_that_fails_leaves_nothing_on_the_pod(stage: ExtenderStage) -> None:
-    """D20: annotations came before the bind, and stayed when it failed; here the API server refuses it."""
-    gated = stage.pod("gated", 3)
-    gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
-    (pod,) = await stage.create(gated)
-
-    assert await stage.bind(pod, "a1")
-    assert (await stage.observer.pod("gated"))["metadata"] == pod["metadata"]
-    await stage.used("a1", 0)
-
-
 async def test_d24_questions_do_not_wait_for_binds(stage: ExtenderStage) -> None:
     """D24: a lock for all was taken for each node of each question; while forty binds are on their way all are answered as one."""
     pods = await stage.create(*(stage.pod(f"p{number:02}", 1) for number in range(40)))

@@ -27,6 +27,7 @@ ROOT: Final = ("/version", "/healthz", "/readyz")
 NOBODY: Final = Caller()
 HUNDRED_MB: Final = 100_000_000
 IDLE_CONNECTIONS: Final = 10_000
+OTHERS: Final = pytest.mark.thorough("all verbs are read by the same server")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -130,7 +131,9 @@ async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: Extender
 
 
 @pytest.mark.promise("EXT-032")
-@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize(
+    "path", [spec.FILTER, *(pytest.param(path, marks=OTHERS) for path in POSTS if path != spec.FILTER)]
+)
 async def test_a_hundred_megabytes_are_answered(book: ExtenderStage, tmp_path: Path, path: str) -> None:
     """As much as a large cluster's scheduler without a node cache sends; read whole, and found to be nonsense."""
     with (tmp_path / "body").open("wb") as file:

@@ -266,6 +266,7 @@ def test_what_cannot_be_is_one_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, message: str
 ) -> None:
     """On stderr, with its exit code; nothing is left behind."""
+    found: object
     try:
         found = main(["run", *argv, "-o", str(tmp_path / "out")])
     except SystemExit as ended:
