@@ -31,6 +31,7 @@ from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.program import Program
 from clusters.resources import NODES
 from fake_nvml.sysfs import folder_of
+from load.load_processes import mib
 
 _NODE: Final = "bench"
 _SOCKET: Final = "aliyungpushare.sock"
@@ -247,10 +248,10 @@ async def served_from_memory(like: Received, rounds: int) -> float:
     return statistics.median(one.seconds for one in taken)
 
 
-def memory(program: Program, field: str) -> float:
-    """MiB of a line of the kernel's /proc/PID/status: VmRSS now, VmHWM at most."""
-    lines = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) / 1024
+def memory(program: Program, row: str) -> float:
+    """Its MiB: VmRSS now, VmHWM at most."""
+    assert program.pid is not None
+    return mib(program.pid, row)
 
 
 def cpu_seconds(program: Program) -> float:

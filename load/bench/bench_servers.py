@@ -20,7 +20,7 @@ from clusters.program import Program
 from clusters.targets import load_target
 from load.bench.bench_connection import TlsClient
 from load.compiled import CannotCompileError, compiled
-from load.load_processes import cpu_seconds
+from load.load_processes import cpu_seconds, mib
 
 # How long the first sync of the largest world may take, in seconds: against hangs only.
 _SYNC_SECONDS: Final = 900.0
@@ -66,8 +66,8 @@ class Server:
     def mib(self, row: str) -> float:
         """Memory of our process, in MiB: ``VmRSS`` now, ``VmHWM`` the most so far."""
         assert self.program is not None
-        status = Path(f"/proc/{self.program.pid}/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith(row)).split()[1]) / 1024
+        assert self.program.pid is not None
+        return mib(self.program.pid, row)
 
 
 @dataclass(frozen=True, slots=True)

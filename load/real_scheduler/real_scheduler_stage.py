@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clusters.api_client import ApiClient
 from clusters.connection import Connection
@@ -18,7 +18,7 @@ from clusters.controlplane.binaries import ETCD, KWOK
 from clusters.controlplane.real_control_plane import API_SERVER, SCHEDULER, RealControlPlane
 from clusters.program import Program
 from clusters.progress import Progress
-from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS
+from clusters.resources import NODES, PODS
 from clusters.simulated_node import environment_of_programs
 from clusters.waiting import eventually, for_each
 from load.bench.bench_servers import CannotMeasureError
@@ -26,9 +26,10 @@ from load.load_processes import cpu_seconds
 from load.questions import binding_arguments
 from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
 from load.real_scheduler.scheduler_figures import AGREES, BINDS, BINDS_AT_ONCE, WITHOUT, Turn
-from load.real_scheduler.scheduler_objects import NAMESPACE, node, pod
 from load.real_scheduler.scheduler_programs import Extender, scheduler_configuration, start_agreeing, start_extender
 from load.simulated import kwok
+from load.simulated.documents import needed_by_pods, node_document, pod_document
+from load.simulated.simulated_world import NAMESPACE, Node, Pod
 
 # How many objects are created at once.
 _AT_ONCE: Final = 32
@@ -47,6 +48,11 @@ class Order:
     nodes: int
     pods: int
     rate: int = 0
+
+
+def _pod(number: int) -> dict[str, Any]:
+    """A pod that waits, of one of four sizes, in turn."""
+    return pod_document(Pod(f"pod-{number:05}", 1 + number % 4))
 
 
 class Stage:
@@ -68,11 +74,11 @@ class Stage:
     async def furnish(self) -> None:
         """The nodes, and the ServiceAccount without which no pod is taken."""
         self._progress.text = f"creating {self._order.nodes} nodes"
-        await self._api.ensure_namespace(NAMESPACE)
-        await self._api.create(
-            {"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "metadata": {"name": "default"}}, NAMESPACE
-        )
-        await for_each(self._api.create, map(node, range(self._order.nodes)), _AT_ONCE)
+        for item in needed_by_pods():
+            await self._api.create(item)
+        # Eight cards of sixteen units, as the original's plugin publishes them.
+        nodes = (node_document(Node(f"node-{number:05}", 8, 16)) for number in range(self._order.nodes))
+        await for_each(self._api.create, nodes, _AT_ONCE)
 
     async def start_kwok(self, binary: Path, stack: AsyncExitStack) -> None:
         """From now on pods that are bound run. Raises ClusterError."""
@@ -110,7 +116,7 @@ class Stage:
 
     async def _create_all(self) -> None:
         self._progress.text = f"creating {self._order.pods} pods"
-        await for_each(lambda one: self._api.create(one, NAMESPACE), map(pod, range(self._order.pods)), _AT_ONCE)
+        await for_each(self._api.create, map(_pod, range(self._order.pods)), _AT_ONCE)
 
     async def _ordered(self, extender: Extender) -> Turn:
         """All pods are ordered to nodes in turn."""
@@ -180,9 +186,9 @@ class Stage:
 
         async def create(number: int) -> None:
             await asyncio.sleep(max(begun + number / self._order.rate - time.monotonic(), 0))
-            one = pod(number)
+            one = _pod(number)
             created[one["metadata"]["name"]] = time.monotonic()
-            await self._api.create(one, NAMESPACE)
+            await self._api.create(one)
 
         await for_each(create, range(self._order.pods), _AT_ONCE)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from load.bench.bench_figures import percentile
 from load.real_scheduler.histograms import Spent
 
 # A promise of the project: this share of the pods a second without an extender.
@@ -78,7 +79,7 @@ def _details(turns: Sequence[Turn]) -> Iterator[str]:
         return
     yield f"\n{turns[0].kind + ', ms':<44}{'count':>8}{'mean':>9}{'p50':>9}{'p99':>9}"
     if waited:
-        cuts = [waited[min(int(part * len(waited)), len(waited) - 1)] for part in (0.5, 0.99)]
+        cuts = [percentile(waited, part) for part in (0.5, 0.99)]
         yield _row("created until bound", len(waited), statistics.mean(waited), *cuts)
     for name in names:
         of = [turn.spent[name] for turn in turns if name in turn.spent]
