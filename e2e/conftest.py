@@ -14,7 +14,7 @@ from clusters.controlplane.binaries import Binaries, MissingBinariesError, locat
 from clusters.provider import Cluster, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
-from e2e import collected, distribution, real_kubelets, summary, uncounted
+from e2e import distribution, real_kubelets, summary, uncounted
 from e2e.observer import Observer, observing
 from e2e.report import verdict_plugin as verdicts
 
@@ -63,7 +63,6 @@ def pytest_configure(config: pytest.Config) -> None:
     real_kubelets.add_markers(config)
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
-    config.pluginmanager.register(collected)
     config.pluginmanager.register(summary)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
 

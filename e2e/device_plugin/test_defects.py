@@ -1,4 +1,8 @@
-"""Defects of the original that users met, by their numbers (CONTRIBUTING.md has the list): each a case that it fails."""
+"""Defects of the original that users met, by their numbers (CONTRIBUTING.md has the list): each a case that it fails.
+
+Elsewhere are D1, D2 and D3 (test_plugin_allocate.py: DP-015, DP-012, DP-016), D5 (test_plugin_registers.py: DP-002), D8
+(test_plugin_health.py: DP-005), D21 and D22 (e2e/scenarios/test_containers.py).
+"""
 
 from __future__ import annotations
 
@@ -27,14 +31,6 @@ async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginSt
 
     written = (await stage.pod("by-hand"))["metadata"]["annotations"]
     assert (written[spec.POD_INDEX], written[spec.POD_ASSIGNED]) == (told[spec.ENV_INDEX], "true")
-
-
-async def test_d05_each_card_has_its_own_memory(stage: PluginStage) -> None:
-    """D5: the first card's memory counted for all: two T4 and a 1080 Ti are 14, 14 and 10 GiB."""
-    await stage.open("mixed", driver="418.87")
-    registration = await stage.plug()
-
-    assert len(registration.ids()) == 14 + 14 + 10
 
 
 async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginStage) -> None:

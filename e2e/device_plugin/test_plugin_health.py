@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from clusters.resources import NODES
 from clusters.waiting import eventually
-from e2e import spec
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.recording_kubelet import Registration
 
@@ -62,24 +60,3 @@ async def test_a_card_that_comes_is_offered_and_one_that_goes_is_not(
     await lists(registration, 3)
 
     assert sorted(registration.ids(healthy=True)) == sorted(before)
-
-
-@pytest.mark.promise("DP-006")
-async def test_a_card_recovers_by_the_operators_word(stage: PluginStage) -> None:
-    """The annotation on the Node is acted upon once, and taken away."""
-    await stage.open("t4x2", driver="535.104")
-    registration = await stage.plug()
-    await stage.cards.fake_nvml("xid", "1", "48")
-    await lists(registration, 2)
-    await stage.cards.fake_nvml("repair", "1")
-    word = {"metadata": {"annotations": {spec.NODE_RECOVERED: "1"}}}
-    await stage.api.patch(NODES, stage.node, word)
-    await lists(registration, 3)
-
-    assert not registration.ids(healthy=False)
-
-    async def word_left() -> bool:
-        node = await stage.node_object()
-        return spec.NODE_RECOVERED in (node["metadata"].get("annotations") or {})
-
-    await eventually(word_left, lambda left: not left, "the word was taken")

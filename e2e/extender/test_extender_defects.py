@@ -1,7 +1,7 @@
 """Defects of the original's book, by their numbers (CONTRIBUTING.md has the list): each a case that it fails.
 
-Elsewhere are D14, D21 and D22 (e2e/device_plugin/test_defects.py), D15 (test_memory_stays_booked_until_the_containers_are_gone of
-e2e/scenarios/test_sharing.py), and from D19 on what others see of the extender (test_defects_outside.py).
+Elsewhere are D14 (e2e/device_plugin/test_defects.py), D15 (e2e/scenarios/test_sharing.py), D21 and D22
+(e2e/scenarios/test_containers.py), and from D19 on what others see of the extender (test_defects_outside.py).
 """
 
 from __future__ import annotations

@@ -33,22 +33,10 @@ class StandIn:
 
     async def open(self) -> None:
         """Start a kubelet of the API server's own minor."""
-        plane, api = self._cluster.control_plane, self._cluster.api
-        server = await api.request("GET", "/version")
-        machine = Machine(self.node, version=f"v{server['major']}.{server['minor']}.0")
-        account = await self._stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubelet_kubeconfig(self.node)))
-        self._kubelet = Kubelet(
-            machine,
-            self._folder,
-            account,
-            behaviours=Behaviours.load(),
-            cards=Cards(),
-            seed=self.node,
-            clock=Clock().timestamp,
-            timings=self._timings,
-            tls=plane.kubelet_certificate(self.node, machine.address),
+        self._kubelet = await make_kubelet(
+            self._cluster, self.node, self._folder, Cards(), self._timings, self._stack
         )
-        self.minor = machine.minor
+        self.minor = self._kubelet.machine.minor
         self.plugin_folder = self._kubelet.plugin_folder
         self.pod_resources_socket = self._kubelet.pod_resources_socket
         await self._kubelet.start()
@@ -75,3 +63,24 @@ class StandIn:
     def lose_checkpoint(self) -> None:
         """See the seam."""
         (self.plugin_folder / checkpoint.FILE_NAME).unlink()
+
+
+async def make_kubelet(
+    cluster: LocalCluster, node: str, folder: Path, cards: Cards, timings: Timings, stack: contextlib.AsyncExitStack
+) -> Kubelet:
+    """A kubelet of the API server's own minor, with an account that ``stack`` closes; not yet started."""
+    plane = cluster.control_plane
+    server = await cluster.api.request("GET", "/version")
+    machine = Machine(node, version=f"v{server['major']}.{server['minor']}.0")
+    account = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubelet_kubeconfig(node)))
+    return Kubelet(
+        machine,
+        folder,
+        account,
+        behaviours=Behaviours.load(),
+        cards=cards,
+        seed=node,
+        clock=Clock().timestamp,
+        timings=timings,
+        tls=plane.kubelet_certificate(node, machine.address),
+    )

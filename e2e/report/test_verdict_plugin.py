@@ -94,8 +94,10 @@ def table_in(folder: Path) -> Table:
 
 
 def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path) -> None:
-    """Whatever happens in set-up, call or tear-down; what is expected to fail is no pass; and the counts end the output."""
-    code, output = run(tmp_path)
+    """Whatever happens in set-up, call or tear-down; what is expected to fail is no pass. The counts end the output; id, cluster
+    and release are properties in a JUnit file.
+    """
+    code, output = run(tmp_path, "--junitxml", str(tmp_path / "junit.xml"))
     table = table_in(tmp_path)
     found = {name.partition("::")[2]: case for name, case in table.cases.items()}
 
@@ -114,27 +116,17 @@ def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path) -> None:
     }
     assert table.columns["embedded"].kubernetes == "v1.36.3"
     assert "embedded v1.36.3: 3 passed, 3 skipped, 2 failed, 2 error" in output
+    cases = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
+    noted = {case.get("name"): [(p.get("name"), p.get("value")) for p in case.iter("property")] for case in cases}
+    expected = [("profile", "embedded"), ("case-id", "DP-001"), ("case-id", "DP-002"), ("kubernetes", "v1.36.3")]
+    assert (noted["test_passes"], noted["test_of_the_judge"]) == (expected, [])
 
-
-def test_a_second_run_adds_its_column(tmp_path: Path) -> None:
-    """Part of the suite on another cluster: the rest there did not run."""
-    run(tmp_path)
+    # Part of the suite on another cluster adds a column: the rest there did not run.
     code, _ = run(tmp_path, "--cluster", "kind", "-k", "test_passes")
     page = (tmp_path / "artefacts" / "verdicts.md").read_text()
-
     assert code == 0
     assert "| test_passes | DP-001 DP-002 | passed | not run | passed |" in page
     assert "| test_compares |  | passed | passed | not run |" in page
-
-
-def test_what_a_case_is_is_in_the_junit_file(tmp_path: Path) -> None:
-    """Id, cluster and release, as properties."""
-    run(tmp_path, "-k", "test_passes or judge", "--junitxml", str(tmp_path / "junit.xml"))
-    cases = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
-    found = {case.get("name"): [(p.get("name"), p.get("value")) for p in case.iter("property")] for case in cases}
-
-    expected = [("profile", "embedded"), ("case-id", "DP-001"), ("case-id", "DP-002"), ("kubernetes", "v1.36.3")]
-    assert found == {"test_passes": expected, "test_of_the_judge": []}
 
 
 @pytest.mark.parametrize("arguments", [("--collect-only",), ("-k", "judge"), ("-k", "no_such_case")])

@@ -5,18 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from clusters.api_client import ApiClient
-from clusters.clock import Clock
-from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
-from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
 from clusters.node_operations import delete_node
@@ -29,6 +24,7 @@ from clusters.targets import load_target
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.kubelet.stand_in import make_kubelet
 from e2e.observer import Observer
 from fake_nvml.box import Box
 from fake_nvml.state import State
@@ -87,32 +83,11 @@ async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[Site]:
         simulated = SimulatedNode(NODE, folder, environment_of_programs(os.environ))
         state = State.create(simulated.state_file, Box.load("t4x1", seed=NODE, driver=None))
         stack.callback(state.close)
-        kubelet = await _kubelet(cluster, folder, state, timings, stack)
+        kubelet = await make_kubelet(cluster, NODE, folder, Cards(state), timings, stack)
+        await kubelet.start()
         stack.push_async_callback(delete_node, cluster.api, NODE)
         stack.push_async_callback(kubelet.stop)
         yield Site(cluster, kubelet, simulated)
-
-
-async def _kubelet(
-    cluster: LocalCluster, folder: Path, state: State, timings: Timings, stack: contextlib.AsyncExitStack
-) -> Kubelet:
-    plane = cluster.control_plane
-    server = await cluster.api.request("GET", "/version")
-    machine = Machine(NODE, version=f"v{server['major']}.{server['minor']}.0")
-    account = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubelet_kubeconfig(NODE)))
-    kubelet = Kubelet(
-        machine,
-        folder,
-        account,
-        behaviours=Behaviours.load(),
-        cards=Cards(state),
-        seed=NODE,
-        clock=Clock().timestamp,
-        timings=timings,
-        tls=plane.kubelet_certificate(NODE, machine.address),
-    )
-    await kubelet.start()
-    return kubelet
 
 
 async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(site: Site) -> None:
