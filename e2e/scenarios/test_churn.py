@@ -13,13 +13,14 @@ from e2e.scenarios.churn import Churn
 
 NODE: Final = "a2"
 UNITS: Final = "28"
+ALONE: Final = pytest.mark.thorough("both together are the heavier load, and test_lives.py restarts each")
 
 # The limit of one case, in seconds: twenty restarts of a real kubelet take minutes.
 pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.mark.promise("DP-022", "E2E-005", "E2E-006")
-@pytest.mark.parametrize("what", ["kubelet", "plugin", "both"])
+@pytest.mark.parametrize("what", [pytest.param("kubelet", marks=ALONE), pytest.param("plugin", marks=ALONE), "both"])
 async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureRequest, what: str) -> None:
     """kubelet restarted, plugin killed, or both together, again and again while pods come and go."""
     count = request.config.getoption("--restarts")

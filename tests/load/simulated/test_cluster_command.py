@@ -21,6 +21,7 @@ from clusters.readiness import says_ready
 from clusters.resources import NODES, PODS
 from clusters.simulated_node import environment_of_programs
 from clusters.waiting import eventually
+from load.__main__ import main
 from load.simulated.cluster_file import build, read
 from load.simulated.simulated_world import NAMESPACE, World
 
@@ -116,14 +117,16 @@ async def test_on_a_real_control_plane_kwok_lets_the_pods_run(file: Path, tmp_pa
     ("text", "says"),
     [(FILE.replace("t4,", "t5,"), "t5"), ("units: {}", "$.units"), (None, "cannot be read: No such file")],
 )
-def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str | None, says: str) -> None:
+def test_a_file_that_is_none_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, says: str
+) -> None:
     """With its name and the reason; exit code 1."""
     path = tmp_path / "cluster.yaml"
     if text is not None:
         path.write_text(text)
-    argv = [sys.executable, "-m", "load", "cluster", str(path)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    last = done.stderr.splitlines()[-1]
-    assert (done.returncode, done.stdout) == (1, "")
+    code = main(["cluster", str(path)])
+    out, errors = capsys.readouterr()
+    last = errors.splitlines()[-1]
+    assert (code, out) == (1, "")
     assert last.startswith(f"cluster: {path}: ")
     assert says in last
