@@ -33,8 +33,8 @@ async def test_a_card_is_lost_during_allocate(faults: FaultStage) -> None:
 
 async def test_nvml_is_slow(faults: FaultStage) -> None:
     """Five seconds a call: pods are admitted in between, and the changes are seen in the end."""
-    await faults.command("slow", "nvmlDeviceGet*", "--seconds", "5", "--count", "4")
-    await faults.command("slow", "nvmlEventSetWait*", "--seconds", "5", "--count", "2")
+    await faults.command("slow", "nvmlDeviceGet*", "--seconds", "5", "--count", "2")
+    await faults.command("slow", "nvmlEventSetWait*", "--seconds", "5", "--count", "1")
     await faults.observer.create(gpu_pod("meanwhile", 2, node=NODE))
     await faults.observer.running("meanwhile")
     await faults.observer.check_right_cards("meanwhile")
