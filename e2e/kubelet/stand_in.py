@@ -33,9 +33,7 @@ class StandIn:
 
     async def open(self) -> None:
         """Start a kubelet of the API server's own minor."""
-        self._kubelet = await make_kubelet(
-            self._cluster, self.node, self._folder, Cards(), self._timings, self._stack
-        )
+        self._kubelet = await make_kubelet(self._cluster, self.node, self._folder, Cards(), self._timings, self._stack)
         self.minor = self._kubelet.machine.minor
         self.plugin_folder = self._kubelet.plugin_folder
         self.pod_resources_socket = self._kubelet.pod_resources_socket
