@@ -113,7 +113,7 @@ docker-down: $(RUNS) #+ End the private Docker if no other checkout uses it, and
 	@$(BIN)/python -m clusters.kind.engine down $(ARGS)
 
 kind-image: docker control-plane #+ Build the image of kind's nodes without a registry (KUBERNETES=1.36)
-	@$(BIN)/python -m clusters.kind.node_image.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+	@$(BIN)/python -m clusters.kind.offline.node_image.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 images: docker #+ Build the images of our programs without a registry, and the player
 	@$(BIN)/python -m clusters.kind.program_images.build

@@ -14,17 +14,17 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters import running
+from clusters.api.kept_programs import keep_programs
+from clusters.api.waiting import NotReachedError, unless
 from clusters.controlplane.binaries import minors
 from clusters.demo import Demo, DemoError, say
-from clusters.kept_programs import keep_programs
 from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
 from clusters.next_steps import next_steps
+from clusters.processes import running_clusters
 from clusters.provider import ClusterError, load_nodes
 from clusters.providers import KIND, PROVIDERS, Choices, make_cluster
 from clusters.targets import load_target
-from clusters.waiting import NotReachedError, unless
 
 # A longer wait shows that it goes on, in seconds.
 _TELL_SECONDS: Final = 2.0
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _down(*, everywhere: bool) -> int:
     """End this checkout's clusters, or all; then remove the containers of its runs, or of all runs, that were killed."""
-    code = running.end_all(say, everywhere=everywhere)
+    code = running_clusters.end_all(say, everywhere=everywhere)
     for name in asyncio.run(sweep_all(dict(os.environ), everywhere=everywhere)):
         say(f"removed the containers of {name}, whose run was killed")
     return code
@@ -140,7 +140,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     )
     cluster = make_cluster(arguments.provider, nodes, target, choices)
     say(f"starting a cluster of {len(nodes)} nodes ({_what_is_real(arguments)})")
-    with running.record():
+    with running_clusters.record():
         try:
             async with _telling("starting"):
                 if not await unless(ended, cluster.start):

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from clusters.certificates import KeyPair
+from clusters.api.certificates import KeyPair
 
 
 class ControlPlane(Protocol):

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import yaml
 
-from clusters.api_client import ApiClient, Object
+from clusters.api.api_client import ApiClient, Object
+from clusters.api.resources import EVENTS, PODS
+from clusters.api.waiting import eventually
 from clusters.provider import Cluster
-from clusters.resources import EVENTS, PODS
 from clusters.targets import Target
-from clusters.waiting import eventually
 
 SAMPLES: Final = Path(__file__).parent / "deploy" / "samples"
 # The MiB that cheyang/gpu-player:v2 allocates on its card, however much it booked.

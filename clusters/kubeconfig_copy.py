@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from clusters import kubeconfig_file
+from clusters.api import kubeconfig_file
 from clusters.provider import ClusterError
 
 

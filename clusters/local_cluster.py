@@ -17,8 +17,10 @@ from typing import Any, Final
 
 import yaml
 
-from clusters import admission_policies, program_pod
-from clusters.api_client import ApiClient, ApiError
+from clusters.api import admission_policies, program_pod
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.readiness import announces_cards, says_ready
+from clusters.api.waiting import all_or_none, eventually
 from clusters.clock import Clock
 from clusters.control_plane import ControlPlane
 from clusters.images.behaviour import Behaviours
@@ -26,14 +28,12 @@ from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
-from clusters.ports import free_port
-from clusters.program import Program
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError, NodeSpec
-from clusters.readiness import announces_cards, says_ready
-from clusters.scratch import scratch_folder
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
-from clusters.waiting import all_or_none, eventually
 from fake_nvml.box import Box
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.state import State

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 import msgspec
 import yaml
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from clusters.program import Program
+from clusters.processes.program import Program
 from clusters.provider import ClusterError
 from clusters.targets import Target
 from fake_nvml import sysfs

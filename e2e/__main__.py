@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
 from e2e.site.observe import Observation, ObserveError, as_json, summary
 
 _FAILED: Final = 1

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clusters.api_client import STRATEGIC_MERGE_PATCH, ApiClient, ApiError
+from clusters.api.api_client import STRATEGIC_MERGE_PATCH, ApiClient, ApiError
 
 _LOG = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ _FIRST: Final = (
     "e2e/bursts/test_bursts.py",
     "e2e/chaos/",
     "e2e/kubectl/",
-    "tests/clusters/kind/node_image/",
+    "tests/clusters/kind/offline/node_image/",
     "tests/clusters/controlplane/",
     "tests/load/",
     "e2e/scenarios/test_restarts.py",

@@ -11,13 +11,13 @@ from typing import Any
 
 import httpx2
 
-from clusters.api_client import ApiError, Object
-from clusters.glimpse import glimpse
+from clusters.api.api_client import ApiError, Object
+from clusters.api.glimpse import glimpse
+from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from clusters.api.waiting import DEFAULT_SECONDS, eventually
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices, make_cluster
-from clusters.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.targets import Target
-from clusters.waiting import DEFAULT_SECONDS, eventually
 from e2e import spec
 from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
 from e2e.checkers.pod_requests import gpu_containers

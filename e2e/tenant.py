@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clusters.api_client import ApiClient
-from clusters.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 
 AUTHOR: Final = "author"
 _RBAC: Final = "rbac.authorization.k8s.io"

@@ -24,12 +24,12 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import NODES
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
-from clusters.program import Program
-from clusters.resources import NODES
+from clusters.processes.program import Program
 from fake_nvml.sysfs import folder_of
 from load.load_processes import mib
 

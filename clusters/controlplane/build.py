@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.build_cache import BUILDING, locked
 from clusters.controlplane.binaries import (
     ASSETS_VARIABLE,
     ETCD,
@@ -32,7 +31,8 @@ from clusters.controlplane.binaries import (
     minors,
     modules,
 )
-from clusters.progress import Progress
+from clusters.processes.build_cache import BUILDING, locked
+from clusters.processes.progress import Progress
 
 # Lines of Go's output that are shown when it fails.
 _TAIL: Final = 20

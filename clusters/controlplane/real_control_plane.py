@@ -17,17 +17,17 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from clusters import kubeconfig_file
-from clusters.api_client import ApiClient, ApiError
-from clusters.certificates import Authority, KeyPair
-from clusters.connection import Connection
+from clusters.api import kubeconfig_file
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.certificates import Authority, KeyPair
+from clusters.api.connection import Connection
+from clusters.api.readiness import says_ready
+from clusters.api.resources import SERVICE_ACCOUNTS
+from clusters.api.service_account_token import service_account_token
 from clusters.controlplane.binaries import ETCD, Binaries
-from clusters.ports import free_port
-from clusters.program import Program
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.provider import ClusterError
-from clusters.readiness import says_ready
-from clusters.resources import SERVICE_ACCOUNTS
-from clusters.service_account_token import service_account_token
 
 API_SERVER: Final = "kube-apiserver"
 CONTROLLERS: Final = "kube-controller-manager"

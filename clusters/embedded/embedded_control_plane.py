@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import yaml
 
-from clusters import kubeconfig_file
-from clusters.api_client import ApiClient
-from clusters.certificates import Authority, KeyPair
+from clusters.api import kubeconfig_file
+from clusters.api.api_client import ApiClient
+from clusters.api.certificates import Authority, KeyPair
+from clusters.api.service_account_token import service_account_token
 from clusters.clock import Clock
 from clusters.embedded.apiserver import api_snapshot
 from clusters.embedded.apiserver.api_snapshot import SnapshotError
@@ -22,7 +23,6 @@ from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import load as load_configuration
 from clusters.provider import ClusterError
-from clusters.service_account_token import service_account_token
 
 _SEED: Final = 1
 

@@ -15,7 +15,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
-from clusters.api_client import ApiClient, Object, key_of
+from clusters.api.api_client import ApiClient, Object, key_of
+from clusters.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from clusters.embedded.scheduling.configuration import Configuration
 from clusters.embedded.scheduling.cycle import SchedulingCycle
@@ -36,7 +37,6 @@ from clusters.embedded.scheduling.queue import QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reporter
 from clusters.embedded.scheduling.scheduler_binding import BindError, bind
 from clusters.embedded.scheduling.wakes import Change
-from clusters.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 
 logger = logging.getLogger(__name__)
 

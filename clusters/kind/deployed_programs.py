@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.api.resources import DEPLOYMENTS, NODES, PODS
+from clusters.api.waiting import eventually
 from clusters.kind.node_container import NodeContainer
 from clusters.kind.product import DEVICE_PLUGIN, EXTENDER, NAMESPACE, PLUGIN_LABEL
 from clusters.provider import ClusterError
-from clusters.resources import DEPLOYMENTS, NODES, PODS
-from clusters.waiting import eventually
 
 # By which labels the manifests tell the pods of each program.
 _EXTENDER_PODS: Final = f"component={EXTENDER}"

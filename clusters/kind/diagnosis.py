@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.api_client import ApiClient, Object
-from clusters.resources import EVENTS, PODS
+from clusters.api.api_client import ApiClient, Object
+from clusters.api.resources import EVENTS, PODS
 
 _NAMESPACE = "kube-system"
 # The last of each pod.

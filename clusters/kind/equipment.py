@@ -12,8 +12,8 @@ from clusters.controlplane import binaries
 from clusters.controlplane.binaries import MissingBinariesError
 from clusters.controlplane.build import BuildError
 from clusters.kind import engine
-from clusters.kind.node_image import build as node_image
-from clusters.kind.node_image.node_image_errors import NodeImageError
+from clusters.kind.offline.node_image import build as node_image
+from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.program_images import build as program_images
 from clusters.kind.program_images import card_mount
 from clusters.provider import ClusterError

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from clusters.ports import free_port
-from clusters.program import Program
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.provider import ClusterError
 
 # As in the manifests.

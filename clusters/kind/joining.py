@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import yaml
 
+from clusters.api.waiting import eventually
 from clusters.kind.kind_config import NODE_FOLDERS, Worker
 from clusters.kind.node_container import NodeContainer, docker
 from clusters.kind.sweeping import LABEL
-from clusters.waiting import eventually
 
 # The file in which kind keeps the configuration of a node's kubeadm.
 _KUBEADM: Final = "/kind/kubeadm.conf"

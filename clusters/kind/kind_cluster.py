@@ -13,18 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters import kubeconfig_file, program_pod
-from clusters.api_client import ApiClient
+from clusters.api import kubeconfig_file, program_pod
+from clusters.api.api_client import ApiClient
+from clusters.api.readiness import announces_cards, says_ready
+from clusters.api.service_account_token import service_account_token
+from clusters.api.waiting import NotReachedError, all_or_none, eventually
 from clusters.kind import product
 from clusters.kind.diagnosis import why_not
 from clusters.kind.making import Made, Plan, add_worker, make
 from clusters.kind.worker_kubelet import WorkerKubelet, is_ready
 from clusters.kind.workers import Workers
 from clusters.provider import ClusterError, NodeSpec
-from clusters.readiness import announces_cards, says_ready
-from clusters.service_account_token import service_account_token
 from clusters.targets import Target
-from clusters.waiting import NotReachedError, all_or_none, eventually
 
 EXTENDER: Final = "extender"
 DEVICE_PLUGIN: Final = "device_plugin"

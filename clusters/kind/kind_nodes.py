@@ -26,7 +26,7 @@ from clusters.provider import ClusterError
 # Against hangs only: on two cores a node takes half a minute.
 _CREATE_SECONDS: Final = 600
 _TAIL_LINES: Final = 40
-# ``clusters.tied`` is importable from a checkout.
+# ``clusters.processes.tied`` is importable from a checkout.
 _ROOT: Final = Path(__file__).parents[2]
 
 
@@ -68,7 +68,7 @@ class KindNodes(KindManagerBase):  # type: ignore[misc]  # the library has no ty
         self, arguments: list[str], additional_env: Mapping[str, str] | None = None, timeout: int | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         """As the library's, without a shell; kind dies with this process, and ``_abort`` ends it."""
-        argv = [sys.executable, "-m", "clusters.tied", str(os.getpid()), str(self._exec_path), *arguments]
+        argv = [sys.executable, "-m", "clusters.processes.tied", str(os.getpid()), str(self._exec_path), *arguments]
         self._running = subprocess.Popen(
             argv,
             env={**self._environment, **(additional_env or {})},

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from clusters import kubeconfig_file as kubeconfig
+from clusters.api import kubeconfig_file as kubeconfig
 
 # As in the files of the other providers.
 _NAME: Final = "gpushare"

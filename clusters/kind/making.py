@@ -15,8 +15,9 @@ from typing import Any
 
 import yaml
 
-from clusters import admission_policies
-from clusters.api_client import ApiClient
+from clusters.api import admission_policies
+from clusters.api.api_client import ApiClient
+from clusters.api.waiting import all_or_none
 from clusters.deploy import render
 from clusters.kind import engine, kind_config, product
 from clusters.kind.deployed_programs import DeployedPrograms
@@ -31,11 +32,10 @@ from clusters.kind.run_records import RunRecord, record
 from clusters.kind.sweeping import containers_of, folder_of_runs, remove_containers, sweep
 from clusters.kind.thawing import thawing
 from clusters.kind.workers import Workers
+from clusters.processes.running_clusters import CHECKOUT
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError, NodeSpec
-from clusters.running import CHECKOUT
-from clusters.scratch import scratch_folder
 from clusters.targets import Target
-from clusters.waiting import all_or_none
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine import EngineError, engine_environment
 from clusters.kind.node_container import docker
 from clusters.kind.run_records import abandoned
 from clusters.kind.thawing import thawing
+from clusters.processes.running_clusters import CHECKOUT
 from clusters.provider import ClusterError
-from clusters.running import CHECKOUT
-from clusters.waiting import eventually
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from clusters.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
 from clusters.kind.deployed_programs import DeployedPrograms
 from clusters.kind.node_container import CHECKPOINT, NodeContainer
 from clusters.kind.workers import Workers
-from clusters.resources import NODES
-from clusters.waiting import eventually
 
 SOCKET: Final = Path("device-plugins", "kubelet.sock")
 # Against hangs only, in seconds: a restarted machine takes some twenty on two cores.

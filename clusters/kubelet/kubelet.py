@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet import checkpoint, plugin_registration, pod_resources
 from clusters.kubelet.device_manager import DeviceManager

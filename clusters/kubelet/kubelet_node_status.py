@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from clusters.amounts import amount_of, is_extended_resource
-from clusters.api_client import MERGE_PATCH, ApiClient, ApiError
-from clusters.connection import TransportError
+from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError
+from clusters.api.connection import TransportError
+from clusters.api.resources import LEASES, NODES
 from clusters.kubelet.kubelet_devices import Count
 from clusters.kubelet.machine import Machine, node_info
 from clusters.kubelet.pod_status import timestamp
 from clusters.kubelet.pods import Object
 from clusters.kubelet.timings import Timings
-from clusters.resources import LEASES, NODES
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,7 +13,8 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import PODS
 from clusters.kubelet.kubelet_admission import Rejection, device_rejection, resource_rejection
 from clusters.kubelet.kubelet_devices import AllocationError, DeviceBook
 from clusters.kubelet.pod_picture import Surroundings
@@ -21,7 +22,6 @@ from clusters.kubelet.pod_worker import PodWorker
 from clusters.kubelet.pod_writer import PodWriter
 from clusters.kubelet.pods import Object, containers_of, uid_of
 from clusters.kubelet.runtime import Run
-from clusters.resources import PODS
 
 _LOG = logging.getLogger(__name__)
 

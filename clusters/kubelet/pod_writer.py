@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from clusters.api_client import ApiClient, ApiError
-from clusters.connection import TransportError
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import TransportError
+from clusters.api.resources import PODS
 from clusters.kubelet.pod_status import timestamp
 from clusters.kubelet.pods import Object, uid_of
-from clusters.resources import PODS
 
 _LOG = logging.getLogger(__name__)
 

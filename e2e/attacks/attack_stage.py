@@ -16,10 +16,10 @@ import httpx2
 from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
-from clusters.ports import free_port
+from clusters.api.resources import PODS
+from clusters.processes.ports import free_port
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
-from clusters.resources import PODS
 from clusters.targets import Program, Target
 from e2e.attacks.door import Door
 from e2e.observer import Observer, observing, own_cluster, trust

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
-from clusters.resources import PODS
-from clusters.waiting import eventually
+from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from e2e.attacks.attack_stage import Stage
 from e2e.attacks.door import Call
 from e2e.observer import Observer

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from clusters.api_client import Object
-from clusters.resources import PODS
-from clusters.waiting import eventually, for_each, meanwhile
+from clusters.api.api_client import Object
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually, for_each, meanwhile
 from e2e import spec
 from e2e.attacks.attack_stage import GUARD_SECONDS, NODE, Stage
 from e2e.attacks.attacking_tenant import Tenant

@@ -11,8 +11,8 @@ from typing import Final
 import yaml
 from aiohttp import web
 
-from clusters.connection import Connection
-from clusters.ports import free_port
+from clusters.api.connection import Connection
+from clusters.processes.ports import free_port
 from e2e.parity.parity_strangers import authority
 
 _HOST: Final = "127.0.0.1"

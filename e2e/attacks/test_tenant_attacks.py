@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from clusters.api.waiting import NotReachedError
 from clusters.providers import Choices
 from clusters.targets import Target
-from clusters.waiting import NotReachedError
 from e2e.attacks.attack_stage import GUARD_SECONDS, Observed, Stage, open_stage
 from e2e.attacks.attacking_tenant import Tenant, open_tenant
 from e2e.attacks.attacks import Attack, attack_02, attack_03a, attack_03b, attack_09, attack_10

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from clusters.api_client import ApiError, Object
-from clusters.resources import PODS
-from clusters.waiting import NotReachedError, eventually, until_next_look
+from clusters.api.api_client import ApiError, Object
+from clusters.api.resources import PODS
+from clusters.api.waiting import NotReachedError, eventually, until_next_look
 from e2e.bursts.burst_plan import Burst
 from e2e.bursts.judge import (
     Seen,

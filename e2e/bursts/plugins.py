@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
+from clusters.api.readiness import announces_cards
+from clusters.api.waiting import eventually
 from clusters.clock import Clock
 from clusters.provider import Cluster
-from clusters.readiness import announces_cards
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.go_plugin.go_plugin import GoPlugin
 

@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 import yaml
 from msgspec.structs import replace
 
-from clusters.api_client import ApiError
+from clusters.api.api_client import ApiError
+from clusters.api.readiness import says_ready
 from clusters.deploy.render import FOLDER
-from clusters.ports import free_port
-from clusters.program import Program
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.provider import Cluster
 from clusters.providers import Choices
-from clusters.readiness import says_ready
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
 from e2e.chaos.road import Road

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from clusters.api_client import Object
-from clusters.waiting import eventually, meanwhile
+from clusters.api.api_client import Object
+from clusters.api.waiting import eventually, meanwhile
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import is_running
 from e2e.chaos.history import History

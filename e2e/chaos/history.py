@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from clusters.api_client import ApiClient, Object
-from clusters.resources import PODS
-from clusters.waiting import DEFAULT_SECONDS, eventually, meanwhile
+from clusters.api.api_client import ApiClient, Object
+from clusters.api.resources import PODS
+from clusters.api.waiting import DEFAULT_SECONDS, eventually, meanwhile
 from e2e.checkers.overcommit import Sizes, booked_in_api
 
 

@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from clusters.providers import Choices
-from clusters.resources import PODS
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.chaos.actors import LAG_SECONDS, Actor, Troupe, torment

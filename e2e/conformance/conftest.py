@@ -9,11 +9,11 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from clusters.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import NAMESPACES
+from clusters.api.waiting import eventually
 from clusters.deploy.render import BASE
 from clusters.provider import Cluster
-from clusters.resources import NAMESPACES
-from clusters.waiting import eventually
 from e2e.attempts import Attempt
 from e2e.builders import plain_container
 from e2e.tenant import AUTHOR, Tenant, granted

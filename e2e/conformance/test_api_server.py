@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clusters.api_client import JSON_PATCH, MERGE_PATCH, ApiError
-from clusters.resources import NODES, PODS
+from clusters.api.api_client import JSON_PATCH, MERGE_PATCH, ApiError
+from clusters.api.resources import NODES, PODS
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
 

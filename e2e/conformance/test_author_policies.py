@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from clusters.api_client import MERGE_PATCH, ApiClient
+from clusters.api.api_client import MERGE_PATCH, ApiClient
+from clusters.api.resources import NAMESPACES, PODS, ROLES
+from clusters.api.waiting import eventually
 from clusters.provider import Cluster
-from clusters.resources import NAMESPACES, PODS, ROLES
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.attempts import Attempt
 from e2e.builders import gpu_pod, plain_container

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from clusters.api_client import ApiError
-from clusters.resources import PODS
-from clusters.waiting import eventually
+from clusters.api.api_client import ApiError
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api_client import ApiClient, ApiError, Object
+from clusters.api.api_client import ApiClient, ApiError, Object
 from clusters.controlplane.binaries import Binaries
 from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of, render
 from clusters.provider import Cluster

@@ -12,12 +12,12 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import PODS, resource_of
+from clusters.api.waiting import eventually
 from clusters.deploy.render import FOLDER
 from clusters.provider import Cluster
-from clusters.resources import PODS, resource_of
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.attempts import Attempt
 from e2e.builders import gpu_pod, plain_container

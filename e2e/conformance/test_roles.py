@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
 from clusters.targets import Target
 from e2e.builders import gpu_pod
 from e2e.observer import Observer

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster
 from clusters.providers import Choices
-from clusters.scratch import scratch_folder
 from clusters.targets import Target
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.observer import Observer

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import ApiError, Object
-from clusters.node_operations import delete_node
-from clusters.program import Program
+from clusters.api.api_client import ApiError, Object
+from clusters.api.node_operations import delete_node
+from clusters.api.resources import EVENTS, NODES, PODS
+from clusters.api.waiting import eventually
+from clusters.processes.program import Program
 from clusters.provider import Cluster
-from clusters.resources import EVENTS, NODES, PODS
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.device_plugin.recording_kubelet import RecordingKubelet, Registration

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusters.resources import PODS
-from clusters.waiting import eventually
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.test_plugin_allocate import start, take

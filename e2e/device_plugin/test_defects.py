@@ -9,8 +9,8 @@ from __future__ import annotations
 import grpc.aio
 import pytest
 
-from clusters.resources import NODES
-from clusters.waiting import eventually
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.device_plugin.plugin_stage import PluginStage

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.recording_kubelet import Registration
 

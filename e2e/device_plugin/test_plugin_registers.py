@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from clusters.program import Program
-from clusters.resources import NODES
-from clusters.waiting import eventually
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
+from clusters.processes.program import Program
 from e2e import spec
 from e2e.device_plugin.plugin_stage import OLD_KUBELET, PluginStage
 from e2e.device_plugin.recording_kubelet import Registration

@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from clusters.api_client import ApiError
-from clusters.ports import free_port
-from clusters.program import Program
+from clusters.api.api_client import ApiError
+from clusters.api.readiness import says_ready
+from clusters.api.resources import NODES, PODS, PRIORITY_CLASSES
+from clusters.api.waiting import eventually
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.provider import Cluster
 from clusters.providers import Choices
-from clusters.readiness import says_ready
-from clusters.resources import NODES, PODS, PRIORITY_CLASSES
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender import schedulers

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 import yaml
 
+from clusters.api.readiness import says_ready
 from clusters.controlplane import binaries
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import ConfigurationError, load
 from clusters.local_cluster import SCHEDULER_CONFIG
-from clusters.ports import free_port
-from clusters.program import Program
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import Choices
-from clusters.readiness import says_ready
 from clusters.simulated_node import environment_of_programs
 
 # The schedulerName of its pods.

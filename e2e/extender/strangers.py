@@ -15,7 +15,7 @@ from typing import Final
 
 import aiohttp
 
-from clusters.certificates import KeyPair
+from clusters.api.certificates import KeyPair
 
 # Against hangs, in seconds: a hundred megabytes through a loaded machine.
 _SECONDS: Final = 60

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clusters.resources import PODS
-from clusters.waiting import eventually
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage, Object

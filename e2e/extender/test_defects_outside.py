@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from clusters.resources import NODES
+from clusters.api.resources import NODES
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage, Object

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
-from clusters.resources import CONFIG_MAPS, PODS
-from clusters.waiting import eventually
+from clusters.api.resources import CONFIG_MAPS, PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage, Object

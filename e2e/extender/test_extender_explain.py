@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from clusters.resources import EVENTS_V1
-from clusters.waiting import eventually
+from clusters.api.resources import EVENTS_V1
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage

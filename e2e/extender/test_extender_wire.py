@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusters.resources import NODES
+from clusters.api.resources import NODES
 from e2e import spec
 from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.api_client import ApiError
-from clusters.resources import PODS, RESOURCE_QUOTAS
-from clusters.waiting import eventually
+from clusters.api.api_client import ApiError
+from clusters.api.resources import PODS, RESOURCE_QUOTAS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import Object

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender import schedulers

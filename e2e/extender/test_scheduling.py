@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from clusters.api.resources import CONFIG_MAPS, PODS
+from clusters.api.waiting import eventually
 from clusters.local_cluster import SCHEDULER_CONFIG
 from clusters.provider import ClusterError
-from clusters.resources import CONFIG_MAPS, PODS
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender import schedulers

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from clusters.certificates import Authority
+from clusters.api.certificates import Authority
 from e2e import spec
 from e2e.extender import schedulers
 from e2e.extender.extender_stage import ExtenderStage

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from clusters.api_client import Object
-from clusters.resources import NODES
-from clusters.waiting import eventually
+from clusters.api.api_client import Object
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from clusters.resources import PODS
-from clusters.waiting import eventually
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.faults.fault_stage import NODE, FaultStage

@@ -11,10 +11,10 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import NODES, PODS
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
-from clusters.resources import NODES, PODS
 from e2e import spec
 from e2e.go_plugin.go_answers import assigned, candidate, ids_of, variables
 

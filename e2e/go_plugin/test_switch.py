@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
+from clusters.api.waiting import eventually
 from clusters.clock import Clock
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import SLEEPS, gpu_container, gpu_pod
 from e2e.go_plugin.go_plugin import GoPlugin

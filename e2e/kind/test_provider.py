@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
 from clusters.kind.sweeping import LABEL, folder_of_runs, sweep_all
 from clusters.provider import Cluster
-from clusters.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from clusters.api.resources import NODES
 from clusters.kind.sweeping import LABEL, folder_of_runs
 from clusters.provider import Cluster
-from clusters.resources import NODES
 
 ROOT = Path(__file__).parents[2]
 # All that a cluster and the images of its programs are made of.

@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster
-from clusters.scratch import scratch_folder
 from e2e.kubelet.kubelet_stage import Stage
 from e2e.kubelet.kubelets import KubeletUnderTest
 from e2e.kubelet.stand_in import StandIn

@@ -6,11 +6,11 @@ from typing import Any
 
 import grpc.aio
 
-from clusters.api_client import ApiClient, ApiError, Object
+from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.resources import EVENTS, NODES, PODS
+from clusters.api.waiting import DEFAULT_SECONDS, eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
-from clusters.resources import EVENTS, NODES, PODS
-from clusters.waiting import DEFAULT_SECONDS, eventually
 from e2e.builders import PLAYER
 from e2e.kubelet.kubelets import KubeletUnderTest
 from e2e.kubelet.sample_plugin import SamplePlugin

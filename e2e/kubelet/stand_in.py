@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from clusters.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import NODES
 from clusters.clock import Clock
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet import checkpoint
@@ -14,7 +15,6 @@ from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
-from clusters.resources import NODES
 
 
 class StandIn:

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from clusters.resources import NODES, PODS
-from clusters.waiting import eventually
+from clusters.api.resources import NODES, PODS
+from clusters.api.waiting import eventually
 from e2e.kubelet.kubelet_stage import Stage
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 

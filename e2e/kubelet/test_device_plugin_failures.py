@@ -5,8 +5,8 @@ from __future__ import annotations
 import grpc.aio
 import pytest
 
+from clusters.api.waiting import eventually
 from clusters.kubelet.timings import Timings
-from clusters.waiting import eventually
 from e2e.kubelet.kubelet_stage import Stage
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 

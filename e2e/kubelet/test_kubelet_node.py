@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from clusters.api_client import ApiError, Object
-from clusters.connection import Connection
+from clusters.api.api_client import ApiError, Object
+from clusters.api.connection import Connection
+from clusters.api.resources import LEASES, NODES, PODS
+from clusters.api.waiting import eventually
 from clusters.kubelet.timings import Timings
 from clusters.provider import Cluster
-from clusters.resources import LEASES, NODES, PODS
-from clusters.waiting import eventually
 from e2e.kubelet.kubelet_stage import Stage
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 

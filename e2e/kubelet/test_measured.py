@@ -13,10 +13,10 @@ import grpc
 import grpc.aio
 import pytest
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
+from clusters.api.waiting import eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
-from clusters.waiting import eventually
 from e2e.kubelet.kubelet_stage import Stage, held_by
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.worker import Worker

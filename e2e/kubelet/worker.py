@@ -14,12 +14,12 @@ from typing import Final
 
 import grpc.aio
 
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from clusters.provider import Cluster
-from clusters.resources import NODES
-from clusters.waiting import eventually
 
 _KUBELET: Final = "kubelet"
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"

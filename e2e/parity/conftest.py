@@ -12,8 +12,8 @@ import pytest_asyncio
 from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
+from clusters.processes.scratch import scratch_folder
 from clusters.providers import Choices
-from clusters.scratch import scratch_folder
 from e2e.parity import differences
 from e2e.parity.sides import Both, open_side
 from e2e.summary import SHOWN

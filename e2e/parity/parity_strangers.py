@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from clusters.certificates import KeyPair
-from clusters.connection import Connection
+from clusters.api.certificates import KeyPair
+from clusters.api.connection import Connection
 from e2e.parity.sides import Side
 
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender
 from e2e.parity.sides import Side
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
+from clusters.api.waiting import eventually
 from clusters.control_plane import ControlPlane
-from clusters.waiting import eventually
 from e2e.parity.compare import difference, normalised
 from e2e.parity.differences import Difference
 

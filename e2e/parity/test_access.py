@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from clusters.certificates import Authority
-from clusters.connection import TransportError
-from clusters.waiting import eventually
+from clusters.api.certificates import Authority
+from clusters.api.connection import TransportError
+from clusters.api.waiting import eventually
 from e2e.parity.parity_strangers import account_token, stranger
 from e2e.parity.sides import Answer, Both, Side
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters.resources import resource_of
-from clusters.waiting import eventually
+from clusters.api.resources import resource_of
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.parity.parity_objects import MEMORY, container, pod, pods, short
 from e2e.parity.sides import Both, Side

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from e2e.parity.parity_objects import (
     JSON_PATCH,
     MERGE,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from e2e.parity.parity_objects import config_map, container, got, made, maps, patched, place, pod, pods, short
 from e2e.parity.sides import Both, Side
 

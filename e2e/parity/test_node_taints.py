@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from e2e.parity.sides import Both, Side
 
 PATH = "/api/v1/nodes"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusters.certificates import Authority
+from clusters.api.certificates import Authority
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender, let_through
 from e2e.parity.scheduler_stage import BACKOFF, entry, play, stage
 from e2e.parity.sides import Both, Side

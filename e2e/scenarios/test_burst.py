@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.overcommit import Sizes, booked_in_api, check_inspect

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from clusters.api.node_operations import delete_node
+from clusters.api.resources import EVENTS, NODES
+from clusters.api.waiting import eventually
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
-from clusters.node_operations import delete_node
-from clusters.program import Program
+from clusters.processes.program import Program
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster
-from clusters.resources import EVENTS, NODES
-from clusters.scratch import scratch_folder
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import load_target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.kubelet.stand_in import make_kubelet

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from e2e.observer import Observer
 from e2e.report.case_notes import add_note
 from e2e.scenarios.churn import Churn

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import DAEMON_SETS, PODS
+from clusters.api.waiting import eventually
 from clusters.clock import Clock
-from clusters.resources import DAEMON_SETS, PODS
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import ENDS_AT_ONCE, gpu_container, gpu_pod, plain_container
 from e2e.observer import Observer

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from clusters.api_client import Object
-from clusters.resources import NODES, PODS
-from clusters.waiting import eventually
+from clusters.api.api_client import Object
+from clusters.api.resources import NODES, PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import JOB, gpu_pod
 from e2e.bursts.judge import is_running, is_turned_away

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from clusters import admission_policies
+from clusters.api import admission_policies
+from clusters.api.resources import MUTATING_ADMISSION_POLICIES, NODES, PODS
+from clusters.api.waiting import eventually
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
-from clusters.resources import MUTATING_ADMISSION_POLICIES, NODES, PODS
 from clusters.targets import load_target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer, own_cluster

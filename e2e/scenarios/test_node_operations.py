@@ -8,13 +8,13 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from clusters.api_client import ApiError
-from clusters.node_operations import cordon, delete_node, drain
+from clusters.api.api_client import ApiError
+from clusters.api.node_operations import cordon, delete_node, drain
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
-from clusters.resources import NODES
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer, observing, own_cluster

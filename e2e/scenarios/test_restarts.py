@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from clusters.resources import NODES
-from clusters.waiting import eventually
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from clusters.api.resources import PODS
 from clusters.provider import load_nodes
 from clusters.providers import Choices
-from clusters.resources import PODS
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import DEMO, gpu_pod

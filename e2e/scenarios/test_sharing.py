@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from clusters.resources import PODS
-from clusters.waiting import eventually
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import DEMO, STOPS_SLOWLY, gpu_pod
 from e2e.observer import Observer

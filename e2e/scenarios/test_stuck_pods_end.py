@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
+from clusters.api.resources import PODS, REPLICA_SETS
+from clusters.api.waiting import eventually
 from clusters.providers import Choices
-from clusters.resources import PODS, REPLICA_SETS
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer

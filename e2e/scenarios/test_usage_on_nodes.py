@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from clusters.providers import Choices
-from clusters.resources import PODS
 from clusters.targets import Target
-from clusters.waiting import eventually
 from e2e.builders import DEMO, gpu_pod
 from e2e.scenarios.observing import ObservedNamespace, open_observed
 

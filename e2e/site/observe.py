@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from clusters.api_client import ApiClient, ApiError, remember
-from clusters.connection import TransportError
-from clusters.resources import CONFIG_MAPS, NODES, PODS, Resource
+from clusters.api.api_client import ApiClient, ApiError, remember
+from clusters.api.connection import TransportError
+from clusters.api.resources import CONFIG_MAPS, NODES, PODS, Resource
 from e2e.site.findings import Finding, Reported, counts, in_order
 from e2e.site.invariants import RULES, judge
 from e2e.site.picture import Object, Picture

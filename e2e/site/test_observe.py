@@ -15,10 +15,10 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from clusters.api_client import ApiError
+from clusters.api.api_client import ApiError
+from clusters.api.resources import NODES, PODS
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices, make_cluster
-from clusters.resources import NODES, PODS
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod

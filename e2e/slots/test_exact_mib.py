@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
+from clusters.api.resources import NODES, PODS
+from clusters.api.waiting import eventually
 from clusters.provider import NodeSpec
 from clusters.providers import Choices
-from clusters.resources import NODES, PODS
 from clusters.targets import load_target
-from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import units_of

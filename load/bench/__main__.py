@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from clusters.progress import Progress
+from clusters.processes.progress import Progress
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
-from clusters.scratch import scratch_folder
 from load.bench import bench_report
 from load.bench.bench_figures import targets
 from load.bench.bench_plan import Plan, read

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import aiohttp
 
-from clusters.certificates import Authority
-from clusters.ports import free_port
-from clusters.program import Program
+from clusters.api.certificates import Authority
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.targets import load_target
 from load.bench.bench_connection import TlsClient
 from load.compiled import CannotCompileError, compiled
@@ -189,7 +189,7 @@ async def set_events(port: int, rate: float) -> int:
 async def run_apart(bed: Bed, module: str, plan: Mapping[str, Any]) -> Any:
     """The JSON that a module prints for this plan, run as a process of its own. Raises CannotMeasureError."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "clusters.tied", str(os.getpid())),
+        *(sys.executable, "-m", "clusters.processes.tied", str(os.getpid())),
         *(sys.executable, "-m", module),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

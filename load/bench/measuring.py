@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Any, Final
 
-from clusters.ports import free_port
-from clusters.progress import Progress
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
+from clusters.processes.ports import free_port
+from clusters.processes.progress import Progress
 from load.bench.bench_figures import NOTHING, round_medians, summary
 from load.bench.bench_plan import CONCURRENCIES, Cell, Plan
 from load.bench.bench_servers import (

@@ -17,10 +17,10 @@ from typing import Final
 
 import aiohttp
 
-from clusters.ports import free_port
-from clusters.program import Program
-from clusters.progress import Progress
-from clusters.waiting import NotReachedError, eventually
+from clusters.api.waiting import NotReachedError, eventually
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
+from clusters.processes.progress import Progress
 from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import Bed, CannotMeasureError
 from load.play.load_plan import VERBS, Asked

@@ -16,8 +16,8 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from clusters.ports import free_port
-from clusters.progress import Progress
+from clusters.processes.ports import free_port
+from clusters.processes.progress import Progress
 from load import metrics_page
 from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import (
@@ -192,7 +192,7 @@ async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path
     with (folder / "locust.log").open("ab") as log:
         out = sys.stderr if shows_table else log
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "clusters.tied", str(os.getpid())),
+            *(sys.executable, "-m", "clusters.processes.tied", str(os.getpid())),
             *argv,
             env=environment,
             cwd=_ROOT,

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
-from clusters.progress import Progress
+from clusters.processes.progress import Progress
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
-from clusters.scratch import scratch_folder
 from gpushare import wire
 from load.bench.bench_servers import Bed, CannotMeasureError
 from load.exit_code import exit_code

@@ -23,14 +23,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from clusters.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.waiting import NotReachedError
 from clusters.controlplane.binaries import MissingBinariesError, locate, minors
 from clusters.controlplane.build import BuildError
 from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.progress import Progress
+from clusters.processes.progress import Progress
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
-from clusters.scratch import scratch_folder
-from clusters.waiting import NotReachedError
 from load.bench.bench_servers import CannotMeasureError
 from load.compiled import CannotCompileError
 from load.exit_code import exit_code

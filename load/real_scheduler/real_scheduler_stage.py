@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
+from clusters.api.resources import NODES, PODS
+from clusters.api.waiting import eventually, for_each
 from clusters.controlplane.binaries import ETCD, KWOK
 from clusters.controlplane.real_control_plane import API_SERVER, SCHEDULER, RealControlPlane
-from clusters.program import Program
-from clusters.progress import Progress
-from clusters.resources import NODES, PODS
+from clusters.processes.program import Program
+from clusters.processes.progress import Progress
 from clusters.simulated_node import environment_of_programs
-from clusters.waiting import eventually, for_each
 from load.bench.bench_servers import CannotMeasureError
 from load.load_processes import cpu_seconds
 from load.questions import binding_arguments

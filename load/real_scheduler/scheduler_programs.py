@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import yaml
 
-from clusters.connection import Connection
+from clusters.api.connection import Connection
+from clusters.api.readiness import says_ready
 from clusters.local_cluster import SCHEDULER_CONFIG
-from clusters.ports import free_port
-from clusters.program import Program
-from clusters.readiness import says_ready
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.targets import load_target
 from load.compiled import compiled
 

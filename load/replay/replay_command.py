@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import ApiError
-from clusters.progress import Progress
+from clusters.api.api_client import ApiError
+from clusters.processes.progress import Progress
+from clusters.processes.tied import die_with_parent
 from clusters.provider import ClusterError
-from clusters.tied import die_with_parent
 from gpushare import wire
 from load.bench.bench_servers import CannotMeasureError
 from load.load_flags import count, seed

@@ -18,10 +18,10 @@ import aiohttp
 import msgspec
 import yaml
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
-from clusters.resources import PODS
-from clusters.waiting import eventually
 from gpushare.manifests import Pod
 from gpushare.model.allocation import decode
 from gpushare.model.outlook import Outlook

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.progress import Progress
+from clusters.processes.progress import Progress
 from load.replay.arrivals import arrivals
 from load.replay.extender_replay import Step, replay
 from load.replay.replay_wire import replay_over_wire, site

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.api_client import ApiError
+from clusters.api.api_client import ApiError
+from clusters.api.waiting import NotReachedError, unless
 from clusters.controlplane.binaries import MissingBinariesError
 from clusters.controlplane.build import BuildError
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubeconfig_copy import Copy
-from clusters.progress import Progress
+from clusters.processes.progress import Progress
+from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
-from clusters.scratch import scratch_folder
-from clusters.waiting import NotReachedError, unless
 from load.simulated import on_control_plane
 from load.simulated.cluster_file import ClusterFileError, build, read
 from load.simulated.documents import kept

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from clusters.api.readiness import says_ready
 from clusters.controlplane.binaries import KWOK, kwok
 from clusters.controlplane.build import ensure_modules
-from clusters.ports import free_port
-from clusters.program import Program
-from clusters.readiness import says_ready
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 
 # The phase of a node that it knows, by the stages.
 NODE_PHASE: Final = "Running"

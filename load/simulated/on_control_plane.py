@@ -9,13 +9,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually, for_each
 from clusters.controlplane.binaries import locate, minors
 from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.progress import Progress
-from clusters.resources import NODES
+from clusters.processes.progress import Progress
 from clusters.simulated_node import environment_of_programs
-from clusters.waiting import eventually, for_each
 from load.simulated import kwok
 from load.simulated.documents import needed_by_pods, node_document, pod_document
 from load.simulated.simulated_world import World

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
-from clusters.api_client import ApiClient
-from clusters.progress import Progress
-from clusters.resources import PODS
-from clusters.waiting import NotReachedError, eventually, for_each
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import PODS
+from clusters.api.waiting import NotReachedError, eventually, for_each
+from clusters.processes.progress import Progress
 from load.simulated.documents import pod_document
 from load.simulated.simulated_world import NAMESPACE, Pod, World
 from load.soak.soak_cards import Cards

@@ -8,12 +8,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import ApiError
+from clusters.api.api_client import ApiError
+from clusters.api.waiting import NotReachedError
 from clusters.controlplane.binaries import MissingBinariesError
 from clusters.controlplane.build import BuildError
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.provider import ClusterError
-from clusters.waiting import NotReachedError
 from load.bench.bench_servers import CannotMeasureError
 from load.exit_code import exit_code
 from load.load_flags import add_cluster, add_output, count

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from clusters.api.waiting import eventually
 from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.progress import Progress
-from clusters.scratch import scratch_folder
+from clusters.processes.progress import Progress
+from clusters.processes.scratch import scratch_folder
 from clusters.simulated_node import environment_of_programs
-from clusters.waiting import eventually
 from load import metrics_page
 from load.bench.bench_servers import CannotMeasureError, Server
 from load.play.play_running import OURS, audited, sample

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from clusters.api.waiting import NotReachedError, eventually
 from clusters.provider import ClusterError, NodeSpec, load_nodes
 from clusters.providers import make_cluster
 from clusters.targets import FOLDER, load_target
-from clusters.waiting import NotReachedError, eventually
 
 SIMULATED = Path(__file__).parents[2] / "clusters" / "simulated"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters import kubeconfig_file
+from clusters.api import kubeconfig_file
 from clusters.kubeconfig_copy import Copy
 from clusters.provider import ClusterError
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from clusters.api_client import ApiClient, ApiError
-from clusters.resources import NODES, SERVICE_ACCOUNTS
-from clusters.waiting import eventually
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import NODES, SERVICE_ACCOUNTS
+from clusters.api.waiting import eventually
 from tests.servers import until
 
 ROOT = Path(__file__).parents[2]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 
+from clusters.api.resources import EVENTS, NODES
+from clusters.api.waiting import eventually
 from clusters.provider import NodeSpec
 from clusters.providers import Choices, make_cluster
-from clusters.resources import EVENTS, NODES
 from clusters.targets import load_target
-from clusters.waiting import eventually
 
 
 async def test_a_cluster_of_cards_that_answer_less_comes_up() -> None:

@@ -9,13 +9,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from clusters.embedded.apiserver import mutation_policies, quota
-from clusters.embedded.apiserver.api_objects import Object, metadata_of, name_of
-from clusters.embedded.apiserver.defaults import set_defaults
-from clusters.embedded.apiserver.policy_matching import CREATE, Admitted, Deed
-from clusters.embedded.apiserver.refusals import forbidden
-from clusters.embedded.apiserver.store import Store
-from clusters.resources import (
+from clusters.api.resources import (
     MUTATING_ADMISSION_POLICIES,
     MUTATING_ADMISSION_POLICY_BINDINGS,
     NAMESPACES,
@@ -26,6 +20,12 @@ from clusters.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
+from clusters.embedded.apiserver import mutation_policies, quota
+from clusters.embedded.apiserver.api_objects import Object, metadata_of, name_of
+from clusters.embedded.apiserver.defaults import set_defaults
+from clusters.embedded.apiserver.policy_matching import CREATE, Admitted, Deed
+from clusters.embedded.apiserver.refusals import forbidden
+from clusters.embedded.apiserver.store import Store
 
 DEFAULT_ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"

@@ -5,11 +5,11 @@ Rules: Kubernetes ``registry/core/pod/storage``; annotations and labels of the B
 
 from __future__ import annotations
 
+from clusters.api.resources import PODS
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.field_rules import required, unsupported
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict
 from clusters.embedded.apiserver.update_rules import other_object
-from clusters.resources import PODS
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:

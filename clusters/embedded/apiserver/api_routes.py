@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from clusters.resources import (
+from clusters.api.resources import (
     ALL,
     MUTATING_ADMISSION_POLICIES,
     NAMESPACES,

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from clusters.api.resources import EVENTS, EVENTS_V1, NAMESPACES, NODES, PODS, Resource
 from clusters.embedded.apiserver.api_objects import Object, labels_of
 from clusters.embedded.apiserver.field_rules import label_value_texts, qualified_name
 from clusters.embedded.apiserver.refusals import bad_request
-from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, NODES, PODS, Resource
 
 Labels = dict[str, str]
 Predicate = Callable[[Object], bool]

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from clusters.api.resources import BY_KIND, Resource
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import BY_KIND, Resource
 
 _FORMAT: Final = 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusters.api.resources import PODS
 from clusters.embedded.apiserver import options, patch
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.api_routes import Route
@@ -11,7 +12,6 @@ from clusters.embedded.apiserver.refusals import success, too_new
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.writes import Terms, Writes
-from clusters.resources import PODS
 
 
 class Verbs:

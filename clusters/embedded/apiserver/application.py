@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from clusters.api.resources import NAMESPACES
 from clusters.embedded.apiserver.access_reviews import AccessReviews
 from clusters.embedded.apiserver.api_objects import without_nulls
 from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCES, Route, route_of
@@ -48,7 +49,6 @@ from clusters.embedded.apiserver.subresources import Subresources
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import NAMESPACES
 
 logger = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from clusters.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
 from clusters.embedded.apiserver.api_objects import Object, metadata_of
 from clusters.embedded.apiserver.attributes import Attributes, attributes_of
 from clusters.embedded.apiserver.authentication import (
@@ -24,7 +25,6 @@ from clusters.embedded.apiserver.authentication import (
 )
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
 
 _NODE_PREFIX: Final = "system:node:"
 _NODE_ROLE: Final = "system:node"

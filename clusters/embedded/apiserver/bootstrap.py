@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.embedded.apiserver.api_admission import DEFAULT_ACCOUNT
-from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.store import Store
-from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import (
+from clusters.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     NAMESPACES,
@@ -16,6 +12,10 @@ from clusters.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
+from clusters.embedded.apiserver.api_admission import DEFAULT_ACCOUNT
+from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.store import Store
+from clusters.embedded.apiserver.writes import Writes
 
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 _RBAC: Final = "rbac.authorization.k8s.io"

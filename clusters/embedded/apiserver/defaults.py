@@ -7,16 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Final
 
-from clusters.embedded.apiserver import (
-    events,
-    job_rules,
-    pod_defaults,
-    policy_matching,
-    rbac_rules,
-)
-from clusters.embedded.apiserver.api_objects import Object, is_deleting
-from clusters.embedded.apiserver.refusals import bad_request
-from clusters.resources import (
+from clusters.api.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     EVENTS,
@@ -34,6 +25,15 @@ from clusters.resources import (
     VALIDATING_ADMISSION_POLICIES,
     Resource,
 )
+from clusters.embedded.apiserver import (
+    events,
+    job_rules,
+    pod_defaults,
+    policy_matching,
+    rbac_rules,
+)
+from clusters.embedded.apiserver.api_objects import Object, is_deleting
+from clusters.embedded.apiserver.refusals import bad_request
 
 # For each kind: its fields, the name of its strategy, and the parameters of a rolling update.
 _WORKLOAD: Final[dict[str, tuple[Object, str, Object]]] = {

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from clusters.api.resources import EVENTS, EVENTS_V1, NAMESPACES, PODS, Resource
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.field_rules import unsupported, wrong
 from clusters.embedded.apiserver.options import dry_run
 from clusters.embedded.apiserver.refusals import bad_request, conflict, options_invalid
-from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, PODS, Resource
 
 _KIND: Final = "DeleteOptions"
 _POLICIES: Final = ("Foreground", "Background", "Orphan")

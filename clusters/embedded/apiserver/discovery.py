@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from clusters.api.resources import ALL, MUTATING_ADMISSION_POLICIES, NAMESPACES, PODS, Resource
 from clusters.embedded.apiserver.access_reviews import REVIEWS, Review
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCES, SCALED, subresources
 from clusters.embedded.apiserver.refusals import group_of
-from clusters.resources import ALL, MUTATING_ADMISSION_POLICIES, NAMESPACES, PODS, Resource
 
 VERSION: Final = {
     "major": "1",

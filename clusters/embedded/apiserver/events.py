@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from clusters.api.resources import EVENTS, EVENTS_V1, Resource
 from clusters.embedded.apiserver import field_rules
 from clusters.embedded.apiserver.api_objects import Object, namespace_of
 from clusters.embedded.apiserver.field_rules import required, wrong
 from clusters.embedded.apiserver.refusals import FieldError
-from clusters.resources import EVENTS, EVENTS_V1, Resource
 
 # Fields that only change their name, from ``v1`` to ``events.k8s.io/v1``.
 _NAMES: Final = {

@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import msgspec
 
+from clusters.api.resources import Resource
 from clusters.embedded.apiserver import patch
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.field_rules import unsupported
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, options_invalid
 from clusters.embedded.apiserver.requests import JSON, Request
-from clusters.resources import Resource
 
 STRICT: Final = "Strict"
 IGNORE: Final = "Ignore"

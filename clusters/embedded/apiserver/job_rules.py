@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from clusters.api.resources import Resource
 from clusters.embedded.apiserver import pod_defaults, pod_validation
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
 from clusters.embedded.apiserver.refusals import FieldError
-from clusters.resources import Resource
 
 UID_LABEL: Final = "batch.kubernetes.io/controller-uid"
 NAME_LABEL: Final = "batch.kubernetes.io/job-name"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from clusters.api.resources import EVENTS, LEASES, Resource
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.field_rules import (
     labels,
@@ -14,7 +15,6 @@ from clusters.embedded.apiserver.field_rules import (
     wrong,
 )
 from clusters.embedded.apiserver.refusals import FieldError
-from clusters.resources import EVENTS, LEASES, Resource
 
 NameRule = Callable[[str], list[str]]
 

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
+from clusters.api.resources import ALL, Resource
 from clusters.embedded.apiserver import patch
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.refusals import group_of
-from clusters.resources import ALL, Resource
 
 VERSION_2: Final = "/openapi/v2"
 PREFIX: Final = "/openapi/v3"

@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 import httpx2
 
+from clusters.api.resources import NODES
 from clusters.embedded.apiserver.api_objects import Object, name_of, namespace_of
 from clusters.embedded.apiserver.field_rules import wrong
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, no_such_path, options_invalid
 from clusters.embedded.apiserver.requests import Answer, Request
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import NODES
 
 # The part of the query that the kubelet reads; everything else is for the API server.
 _PASSED: Final[tuple[str, ...]] = (

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from clusters.api.resources import MUTATING_ADMISSION_POLICIES, NAMESPACES, VALIDATING_ADMISSION_POLICIES, Resource
 from clusters.embedded.apiserver.api_objects import Object, labels_of
 from clusters.embedded.apiserver.api_selectors import matches_selector
 from clusters.embedded.apiserver.refusals import group_of
-from clusters.resources import MUTATING_ADMISSION_POLICIES, NAMESPACES, VALIDATING_ADMISSION_POLICIES, Resource
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
+from clusters.api.resources import PODS
 from clusters.embedded.apiserver.api_objects import Object, name_of
 from clusters.embedded.apiserver.api_quantities import canonical, parse
 from clusters.embedded.apiserver.field_rules import not_allowed
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, forbidden
-from clusters.resources import PODS
 
 _PARTS: Final = ("requests", "limits")
 _COMPUTE: Final = ("cpu", "memory")

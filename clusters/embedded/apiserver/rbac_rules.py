@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.field_rules import required, unsupported, wrong
-from clusters.embedded.apiserver.refusals import FieldError
-from clusters.resources import (
+from clusters.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     PRIORITY_CLASSES,
@@ -15,6 +12,9 @@ from clusters.resources import (
     ROLES,
     Resource,
 )
+from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.field_rules import required, unsupported, wrong
+from clusters.embedded.apiserver.refusals import FieldError
 
 GROUP: Final = "rbac.authorization.k8s.io"
 GROUP_VERSION: Final = CLUSTER_ROLES.api_version

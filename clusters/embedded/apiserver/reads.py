@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
+from clusters.api.resources import EVENTS, EVENTS_V1, PODS
 from clusters.embedded.apiserver import options
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import Predicate, both, field_selector, label_selector, selects_all
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, expired, too_new
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.store import Store, Stored
-from clusters.resources import EVENTS, EVENTS_V1, PODS
 
 _ON_NODE: Final = re.compile(r"(^|,)spec\.nodeName==?([^,=]*)(?=,|$)")
 _ONE_NAME: Final = re.compile(r"(^|,)metadata\.name==?[^,=]")

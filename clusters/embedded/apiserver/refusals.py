@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clusters.api.resources import EVENTS, EVENTS_V1, Resource
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.resources import EVENTS, EVENTS_V1, Resource
 
 
 class RefusalError(Exception):

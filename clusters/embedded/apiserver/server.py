@@ -17,7 +17,8 @@ import uvicorn
 import yaml
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from clusters.certificates import Authority
+from clusters.api.certificates import Authority
+from clusters.api.resources import ALL, EVENTS, EVENTS_V1
 from clusters.embedded.apiserver import api_snapshot
 from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer
 from clusters.embedded.apiserver.authentication import (
@@ -36,7 +37,6 @@ from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.store import Store, Version
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Surroundings, Writes
-from clusters.resources import ALL, EVENTS, EVENTS_V1
 
 # Changes of each kind that a watch can go back.
 HISTORY: Final = 8192

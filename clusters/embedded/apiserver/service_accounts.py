@@ -13,6 +13,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from clusters.api.resources import NODES, PODS, SERVICE_ACCOUNTS, Resource
 from clusters.embedded.apiserver.api_objects import Object, uid_of
 from clusters.embedded.apiserver.authentication import User, account_user, credential
 from clusters.embedded.apiserver.deletion import rfc3339
@@ -20,7 +21,6 @@ from clusters.embedded.apiserver.field_rules import wrong
 from clusters.embedded.apiserver.refusals import bad_request, conflict, invalid
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS, Resource
 
 TOKEN_REQUEST: Final = Resource("authentication.k8s.io/v1", "tokenrequests", "TokenRequest")
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"

@@ -13,9 +13,9 @@ from itertools import islice
 
 import msgspec
 
+from clusters.api.resources import Resource
 from clusters.embedded.apiserver.api_objects import Object, metadata_of
 from clusters.embedded.apiserver.refusals import expired
-from clusters.resources import Resource
 
 Key = tuple[str, str]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusters.api.resources import POD_DISRUPTION_BUDGETS, PODS
 from clusters.embedded.apiserver import patch
 from clusters.embedded.apiserver.api_binding import bound, check_kind, check_target
 from clusters.embedded.apiserver.api_eviction import counted
@@ -14,7 +15,6 @@ from clusters.embedded.apiserver.refusals import bad_request
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.writes import Terms, Writes, fresh
-from clusters.resources import POD_DISRUPTION_BUDGETS, PODS
 
 _CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 

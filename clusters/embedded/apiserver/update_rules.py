@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from clusters.embedded.apiserver import job_rules, pod_validation, rbac_rules
-from clusters.embedded.apiserver.api_objects import Object, namespace_of
-from clusters.embedded.apiserver.api_routes import has_generation
-from clusters.embedded.apiserver.events import OLD_NAMES
-from clusters.embedded.apiserver.field_rules import not_allowed, wrong
-from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
-from clusters.resources import (
+from clusters.api.resources import (
     BY_KIND,
     CONFIG_MAPS,
     DAEMON_SETS,
@@ -29,6 +23,12 @@ from clusters.resources import (
     STATEFUL_SETS,
     Resource,
 )
+from clusters.embedded.apiserver import job_rules, pod_validation, rbac_rules
+from clusters.embedded.apiserver.api_objects import Object, namespace_of
+from clusters.embedded.apiserver.api_routes import has_generation
+from clusters.embedded.apiserver.events import OLD_NAMES
+from clusters.embedded.apiserver.field_rules import not_allowed, wrong
+from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
 
 # Metadata that only the server writes.
 _KEPT: Final = (

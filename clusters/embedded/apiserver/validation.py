@@ -6,21 +6,7 @@ import re
 from base64 import b64decode
 from typing import Final
 
-from clusters.embedded.apiserver import (
-    events,
-    field_rules,
-    job_rules,
-    metadata_rules,
-    pod_validation,
-    quota,
-    rbac_rules,
-    resource_rules,
-)
-from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.api_selectors import matches_selector
-from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
-from clusters.embedded.apiserver.refusals import FieldError, invalid
-from clusters.resources import (
+from clusters.api.resources import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -35,6 +21,20 @@ from clusters.resources import (
     RESOURCE_QUOTAS,
     Resource,
 )
+from clusters.embedded.apiserver import (
+    events,
+    field_rules,
+    job_rules,
+    metadata_rules,
+    pod_validation,
+    quota,
+    rbac_rules,
+    resource_rules,
+)
+from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.api_selectors import matches_selector
+from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
+from clusters.embedded.apiserver.refusals import FieldError, invalid
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # Bytes of all values of a ConfigMap together.

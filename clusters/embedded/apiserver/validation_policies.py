@@ -11,6 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from clusters.api.resources import (
+    NAMESPACES,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
 from clusters.embedded.apiserver import policy_matching
 from clusters.embedded.apiserver.access_reviews import user_info
 from clusters.embedded.apiserver.api_objects import Object, name_of
@@ -24,11 +29,6 @@ from clusters.embedded.apiserver.refusals import RefusalError, forbidden, group_
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Validation
-from clusters.resources import (
-    NAMESPACES,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
 
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 _NAMELESS: Final = "Unknown"

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from clusters.api.resources import EVENTS, EVENTS_V1, Resource
 from clusters.embedded.apiserver import options
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import Predicate, label_selector
@@ -19,7 +20,6 @@ from clusters.embedded.apiserver.reads import selection
 from clusters.embedded.apiserver.refusals import RefusalError, too_new
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.store import Change, Store, event_line
-from clusters.resources import EVENTS, EVENTS_V1, Resource
 
 # How long a watch lasts when the client does not say, in seconds; the real server takes 30 to 60 minutes.
 DEFAULT_SECONDS: Final = 1800

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from clusters.api.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, Resource
 from clusters.embedded.apiserver import deletion, metadata_rules, times, update_rules
 from clusters.embedded.apiserver.api_admission import Admission
 from clusters.embedded.apiserver.api_objects import Object, is_deleting, without_empties, without_nulls
@@ -27,7 +28,6 @@ from clusters.embedded.apiserver.refusals import (
 )
 from clusters.embedded.apiserver.store import Store, Stored
 from clusters.embedded.apiserver.validation import faults, name_rule, validate
-from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, Resource
 
 # Letters of generated names: no vowels, so that they make no words.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from clusters.api.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
 from clusters.embedded.controllers.actions import Action, Create, Object, Patch
-from clusters.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
 
 ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"

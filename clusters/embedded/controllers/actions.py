@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusters.resources import Resource
+from clusters.api.resources import Resource
 
 Object = dict[str, Any]
 

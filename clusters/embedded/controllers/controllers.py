@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from clusters.api_client import ApiClient, ApiError
-from clusters.connection import TransportError
-from clusters.embedded.controllers import account_controller, desired, disruption, garbage, jobs, node_taints, quotas
-from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
-from clusters.embedded.scheduling.informer import Informer
-from clusters.resources import (
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import TransportError
+from clusters.api.resources import (
     ALL,
     BY_KIND,
     CONFIG_MAPS,
@@ -33,6 +30,9 @@ from clusters.resources import (
     Resource,
     resource_of,
 )
+from clusters.embedded.controllers import account_controller, desired, disruption, garbage, jobs, node_taints, quotas
+from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
+from clusters.embedded.scheduling.informer import Informer
 
 _LOG = logging.getLogger(__name__)
 _DEPENDENTS: Final = (REPLICA_SETS, PODS, CONFIG_MAPS)

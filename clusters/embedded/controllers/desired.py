@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from clusters.api.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from clusters.embedded.controllers.actions import (
     Action,
     Create,
@@ -25,7 +26,6 @@ from clusters.embedded.controllers.actions import (
     status_patch,
 )
 from clusters.embedded.scheduling.node_match import accepts_node, untolerated_taint
-from clusters.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 
 # Letters of names that are made: no vowels, so that they make no words.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"

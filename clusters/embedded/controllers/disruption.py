@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from clusters.api.resources import POD_DISRUPTION_BUDGETS
 from clusters.embedded.apiserver.api_selectors import matches_selector
 from clusters.embedded.controllers.actions import Action, Object, is_active, is_ready, status_patch
-from clusters.resources import POD_DISRUPTION_BUDGETS
 
 
 def budget(item: Object, pods: Sequence[Object], owners: Sequence[Object]) -> list[Action]:

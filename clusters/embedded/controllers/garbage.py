@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusters.api.resources import Resource
 from clusters.embedded.apiserver.deletion import FOREGROUND, ORPHAN
 from clusters.embedded.controllers.actions import Action, Delete, Empty, Object, Patch
-from clusters.resources import Resource
 
 Listed = Sequence[tuple[Resource, Object]]
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from clusters.api.resources import JOBS, PODS
 from clusters.embedded.controllers.actions import (
     Action,
     Create,
@@ -22,7 +23,6 @@ from clusters.embedded.controllers.actions import (
     owned,
     status_patch,
 )
-from clusters.resources import JOBS, PODS
 
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from clusters.api.resources import NODES
 from clusters.embedded.controllers.actions import Action, Object, Patch
-from clusters.resources import NODES
 
 _PREFIX: Final = "node.kubernetes.io/"
 # A condition and its status, to the taint that they mean.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusters.api.resources import RESOURCE_QUOTAS
 from clusters.embedded.apiserver.quota import hard_of, usage_of, written
 from clusters.embedded.controllers.actions import Action, Object, Patch
-from clusters.resources import RESOURCE_QUOTAS
 
 
 def counted(quotas: Sequence[Object], pods: Sequence[Object]) -> list[Action]:

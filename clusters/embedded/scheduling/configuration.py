@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from clusters.amounts import is_extended_resource
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Sequence
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.cluster_view import ClusterView, NodeInfo, Nominations, counted_of
 from clusters.embedded.scheduling.configuration import Configuration, Profile
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx2
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ConfigurationError, ExtenderConfiguration, TLSConfiguration
 from clusters.embedded.scheduling.preemption import Victims

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clusters.amounts import Amounts, requests_of
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.cluster_view import NodeInfo, PodOnNode
 from clusters.embedded.scheduling.node_match import UNSCHEDULABLE_TAINT, accepts_node, tolerates, untolerated_taint
 from clusters.embedded.scheduling.pod_fields import priority_of, uid_of

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import cast
 
-from clusters.api_client import RETRY_SECONDS, ApiClient, Object, key_of
-from clusters.resources import Resource
+from clusters.api.api_client import RETRY_SECONDS, ApiClient, Object, key_of
+from clusters.api.resources import Resource
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from clusters.embedded.scheduling.pod_fields import (
     is_being_deleted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 
 
 def uid_of(pod: Object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.apiserver.api_selectors import matches_selector
 from clusters.embedded.scheduling.cluster_view import NodeInfo, PodOnNode
 from clusters.embedded.scheduling.fit import Demand, Diagnosis, Rejection, reject_with_nominated

@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from clusters.api_client import ApiClient, ApiError, Object
-from clusters.connection import TransportError
+from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.connection import TransportError
+from clusters.api.resources import PODS
 from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.fit import Demand, Diagnosis
@@ -26,7 +27,6 @@ from clusters.embedded.scheduling.pod_fields import (
 )
 from clusters.embedded.scheduling.preemption import BY_SCHEDULER, Victims, best_of, dry_run, why_not_eligible
 from clusters.embedded.scheduling.reports import Reporter, changed_condition
-from clusters.resources import PODS
 
 logger = logging.getLogger(__name__)
 

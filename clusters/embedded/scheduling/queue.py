@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.pod_fields import is_gated, priority_of, uid_of
 from clusters.embedded.scheduling.wakes import Change, own_change, wakes
 

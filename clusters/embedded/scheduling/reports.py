@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusters.api_client import ApiClient, Object
+from clusters.api.api_client import ApiClient, Object
+from clusters.api.resources import PODS
 from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of, scheduler_of, uid_of
-from clusters.resources import PODS
 
 logger = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from clusters.api_client import ApiClient, ApiError, Object
-from clusters.connection import TransportError
+from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.connection import TransportError
+from clusters.api.resources import PODS
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.pod_fields import uid_of
-from clusters.resources import PODS
 
 logger = logging.getLogger(__name__)
 

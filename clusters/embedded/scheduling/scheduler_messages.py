@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.pod_fields import uid_of
 from clusters.embedded.scheduling.preemption import Victims
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.fit import (
     EXTENDER,
     NODE_AFFINITY,

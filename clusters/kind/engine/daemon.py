@@ -18,7 +18,7 @@ from clusters.kind.engine.host import Host
 from clusters.kind.engine.links import ensure_bridge
 from clusters.kind.engine.place import DEFAULT_BRIDGE, Place
 from clusters.kind.engine.subnets import choose_subnet, host_routes
-from clusters.progress import Progress
+from clusters.processes.progress import Progress
 
 COMMAND: Final = "docker"
 # A cold start on a busy machine with thousands of layers in its data root.

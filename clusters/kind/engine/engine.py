@@ -15,8 +15,8 @@ from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.kind_program import ensure_kind, known_kind
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
 from clusters.kind.engine.uses import Uses, named, others, own_runs
-from clusters.progress import Progress
-from clusters.running import CHECKOUT
+from clusters.processes.progress import Progress
+from clusters.processes.running_clusters import CHECKOUT
 
 _FORCE: Final = "make docker-down ARGS=--force"
 _HINT: Final = "`make docker` starts one (as root)"

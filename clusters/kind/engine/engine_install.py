@@ -10,7 +10,7 @@ from typing import Final, TextIO
 
 from clusters.kind.engine.docker_client import program
 from clusters.kind.engine.engine_errors import EngineError
-from clusters.progress import Progress
+from clusters.processes.progress import Progress
 
 # Debian's names; each brings what it needs.
 PACKAGES: Final = ("docker.io", "containerd", "runc", "iptables", "iproute2")

@@ -19,17 +19,17 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.build_cache import locked
 from clusters.controlplane.binaries import cache_folder
 from clusters.controlplane.build import BuildError
 from clusters.kind.engine import EngineError, engine_environment
-from clusters.kind.node_image.node_image_errors import NodeImageError
-from clusters.kind.program_images import base as python_base
-from clusters.kind.program_images import compiled_images, context, wheels
-from clusters.kind.program_images.base import COMMAND, watch
+from clusters.kind.offline import python_base, wheels
+from clusters.kind.offline.node_image.node_image_errors import NodeImageError
+from clusters.kind.offline.python_base import COMMAND, watch
+from clusters.kind.program_images import compiled_images, context
 from clusters.kind.program_images.old_images import remove_old
-from clusters.progress import Progress
-from clusters.scratch import scratch_folder
+from clusters.processes.build_cache import locked
+from clusters.processes.progress import Progress
+from clusters.processes.scratch import scratch_folder
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 
 # Target of the Dockerfile → the image's name.

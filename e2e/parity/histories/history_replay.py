@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.connection import Connection
+from clusters.api.connection import Connection
 from e2e.parity.histories.history_samples import KINDS
 from e2e.parity.histories.operations import (
     END,

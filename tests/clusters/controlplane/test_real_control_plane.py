@@ -16,19 +16,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.api_client import ApiClient, ApiError
-from clusters.connection import Connection, TransportError
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import Connection, TransportError
+from clusters.api.resources import EVENTS, NODES, PODS
+from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.resources import EVENTS, NODES, PODS
-from clusters.scratch import scratch_folder
-from clusters.waiting import eventually
+from clusters.processes.scratch import scratch_folder
 
 HARNESS = """
 import asyncio, os, sys
 from clusters.controlplane.binaries import locate, minors
 from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.scratch import scratch_folder
+from clusters.processes.scratch import scratch_folder
 
 async def main():
     with scratch_folder() as folder:

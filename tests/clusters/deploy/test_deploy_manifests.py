@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient, ApiError
 from clusters.demo import SAMPLES
 from clusters.deploy.render import (
     BASE,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
+from clusters.api.waiting import eventually
 from clusters.clock import Clock
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.provider import ClusterError
-from clusters.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
-from clusters.waiting import eventually
 
 
 @pytest.fixture

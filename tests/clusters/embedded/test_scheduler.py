@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from clusters.api_client import ApiClient, ApiError
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import Connection
+from clusters.api.resources import CONFIG_MAPS, EVENTS, NODES, PODS
+from clusters.api.waiting import eventually
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import Configuration, ExtenderConfiguration, ManagedResource
-from clusters.resources import CONFIG_MAPS, EVENTS, NODES, PODS
-from clusters.waiting import eventually
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender, accept_all
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import clusters.embedded
-from clusters.resources import ALL
+from clusters.api.resources import ALL
 
 PAGE = Path(clusters.embedded.__file__).parent / "README.md"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from clusters import kubeconfig_file
+from clusters.api import kubeconfig_file
 from clusters.kind.kubeconfigs import adopt
 
 

@@ -15,8 +15,8 @@ from urllib.parse import parse_qs
 
 import uvicorn
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
 from clusters.kubelet.log_endpoint import _Server
 
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusters.api_client import ApiError
+from clusters.api.api_client import ApiError
 from clusters.kubelet.kubelet_devices import Count
 from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus, difference, resources_of
 from clusters.kubelet.machine import Machine

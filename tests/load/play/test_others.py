@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from clusters.certificates import Authority
-from clusters.ports import free_port
-from clusters.progress import Progress
+from clusters.api.certificates import Authority
+from clusters.processes.ports import free_port
+from clusters.processes.progress import Progress
 from load.bench.bench_servers import CannotMeasureError
 from load.load_flags import CLUSTERS
 from load.play import others

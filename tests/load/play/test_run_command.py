@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.ports import free_port
+from clusters.processes.ports import free_port
 from clusters.targets import load_target
 from load.__main__ import main
 from load.bench.bench_servers import write_kubeconfig

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
+from clusters.api.readiness import says_ready
+from clusters.api.resources import NODES, PODS
+from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import KWOK, MissingBinariesError, cached, kwok, locate, minors
-from clusters.ports import free_port
-from clusters.program import Program
-from clusters.readiness import says_ready
-from clusters.resources import NODES, PODS
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.simulated_node import environment_of_programs
-from clusters.waiting import eventually
 from load.__main__ import main
 from load.simulated.cluster_file import build, read
 from load.simulated.simulated_world import NAMESPACE, World

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api_client import ApiClient
+from clusters.api.api_client import ApiClient
 from clusters.embedded.apiserver.server import EmbeddedApi
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import ALL, NAMESPACES, SERVICE_ACCOUNTS
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Surroundings, Writes
-from clusters.resources import ALL, NAMESPACES, SERVICE_ACCOUNTS
 
 Object = dict[str, Any]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -12,10 +12,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from clusters.certificates import Authority, KeyPair
+from clusters.api.certificates import Authority, KeyPair
+from clusters.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from clusters.embedded.apiserver.authentication import User
 from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from tests.servers import plain_http
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS
 from tests.clusters.embedded.apiserver.samples import new_writes, pod, refused
 
 FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from clusters.api.resources import ALL, DEPLOYMENTS, NAMESPACES, NODES, PODS
 from clusters.embedded.apiserver.api_routes import BINDINGS, Route, route_of
-from clusters.resources import ALL, DEPLOYMENTS, NAMESPACES, NODES, PODS
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import PODS
 from clusters.embedded.apiserver.api_selectors import field_selector, label_selector, matches_selector
 from clusters.embedded.apiserver.refusals import RefusalError
-from clusters.resources import PODS
 
 
 @pytest.mark.parametrize(

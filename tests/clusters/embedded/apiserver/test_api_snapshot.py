@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from clusters.api.resources import CONFIG_MAPS, EVENTS_V1, PODS
 from clusters.embedded.apiserver import api_snapshot
 from clusters.embedded.apiserver.api_snapshot import SnapshotError
 from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.resources import CONFIG_MAPS, EVENTS_V1, PODS
 from tests.clusters.embedded.apiserver.samples import config_map, new_writes, pod, refused
 
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from clusters.api_client import JSON_PATCH, MERGE_PATCH, ApiClient
+from clusters.api.api_client import JSON_PATCH, MERGE_PATCH, ApiClient
+from clusters.api.resources import CONFIG_MAPS, NODES, PODS
 from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.resources import CONFIG_MAPS, NODES, PODS
 from tests.clusters.embedded.apiserver.samples import binding, config_map, node, pod
 from tests.servers import plain_http
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from clusters.embedded.apiserver.attributes import Attributes
 from clusters.embedded.apiserver.authentication import User, account_user
 from clusters.embedded.apiserver.authorization import Authorizer, allows, forbidden
-from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from tests.clusters.embedded.apiserver.samples import new_writes
 
 ANN = User("ann", ("people",))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from clusters.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PRIORITY_CLASSES, SERVICE_ACCOUNTS
 from clusters.embedded.apiserver.bootstrap import bootstrap
 from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PRIORITY_CLASSES, SERVICE_ACCOUNTS
 
 
 def test_every_bound_role_is_there() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import CONFIG_MAPS, NAMESPACES, PODS
 from clusters.embedded.apiserver.deletion import DeleteOptions, options_of
 from clusters.embedded.apiserver.writes import Terms, Writes
-from clusters.resources import CONFIG_MAPS, NAMESPACES, PODS
 from tests.clusters.embedded.apiserver.samples import config_map, new_writes, pod, refused
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from clusters.api_client import ApiClient
-from clusters.connection import Answer
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Answer
+from clusters.api.resources import ALL, Resource
 from clusters.embedded.apiserver.field_validation import message_name, messages
-from clusters.resources import ALL, Resource
 
 PODS = "/api/v1/namespaces/default/configmaps"
 ODD = {"metadata": {"name": "odd", "colour": "red"}, "data": {"a": "b"}, "size": 3}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from clusters.api.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, resource_of
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, resource_of
 from tests.clusters.embedded.apiserver.samples import config_map, deployment, new_writes, pod, refused
 
 SHIPPED = Path(__file__).parents[4] / "clusters" / "deploy" / "components" / "slots" / "gpu-slot-policy.yaml"

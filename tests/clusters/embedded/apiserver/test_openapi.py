@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from clusters.api.resources import ALL, PODS
 from clusters.embedded.apiserver.openapi import PREFIX, VERSION_2, openapi
-from clusters.resources import ALL, PODS
 
 
 def test_the_index_names_every_group() -> None:

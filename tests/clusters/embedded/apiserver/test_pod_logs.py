@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clusters.api_client import ApiClient, ApiError
-from clusters.resources import PODS
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import PODS
 from tests.clusters.embedded.apiserver.samples import node, pod
 from tests.servers import serve
 

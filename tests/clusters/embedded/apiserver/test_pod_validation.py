@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.resources import PODS
+from clusters.api.resources import PODS
 from tests.clusters.embedded.apiserver.samples import Object, new_writes, pod, refused
 
 GPU = "aliyun.com/gpu-mem"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import PODS, RESOURCE_QUOTAS
 from clusters.embedded.apiserver import quota
-from clusters.resources import PODS, RESOURCE_QUOTAS
 from tests.clusters.embedded.apiserver.samples import new_writes, refused
 
 MEMORY = "requests.aliyun.com/gpu-mem"

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    PRIORITY_CLASSES,
+    ROLE_BINDINGS,
+    ROLES,
+    Resource,
+)
 from clusters.embedded.apiserver import rbac_rules
-from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PRIORITY_CLASSES, ROLE_BINDINGS, ROLES, Resource
 
 ROLE = {"apiGroup": rbac_rules.GROUP, "kind": "ClusterRole", "name": "r"}
 

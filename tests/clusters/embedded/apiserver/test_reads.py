@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from clusters.api.resources import CONFIG_MAPS
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.reads import list_objects
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import CONFIG_MAPS
 from tests.clusters.embedded.apiserver.samples import config_map, new_writes, refused
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clusters.api_client import ApiClient
-from clusters.connection import Answer
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Answer
 
 PATH = "/api/v1/namespaces"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

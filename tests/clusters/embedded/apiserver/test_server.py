@@ -11,9 +11,9 @@ import httpx2
 import pytest
 import yaml
 
-from clusters.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import CONFIG_MAPS, NAMESPACES, PODS
 from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.resources import CONFIG_MAPS, NAMESPACES, PODS
 from tests.clusters.embedded.apiserver.samples import config_map, deployment, pod
 from tests.servers import plain_http, until
 

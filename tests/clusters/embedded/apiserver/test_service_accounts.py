@@ -8,10 +8,10 @@ from typing import Any
 import jwt
 import pytest
 
+from clusters.api.resources import NODES, PODS, SERVICE_ACCOUNTS
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.service_accounts import ISSUER, ServiceAccountTokens
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS
 from tests.clusters.embedded.apiserver.samples import NOW, new_writes, pod, refused
 
 

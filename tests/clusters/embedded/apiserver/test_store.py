@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from clusters.api.resources import CONFIG_MAPS, PODS
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import CONFIG_MAPS, PODS
 from tests.clusters.embedded.apiserver.samples import Object, refused
 
 HISTORY = 5

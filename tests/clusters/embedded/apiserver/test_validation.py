@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.resources import (
+from clusters.api.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     EVENTS,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import NODES, PODS, VALIDATING_ADMISSION_POLICIES, resource_of
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.authentication import MASTERS, User
 from clusters.embedded.apiserver.authorization import Authorizer
@@ -15,7 +16,6 @@ from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.writes import Terms, Writes
-from clusters.resources import NODES, PODS, VALIDATING_ADMISSION_POLICIES, resource_of
 from tests.clusters.embedded.apiserver.samples import new_writes, node, pod, refused
 
 RULES = [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods", "pods/status"]}]

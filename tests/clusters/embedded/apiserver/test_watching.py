@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection, Stream
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection, Stream
+from clusters.api.resources import CONFIG_MAPS, PODS
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.resources import CONFIG_MAPS, PODS
 from tests.clusters.embedded.apiserver.samples import config_map, pod
 from tests.servers import until
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from clusters.api.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, NAMESPACES, PODS, Resource
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.store import Stored
 from clusters.embedded.apiserver.writes import Terms, Writes
-from clusters.resources import CONFIG_MAPS, DEPLOYMENTS, LEASES, NAMESPACES, PODS, Resource
 from tests.clusters.embedded.apiserver.samples import Object, config_map, deployment, new_writes, pod, refused
 
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from clusters.api_client import ApiClient
-from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.embedded.controllers.controllers import Controllers
-from clusters.resources import (
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -22,7 +20,9 @@ from clusters.resources import (
     SERVICE_ACCOUNTS,
     STATEFUL_SETS,
 )
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
+from clusters.embedded.apiserver.server import EmbeddedApi
+from clusters.embedded.controllers.controllers import Controllers
 
 
 @pytest.fixture

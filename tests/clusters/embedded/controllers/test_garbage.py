@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from clusters.api.resources import PODS
 from clusters.embedded.controllers.actions import Delete
 from clusters.embedded.controllers.garbage import orphans
-from clusters.resources import PODS
 
 KINDS = {"ReplicaSet", "Pod"}
 

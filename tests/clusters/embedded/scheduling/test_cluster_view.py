@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 

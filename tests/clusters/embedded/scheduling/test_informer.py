@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from clusters.embedded.scheduling.informer import Informer
-from clusters.resources import PODS
-from clusters.waiting import eventually
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender
 from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.api_client import Object
+from clusters.api.api_client import Object
 from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info, on_node
 from clusters.embedded.scheduling.fit import NODE_RESOURCES_FIT, Rejection, demand_of
 from clusters.embedded.scheduling.preemption import (

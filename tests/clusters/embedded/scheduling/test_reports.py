@@ -5,8 +5,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
+from clusters.api.waiting import eventually
 from clusters.embedded.scheduling.reports import (
     LONGEST_MESSAGE,
     UNSCHEDULABLE,
@@ -14,7 +15,6 @@ from clusters.embedded.scheduling.reports import (
     changed_condition,
     shortened,
 )
-from clusters.waiting import eventually
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender, Respond
 from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 

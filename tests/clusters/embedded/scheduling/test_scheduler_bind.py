@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from clusters.api_client import ApiClient
-from clusters.connection import Connection
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration, ManagedResource
 from clusters.embedded.scheduling.extender_client import ExtenderClient
 from clusters.embedded.scheduling.scheduler_binding import BindError, bind

@@ -12,7 +12,7 @@ import pytest
 
 from clusters.controlplane.build import BuildError
 from clusters.kind.engine import EngineError, engine_environment
-from clusters.kind.node_image.node_image_errors import NodeImageError
+from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.program_images.build import ProgramImages, find
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.waiting import eventually
+from clusters.api.waiting import eventually
 from gpushare.deviceplugin.cards import takeover
 from gpushare.deviceplugin.cards.takeover import owns, until_released
 from gpushare.deviceplugin.checkpoint import CHECKPOINT

@@ -1,0 +1,1 @@
+"""How the harness talks to an API server, real or ours, and what every kind of cluster asks of one."""

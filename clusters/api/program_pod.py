@@ -1,0 +1,58 @@
+"""The pod of a program on a node: its token is bound to that pod, so that admission policies know the program's node.
+
+A real cluster has such a pod from a DaemonSet. Where a program runs as a process of this machine, a pod is created that stands
+for it: it has the ServiceAccount and the node, asks for nothing, tolerates all taints, and holds no card.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clusters.api.api_client import ApiClient, Object
+from clusters.api.resources import PODS
+
+# Tells a drain that the pod is a DaemonSet's in all but its owner: an owner that does not exist would have it deleted.
+STANDS_FOR: Final = "stands-for-the-pod-of"
+# The kubelet of a simulated machine runs an unknown image until the pod is deleted; real nodes have this one already.
+_IMAGE: Final = "registry.k8s.io/pause:3.10"
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+async def find(api: ApiClient, account: str, node: str) -> str:
+    """The name of a pod on ``node`` with the ServiceAccount ``account`` (``namespace/name``); "" if there is none."""
+    namespace, _, name = account.partition("/")
+    pods = await api.list(PODS, namespace, field_selector=f"spec.nodeName={node}")
+    return next((str(pod["metadata"]["name"]) for pod in pods if _runs_as(pod, name)), "")
+
+
+async def ensure(api: ApiClient, account: str, node: str) -> str:
+    """The name of such a pod, which is created if there is none. Raises ApiError."""
+    found = await find(api, account, node)
+    if found:
+        return found
+    namespace, _, name = account.partition("/")
+    created = await api.create(_manifest(name, node), namespace)
+    return str(created["metadata"]["name"])
+
+
+def _runs_as(pod: Object, account: str) -> bool:
+    is_going = "deletionTimestamp" in pod["metadata"] or (pod.get("status") or {}).get("phase") in _ENDED
+    return pod["spec"].get("serviceAccountName") == account and not is_going
+
+
+def _manifest(account: str, node: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": PODS.kind,
+        "metadata": {"generateName": f"{account}-ds-", "labels": {STANDS_FOR: account}},
+        "spec": {
+            "serviceAccountName": account,
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "terminationGracePeriodSeconds": 0,
+            # Without a request the scheduler would count a tenth of a processor when it compares nodes.
+            "containers": [
+                {"name": "program", "image": _IMAGE, "resources": {"requests": {"cpu": "0", "memory": "0"}}}
+            ],
+        },
+    }

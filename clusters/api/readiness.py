@@ -1,0 +1,38 @@
+"""When the programs under test are ready, as one sees it from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import Connection, TransportError
+from clusters.api.resources import NODES
+
+# For one question, in seconds.
+_ANSWER_SECONDS = 5
+# The plugin writes it after it knows its cards.
+_COUNT = "aliyun.com/gpu-count"
+
+
+async def says_ready(url: str, tls: ssl.SSLContext | None = None) -> bool:
+    """Does a program answer 200 there?"""
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS), Connection(tls=tls) as http:
+            return (await http.request("GET", url)).status_code == 200
+    except (TransportError, TimeoutError):
+        return False
+
+
+async def announces_cards(api: ApiClient, node: str, resource: str, *, may_be_none: bool = False) -> bool:
+    """Did the kubelet take the plugin's list, which has some of that resource, and did the plugin write what its cards are?
+
+    With ``may_be_none`` the list may be empty: the cards of the node do not report how much memory they have.
+    """
+    try:
+        status = (await api.get(NODES, node))["status"]
+    except ApiError:
+        return False
+    amounts = status.get("allocatable") or {}
+    amount = str(amounts.get(resource, ""))
+    return amount != "" and (may_be_none or amount != "0") and _COUNT in amounts

@@ -1,0 +1,186 @@
+"""``python -m clusters.kind.offline.node_image.build``: build the image of kind's nodes, without an image registry.
+
+Programs come from Go, packages from this machine's own Debian mirror; both are kept in the cache (GPUSHARE_CACHE moves it). An
+image that the engine has is not built again: its tag is its content. Prints the name of the image last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TextIO
+
+from clusters.controlplane.binaries import MissingBinariesError, Module, cache_folder
+from clusters.controlplane.build import BuildError, ensure_modules
+from clusters.kind.engine import EngineError, engine_environment
+from clusters.kind.offline.node_image import node_tree, preload, rootfs
+from clusters.kind.offline.node_image.commands import tied
+from clusters.kind.offline.node_image.node_image_errors import NodeImageError
+from clusters.kind.offline.node_image.node_programs import IMAGE_PROGRAMS, minors, modules
+from clusters.kind.offline.node_image.oci_archive import Image, Layer, write_archive, write_layer
+from clusters.processes.build_cache import BUILDING, locked
+from clusters.processes.progress import Progress
+
+REPOSITORY: Final = "gpushare/kind-node"
+_HERE: Final = Path(__file__).parent
+_ENTRYPOINT: Final = "/usr/local/libexec/node/entrypoint"
+# kind's own way to ask systemd for an orderly end.
+_STOP_SIGNAL: Final = "SIGRTMIN+3"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 when the image is there, 1 when it could not be built, 2 for a call that makes no sense."""
+    arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        print(ensure(arguments.kubernetes, engine_environment(dict(os.environ)), sys.stderr))  # noqa: T201  # the answer
+    except (NodeImageError, EngineError, BuildError, MissingBinariesError) as error:
+        print(f"{rootfs.COMMAND}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
+        return 1
+    except KeyboardInterrupt as interrupted:
+        print(f"{rootfs.COMMAND}: interrupted", file=sys.stderr)  # noqa: T201  # what became of the command
+        return 128 + (interrupted.args[0] if interrupted.args else signal.SIGINT)
+    return 0
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m clusters.kind.offline.node_image.build",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--kubernetes", choices=minors(), default=minors()[0], help="minor to build (default: %(default)s)"
+    )
+    return parser
+
+
+def ensure(minor: str, environment: Mapping[str, str], out: TextIO) -> str:
+    """The name of the node image of that minor in the engine, built if it is not there.
+
+    ``environment`` reaches the engine (``clusters.kind.engine.engine_environment``). Raises NodeImageError, and what building
+    programs raises: BuildError, MissingBinariesError.
+    """
+    built = modules(minor)
+    name = name_of(built)
+    if not is_there(name, environment):
+        cache = cache_folder(environment).parent / "node-image"
+        with locked(cache, rootfs.COMMAND, out, NodeImageError):
+            # Another process may have built it while we waited.
+            if not is_there(name, environment):
+                _build(name, built, cache, environment, out)
+    return name
+
+
+def name_of(built: Sequence[Module]) -> str:
+    """``gpushare/kind-node:<version>-<12 digits>``; the digits are of everything that goes into the image."""
+    content = hashlib.sha256()
+    for module in built:
+        pins = [(module.folder / file).read_bytes() for file in ("go.mod", "go.sum") if (module.folder / file).exists()]
+        content.update(repr((module.name, module.version, sorted(module.packages), module.tags, pins)).encode())
+    content.update(rootfs.key(rootfs.host_suite(Path("/etc/os-release"))).encode())
+    for path in sorted(_HERE.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
+            content.update(path.relative_to(_HERE).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"{REPOSITORY}:{built[0].version}-{content.hexdigest()[:12]}"
+
+
+def is_there(name: str, environment: Mapping[str, str]) -> bool:
+    """Has the engine this image?"""
+    argv = ["docker", "image", "inspect", name]
+    try:
+        return subprocess.run(argv, env=dict(environment), capture_output=True, check=False).returncode == 0
+    except FileNotFoundError as error:
+        raise NodeImageError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
+
+
+def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping[str, str], out: TextIO) -> None:
+    programs = ensure_modules(built, environment, out)
+    debian = rootfs.ensure(cache, environment, out)
+    version = built[0].version
+    versions = {program: module.version for module in built for program in module.packages}
+    asked = preload.names_of(programs["kubeadm"], version, environment)
+    with (
+        tempfile.TemporaryDirectory(prefix=BUILDING, dir=cache) as temporary,
+        Progress(rootfs.COMMAND, f"building {name}", out, "under a minute") as progress,
+    ):
+        folder = Path(temporary)
+        progress.detail = "packing the control plane"
+        images = [
+            preload.image_of(
+                program,
+                asked[program],
+                programs[program],
+                versions[program],
+                folder,
+                [debian["packet-filter"]] if program == "kube-proxy" else [],
+                compressed=True,
+            )
+            for program in IMAGE_PROGRAMS
+        ]
+        progress.detail = "filling containerd's store"
+        preload.store(images, programs["containerd"], programs["ctr"], folder, environment)
+        progress.detail = "packing the node"
+        layers = [debian["node"], *_own_layers(folder, programs, version, asked["pause"])]
+        progress.detail = "loading it into Docker"
+        _load(_node(name, layers, versions), environment)
+        progress.line(f"built {name}")
+
+
+def _own_layers(folder: Path, programs: Mapping[str, Path], version: str, pause: str) -> Iterator[Layer]:
+    """Programs, the store of images, settings: what changes least comes first, so that Docker has it already."""
+    node_tree.write_programs(folder / "programs", programs)
+    yield write_layer(folder / "programs", folder / "programs.tar")
+    (folder / "store/var/lib").mkdir(parents=True)
+    (folder / "root").rename(folder / "store/var/lib/containerd")
+    yield write_layer(folder / "store", folder / "store.tar")
+    node_tree.write_settings(folder / "settings", version, pause)
+    yield write_layer(folder / "settings", folder / "settings.tar")
+
+
+def _node(name: str, layers: Sequence[Layer], versions: Mapping[str, str]) -> Image:
+    return Image(
+        names=(name,),
+        layers=tuple(layers),
+        entrypoint=(_ENTRYPOINT,),
+        environment={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "container": "docker"},
+        labels={f"gpushare.node-image/{program}": version for program, version in versions.items()},
+        stop_signal=_STOP_SIGNAL,
+    )
+
+
+def _load(image: Image, environment: Mapping[str, str]) -> None:
+    """The name appears when all is loaded: a process that is killed before leaves none."""
+    command, settings = tied(["docker", "load", "--quiet"], environment)
+    with subprocess.Popen(
+        command, env=settings, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        try:
+            write_archive([image], process.stdin)
+            process.stdin.close()
+        except BrokenPipeError:
+            # It has ended already, and its error has the reason.
+            pass
+        except BaseException:
+            process.terminate()
+            raise
+        said = process.stderr.read().decode(errors="replace").strip()
+    if process.returncode != 0 or not is_there(image.names[0], environment):
+        raise NodeImageError(f"docker load of {image.names[0]} ended with {process.returncode}: {said or 'no image'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

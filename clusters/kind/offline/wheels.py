@@ -1,0 +1,80 @@
+"""Wheels for a base, fetched on this machine by pip and kept in the cache: what the build may not fetch itself."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, TextIO
+
+from clusters.controlplane.build import BuildError
+from clusters.kind.offline.python_base import COMMAND, watch
+from clusters.processes.build_cache import BUILDING
+from clusters.processes.progress import Progress
+
+# The newest C library that a wheel may ask for: that of Debian 12. Which one a base has is tried when its image is built.
+_NEWEST_GLIBC_MINOR: Final = 36
+_OLDEST_GLIBC_MINOR: Final = 5
+
+
+def platforms(machine: str) -> list[str]:
+    """The platforms with wheels that run on a glibc base, as wheels name them (PEP 600 and the three names before it)."""
+    numbered = [f"manylinux_2_{minor}_{machine}" for minor in range(_NEWEST_GLIBC_MINOR, _OLDEST_GLIBC_MINOR - 1, -1)]
+    return [*numbered, *(f"{name}_{machine}" for name in ("manylinux2014", "manylinux2010", "manylinux1"))]
+
+
+def lists(checkout: Path) -> list[Path]:
+    """These are fetched: the product's dependencies, and pip among the tools that build; each file with its hash."""
+    return [checkout / ".ci" / "constraints" / f"{name}.txt" for name in ("product", "build")]
+
+
+def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, str], out: TextIO) -> Path:
+    """The folder of the dependencies' wheels, and pip's, for that Python. Raises BuildError with pip's error."""
+    wanted = lists(checkout)
+    folder = cache / f"wheels-{key([path.read_text() for path in wanted], python)}"
+    if folder.is_dir():
+        return folder
+    with (
+        tempfile.TemporaryDirectory(prefix=BUILDING, dir=cache) as building,
+        Progress(COMMAND, f"fetching wheels for Python {python}", out, "once") as progress,
+    ):
+        made = Path(building) / "made"
+        abi = f"cp{python.replace('.', '')}"
+        argv = [
+            "--only-binary=:all:",
+            "--implementation=cp",
+            f"--python-version={python}",
+            f"--abi={abi}",
+            "--abi=abi3",
+        ]
+        argv += [f"--platform={name}" for name in platforms(platform.machine())]
+        argv += ["--abi=none", "--require-hashes", *(f"--requirement={path}" for path in wanted)]
+        _pip(["download", *argv, f"--dest={made}"], environment, progress)
+        made.rename(folder)
+        progress.line(f"fetched {len(list(folder.iterdir()))} wheels")
+    return folder
+
+
+def key(wanted: Sequence[str], python: str) -> str:
+    """A digest of everything that the wheels depend on, in 12 hexadecimal digits; ``wanted`` are the lists as text."""
+    parts = [*wanted, python, platform.machine()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def build_own(checkout: Path, folder: Path, environment: Mapping[str, str], progress: Progress) -> None:
+    """The wheel of a checkout, into a folder; built by the backend that `make` installed. Raises BuildError."""
+    _pip(["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}", str(checkout)], environment, progress)
+
+
+def _pip(arguments: list[str], environment: Mapping[str, str], progress: Progress) -> None:
+    try:
+        importlib.metadata.version("pip")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise BuildError(
+            f"{sys.executable} has no pip, which fetches wheels; run it from the checkout's .venv"
+        ) from error
+    watch([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], environment, progress)

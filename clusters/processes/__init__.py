@@ -1,0 +1,1 @@
+"""Programs that a cluster is made of: started, watched, logged, ended; and the builds that make them."""

@@ -1,0 +1,113 @@
+"""A program under test as a process of its own: started as installed, stopped by its pid, its log kept in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from clusters.provider import ClusterError
+
+# How long a program may take to become ready, and to end after SIGTERM, in seconds: against hangs only.
+READY_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 15.0
+# How often readiness is asked for, in seconds.
+_ASK_SECONDS: Final = 0.05
+# Where this package is importable from: a checkout.
+_ROOT: Final = Path(__file__).parents[2]
+
+
+class Program:
+    """One program; it may be killed and launched again, and goes on writing to the same log."""
+
+    def __init__(
+        self, name: str, argv: Sequence[str], environment: Mapping[str, str], log: Path, *, has_children: bool = False
+    ) -> None:
+        """``has_children``: what it starts is stopped with it; for a user's command, which may be a script."""
+        self._has_children = has_children
+        self.name = name
+        self._argv = list(argv)
+        self._environment = dict(environment)
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    async def launch(self, is_ready: Callable[[], Awaitable[bool]]) -> None:
+        """Start it and wait until it is ready. Raises ClusterError with the end of its log when it is not."""
+        if shutil.which(self._argv[0], path=self._environment.get("PATH")) is None:
+            raise ClusterError(f"{self.name}: {self._argv[0]} is not on PATH; is it installed (make test sets it up)?")
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "clusters.processes.tied", str(os.getpid())),
+                *self._argv,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=_ROOT,
+            )
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                while not await is_ready():
+                    if self._process.returncode is not None:
+                        code = self._process.returncode
+                        raise ClusterError(f"{self.name} ended with {code} before it was ready:\n{self.tail()}")
+                    await asyncio.sleep(_ASK_SECONDS)
+        except TimeoutError as error:
+            await self.stop()
+            raise ClusterError(f"{self.name} was not ready after {READY_SECONDS:.0f} s:\n{self.tail()}") from error
+
+    async def ended(self) -> None:
+        """Wait until it has ended, however that came."""
+        if self._process is not None:
+            await self._process.wait()
+
+    async def kill(self) -> None:
+        """SIGKILL: no good-byes."""
+        if self.pid is not None and self._process is not None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def stop(self) -> int | None:
+        """SIGTERM, and SIGKILL when it does not end; its exit code."""
+        if self._process is None:
+            return None
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._send(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._process.wait()
+            except TimeoutError:
+                await self.kill()
+        if self._has_children:
+            with contextlib.suppress(ProcessLookupError):
+                # The rest of its session, though the program has ended.
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.returncode
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        if self._has_children:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
+
+    def log(self) -> str:
+        """All that it has written."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def tail(self, count: int = 20) -> str:
+        """The last lines that it wrote."""
+        return "\n".join(self.log().splitlines()[-count:])

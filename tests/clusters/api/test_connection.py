@@ -1,0 +1,368 @@
+"""Promises of clusters.api.connection: whole answers, streams, credentials, and failures as one error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightkube.core.exceptions import ConfigError
+
+from clusters.api.certificates import Authority
+from clusters.api.connection import Connection, TransportError
+from tests.servers import serve
+
+Answering = Callable[[dict[str, Any], bytes], Awaitable[tuple[int, list[tuple[bytes, bytes]], list[bytes]]]]
+
+
+def application(answering: Answering) -> Callable[..., Awaitable[None]]:
+    """A server that is given what was asked and its body, and answers status, headers and pieces of a body."""
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        body = b""
+        while (message := await receive()).get("more_body") or message.get("body"):
+            body += message["body"]
+            if not message.get("more_body"):
+                break
+        code, headers, pieces = await answering(scope, body)
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    return app
+
+
+async def test_only_given_options_are_sent() -> None:
+    """No type of content, no codings of our own, nothing that a server left here; an answer is all that came."""
+    asked = {}
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        asked.update(scope, body=body)
+        return 201, [(b"warning", b"one"), (b"warning", b"two"), (b"set-cookie", b"a=b")], [b'{"a":', b"1}"]
+
+    async with serve(application(answer)) as url, Connection(url) as http:
+        given = await http.request("GET", "/")
+        await http.request("POST", "/", content="x")
+
+    assert (given.status_code, given.json(), given.text) == (201, {"a": 1}, '{"a":1}')
+    assert given.headers.getall("Warning") == ["one", "two"]
+    # The second's headers, and no cookie.
+    assert {name for name, _ in asked["headers"]} == {b"host", b"user-agent", b"accept", b"content-length"}
+
+
+async def test_a_path_and_its_query_arrive_as_they_were_given() -> None:
+    """Escapes stay escapes, and a query is read as it was meant."""
+    asked = []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        asked.append((scope["raw_path"], scope["query_string"], body, dict(scope["headers"]).get(b"content-type")))
+        return 200, [], []
+
+    async with serve(application(answer)) as url, Connection(url) as http:
+        await http.request("POST", "/a%2Fb/c", content="ü", params={"s": "x=1,y"}, headers={"Content-Type": "text/odd"})
+
+    assert asked == [(b"/a%2Fb/c", b"s=x%3D1,y", "ü".encode(), b"text/odd")]
+
+
+async def test_a_large_body_arrives_whole(tmp_path: Path) -> None:
+    """With its length, and again if the server wanted newer credentials."""
+    asked = []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        asked.append((len(body), dict(scope["headers"])[b"content-length"]))
+        return 401, [], []
+
+    (tmp_path / "token").write_text("t")
+    async with (
+        serve(application(answer)) as url,
+        Connection.from_kubeconfig(kubeconfig(tmp_path, url, {"tokenFile": str(tmp_path / "token")})) as http,
+    ):
+        await http.request("POST", "/", content=b"x" * (3 << 20))
+
+    assert asked == [(3 << 20, b"3145728")] * 2
+
+
+async def test_a_redirection_is_an_answer() -> None:
+    """It is not followed: an API server's is for the caller to see."""
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        return 301, [(b"location", b"/elsewhere")], []
+
+    async with serve(application(answer)) as url, Connection(url) as http:
+        assert (await http.request("GET", "/")).status_code == 301
+
+
+async def test_lines_end_at_line_feeds_alone() -> None:
+    """Wherever the pieces were cut; what no line feed ended is no line."""
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        return 200, [], [b"on", b"e\ntwo\r", "\u2028still two\nhalf".encode()]
+
+    async with serve(application(answer)) as url, Connection(url) as http, http.stream("GET", "/") as stream:
+        seen = [line async for line in stream.lines()]
+
+    assert seen == [b"one", "two\r\u2028still two".encode()]
+
+
+async def test_no_server_is_a_transport_error() -> None:
+    """The text names the file that was looked for."""
+    async with serve(None) as url:
+        pass
+    async with Connection(url) as http:
+        with pytest.raises(TransportError, match=url.removeprefix("http://").split(":")[1]):
+            await http.request("GET", "/")
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", b"nonsense\r\n\r\n"])
+async def test_half_an_answer_is_a_transport_error(said: bytes) -> None:
+    """Whatever was there already is not taken for the whole."""
+
+    async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        await writer.drain()
+
+    async with peer(break_off) as http:
+        with pytest.raises(TransportError):
+            await http.request("POST", "/")
+
+
+async def test_a_stream_may_be_silent_for_so_long_and_no_longer() -> None:
+    """A watch of a server that hangs is given up."""
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await reader.read()
+
+    async with peer(say_nothing) as http, http.stream("GET", "/", silent_for=0.05) as stream:
+        with pytest.raises(TransportError):
+            await stream.read()
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "POST"])
+async def test_a_request_whose_connection_broke_is_not_sent_again(method: str) -> None:
+    """It may have happened: the second would find what the first has done."""
+    asked = []
+
+    async def read_and_go(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split()[0].decode())
+
+    async with peer(read_and_go) as http:
+        with pytest.raises(TransportError):
+            await http.request(method, "/")
+
+    assert asked == [method]
+
+
+async def test_get_is_sent_again_after_a_silently_closed_connection() -> None:
+    """It changes nothing; a real API server does so after an upgrade that it refused."""
+    asked = 0
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        await reader.readuntil(b"\r\n\r\n")
+        asked += 1
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        # A request after it is not answered.
+        await reader.read(1)
+
+    async with peer(answer_once) as http:
+        assert [(await http.request("GET", "/")).text for _ in range(3)] == ["ok"] * 3
+
+    assert asked == 3
+
+
+async def test_a_chunk_that_is_none_ends_a_stream() -> None:
+    """Though the server then sends nothing more and keeps the connection."""
+    taken = asyncio.Event()
+
+    async def say_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+        await taken.wait()
+        writer.write(b"no length\r\n")
+        await reader.read()
+
+    async with peer(say_nonsense) as http, http.stream("GET", "/", silent_for=0.2) as stream:
+        pieces = stream.pieces()
+        assert await anext(pieces) == b"ab"
+        taken.set()
+        with pytest.raises(TransportError):
+            await anext(pieces)
+
+
+def talk_and_freeze(listener: socket.socket, context: ssl.SSLContext, closed: threading.Event) -> None:
+    """A server that takes one request and then does nothing, not even say good-bye; ``closed`` once the client has gone."""
+    with context.wrap_socket(listener.accept()[0], server_side=True) as talking:
+        # A reset ends the connection, too.
+        with contextlib.suppress(ConnectionResetError):
+            talking.recv(65536)
+            while os.read(talking.fileno(), 65536):
+                pass
+        closed.set()
+
+
+async def test_given_up_connection_is_closed_though_its_peer_hangs(tmp_path: Path) -> None:
+    """Over TLS a good-bye waits for an answer."""
+    authority, closed = Authority(tmp_path), threading.Event()
+    pair = authority.issue_server("frozen", ("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    trust = ssl.create_default_context(cafile=str(authority.ca))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=talk_and_freeze, args=(listener, context, closed))
+        server.start()
+        async with Connection(f"https://127.0.0.1:{listener.getsockname()[1]}", tls=trust) as http:
+            with pytest.raises(TransportError):
+                async with http.stream("GET", "/", silent_for=0.05):
+                    pass
+        assert await asyncio.to_thread(closed.wait, 300)
+        server.join()
+
+
+async def test_a_server_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a body is being sent, too."""
+    monkeypatch.setattr("clusters.api.connection.ANSWER_SECONDS", 0.05)
+    over = asyncio.Event()
+
+    async def read_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+
+    async with peer(read_nothing) as http:
+        with pytest.raises(TransportError):
+            async with http.stream("POST", "/", content=b"x" * (20 << 20), silent_for=0.05):
+                pass
+        over.set()
+
+
+async def test_a_callers_own_limit_is_the_callers() -> None:
+    """It is a TimeoutError there, and no TransportError that one would try again."""
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with peer(say_nothing) as http:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await http.request("GET", "/")
+
+
+@asynccontextmanager
+async def peer(
+    talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[Connection]:
+    """A connection to a server that does not speak HTTP. Leaving waits for the connections that the server has accepted.
+
+    A client that soon gives up may be gone before the server accepts it.
+    """
+    talking: list[asyncio.Task[None]] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talking.append(asyncio.current_task())  # type: ignore[arg-type]
+        await talk(reader, writer)
+        writer.close()
+        await asyncio.wait([asyncio.ensure_future(writer.wait_closed())])
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+        async with Connection(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as http:
+            yield http
+        if talking:
+            await asyncio.wait(talking, timeout=30)
+
+
+def kubeconfig(folder: Path, url: str, user: dict[str, Any]) -> Path:
+    """One for this user of this server."""
+    path = folder / "kubeconfig"
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    clusters, users = [{"name": "c", "cluster": {"server": url}}], [{"name": "u", "user": user}]
+    path.write_text(json.dumps({"clusters": clusters, "contexts": [context], "users": users, "current-context": "x"}))
+    return path
+
+
+async def test_token_file_is_read_again_after_a_refusal(tmp_path: Path) -> None:
+    """Tokens of ServiceAccounts rotate; once for each refusal."""
+    token, taken, shown = tmp_path / "token", ["one"], []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        shown.append(dict(scope["headers"])[b"authorization"].decode())
+        return (200 if shown[-1] == f"Bearer {taken[0]}" else 401), [], []
+
+    async with serve(application(answer)) as url:
+        token.write_text("one")
+        async with Connection.from_kubeconfig(kubeconfig(tmp_path, url, {"tokenFile": str(token)})) as http:
+            codes = [(await http.request("GET", "/")).status_code]
+            taken[0] = "two"
+            codes.append((await http.request("GET", "/")).status_code)
+            token.write_text("two")
+            codes += [(await http.request("GET", "/")).status_code for _ in range(2)]
+
+    assert codes == [200, 401, 200, 200]
+    assert [one.removeprefix("Bearer ") for one in shown] == ["one", "one", "one", "one", "two", "two"]
+
+
+@pytest.mark.parametrize(
+    ("user", "shown"),
+    [({}, None), ({"token": "t"}, b"Bearer t"), ({"username": "a", "password": "b"}, b"Basic YTpi")],
+    ids=["nobody", "token", "password"],
+)
+async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[str, Any], shown: bytes | None) -> None:
+    """And a server that does not accept it is not asked twice if there is no other credential."""
+    seen = []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        seen.append(dict(scope["headers"]).get(b"authorization"))
+        return 401, [], []
+
+    async with serve(application(answer)) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
+        assert (await http.request("GET", "/")).status_code == 401
+
+    assert seen == [shown]
+
+
+async def test_no_request_is_sent_before_the_login_is_done(tmp_path: Path) -> None:
+    """A login plugin runs once, however many requests wait for it; a server may take anonymous clients, and refuse them."""
+    plugin, runs, shown = tmp_path / "plugin", tmp_path / "runs", []
+    credential = json.dumps({"status": {"token": "t"}})
+    plugin.write_text(f"#!/bin/sh\necho run >> {runs}\necho '{credential}'\n")
+    plugin.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": str(plugin)}}
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        shown.append(dict(scope["headers"]).get(b"authorization"))
+        return 200, [], []
+
+    async with serve(application(answer)) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
+        await asyncio.gather(*(http.request("GET", "/") for _ in range(3)))
+
+    assert shown == [b"Bearer t"] * 3
+    assert runs.read_text() == "run\n"
+
+
+async def test_a_log_in_that_failed_is_tried_again(tmp_path: Path) -> None:
+    """A token that is not there yet is an error of its own, and no request goes out without it."""
+    token, shown = tmp_path / "token", []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        shown.append(dict(scope["headers"]).get(b"authorization"))
+        return 200, [], []
+
+    async with serve(application(answer)) as url:
+        config = kubeconfig(tmp_path, url, {"tokenFile": str(token)})
+        async with Connection.from_kubeconfig(config) as http:
+            with pytest.raises(ConfigError):
+                await http.request("GET", "/")
+            token.write_text("t")
+            await http.request("GET", "/")
+
+    assert shown == [b"Bearer t"]

@@ -1,0 +1,64 @@
+"""Promises of clusters.api.glimpse."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.api.glimpse import glimpse
+from clusters.api.waiting import NotReachedError, eventually
+
+POD = {
+    "metadata": {"namespace": "ns", "name": "p", "managedFields": [{"x": "y" * 9000}], "deletionTimestamp": "now"},
+    "spec": {"nodeName": "n", "containers": [{"name": "c"}]},
+    "status": {
+        "phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed: no card",
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "PodFailed", "message": "it ended"},
+            {"type": "PodScheduled", "status": "True", "message": "fine"},
+        ],
+        "containerStatuses": [
+            {"name": "c", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}},
+            {"name": "d", "state": {"running": {}}},
+        ],
+    },
+}  # fmt: skip
+
+
+def test_an_object_is_one_line_of_what_matters() -> None:
+    """Phase, node, reason, message, states that are not running and conditions that do not hold; nothing else of it."""
+    assert glimpse(POD) == (
+        "ns/p: Failed, being deleted, on n, UnexpectedAdmissionError, Allocate failed: no card, "
+        "container c terminated Error 3, Ready=False PodFailed it ended"
+    )
+    assert glimpse({"metadata": {"name": "bare"}}) == "bare: no status"
+
+
+def test_many_objects_are_counted() -> None:
+    """The first ones are shown."""
+    text = glimpse([POD] * 12)
+
+    assert text.count("ns/p: Failed") == 10
+    assert text.endswith("; and 2 more")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [([], "[]"), ("x", "x"), (None, "None"), ([1], "[1]"), ({"a": 1}, "{'a': 1}")]
+)
+def test_other_values_are_shown_as_they_are(value: object, text: str) -> None:
+    """Short ones whole, and of long ones the beginning."""
+    assert glimpse(value) == text
+    assert glimpse("y" * 8000) == "y" * 1000 + "… (8000 characters)"
+
+
+async def test_a_wait_that_fails_shows_its_cause_first() -> None:
+    """The error of a wait for a pod is a few hundred characters, however large the pod is."""
+
+    async def look() -> list[object]:
+        return [POD]
+
+    with pytest.raises(NotReachedError) as failed:
+        await eventually(look, lambda _: False, "p runs", seconds=0.01)
+    assert str(failed.value).startswith(
+        "after 0 s not reached: p runs; last seen: ns/p: Failed, being deleted, on n, Unex"
+    )
+    assert len(str(failed.value)) < 300

@@ -1,0 +1,47 @@
+"""Promises of clusters.api.waiting."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from clusters.api.waiting import all_or_none, until_next_look
+
+
+async def test_the_first_failure_ends_the_others_before_it_is_raised() -> None:
+    """Or they would start programs in a cluster that has been taken down."""
+    ended: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("slow")
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("it")
+
+    with pytest.raises(ValueError, match="it"):
+        await all_or_none(slow(), fails())
+
+    assert ended == ["slow"]
+
+
+async def test_all_are_done() -> None:
+    """At once."""
+    met = asyncio.Barrier(3)
+
+    async def meet() -> None:
+        async with met:
+            pass
+
+    await all_or_none(meet(), meet(), meet())
+
+
+async def test_who_waits_for_long_looks_less_often() -> None:
+    """A look costs the programs that are looked at: a tenth of the wait so far passes, within bounds."""
+    now = asyncio.get_running_loop().time()
+    assert [round(until_next_look(now - waited), 2) for waited in (0, 2, 60)] == [0.05, 0.2, 0.5]

@@ -1,0 +1,28 @@
+"""Promises of clusters.kind.offline.node_image.commands."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from clusters.kind.offline.node_image.commands import run
+from clusters.kind.offline.node_image.node_image_errors import NodeImageError
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+def test_output_is_what_was_printed() -> None:
+    """And nothing of what went wrong on the way."""
+    assert run(["sh", "-c", "echo good; echo bad >&2"], ENVIRONMENT) == "good\n"
+
+
+def test_failure_shows_the_end_of_the_output() -> None:
+    """Both streams, the command, its code, and not hundreds of lines."""
+    with pytest.raises(NodeImageError) as raised:
+        run(["sh", "-c", "seq 1000; echo why >&2; exit 3"], ENVIRONMENT)
+
+    assert "sh -c" in str(raised.value)
+    assert "ended with 3" in str(raised.value)
+    assert str(raised.value).endswith("1000\nwhy")
+    assert len(str(raised.value).splitlines()) < 30

@@ -1,0 +1,153 @@
+"""Promises of clusters.processes.program: real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.processes import program
+from clusters.processes.program import Program
+from clusters.provider import ClusterError
+from tests.servers import until
+
+PYTHON = sys.executable
+ENVIRONMENT = {"PATH": f"{Path(PYTHON).parent}:/usr/bin:/bin"}
+
+
+def make(code: str, folder: Path) -> Program:
+    """A program that runs this code."""
+    return Program("it", [PYTHON, "-u", "-c", code], ENVIRONMENT, folder / "log")
+
+
+def is_alive(pid: int) -> bool:
+    """Does the process run (a zombie does not)?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def test_launch_waits_until_ready_and_stop_ends_it_by_its_pid(tmp_path: Path) -> None:
+    """SIGTERM, its own exit code, its own log."""
+    one = make(
+        "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up')\ntime.sleep(60)", tmp_path
+    )
+
+    async def says_up() -> bool:
+        return "up" in one.log()
+
+    await one.launch(says_up)
+    pid = one.pid
+    assert pid is not None
+
+    assert await one.stop() == 7
+    assert (one.pid, is_alive(pid), one.log()) == (None, False, "up\n")
+
+
+async def test_program_that_ends_before_ready_is_an_error_with_its_log(tmp_path: Path) -> None:
+    """The program, the way it ended, and the end of its log."""
+
+    async def never() -> bool:
+        return False
+
+    with pytest.raises(ClusterError, match="it ended with 3 before it was ready:\nlast words"):
+        await make("import sys\nprint('last words')\nsys.exit(3)", tmp_path).launch(never)
+
+
+async def test_a_program_that_never_gets_ready_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left behind."""
+    monkeypatch.setattr(program, "READY_SECONDS", 0.3)
+    one = make("import time\ntime.sleep(60)", tmp_path)
+
+    async def never() -> bool:
+        return False
+
+    with pytest.raises(ClusterError, match="not ready"):
+        await one.launch(never)
+    assert one.pid is None
+
+
+async def test_a_program_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+    """Before anything is started."""
+
+    async def never() -> bool:
+        return False
+
+    with pytest.raises(ClusterError, match="no-such-program is not on PATH"):
+        await Program("it", ["no-such-program"], ENVIRONMENT, tmp_path / "log").launch(never)
+
+
+async def test_a_killed_program_can_be_launched_again_and_writes_on(tmp_path: Path) -> None:
+    """As crash cases do."""
+    one = make("import time\nprint('up')\ntime.sleep(60)", tmp_path)
+    for count in (1, 2):
+
+        async def said(count: int = count) -> bool:
+            return one.log().count("up") == count
+
+        await one.launch(said)
+        await one.kill()
+        assert one.pid is None
+    assert one.log() == "up\nup\n"
+
+
+async def test_a_program_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while."""
+    monkeypatch.setattr(program, "STOP_SECONDS", 0.2)
+    one = make("import signal,time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\ntime.sleep(60)", tmp_path)
+
+    async def says_up() -> bool:
+        return "up" in one.log()
+
+    await one.launch(says_up)
+
+    assert await one.stop() == -signal.SIGKILL
+
+
+async def test_what_a_script_started_ends_with_it(tmp_path: Path) -> None:
+    """A user's command may be a script: its children do not survive it, those that hear no SIGTERM neither."""
+    child = "import signal,time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\ntime.sleep(60)"
+    script = f'{PYTHON} -u -c "{child}" & echo child $!; wait'
+    one = Program("it", ["sh", "-c", script], ENVIRONMENT, tmp_path / "log", has_children=True)
+
+    async def says_up() -> bool:
+        return "up" in one.log()
+
+    await one.launch(says_up)
+    pid = int(one.log().partition("child ")[2].split()[0])
+    assert is_alive(pid)
+
+    await one.stop()
+    await until(lambda: not is_alive(pid))
+
+
+async def test_a_harness_that_is_killed_takes_its_programs_with_it(tmp_path: Path) -> None:
+    """Not even SIGKILL of the harness leaves anything."""
+    code = f"""
+import asyncio, sys
+from pathlib import Path
+from clusters.processes.program import Program
+one = Program("it", [sys.executable, "-c", "import time; time.sleep(60)"], {ENVIRONMENT!r}, Path({str(tmp_path / "log")!r}))
+async def main():
+    async def ready():
+        return True
+    await one.launch(ready)
+    print(one.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+    root = Path(__file__).parents[3]
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(root)}
+    harness = await asyncio.create_subprocess_exec(
+        *(PYTHON, "-c", code), cwd=root, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    assert harness.stdout is not None
+    pid = int(await harness.stdout.readline())
+    harness.kill()
+    await harness.wait()
+
+    await until(lambda: not is_alive(pid))

@@ -1,0 +1,43 @@
+"""Promises of clusters.processes.progress."""
+
+from __future__ import annotations
+
+import io
+
+from clusters.processes.progress import Progress
+from tests.servers import until
+
+
+class Terminal(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_first_line_names_the_task_and_its_known_length() -> None:
+    """At once, with the command's name."""
+    out = io.StringIO()
+    with Progress("docker", "installing runc", out, "once"):
+        said = out.getvalue()
+
+    assert said == "docker: installing runc (once), 0 s\n"
+
+
+def test_a_line_of_its_own_says_what_came_of_it() -> None:
+    """With the seconds so far."""
+    out = io.StringIO()
+    with Progress("docker", "starting", out) as progress:
+        progress.line("it answers")
+
+    assert out.getvalue().splitlines()[-1] == "docker: it answers, 0 s"
+
+
+async def test_terminal_line_is_renewed_and_removed_at_the_end() -> None:
+    """The cursor stays at the start of the next line."""
+    out = Terminal()
+    with Progress("build", "building kind", out) as progress:
+        progress.detail = "3 of 9"
+        await until(lambda: "\r\033[Kbuild: building kind: 3 of 9, " in out.getvalue())
+
+    assert out.getvalue().endswith("\r\033[K")

@@ -1,0 +1,191 @@
+"""Promises of clusters.processes.running_clusters."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from clusters.processes import running_clusters
+from clusters.processes.running_clusters import Cluster
+from tests.clusters.checkouts import copy_checkout
+
+MINE, OTHERS = "/somewhere/mine", "/somewhere/others"
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Records of this test only."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path / f"gpushare-clusters-{os.getuid()}"
+
+
+@contextmanager
+def waiting() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that waits until it is ended."""
+    with subprocess.Popen(["/bin/sh", "-c", "read x"], stdin=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def recorded(folder: Path, pid: int, checkout: str = MINE, **other: str) -> Path:
+    """The record of a cluster, as if this process had written it."""
+    folder.mkdir(exist_ok=True)
+    whole = Cluster(pid, str(running_clusters.started_at(pid)), running_clusters.boot_id(), checkout)
+    (folder / str(pid)).write_text(json.dumps(asdict(whole) | other))
+    return folder / str(pid)
+
+
+def down(**arguments: bool) -> tuple[int, list[str]]:
+    """The exit code and the lines of ``down`` in the checkout MINE."""
+    said: list[str] = []
+    return running_clusters.end_all(said.append, checkout=MINE, **arguments), said
+
+
+def test_a_cluster_is_recorded_while_it_runs(own_folder: Path) -> None:
+    """And not a moment longer."""
+    with running_clusters.record():
+        assert [path.name for path in own_folder.iterdir()] == [str(os.getpid())]
+    assert list(own_folder.iterdir()) == []
+
+
+def test_down_ends_what_is_recorded(own_folder: Path) -> None:
+    """With SIGTERM, and the name of its checkout is printed."""
+    with waiting() as process:
+        recorded(own_folder, process.pid)
+
+        assert down() == (0, [f"ending the cluster of process {process.pid}, of {MINE}"])
+        assert process.wait(10) == -signal.SIGTERM
+    assert list(own_folder.iterdir()) == []
+
+
+def test_attack_14_down_ends_this_checkouts_clusters_alone(own_folder: Path) -> None:
+    """Another checkout's cluster goes on, and its record stays; ``--all`` ends it and names the checkout."""
+    with waiting() as mine, waiting() as other:
+        recorded(own_folder, mine.pid)
+        record = recorded(own_folder, other.pid, OTHERS)
+        code, said = down()
+
+        assert (code, mine.wait(10), other.poll()) == (0, -signal.SIGTERM, None)
+        assert said[-1] == "1 of other checkouts stay up; `python -m clusters down --all` ends them too"
+        assert record.exists()
+        assert down(everywhere=True) == (0, [f"ending the cluster of process {other.pid}, of {OTHERS}"])
+        assert other.wait(10) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "not ours", "12345", '{"pid": 1', "[" * 20_000, '{"pid": "x", "started": "1", "boot": "", "checkout": ""}'],
+    ids=["empty", "words", "of an earlier version", "half written", "nested", "of a wrong kind"],
+)
+@pytest.mark.parametrize("name", ["notes.txt", "123", "123.part"])
+def test_attack_14_a_stray_file_is_skipped_with_a_line(own_folder: Path, name: str, text: str) -> None:
+    """It stays, and what is recorded beside it is ended."""
+    with waiting() as process:
+        recorded(own_folder, process.pid)
+        (own_folder / name).write_text(text)
+        code, said = down()
+
+        assert (code, process.wait(10)) == (0, -signal.SIGTERM)
+    assert [line for line in said if line.startswith(f"skipping {own_folder / name}")]
+    assert [path.name for path in own_folder.iterdir()] == [name]
+
+
+def test_attack_14_folders_and_links_are_skipped(own_folder: Path, tmp_path: Path) -> None:
+    """A link may lead to a file that another user writes."""
+    with waiting() as process:
+        recorded(own_folder, process.pid).rename(tmp_path / "elsewhere")
+        (own_folder / str(process.pid)).symlink_to(tmp_path / "elsewhere")
+        (own_folder / "folder").mkdir()
+        code, said = down(everywhere=True)
+
+        assert (code, process.poll(), len(said)) == (0, None, 3)
+
+
+@pytest.mark.parametrize("pid", [0, 1, -1, 2**40])
+def test_attack_14_a_pid_that_no_cluster_has_is_no_record(own_folder: Path, pid: int) -> None:
+    """Signals to 0 and -1 would reach whole groups of processes."""
+    recorded(own_folder, pid)
+
+    assert down(everywhere=True)[1][0].startswith("skipping")
+
+
+@pytest.mark.parametrize("other", [{"started": "12345"}, {"started": ""}, {"boot": "of another boot"}])
+def test_attack_14_a_recycled_pid_is_not_signalled(own_folder: Path, other: dict[str, str]) -> None:
+    """The record of a cluster that crashed, with a number that belongs to another process now."""
+    with waiting() as process:
+        recorded(own_folder, process.pid, **other)
+
+        assert down()[0] == 0
+        assert process.poll() is None
+    assert list(own_folder.iterdir()) == []
+
+
+def test_attack_14_a_cluster_that_has_ended_is_only_forgotten(own_folder: Path) -> None:
+    """Nothing is signalled, and nothing is waited for."""
+    with waiting() as process:
+        recorded(own_folder, process.pid)
+        process.kill()
+        process.wait()
+
+        assert down() == (0, [])
+    assert list(own_folder.iterdir()) == []
+
+
+def test_attack_14_two_checkouts_have_clusters_at_once(tmp_path: Path, own_folder: Path) -> None:
+    """Two real clusters of two folders: ``down`` in one ends its own, and the other's API server still answers."""
+    root, up = Path(__file__).parents[3], ["-m", "clusters", "up", "--nodes"]
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one}]")
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    started = []
+    for name in ("first", "second"):
+        checkout = tmp_path / name
+        copy_checkout(root, checkout)
+        argv = [sys.executable, *up, str(tmp_path / "nodes.yaml"), "--kubeconfig", str(checkout / "kubeconfig")]
+        started.append(subprocess.Popen(argv, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True))
+    try:
+        for process in started:
+            assert process.stdout is not None
+            assert any("the cluster is up" in line for line in process.stdout)
+        said = _down(tmp_path / "first", environment)
+
+        assert f"ending the cluster of process {started[0].pid}, of {tmp_path / 'first'}" in said
+        assert (started[0].wait(20), started[1].poll()) == (0, None)
+        assert not (tmp_path / "first/kubeconfig").exists()
+        assert (tmp_path / "second/kubeconfig").exists()
+        _down(tmp_path / "second", environment)
+        assert started[1].wait(20) == 0
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def _down(checkout: Path, environment: dict[str, str]) -> str:
+    argv = [sys.executable, "-m", "clusters", "down"]
+    done = subprocess.run(argv, cwd=checkout, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_nothing_to_end_says_so(own_folder: Path) -> None:
+    """And is a success."""
+    assert down() == (0, ["no cluster is up"])
+
+
+def test_a_folder_that_is_a_link_is_not_trusted(own_folder: Path, tmp_path: Path) -> None:
+    """Another user may have put it there."""
+    (tmp_path / "elsewhere").mkdir()
+    own_folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError, match="not this user's"):
+        running_clusters.end_all(lambda text: None)
