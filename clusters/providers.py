@@ -10,7 +10,6 @@ from typing import Final
 from clusters.clock import REAL, Clock
 from clusters.control_plane import ControlPlane
 from clusters.controlplane import binaries
-from clusters.controlplane.binaries import MissingBinariesError
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.local_cluster import LocalCluster
@@ -49,7 +48,7 @@ def _real(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
         raise ClusterError("provider controlplane: a real control plane has no clock to speed up and saves no snapshot")
     try:
         found = binaries.locate(choices.kubernetes, choices.environment, choices.assets)
-    except MissingBinariesError as error:
+    except ClusterError as error:
         raise ClusterError(f"provider controlplane: {error}") from error
     return lambda folder: RealControlPlane(found, folder, choices.environment)
 

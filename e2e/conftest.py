@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from clusters.controlplane.binaries import Binaries, MissingBinariesError, locate, minors
-from clusters.provider import Cluster, NodeSpec, load_nodes
+from clusters.controlplane.binaries import Binaries, locate, minors
+from clusters.provider import Cluster, ClusterError, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
 from e2e import distribution, real_kubelets, summary, uncounted
@@ -102,7 +102,7 @@ def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
     """The programs of the real control plane; a case that needs them is skipped if they are missing."""
     try:
         return locate(choices.kubernetes, choices.environment, choices.assets)
-    except MissingBinariesError as error:
+    except ClusterError as error:
         if request.config.getoption("--require-control-plane"):
             raise
         pytest.skip(str(error))

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from clusters.provider import ClusterError
+
 MODULES: Final = Path(__file__).parent / "binaries"
 KUBERNETES_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 ETCD: Final = "etcd"
@@ -27,10 +29,6 @@ _ANSWER_SECONDS: Final = 30
 _KUBERNETES: Final = "k8s.io/kubernetes"
 # The variables in which Kubernetes keeps the version that a program reports.
 _STAMPED: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-
-
-class MissingBinariesError(Exception):
-    """Programs of a control plane are missing; the text names them, and the command that makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +69,10 @@ def minors() -> list[str]:
 
 
 def modules(minor: str) -> tuple[Module, Module]:
-    """The modules of that minor: Kubernetes and etcd. Raises MissingBinariesError for one that is not pinned."""
+    """The modules of that minor: Kubernetes and etcd. Raises ClusterError for one that is not pinned."""
     folder = MODULES / f"kubernetes-{minor}"
     if not folder.is_dir():
-        raise MissingBinariesError(f"Kubernetes {minor} is not pinned here; there is: {', '.join(minors())}")
+        raise ClusterError(f"Kubernetes {minor} is not pinned here; there is: {', '.join(minors())}")
     programs = {program: f"{_KUBERNETES}/cmd/{program}" for program in KUBERNETES_PROGRAMS}
     etcd = "go.etcd.io/etcd/server/v3"
     return (
@@ -100,7 +98,7 @@ def module_of(
     """The programs of the Go module in this folder; the version is the one that ``go.mod`` requires of ``module_path``.
 
     Programs of Kubernetes get their version at the link, as in its own release build. Modules of the same name and version share
-    a folder of the cache. Raises MissingBinariesError if the version is not pinned.
+    a folder of the cache. Raises ClusterError if the version is not pinned.
     """
     version = _pinned(folder, module_path)
     if stamps is None:
@@ -132,12 +130,12 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 def assets_folder(environment: Mapping[str, str], assets: Path | None) -> Path | None:
     """The folder of ready programs that the user points at: ``--assets``, else KUBEBUILDER_ASSETS.
 
-    Raises MissingBinariesError if there is none: a typo must neither start minutes of building nor make another program run.
+    Raises ClusterError if there is none: a typo must neither start minutes of building nor make another program run.
     """
     named = environment.get(ASSETS_VARIABLE)
     folder = assets or (Path(named) if named else None)
     if folder is not None and not folder.is_dir():
-        raise MissingBinariesError(
+        raise ClusterError(
             f"{folder}: not a folder; --assets and {ASSETS_VARIABLE} name one with kube-apiserver and etcd"
         )
     return folder.absolute() if folder is not None else None
@@ -159,11 +157,11 @@ def cached(module: Module, environment: Mapping[str, str]) -> dict[str, Path]:
 
 
 def locate(minor: str, environment: Mapping[str, str], assets: Path | None = None) -> Binaries:
-    """All programs of that minor. Raises MissingBinariesError, which names the missing ones and how to get them."""
+    """All programs of that minor. Raises ClusterError, which names the missing ones and how to get them."""
     found = known(minor, environment, assets)
     missing = [program for program in (*KUBERNETES_PROGRAMS, ETCD) if program not in found]
     if missing:
-        raise MissingBinariesError(
+        raise ClusterError(
             f"no {', '.join(missing)} of Kubernetes {minor}: `make control-plane KUBERNETES={minor}` builds what is missing "
             f"(needs Go, takes minutes, once)"
         )
@@ -207,5 +205,5 @@ def _pinned(folder: Path, module: str) -> str:
     """The version of a module that a go.mod requires."""
     match = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", (folder / "go.mod").read_text(), re.MULTILINE)
     if match is None:
-        raise MissingBinariesError(f"{folder}/go.mod does not require {module}")
+        raise ClusterError(f"{folder}/go.mod does not require {module}")
     return match[1]

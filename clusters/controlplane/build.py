@@ -23,7 +23,6 @@ from clusters.controlplane.binaries import (
     ASSETS_VARIABLE,
     ETCD,
     KUBERNETES_PROGRAMS,
-    MissingBinariesError,
     Module,
     cache_folder,
     cached,
@@ -33,14 +32,11 @@ from clusters.controlplane.binaries import (
 )
 from clusters.processes.build_cache import BUILDING, locked
 from clusters.processes.progress import Progress
+from clusters.provider import ClusterError
 
 # Lines of Go's output that are shown when it fails.
 _TAIL: Final = 20
 _COMMAND: Final = "control-plane"
-
-
-class BuildError(Exception):
-    """A build that cannot be done or failed; the text has what, why, and what to do."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for minor in arguments.kubernetes or minors()[:1]:
             ensure(minor, environment, arguments.assets, sys.stderr)
-    except (BuildError, MissingBinariesError) as error:
+    except ClusterError as error:
         print(f"control-plane: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return 1
     except KeyboardInterrupt as interrupted:
@@ -80,13 +76,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def ensure(minor: str, environment: Mapping[str, str], assets: Path | None, out: TextIO) -> None:
-    """Build the missing programs of that minor. Raises BuildError, and MissingBinariesError if the assets are no folder."""
+    """Build the missing programs of that minor. Raises ClusterError if the assets are no folder."""
     for module in modules(minor):
         _ensure(module, partial(known, minor, environment, assets), environment, out)
 
 
 def ensure_modules(modules: Iterable[Module], environment: Mapping[str, str], out: TextIO) -> dict[str, Path]:
-    """Build what the cache lacks of these modules; each program's path by its name. Raises BuildError."""
+    """Build what the cache lacks of these modules; each program's path by its name. Raises ClusterError."""
     wanted = list(modules)
     for module in wanted:
         _ensure(module, partial(cached, module, environment), environment, out)
@@ -99,7 +95,7 @@ def _ensure(
     """Build what looking does not find of a module."""
     if not _missing(module, look()):
         return
-    with locked(cache_folder(environment), _COMMAND, out, BuildError):
+    with locked(cache_folder(environment), _COMMAND, out):
         # Another process may have built it while we waited.
         missing = _missing(module, look())
         if missing:
@@ -107,10 +103,10 @@ def _ensure(
 
 
 def build(module: Module, programs: Sequence[str], environment: Mapping[str, str], out: TextIO) -> None:
-    """Build these programs of one module into the cache. Raises BuildError."""
+    """Build these programs of one module into the cache. Raises ClusterError."""
     if shutil.which("go", path=environment.get("PATH")) is None:
         assets = set(module.packages) <= {*KUBERNETES_PROGRAMS, ETCD}
-        raise BuildError(
+        raise ClusterError(
             f"{', '.join(programs)} of {module.name} {module.version} must be built and there is no `go` on PATH; install Go"
             + (f", or point {ASSETS_VARIABLE} at a folder that has them" if assets else "")
         )
@@ -146,7 +142,7 @@ def _go_build(
                 process.terminate()
                 raise
     if process.returncode != 0:
-        raise BuildError(f"go build of {name} ended with {process.returncode}:\n" + "\n".join(lines[-_TAIL:]))
+        raise ClusterError(f"go build of {name} ended with {process.returncode}:\n" + "\n".join(lines[-_TAIL:]))
     progress.line(f"built {name}: {', '.join(programs)}")
 
 
@@ -156,7 +152,7 @@ def _run_go(arguments: list[str], module: Module, environment: Mapping[str, str]
     )
     if done.returncode != 0:
         tail = "\n".join(done.stderr.splitlines()[-_TAIL:])
-        raise BuildError(f"go {arguments[0]} of {module.name} {module.version} ended with {done.returncode}:\n{tail}")
+        raise ClusterError(f"go {arguments[0]} of {module.name} {module.version} ended with {done.returncode}:\n{tail}")
     return done.stdout
 
 

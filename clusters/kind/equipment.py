@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import TextIO
 
 from clusters.controlplane import binaries
-from clusters.controlplane.binaries import MissingBinariesError
-from clusters.controlplane.build import BuildError
 from clusters.kind import engine
 from clusters.kind.offline.node_image import build as node_image
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.program_images import build as program_images
 from clusters.kind.program_images import card_mount
 from clusters.provider import ClusterError
@@ -62,7 +59,7 @@ def find(
             kubectl=_kubectl(minor, mine),
             cache=binaries.cache_folder(mine).parent / "kind",
         )
-    except (engine.EngineError, NodeImageError, BuildError, MissingBinariesError) as error:
+    except ClusterError as error:
         raise ClusterError(f"provider kind: {error}") from error
 
 

@@ -80,7 +80,7 @@ async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     try:
         # Until the nodes are gone again, no checkout ends the Docker.
         stack.enter_context(engine.using(plan.environment, "a kind cluster"))
-    except engine.EngineError as error:
+    except ClusterError as error:
         raise ClusterError(f"provider kind: {error}") from error
     equipment = await asyncio.to_thread(
         find, plan.minor, plan.environment, sys.stderr, node_image_name=plan.node_image, image_base=plan.image_base

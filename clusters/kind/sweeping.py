@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import cache_folder
-from clusters.kind.engine import EngineError, engine_environment
+from clusters.kind.engine import engine_environment
 from clusters.kind.node_container import docker
 from clusters.kind.run_records import abandoned
 from clusters.kind.thawing import thawing
@@ -54,7 +54,7 @@ async def sweep_all(environment: Mapping[str, str], *, everywhere: bool = False)
             return []
     try:
         return await sweep(folder, engine_environment(environment), everywhere=everywhere)
-    except EngineError as error:
+    except ClusterError as error:
         raise ClusterError(f"clusters of runs that were killed may be left, and {error}") from error
 
 

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
+
+from clusters.provider import ClusterError
 
 # How the folders of builds that are under way begin.
 BUILDING: Final = ".building-"
 
 
 @contextmanager
-def locked(folder: Path, command: str, out: TextIO, error: Callable[[str], Exception]) -> Iterator[None]:
+def locked(folder: Path, command: str, out: TextIO) -> Iterator[None]:
     """Hold the lock on builds in ``folder``. A process that waits prints so as ``command``, and then finds the build done.
 
-    Raises the ``error`` with a text if the folder cannot be written.
+    Raises ClusterError if the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as refused:
-        raise error(
+        raise ClusterError(
             f"{folder}: cannot be written ({refused.strerror}); GPUSHARE_CACHE names another folder"
         ) from refused
     with lock:

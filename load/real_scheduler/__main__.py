@@ -25,8 +25,7 @@ from typing import Final
 
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.waiting import NotReachedError
-from clusters.controlplane.binaries import MissingBinariesError, locate, minors
-from clusters.controlplane.build import BuildError
+from clusters.controlplane.binaries import locate, minors
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
@@ -43,11 +42,9 @@ from load.simulated import kwok
 
 _ERRORS: Final = (
     ApiError,
-    BuildError,
+    ClusterError,
     CannotCompileError,
     CannotMeasureError,
-    ClusterError,
-    MissingBinariesError,
     NotReachedError,
     OSError,
 )

@@ -15,8 +15,6 @@ import msgspec
 
 from clusters.api.api_client import ApiError
 from clusters.api.waiting import NotReachedError, unless
-from clusters.controlplane.binaries import MissingBinariesError
-from clusters.controlplane.build import BuildError
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubeconfig_copy import Copy
 from clusters.processes.progress import Progress
@@ -52,15 +50,7 @@ def run(flags: argparse.Namespace) -> int:
     """The exit code."""
     try:
         asyncio.run(_up(flags))
-    except (
-        ApiError,
-        BuildError,
-        ClusterError,
-        ClusterFileError,
-        MissingBinariesError,
-        NotReachedError,
-        OSError,
-    ) as error:
+    except (ApiError, ClusterError, ClusterFileError, NotReachedError, OSError) as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
     return 0

@@ -19,7 +19,7 @@ _STAGES: Final = Path(__file__).with_name("kwok_stages.yaml")
 
 
 def build(environment: Mapping[str, str]) -> Path:
-    """The program; Go builds it once, in minutes. Raises BuildError."""
+    """The program; Go builds it once, in minutes. Raises ClusterError."""
     return ensure_modules([kwok()], environment, sys.stderr)[KWOK]
 
 

@@ -31,7 +31,7 @@ async def bring_up(
 ) -> tuple[RealControlPlane, ApiClient]:
     """All of the world, and pods that are bound run; logs and the kubeconfig are in the folder. It ends with the stack.
 
-    Raises ApiError, BuildError, ClusterError, MissingBinariesError, NotReachedError.
+    Raises ApiError, ClusterError, NotReachedError.
     """
     binaries = locate(minors()[0], os.environ)
     progress.text = "looking for kwok"

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from clusters.api.api_client import ApiError
 from clusters.api.waiting import NotReachedError
-from clusters.controlplane.binaries import MissingBinariesError
-from clusters.controlplane.build import BuildError
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.provider import ClusterError
 from load.bench.bench_servers import CannotMeasureError
@@ -31,11 +29,9 @@ _RATES: Final = {SIMULATED: 40, CONTROLPLANE: 20}
 _EVENTS: Final = 200
 _ERRORS: Final = (
     ApiError,
-    BuildError,
-    CannotMeasureError,
     ClusterError,
+    CannotMeasureError,
     ClusterFileError,
-    MissingBinariesError,
     NotReachedError,
     OSError,
 )
@@ -137,7 +133,7 @@ async def _simulated(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _on_control_plane(flags: argparse.Namespace) -> dict[str, Any]:
-    """Raises ApiError, BuildError, ClusterError, ClusterFileError, MissingBinariesError, NotReachedError, OSError."""
+    """Raises ApiError, ClusterError, ClusterFileError, NotReachedError, OSError."""
     flags.output.mkdir(parents=True, exist_ok=True)
     order = soak_on_control_plane.Order(
         flags.cluster, flags.rate, flags.seconds, flags.audit_seconds, flags.output / "logs"

@@ -48,7 +48,7 @@ class Order:
 async def measure(order: Order) -> dict[str, Any]:
     """All that the soak comes to, for the JSON file.
 
-    Raises ApiError, BuildError, ClusterError, ClusterFileError, MissingBinariesError, NotReachedError.
+    Raises ApiError, ClusterError, ClusterFileError, NotReachedError.
     """
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(scratch_folder())

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from clusters.kind.engine.egress import EgressCounts, egress_counts, egress_packets
 from clusters.kind.engine.engine import Engine, down, engine_environment, find, reason_against, up, using
-from clusters.kind.engine.engine_errors import EngineError
 
 __all__ = [
     "EgressCounts",
     "Engine",
-    "EngineError",
     "down",
     "egress_counts",
     "egress_packets",

@@ -14,12 +14,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clusters.controlplane.build import BuildError
 from clusters.kind.engine import egress
 from clusters.kind.engine.engine import down, find, reason_against, up, users
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.kind_program import known_kind
 from clusters.kind.engine.place import RUN, place_of
+from clusters.provider import ClusterError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             down(environment, sys.stderr, place, force=arguments.force)
         else:
             return _status(environment, arguments.run_folder)
-    except (EngineError, BuildError) as error:
+    except ClusterError as error:
         print(f"docker: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return 1
     except KeyboardInterrupt as interrupted:
@@ -62,7 +61,7 @@ def _status(environment: Mapping[str, str], run: Path) -> int:
             f"packets that tried to leave the machine, all rejected: {counts.elsewhere}, "
             f"and to Services and pods that a node knew no way to: {counts.cluster}"
         )
-    except EngineError as error:
+    except ClusterError as error:
         lines.append(str(error))
     print("\n".join(lines))  # noqa: T201  # a command's answer
     return 0

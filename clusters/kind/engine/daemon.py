@@ -13,12 +13,12 @@ from typing import Final, TextIO
 
 from clusters.kind.engine import engine_cgroups, engine_processes, oci_runtime
 from clusters.kind.engine.docker_client import program, server_version, with_system_path
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.host import Host
 from clusters.kind.engine.links import ensure_bridge
 from clusters.kind.engine.place import DEFAULT_BRIDGE, Place
 from clusters.kind.engine.subnets import choose_subnet, host_routes
 from clusters.processes.progress import Progress
+from clusters.provider import ClusterError
 
 COMMAND: Final = "docker"
 # A cold start on a busy machine with thousands of layers in its data root.
@@ -48,10 +48,10 @@ def _is_ours(place: Place, pid: int) -> bool:
 
 
 def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO) -> None:
-    """Start it and wait until it answers. It goes on when we end. Raises EngineError with the end of its log."""
+    """Start it and wait until it answers. It goes on when we end. Raises ClusterError with the end of its log."""
     dockerd = program("dockerd", environment)
     if dockerd is None:
-        raise EngineError("there is no `dockerd`; install it (Debian: apt-get install docker.io)")
+        raise ClusterError("there is no `dockerd`; install it (Debian: apt-get install docker.io)")
     place.run.mkdir(mode=0o711, parents=True, exist_ok=True)
     place.data.mkdir(mode=0o711, parents=True, exist_ok=True)
     # Left behind by a dockerd that was killed; it would refuse to start if another process has that pid now.
@@ -97,7 +97,7 @@ def _wait(process: subprocess.Popen[bytes], place: Place, environment: Mapping[s
         ended = process.poll() is not None
         if ended or time.monotonic() > deadline:
             how = f"ended with {process.returncode}" if ended else f"did not answer in {_START_SECONDS:.0f} s"
-            raise EngineError(f"dockerd {how}; the end of {place.log}:\n{_tail(place.log)}")
+            raise ClusterError(f"dockerd {how}; the end of {place.log}:\n{_tail(place.log)}")
         time.sleep(_LOOK_SECONDS)
 
 
@@ -149,7 +149,7 @@ def write_runtime(place: Place, environment: Mapping[str, str]) -> Path:
     """Put the OCI runtime in front of runc into dockerd's PATH, whatever becomes of this checkout."""
     runc = program("runc", environment)
     if runc is None:
-        raise EngineError("there is no `runc`; install it (Debian: apt-get install runc)")
+        raise ClusterError("there is no `runc`; install it (Debian: apt-get install runc)")
     copy = place.run / "oci_runtime.py"
     shutil.copyfile(Path(oci_runtime.__file__), copy)
     python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from clusters.kind.engine.engine_errors import EngineError
+from clusters.provider import ClusterError
 
 # A Docker that is busy may take a while; one that hangs must not make us hang.
 _ANSWER_SECONDS: Final = 60
@@ -30,10 +30,10 @@ def program(name: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def docker(arguments: list[str], environment: Mapping[str, str], seconds: float = _ANSWER_SECONDS) -> str:
-    """The output of `docker`. Raises EngineError with its error if it failed, or if it took longer than this."""
+    """The output of `docker`. Raises ClusterError with its error if it failed, or if it took longer than this."""
     command = program("docker", environment)
     if command is None:
-        raise EngineError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)")
+        raise ClusterError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)")
     try:
         done = subprocess.run(
             [command, *arguments],
@@ -44,9 +44,9 @@ def docker(arguments: list[str], environment: Mapping[str, str], seconds: float 
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise EngineError(f"`docker {arguments[0]}` did not end in {seconds:.0f} s; is dockerd stuck?") from error
+        raise ClusterError(f"`docker {arguments[0]}` did not end in {seconds:.0f} s; is dockerd stuck?") from error
     if done.returncode != 0:
-        raise EngineError(f"`docker {' '.join(arguments)}` ended with {done.returncode}: {done.stderr.strip()}")
+        raise ClusterError(f"`docker {' '.join(arguments)}` ended with {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -54,5 +54,5 @@ def server_version(environment: Mapping[str, str]) -> str | None:
     """The version of the Docker that answers there, or None if none does."""
     try:
         return docker(["version", "--format", "{{.Server.Version}}"], environment).strip() or None
-    except EngineError:
+    except ClusterError:
         return None

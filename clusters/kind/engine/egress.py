@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.kind.engine import iptables
-from clusters.kind.engine.engine_errors import EngineError
+from clusters.provider import ClusterError
 
 EGRESS: Final = "GPUSHARE-EGRESS"
 HOST: Final = "GPUSHARE-HOST"
@@ -48,7 +48,7 @@ def rules(bridges: Sequence[str], family: str) -> list[str]:
 
 
 def ensure(bridges: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Set the rules for these bridges; if they are set already the counters go on. Raises EngineError."""
+    """Set the rules for these bridges; if they are set already the counters go on. Raises ClusterError."""
     for family in iptables.families(environment):
         saved = iptables.save(family, "filter", environment)
         wanted = rules(bridges, family)
@@ -58,11 +58,11 @@ def ensure(bridges: Sequence[str], environment: Mapping[str, str]) -> None:
             if iptables.run(family, ["-C", parent, "-j", chain], environment):
                 continue
             if not iptables.run(family, ["-I", parent, "1", "-j", chain], environment):
-                raise EngineError(f"{family}: no rule can be put into {parent}; are you root?")
+                raise ClusterError(f"{family}: no rule can be put into {parent}; are you root?")
 
 
 def remove(environment: Mapping[str, str]) -> None:
-    """Take our chains out again; nothing happens if there are none. Raises EngineError if the filter cannot be read."""
+    """Take our chains out again; nothing happens if there are none. Raises ClusterError if the filter cannot be read."""
     for family in iptables.families(environment):
         saved = iptables.save(family, "filter", environment)
         for parent, chain in (*_hooks(saved), ("FORWARD", EGRESS)):
@@ -75,18 +75,20 @@ def remove(environment: Mapping[str, str]) -> None:
 
 
 def egress_packets(environment: Mapping[str, str]) -> int:
-    """All that was rejected. Raises EngineError as egress_counts does."""
+    """All that was rejected. Raises ClusterError as egress_counts does."""
     counts = egress_counts(environment)
     return counts.cluster + counts.elsewhere
 
 
 def egress_counts(environment: Mapping[str, str]) -> EgressCounts:
-    """The packets rejected on their way out. Raises EngineError if the rules are not set, for then nothing is known."""
+    """The packets rejected on their way out. Raises ClusterError if the rules are not set, for then nothing is known."""
     saved = {
         family: iptables.save(family, "filter", environment, counters=True) for family in iptables.families(environment)
     }
     if not saved or not all(is_set(text) for text in saved.values()):
-        raise EngineError("the rules that let nothing out of the machine are not set: `make docker` sets them, as root")
+        raise ClusterError(
+            "the rules that let nothing out of the machine are not set: `make docker` sets them, as root"
+        )
     counts = [rejected(text) for text in saved.values()]
     return EgressCounts(sum(one.cluster for one in counts), sum(one.elsewhere for one in counts))
 

@@ -11,12 +11,12 @@ from typing import Final, TextIO
 
 from clusters.kind.engine import daemon, egress, engine_install, engine_settings, host, leftovers, network
 from clusters.kind.engine.docker_client import docker, program, server_version, with_system_path
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.kind_program import ensure_kind, known_kind
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
 from clusters.kind.engine.uses import Uses, named, others, own_runs
 from clusters.processes.progress import Progress
 from clusters.processes.running_clusters import CHECKOUT
+from clusters.provider import ClusterError
 
 _FORCE: Final = "make docker-down ARGS=--force"
 _HINT: Final = "`make docker` starts one (as root)"
@@ -62,11 +62,11 @@ def reason_against(environment: Mapping[str, str]) -> str | None:
 def engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of child processes that use Docker and kind: DOCKER_HOST, PATH, and the network of kind's nodes.
 
-    `kind` is on that PATH once it was built (``up`` builds it). Raises EngineError if no Docker answers.
+    `kind` is on that PATH once it was built (``up`` builds it). Raises ClusterError if no Docker answers.
     """
     engine = find(environment)
     if engine is None:
-        raise EngineError(reason_against(environment) or f"no Docker answers: {_HINT}")
+        raise ClusterError(reason_against(environment) or f"no Docker answers: {_HINT}")
     kind = known_kind(environment)
     path = engine.environment["PATH"]
     first = {"PATH": os.pathsep.join([str(kind.parent), path])} if kind is not None else {}
@@ -76,7 +76,7 @@ def engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None, *, checkout: str = CHECKOUT) -> Engine:
     """A Docker that answers, with the nodes' network, the rules that let nothing out, and `kind`; the checkout uses it from now on.
 
-    Raises EngineError if the host lacks something, and clusters.controlplane.build.BuildError.
+    Raises ClusterError if the host lacks something, or a build fails.
     """
     place = place or place_of(environment)
     uses = Uses(place.uses)
@@ -91,7 +91,7 @@ def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None, 
 
 @contextmanager
 def using(environment: Mapping[str, str], what: str) -> Iterator[None]:
-    """While inside, this process uses the Docker, and no checkout's ``down`` ends it. Raises EngineError."""
+    """While inside, this process uses the Docker, and no checkout's ``down`` ends it. Raises ClusterError."""
     with Uses(place_of(environment).uses).run(CHECKOUT, what):
         yield
 
@@ -106,7 +106,7 @@ def down(
 ) -> None:
     """End the private Docker and remove every trace of it but its images; of another Docker only what we put there.
 
-    If other checkouts use it, it stays, and only this checkout's use ends. ``force`` ends it anyway. Raises EngineError, also
+    If other checkouts use it, it stays, and only this checkout's use ends. ``force`` ends it anyway. Raises ClusterError, also
     while a run of this checkout uses it.
     """
     place = place or place_of(environment)
@@ -115,7 +115,7 @@ def down(
         all_uses = uses.all()
         own = own_runs(all_uses, checkout)
         if own and not force:
-            raise EngineError(f"it is in use by {named(own)}: end that run first, or use `{_FORCE}`")
+            raise ClusterError(f"it is in use by {named(own)}: end that run first, or use `{_FORCE}`")
         uses.forget(checkout)
         left = others(all_uses, checkout)
         if left and not force:
@@ -128,7 +128,7 @@ def down(
 
 
 def users(environment: Mapping[str, str], place: Place) -> str:
-    """Which checkouts and runs use the Docker, for people. Raises EngineError."""
+    """Which checkouts and runs use the Docker, for people. Raises ClusterError."""
     uses = Uses(place.uses)
     with uses.locked():
         return named(others(uses.all(), "")) or "no checkout"
@@ -154,11 +154,11 @@ def _remove(environment: Mapping[str, str], place: Place, out: TextIO) -> None:
 def _start(environment: Mapping[str, str], place: Place, uses: Uses, out: TextIO) -> Engine:
     pid = daemon.running(place)
     if pid is not None:
-        raise EngineError(f"dockerd (process {pid}) runs and does not answer; see {place.log}, or end it: `{_FORCE}`")
+        raise ClusterError(f"dockerd (process {pid}) runs and does not answer; see {place.log}, or end it: `{_FORCE}`")
     facts = host.look(place.data, environment)
     lacks = host.missing(facts)
     if lacks:
-        raise EngineError("no Docker answers, and a private one lacks:\n" + "\n".join(f"  {line}" for line in lacks))
+        raise ClusterError("no Docker answers, and a private one lacks:\n" + "\n".join(f"  {line}" for line in lacks))
     if facts.lacks_programs:
         engine_install.install(environment, out)
     if not place.run.exists():
@@ -176,7 +176,7 @@ def _start(environment: Mapping[str, str], place: Place, uses: Uses, out: TextIO
         raise
     engine = find(environment, place)
     if engine is None:
-        raise EngineError(f"dockerd answered and then no more; see {place.log}")
+        raise ClusterError(f"dockerd answered and then no more; see {place.log}")
     return engine
 
 
@@ -194,7 +194,7 @@ def _revive(place: Place, environment: Mapping[str, str], out: TextIO) -> None:
     leftovers.end_containers(place)
     try:
         daemon.start(place, host.look(place.data, environment), environment, out)
-    except EngineError as error:
+    except ClusterError as error:
         _say(out, f"it does not start ({error}); removing what can be removed without it")
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.kind.engine.docker_client import program
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.processes.progress import Progress
+from clusters.provider import ClusterError
 
 # Debian's names; each brings what it needs.
 PACKAGES: Final = ("docker.io", "containerd", "runc", "iptables", "iproute2")
@@ -20,10 +20,10 @@ _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
 
 def install(environment: Mapping[str, str], out: TextIO, policy: Path = _POLICY) -> None:
-    """Install the packages that dockerd needs with apt-get; needs root. Raises EngineError with the end of its output."""
+    """Install the packages that dockerd needs with apt-get; needs root. Raises ClusterError with the end of its output."""
     apt = program("apt-get", environment)
     if apt is None:
-        raise EngineError("there is no `dockerd` and no apt-get to install it with; install Docker")
+        raise ClusterError("there is no `dockerd` and no apt-get to install it with; install Docker")
     quiet = {**environment, "DEBIAN_FRONTEND": "noninteractive"}
     with Progress("docker", f"installing {', '.join(PACKAGES)}", out, "once") as progress, _nothing_starts(policy):
         _run([str(apt), "update"], quiet, progress)
@@ -49,7 +49,7 @@ def _run(argv: list[str], environment: Mapping[str, str], progress: Progress) ->
             progress.detail = lines[-1][:80]
     if process.returncode != 0:
         tail = "\n".join(lines[-_TAIL:])
-        raise EngineError(f"`{' '.join(argv)}` ended with {process.returncode}:\n{tail}")
+        raise ClusterError(f"`{' '.join(argv)}` ended with {process.returncode}:\n{tail}")
 
 
 @contextlib.contextmanager

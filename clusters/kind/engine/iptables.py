@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.kind.engine.docker_client import program
-from clusters.kind.engine.engine_errors import EngineError
+from clusters.provider import ClusterError
 
 # Another program may hold the filter's lock, in seconds.
 _LOCK_SECONDS: Final = 20
@@ -31,20 +31,20 @@ def run(family: str, arguments: Iterable[str], environment: Mapping[str, str]) -
 
 
 def save(family: str, table: str, environment: Mapping[str, str], *, counters: bool = False) -> str:
-    """A table as text, one rule a line. Raises EngineError if it cannot be read."""
+    """A table as text, one rule a line. Raises ClusterError if it cannot be read."""
     argv = [_command(f"{family}-save", environment), "-t", table, *(["-c"] if counters else [])]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise EngineError(f"{family}-save ended with {done.returncode}: {done.stderr.strip()}; this needs root")
+        raise ClusterError(f"{family}-save ended with {done.returncode}: {done.stderr.strip()}; this needs root")
     return done.stdout
 
 
 def restore(family: str, text: str, environment: Mapping[str, str]) -> None:
-    """Put these chains into a table in one step, all or none; other chains stay. Raises EngineError."""
+    """Put these chains into a table in one step, all or none; other chains stay. Raises ClusterError."""
     argv = [_command(f"{family}-restore", environment), "-w", str(_LOCK_SECONDS), "--noflush"]
     done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise EngineError(f"{family}-restore ended with {done.returncode}: {done.stderr.strip()}; this needs root")
+        raise ClusterError(f"{family}-restore ended with {done.returncode}: {done.stderr.strip()}; this needs root")
 
 
 def has_chain(saved: str, chain: str) -> bool:
@@ -88,7 +88,7 @@ def _only_leads_on(words: list[str]) -> bool:
 
 
 def are_all_ours(bridges: Iterable[str], environment: Mapping[str, str]) -> bool:
-    """Is every rule in Docker's chains about these bridges? Raises EngineError if the packet filter cannot be read."""
+    """Is every rule in Docker's chains about these bridges? Raises ClusterError if the packet filter cannot be read."""
     names = list(bridges)
     tables = [(family, table) for family in families(environment) for table in _TABLES]
     return not any(has_others(save(family, table, environment), names) for family, table in tables)
@@ -113,5 +113,5 @@ def policy(family: str, chain: str, environment: Mapping[str, str]) -> str:
 def _command(name: str, environment: Mapping[str, str]) -> str:
     found = program(name, environment)
     if found is None:
-        raise EngineError(f"there is no `{name}`; install iptables")
+        raise ClusterError(f"there is no `{name}`; install iptables")
     return str(found)

@@ -40,7 +40,7 @@ def known_kind(environment: Mapping[str, str]) -> Path | None:
 
 
 def ensure_kind(environment: Mapping[str, str], out: TextIO) -> Path:
-    """A `kind` that fits, built if there is none. Raises clusters.controlplane.build.BuildError."""
+    """A `kind` that fits, built if there is none. Raises ClusterError."""
     return known_kind(environment) or ensure_modules([kind_module()], environment, out)["kind"]
 
 

@@ -26,7 +26,7 @@ def end_containers(place: Place) -> None:
 
 
 def remove(place: Place, environment: Mapping[str, str]) -> None:
-    """Remove every trace but the images, and nothing that is another's. Raises EngineError if the packet filter cannot be read."""
+    """Remove every trace but the images, and nothing that is another's. Raises ClusterError if the packet filter cannot be read."""
     end_containers(place)
     for group in (place.daemon_cgroup, place.cgroup):
         engine_cgroups.remove(group)

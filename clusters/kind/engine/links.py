@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import subprocess
 
-from clusters.kind.engine.engine_errors import EngineError
+from clusters.provider import ClusterError
 
 
 def ensure_bridge(name: str, address: ipaddress.IPv4Interface) -> None:
-    """Make a bridge with this address if there is none. Raises EngineError."""
+    """Make a bridge with this address if there is none. Raises ClusterError."""
     if not _exists(name):
         _ip("link", "add", name, "type", "bridge")
         _ip("addr", "add", str(address), "dev", name)
@@ -17,7 +17,7 @@ def ensure_bridge(name: str, address: ipaddress.IPv4Interface) -> None:
 
 
 def remove_link(name: str) -> None:
-    """Remove a device if there is one. Raises EngineError."""
+    """Remove a device if there is one. Raises ClusterError."""
     if _exists(name):
         _ip("link", "del", name)
 
@@ -29,4 +29,4 @@ def _exists(name: str) -> bool:
 def _ip(*arguments: str) -> None:
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise EngineError(f"`ip {' '.join(arguments)}` ended with {done.returncode}: {done.stderr.strip()}")
+        raise ClusterError(f"`ip {' '.join(arguments)}` ended with {done.returncode}: {done.stderr.strip()}")

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 
 from clusters.kind.engine.docker_client import docker
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.place import NETWORK, NODES_BRIDGE
+from clusters.provider import ClusterError
 
 
 def ensure(environment: Mapping[str, str]) -> None:
-    """Create the network if it is not there. Raises EngineError, also for one of that name on another bridge."""
+    """Create the network if it is not there. Raises ClusterError, also for one of that name on another bridge."""
     bridge = _bridge(environment)
     if bridge is None:
         docker(
@@ -27,7 +27,7 @@ def ensure(environment: Mapping[str, str]) -> None:
             environment,
         )
     elif bridge != NODES_BRIDGE:
-        raise EngineError(
+        raise ClusterError(
             f"Docker's network {NETWORK} is not on the bridge {NODES_BRIDGE}, and nothing would keep its packets in: "
             f"`docker network rm {NETWORK}`"
         )
@@ -39,7 +39,7 @@ def remove(environment: Mapping[str, str]) -> bool:
         return True
     try:
         docker(["network", "rm", NETWORK], environment)
-    except EngineError:
+    except ClusterError:
         return False
     return True
 

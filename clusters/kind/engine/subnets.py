@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from typing import Final
 
-from clusters.kind.engine.engine_errors import EngineError
+from clusters.provider import ClusterError
 
 # Private ranges (RFC 1918) that Docker's own choice, home routers and Kubernetes' defaults (10.96.0.0/16, 10.244.0.0/16)
 # leave free.
@@ -22,18 +22,18 @@ _CANDIDATES: Final = (
 def choose_subnet(routes: Iterable[str], candidates: Iterable[str] = _CANDIDATES) -> ipaddress.IPv4Network:
     """The first candidate that no route overlaps (``10.0.0.0/8``, ``192.0.2.1``; ``default`` does not count).
 
-    Raises EngineError if all are taken.
+    Raises ClusterError if all are taken.
     """
     taken = [ipaddress.IPv4Network(route) for route in routes if route != "default"]
     for candidate in map(ipaddress.IPv4Network, candidates):
         if not any(candidate.overlaps(one) for one in taken):
             return candidate
-    raise EngineError("every private range that containers could use is routed elsewhere on this host; remove a route")
+    raise ClusterError("every private range that containers could use is routed elsewhere on this host; remove a route")
 
 
 def host_routes() -> list[str]:
-    """The destinations that this host has a route to. Raises EngineError if `ip` cannot list them."""
+    """The destinations that this host has a route to. Raises ClusterError if `ip` cannot list them."""
     done = subprocess.run(["ip", "-4", "-json", "route"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise EngineError(f"`ip route` ended with {done.returncode}: {done.stderr.strip()}; install iproute2")
+        raise ClusterError(f"`ip route` ended with {done.returncode}: {done.stderr.strip()}; install iproute2")
     return [route["dst"] for route in json.loads(done.stdout or "[]")]

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from clusters.kind.engine.engine_errors import EngineError
+from clusters.provider import ClusterError
 
 _CHECKOUT: Final = ".checkout"
 _RUN: Final = ".run"
@@ -45,10 +45,10 @@ class Uses:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One start, end or change of the uses at a time. Raises EngineError for a folder that another user made."""
+        """One start, end or change of the uses at a time. Raises ClusterError for a folder that another user made."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._folder.is_symlink() or self._folder.stat().st_uid != os.geteuid():
-            raise EngineError(f"{self._folder} is not this user's; remove it")
+            raise ClusterError(f"{self._folder} is not this user's; remove it")
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

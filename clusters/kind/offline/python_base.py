@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.controlplane.build import BuildError
 from clusters.kind.offline import trim
 from clusters.kind.offline.node_image.commands import run, tied
 from clusters.kind.offline.node_image.oci_archive import architecture, write_layer
 from clusters.kind.offline.node_image.rootfs import host_mirror, host_suite
 from clusters.processes.build_cache import BUILDING
 from clusters.processes.progress import Progress
+from clusters.provider import ClusterError
 
 REPOSITORY: Final = "gpushare/python-base"
 COMMAND: Final = "images"
@@ -43,13 +43,13 @@ class Base:
 
 
 def name_of() -> str:
-    """The base of this machine. Raises NodeImageError if it is no Debian."""
+    """The base of this machine. Raises ClusterError if it is no Debian."""
     parts = [host_suite(_OS_RELEASE), architecture(), Path(__file__).read_text(), Path(trim.__file__).read_text()]
     return f"{REPOSITORY}:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
 
 def ensure(cache: Path, environment: Mapping[str, str], out: TextIO) -> Base:
-    """The base in Docker, made if it is not in the cache. Raises BuildError and NodeImageError."""
+    """The base in Docker, made if it is not in the cache. Raises ClusterError."""
     name = name_of()
     folder = cache / name.replace("/", "-").replace(":", "-")
     if not folder.is_dir():
@@ -67,7 +67,7 @@ def _is_there(name: str, environment: Mapping[str, str]) -> bool:
 
 def _make(folder: Path, environment: Mapping[str, str], out: TextIO) -> None:
     if os.geteuid() != 0:
-        raise BuildError(
+        raise ClusterError(
             "the base of the images is made of Debian packages, which needs root (chroot); or name one: --base IMAGE"
         )
     suite = host_suite(_OS_RELEASE)
@@ -112,7 +112,7 @@ def _debootstrap(root: Path, suite: str, environment: Mapping[str, str], progres
 
 
 def watch(argv: list[str], environment: Mapping[str, str], progress: Progress) -> None:
-    """Run a program that takes long; its newest line is the progress. Raises BuildError with the end of its output."""
+    """Run a program that takes long; its newest line is the progress. Raises ClusterError with the end of its output."""
     command, settings = tied(argv, environment)
     lines: list[str] = []
     with subprocess.Popen(
@@ -127,14 +127,16 @@ def watch(argv: list[str], environment: Mapping[str, str], progress: Progress) -
             raise
     if process.returncode != 0:
         tail = "\n".join(lines[-_TAIL:])
-        raise BuildError(f"{' '.join(argv[:2])} … ended with {process.returncode}:\n{tail}")
+        raise ClusterError(f"{' '.join(argv[:2])} … ended with {process.returncode}:\n{tail}")
 
 
 def _python_of(root: Path, environment: Mapping[str, str]) -> str:
     code = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
     version = run(["chroot", root, "python3", "-c", code], environment).strip()
     if tuple(map(int, version.split("."))) < _OLDEST:
-        raise BuildError(f"this machine's Debian has Python {version}, and ours needs 3.11; name a base: --base IMAGE")
+        raise ClusterError(
+            f"this machine's Debian has Python {version}, and ours needs 3.11; name a base: --base IMAGE"
+        )
     return version
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.controlplane.build import BuildError
 from clusters.kind.offline.python_base import COMMAND, watch
 from clusters.processes.build_cache import BUILDING
 from clusters.processes.progress import Progress
+from clusters.provider import ClusterError
 
 # The newest C library that a wheel may ask for: that of Debian 12. Which one a base has is tried when its image is built.
 _NEWEST_GLIBC_MINOR: Final = 36
@@ -33,7 +33,7 @@ def lists(checkout: Path) -> list[Path]:
 
 
 def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, str], out: TextIO) -> Path:
-    """The folder of the dependencies' wheels, and pip's, for that Python. Raises BuildError with pip's error."""
+    """The folder of the dependencies' wheels, and pip's, for that Python. Raises ClusterError with pip's error."""
     wanted = lists(checkout)
     folder = cache / f"wheels-{key([path.read_text() for path in wanted], python)}"
     if folder.is_dir():
@@ -66,7 +66,7 @@ def key(wanted: Sequence[str], python: str) -> str:
 
 
 def build_own(checkout: Path, folder: Path, environment: Mapping[str, str], progress: Progress) -> None:
-    """The wheel of a checkout, into a folder; built by the backend that `make` installed. Raises BuildError."""
+    """The wheel of a checkout, into a folder; built by the backend that `make` installed. Raises ClusterError."""
     _pip(["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}", str(checkout)], environment, progress)
 
 
@@ -74,7 +74,7 @@ def _pip(arguments: list[str], environment: Mapping[str, str], progress: Progres
     try:
         importlib.metadata.version("pip")
     except importlib.metadata.PackageNotFoundError as error:
-        raise BuildError(
+        raise ClusterError(
             f"{sys.executable} has no pip, which fetches wheels; run it from the checkout's .venv"
         ) from error
     watch([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments], environment, progress)

@@ -20,16 +20,15 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.controlplane.binaries import cache_folder
-from clusters.controlplane.build import BuildError
-from clusters.kind.engine import EngineError, engine_environment
+from clusters.kind.engine import engine_environment
 from clusters.kind.offline import python_base, wheels
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.offline.python_base import COMMAND, watch
 from clusters.kind.program_images import compiled_images, context
 from clusters.kind.program_images.old_images import remove_old
 from clusters.processes.build_cache import locked
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
+from clusters.provider import ClusterError
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 
 # Target of the Dockerfile → the image's name.
@@ -68,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     environment = dict(os.environ)  # this is a program's main
     try:
         images = ensure(engine_environment(environment), sys.stderr, base=arguments.base)
-    except (BuildError, EngineError, NodeImageError, FakeNvmlError) as error:
+    except (ClusterError, FakeNvmlError) as error:
         print(f"{COMMAND}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return 1
     except KeyboardInterrupt as interrupted:
@@ -86,13 +85,13 @@ def ensure(environment: Mapping[str, str], out: TextIO, *, base: str | None = No
     """All images in the engine, built if they are not there.
 
     ``environment`` reaches the engine (``clusters.kind.engine.engine_environment``); ``base`` is an image of a registry, None:
-    one that is made here. Raises BuildError, and NodeImageError if this machine is no Debian.
+    one that is made here. Raises ClusterError if this machine is no Debian.
     """
     cache = cache_folder(environment).parent / "program-images"
     with scratch_folder() as folder:
         images, tag = _names(folder, base)
         if not _all_there(images, environment):
-            with locked(cache, COMMAND, out, BuildError):
+            with locked(cache, COMMAND, out):
                 # Another process may have built them while we waited.
                 if not _all_there(images, environment):
                     _build(folder, images, tag, base, cache, environment, out)
@@ -127,7 +126,7 @@ def _all_there(images: ProgramImages, environment: Mapping[str, str]) -> bool:
     try:
         done = subprocess.run(argv, env=dict(environment), capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise BuildError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
+        raise ClusterError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
     return done.returncode == 0 and done.stdout.split()[-1:] == [compiled_images.player_content()]
 
 

@@ -28,7 +28,7 @@ version = 3
 
 
 def specification(node_image: str, environment: Mapping[str, str]) -> str:
-    """The text of that file for nodes of this image, made of what their containerd begins with. Raises NodeImageError."""
+    """The text of that file for nodes of this image, made of what their containerd begins with. Raises ClusterError."""
     argv = ["docker", "run", "--rm", "--network=none", "--entrypoint=ctr", node_image, "oci", "spec"]
     return json.dumps(with_cards(json.loads(run(argv, environment))), indent=1)
 

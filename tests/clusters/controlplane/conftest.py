@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from clusters.controlplane.binaries import Binaries, MissingBinariesError, locate, minors
+from clusters.controlplane.binaries import Binaries, locate, minors
+from clusters.provider import ClusterError
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +16,7 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
     minor = request.config.getoption("--kubernetes", default=minors()[0])
     try:
         return locate(minor, dict(os.environ), request.config.getoption("--assets", default=None))
-    except MissingBinariesError as error:
+    except ClusterError as error:
         if request.config.getoption("--require-control-plane", default=False):
             raise
         pytest.skip(str(error))

@@ -8,16 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import (
-    ETCD,
-    KUBERNETES_PROGRAMS,
-    MissingBinariesError,
-    cache_folder,
-    known,
-    locate,
-    minors,
-    modules,
-)
+from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, cache_folder, known, locate, minors, modules
+from clusters.provider import ClusterError
 
 
 def put(folder: Path, version: str, *programs: str) -> Path:
@@ -58,7 +50,7 @@ def test_each_module_pins_a_release_of_its_minor(minor: str) -> None:
 
 def test_an_unknown_minor_names_the_known() -> None:
     """Not a traceback."""
-    with pytest.raises(MissingBinariesError, match=minors()[0]):
+    with pytest.raises(ClusterError, match=minors()[0]):
         modules("1.2")
 
 
@@ -75,7 +67,7 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path) -> None:
     environment = cached(tmp_path, minors()[0])
     kubernetes = modules(minors()[0])[0]
     (kubernetes.cache(cache_folder(environment)) / "kube-scheduler").unlink()
-    with pytest.raises(MissingBinariesError, match=r"no kube-scheduler .*make control-plane"):
+    with pytest.raises(ClusterError, match=r"no kube-scheduler .*make control-plane"):
         locate(minors()[0], environment)
 
 
@@ -101,7 +93,7 @@ def test_assets_of_another_minor_are_passed_over(tmp_path: Path) -> None:
 def test_assets_that_are_no_folder_are_an_error(tmp_path: Path) -> None:
     """A typo must not make another program run."""
     environment = cached(tmp_path, minors()[0])
-    with pytest.raises(MissingBinariesError, match=r"typo: not a folder.*KUBEBUILDER_ASSETS"):
+    with pytest.raises(ClusterError, match=r"typo: not a folder.*KUBEBUILDER_ASSETS"):
         locate(minors()[0], environment, tmp_path / "typo")
 
 

@@ -13,16 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import (
-    ETCD,
-    KUBERNETES_PROGRAMS,
-    MissingBinariesError,
-    locate,
-    minors,
-    module_of,
-    modules,
-)
-from clusters.controlplane.build import BuildError, ensure, ensure_modules
+from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, locate, minors, module_of, modules
+from clusters.controlplane.build import ensure, ensure_modules
+from clusters.provider import ClusterError
 from tests.servers import until
 
 NEWEST = minors()[0]
@@ -98,13 +91,13 @@ def test_only_what_is_missing_is_built(environment: dict[str, str], tmp_path: Pa
 
 def test_without_go_it_says_what_to_do(environment: dict[str, str]) -> None:
     """Which programs, and the two ways to get them."""
-    with pytest.raises(BuildError, match=r"kube-apiserver.*no `go` on PATH.*KUBEBUILDER_ASSETS"):
+    with pytest.raises(ClusterError, match=r"kube-apiserver.*no `go` on PATH.*KUBEBUILDER_ASSETS"):
         ensure(NEWEST, {**environment, "PATH": "/nowhere"}, None, io.StringIO())
 
 
 def test_failed_build_shows_gos_error_and_leaves_no_half(environment: dict[str, str]) -> None:
     """The next call starts over."""
-    with pytest.raises(BuildError, match="cannot find module"):
+    with pytest.raises(ClusterError, match="cannot find module"):
         ensure(NEWEST, {**environment, "GO_FAILS": "1"}, None, io.StringIO())
     kubernetes = modules(NEWEST)[0]
     cache = Path(environment["GPUSHARE_CACHE"]) / "control-plane"
@@ -115,7 +108,7 @@ def test_failed_build_shows_gos_error_and_leaves_no_half(environment: dict[str, 
 
 def test_a_folder_of_assets_that_is_not_there_is_an_error(environment: dict[str, str], tmp_path: Path) -> None:
     """A typo in KUBEBUILDER_ASSETS must not start minutes of building."""
-    with pytest.raises(MissingBinariesError, match="KUBEBUILDER_ASSETS"):
+    with pytest.raises(ClusterError, match="KUBEBUILDER_ASSETS"):
         ensure(NEWEST, {**environment, "KUBEBUILDER_ASSETS": str(tmp_path / "typo")}, None, io.StringIO())
 
 
@@ -139,7 +132,7 @@ def test_other_modules_program_without_go_has_no_assets_folder(environment: dict
     """That way out is for a control plane alone."""
     (tmp_path / "go.mod").write_text("require example.com/tool v1.2.3\n")
     tool = module_of(tmp_path, "tool", "example.com/tool", {"tool": "example.com/tool"})
-    with pytest.raises(BuildError, match="install Go$"):
+    with pytest.raises(ClusterError, match="install Go$"):
         ensure_modules([tool], {**environment, "PATH": "/nowhere"}, io.StringIO())
 
 
@@ -185,7 +178,7 @@ def test_what_a_killed_build_left_is_removed_by_the_next(environment: dict[str, 
 def test_unwritable_cache_is_an_error_with_the_remedy(environment: dict[str, str], tmp_path: Path) -> None:
     """It names the folder and the variable."""
     (tmp_path / "file").touch()
-    with pytest.raises(BuildError, match=r"file/control-plane.*GPUSHARE_CACHE"):
+    with pytest.raises(ClusterError, match=r"file/control-plane.*GPUSHARE_CACHE"):
         ensure(NEWEST, {**environment, "GPUSHARE_CACHE": str(tmp_path / "file")}, None, io.StringIO())
 
 

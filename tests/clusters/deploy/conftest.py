@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import MissingBinariesError, locate, minors
+from clusters.controlplane.binaries import locate, minors
 from clusters.deploy.render import render
+from clusters.provider import ClusterError
 from tests.clusters.deploy.reading import SITES, Object
 
 _RENDERED: dict[str, list[Object]] = {}
@@ -20,7 +21,7 @@ def kubectl() -> Path:
     """The one that is built with the control plane; without it nothing is rendered here."""
     try:
         return Path(locate(minors()[0], dict(os.environ), None)["kubectl"])
-    except MissingBinariesError as error:
+    except ClusterError as error:
         pytest.skip(f"no kubectl to render manifests with: {error}")
 
 

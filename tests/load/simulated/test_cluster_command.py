@@ -17,9 +17,10 @@ from clusters.api.connection import Connection
 from clusters.api.readiness import says_ready
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import eventually
-from clusters.controlplane.binaries import KWOK, MissingBinariesError, cached, kwok, locate, minors
+from clusters.controlplane.binaries import KWOK, cached, kwok, locate, minors
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
+from clusters.provider import ClusterError
 from clusters.simulated_node import environment_of_programs
 from load.__main__ import main
 from load.simulated.cluster_file import build, read
@@ -94,7 +95,7 @@ async def test_on_a_real_control_plane_kwok_lets_the_pods_run(file: Path, tmp_pa
     """And a deleted pod is gone."""
     try:
         locate(minors()[0], os.environ)
-    except MissingBinariesError as error:
+    except ClusterError as error:
         pytest.skip(str(error))
     if KWOK not in cached(kwok(), os.environ):
         pytest.skip("kwok is not built: python -m load.real_scheduler --kwok builds it, in minutes")

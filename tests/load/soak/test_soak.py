@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from clusters.controlplane.binaries import KWOK, MissingBinariesError, cached, kwok, locate, minors
+from clusters.controlplane.binaries import KWOK, cached, kwok, locate, minors
+from clusters.provider import ClusterError
 from load.__main__ import main
 from load.load_flags import CLUSTERS
 from load.soak.soak_on_control_plane import rows
@@ -114,7 +115,7 @@ def test_a_short_soak_with_the_real_scheduler_finds_nothing(tmp_path: Path, capf
     """Pods come, are bound by kube-scheduler, run because kwok reports it, and as many end; audits and cards are read."""
     try:
         locate(minors()[0], os.environ)
-    except MissingBinariesError as error:
+    except ClusterError as error:
         pytest.skip(str(error))
     if KWOK not in cached(kwok(), os.environ):
         pytest.skip("kwok is not built, which takes minutes: python -m load.real_scheduler --kwok builds it")

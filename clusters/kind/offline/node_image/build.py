@@ -17,16 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.controlplane.binaries import MissingBinariesError, Module, cache_folder
-from clusters.controlplane.build import BuildError, ensure_modules
-from clusters.kind.engine import EngineError, engine_environment
+from clusters.controlplane.binaries import Module, cache_folder
+from clusters.controlplane.build import ensure_modules
+from clusters.kind.engine import engine_environment
 from clusters.kind.offline.node_image import node_tree, preload, rootfs
 from clusters.kind.offline.node_image.commands import tied
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.offline.node_image.node_programs import IMAGE_PROGRAMS, minors, modules
 from clusters.kind.offline.node_image.oci_archive import Image, Layer, write_archive, write_layer
 from clusters.processes.build_cache import BUILDING, locked
 from clusters.processes.progress import Progress
+from clusters.provider import ClusterError
 
 REPOSITORY: Final = "gpushare/kind-node"
 _HERE: Final = Path(__file__).parent
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         print(ensure(arguments.kubernetes, engine_environment(dict(os.environ)), sys.stderr))  # noqa: T201  # the answer
-    except (NodeImageError, EngineError, BuildError, MissingBinariesError) as error:
+    except ClusterError as error:
         print(f"{rootfs.COMMAND}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return 1
     except KeyboardInterrupt as interrupted:
@@ -69,14 +69,14 @@ def _parser() -> argparse.ArgumentParser:
 def ensure(minor: str, environment: Mapping[str, str], out: TextIO) -> str:
     """The name of the node image of that minor in the engine, built if it is not there.
 
-    ``environment`` reaches the engine (``clusters.kind.engine.engine_environment``). Raises NodeImageError, and what building
-    programs raises: BuildError, MissingBinariesError.
+    ``environment`` reaches the engine (``clusters.kind.engine.engine_environment``). Raises ClusterError, and what building
+    programs raises: ClusterError.
     """
     built = modules(minor)
     name = name_of(built)
     if not is_there(name, environment):
         cache = cache_folder(environment).parent / "node-image"
-        with locked(cache, rootfs.COMMAND, out, NodeImageError):
+        with locked(cache, rootfs.COMMAND, out):
             # Another process may have built it while we waited.
             if not is_there(name, environment):
                 _build(name, built, cache, environment, out)
@@ -102,7 +102,7 @@ def is_there(name: str, environment: Mapping[str, str]) -> bool:
     try:
         return subprocess.run(argv, env=dict(environment), capture_output=True, check=False).returncode == 0
     except FileNotFoundError as error:
-        raise NodeImageError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
+        raise ClusterError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
 
 
 def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping[str, str], out: TextIO) -> None:
@@ -179,7 +179,7 @@ def _load(image: Image, environment: Mapping[str, str]) -> None:
             raise
         said = process.stderr.read().decode(errors="replace").strip()
     if process.returncode != 0 or not is_there(image.names[0], environment):
-        raise NodeImageError(f"docker load of {image.names[0]} ended with {process.returncode}: {said or 'no image'}")
+        raise ClusterError(f"docker load of {image.names[0]} ended with {process.returncode}: {said or 'no image'}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
+from clusters.provider import ClusterError
 
 # Lines of a program's output that are shown when it fails.
 _TAIL: Final = 20
@@ -25,10 +25,10 @@ def tied(argv: Sequence[str | Path], environment: Mapping[str, str]) -> tuple[li
 
 
 def run(argv: Sequence[str | Path], environment: Mapping[str, str]) -> str:
-    """The output of a program. Raises NodeImageError with the end of its output if it failed."""
+    """The output of a program. Raises ClusterError with the end of its output if it failed."""
     command, settings = tied(argv, environment)
     done = subprocess.run(command, env=settings, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-_TAIL:])
-        raise NodeImageError(f"{' '.join(map(str, argv[:4]))} … ended with {done.returncode}:\n{tail}")
+        raise ClusterError(f"{' '.join(map(str, argv[:4]))} … ended with {done.returncode}:\n{tail}")
     return done.stdout

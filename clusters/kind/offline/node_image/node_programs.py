@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.controlplane import binaries
+from clusters.provider import ClusterError
 
 MODULES: Final = Path(__file__).parents[2] / "binaries"
 # In the node's file system.
@@ -42,11 +43,9 @@ def _tools(minor: str) -> str:
 
 
 def modules(minor: str) -> tuple[binaries.Module, ...]:
-    """The builds for a node of that minor, Kubernetes first. Raises MissingBinariesError for one that is not pinned."""
+    """The builds for a node of that minor, Kubernetes first. Raises ClusterError for one that is not pinned."""
     if minor not in minors():
-        raise binaries.MissingBinariesError(
-            f"a kubelet of Kubernetes {minor} is not pinned here; there is: {', '.join(minors())}"
-        )
+        raise ClusterError(f"a kubelet of Kubernetes {minor} is not pinned here; there is: {', '.join(minors())}")
     folder = binaries.MODULES / f"kubernetes-{minor}"
     kubernetes = {program: f"{_KUBERNETES}/cmd/{program}" for program in _KUBERNETES_PROGRAMS}
     return (

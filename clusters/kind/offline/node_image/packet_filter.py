@@ -14,7 +14,7 @@ def copy_programs(root: Path, patterns: Sequence[str], target: Path, environment
     """Copy what matches out of a Debian at ``root``, links as links, and what the dynamic linker would load for it.
 
     The extensions of iptables (``xtables/*.so``) count as programs: each is loaded when a rule names it, and an absent library of
-    one shows first when such a rule is written. Raises NodeImageError.
+    one shows first when such a rule is written. Raises ClusterError.
     """
     # Links first: with usr merged into the root, paths below /lib lead through them.
     wanted = [root / name for name in ("bin", "sbin", "lib", "lib64") if (root / name).is_symlink()]

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from clusters.kind.offline.node_image.commands import run, tied
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.offline.node_image.oci_archive import Image, Layer, write_archive, write_layer
+from clusters.provider import ClusterError
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PREFIX: Final = "registry.k8s.io/"
@@ -39,7 +39,7 @@ address = '{state}/c.sock.ttrpc'
 
 
 def names_of(kubeadm: Path, version: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Program → the name and tag under which this kubeadm asks for its image. Raises NodeImageError."""
+    """Program → the name and tag under which this kubeadm asks for its image. Raises ClusterError."""
     # With the version named it asks no server on the network.
     listed = run([kubeadm, "config", "images", "list", "--kubernetes-version", version], environment).split()
     return {name.rpartition(":")[0].rpartition("/")[2]: name for name in listed if name.startswith(_PREFIX)}
@@ -70,7 +70,7 @@ def image_of(
 
 
 def store(images: Sequence[Image], containerd: Path, ctr: Path, folder: Path, environment: Mapping[str, str]) -> None:
-    """Fill ``<folder>/root``, the root of a containerd, with the images, packed as they are. Needs root. Raises NodeImageError."""
+    """Fill ``<folder>/root``, the root of a containerd, with the images, packed as they are. Needs root. Raises ClusterError."""
     archive = folder / "images.tar"
     with archive.open("wb") as out:
         write_archive(images, out)
@@ -81,7 +81,7 @@ def store(images: Sequence[Image], containerd: Path, ctr: Path, folder: Path, en
     archive.unlink()
     names = [name for image in images for name in image.names]
     if missing := sorted(set(names) - set(found)):
-        raise NodeImageError(f"containerd has not kept {', '.join(missing)}; it has {', '.join(found) or 'nothing'}")
+        raise ClusterError(f"containerd has not kept {', '.join(missing)}; it has {', '.join(found) or 'nothing'}")
 
 
 @contextmanager
@@ -105,5 +105,5 @@ def _wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None
     while not socket.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-            raise NodeImageError(f"the containerd that packs the images does not start:\n{tail}")
+            raise ClusterError(f"the containerd that packs the images does not start:\n{tail}")
         time.sleep(_LOOK_SECONDS)

@@ -19,11 +19,11 @@ import yaml
 
 from clusters.kind.offline.node_image.apt_sources import Source, mirror
 from clusters.kind.offline.node_image.commands import run, tied
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.offline.node_image.oci_archive import Layer, architecture, write_layer
 from clusters.kind.offline.node_image.packet_filter import copy_programs
 from clusters.processes.build_cache import BUILDING
 from clusters.processes.progress import Progress
+from clusters.provider import ClusterError
 
 PACKAGES: Final = Path(__file__).parent / "packages.yaml"
 # The command that shows its progress.
@@ -33,7 +33,7 @@ _NAMES: Final = ("node", "packet-filter")
 
 
 def ensure(cache: Path, environment: Mapping[str, str], out: TextIO) -> dict[str, Layer]:
-    """The layers ``node`` and ``packet-filter``, made if they are not in the cache. Raises NodeImageError."""
+    """The layers ``node`` and ``packet-filter``, made if they are not in the cache. Raises ClusterError."""
     suite = host_suite(Path("/etc/os-release"))
     folder = cache / f"debian-{key(suite)}"
     if not folder.is_dir():
@@ -49,30 +49,30 @@ def key(suite: str) -> str:
 
 
 def host_suite(os_release: Path) -> str:
-    """The release of Debian (or of a relative) that this machine is. Raises NodeImageError."""
+    """The release of Debian (or of a relative) that this machine is. Raises ClusterError."""
     text = os_release.read_text() if os_release.exists() else ""
     for line in text.splitlines():
         name, _, value = line.partition("=")
         if name == "VERSION_CODENAME":
             return value.strip('"')
-    raise NodeImageError(f"{os_release} names no release of Debian: a node image is built on Debian, {_INSTEAD}")
+    raise ClusterError(f"{os_release} names no release of Debian: a node image is built on Debian, {_INSTEAD}")
 
 
 _INSTEAD: Final = "or use a published one (--node-image)"
 
 
 def host_mirror(suite: str, apt: Path = Path("/etc/apt")) -> Source:
-    """Where this machine's packages of that release come from. Raises NodeImageError."""
+    """Where this machine's packages of that release come from. Raises ClusterError."""
     files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
     found = mirror(((file.name, file.read_text()) for file in files if file.is_file()), suite)
     if found is None:
-        raise NodeImageError(f"{apt}: no source has main of {suite}: name one there, {_INSTEAD}")
+        raise ClusterError(f"{apt}: no source has main of {suite}: name one there, {_INSTEAD}")
     return found
 
 
 def _make(folder: Path, suite: str, environment: Mapping[str, str], out: TextIO) -> None:
     if os.geteuid() != 0:
-        raise NodeImageError(f"making a node's Debian needs root (chroot): run as root, {_INSTEAD}")
+        raise ClusterError(f"making a node's Debian needs root (chroot): run as root, {_INSTEAD}")
     source = host_mirror(suite)
     wanted: dict[str, list[str]] = yaml.safe_load(PACKAGES.read_text())
     with (
@@ -132,9 +132,7 @@ def _debootstrap(
             raise
     if process.returncode != 0:
         tail = "\n".join(lines[-10:])
-        raise NodeImageError(
-            f"debootstrap of {source.suite} from {source.url} ended with {process.returncode}:\n{tail}"
-        )
+        raise ClusterError(f"debootstrap of {source.suite} from {source.url} ended with {process.returncode}:\n{tail}")
 
 
 def _empty(folder: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine.engine import engine_environment, find
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.place import place_of
+from clusters.provider import ClusterError
 from tests.clusters.checkouts import copy_checkout
 from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, ROOT, TRY, Machine
 
@@ -36,7 +36,7 @@ def test_clients_get_an_environment_in_which_all_is_found(shared: Machine) -> No
 
 def test_without_a_docker_it_says_what_to_do(tmp_path: Path) -> None:
     """Not a traceback from deep within."""
-    with pytest.raises(EngineError, match="no Docker answers"):
+    with pytest.raises(ClusterError, match="no Docker answers"):
         engine_environment({"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{tmp_path}/none"})
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.engine_install import PACKAGES, install
+from clusters.provider import ClusterError
 
 APT = """#!/bin/sh
 echo "$*" >> "$APT_CALLS"
@@ -55,7 +55,7 @@ def test_a_policy_of_the_user_stays(environment: dict[str, str]) -> None:
 
 def test_a_failed_installation_shows_the_output_of_apt(environment: dict[str, str]) -> None:
     """And takes the policy away, too."""
-    with pytest.raises(EngineError, match=r"(?s)ended with 100.*Unable to locate"):
+    with pytest.raises(ClusterError, match=r"(?s)ended with 100.*Unable to locate"):
         install({**environment, "APT_FAILS": "1"}, io.StringIO(), Path(environment["POLICY"]))
 
     assert not Path(environment["POLICY"]).exists()

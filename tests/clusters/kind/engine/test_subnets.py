@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.subnets import choose_subnet, host_routes
+from clusters.provider import ClusterError
 
 
 def test_a_range_that_is_routed_is_passed_over() -> None:
@@ -33,7 +33,7 @@ def test_the_ranges_of_kubernetes_are_never_chosen() -> None:
 
 def test_no_free_range_is_an_error() -> None:
     """The error names the reason."""
-    with pytest.raises(EngineError, match="routed elsewhere"):
+    with pytest.raises(ClusterError, match="routed elsewhere"):
         choose_subnet(["0.0.0.0/0"])
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine.engine import down
-from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.place import Place
 from clusters.kind.engine.uses import Use, Uses, _live, others, own_runs
+from clusters.provider import ClusterError
 
 ROOT = Path(__file__).parents[4]
 HOLD = """
@@ -75,7 +75,9 @@ def test_attack_15_down_refuses_while_a_run_holds_its_lock(place: Place, checkou
     """It names the process and the checkout; once the run is gone, by whatever death, ``down`` goes on."""
     with run_of(place, checkouts[0]) as run:
         assert run.poll() is None
-        with pytest.raises(EngineError, match=rf"process {run.pid} of {checkouts[0]} \(a kind cluster\): end that run"):
+        with pytest.raises(
+            ClusterError, match=rf"process {run.pid} of {checkouts[0]} \(a kind cluster\): end that run"
+        ):
             said_by_down(place, checkouts[0])
     assert said_by_down(place, checkouts[0]) == "docker: no private Docker is up\n"
 
@@ -139,7 +141,7 @@ def test_a_checkout_with_a_run_is_named_once() -> None:
 def test_a_folder_that_is_a_link_is_not_trusted(place: Place, tmp_path: Path) -> None:
     """Another user may have put it there."""
     place.uses.symlink_to(tmp_path)
-    with pytest.raises(EngineError, match="not this user's"), Uses(place.uses).locked():
+    with pytest.raises(ClusterError, match="not this user's"), Uses(place.uses).locked():
         pass
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from clusters.controlplane.build import BuildError
-from clusters.kind.engine import EngineError, engine_environment
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
+from clusters.kind.engine import engine_environment
 from clusters.kind.program_images.build import ProgramImages, find
+from clusters.provider import ClusterError
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def environment() -> dict[str, str]:
     """By which Docker is reached."""
     try:
         return engine_environment(dict(os.environ))
-    except EngineError as error:
+    except ClusterError as error:
         pytest.skip(str(error))
 
 
@@ -30,7 +29,7 @@ def images(environment: dict[str, str]) -> ProgramImages:
     """Those of this very checkout; building them takes too long for a test."""
     try:
         found = find(environment)
-    except (BuildError, NodeImageError) as error:
+    except ClusterError as error:
         pytest.skip(str(error))
     if found is None:
         pytest.skip("no images of this checkout in Docker: `make images` builds them")

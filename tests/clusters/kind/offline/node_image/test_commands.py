@@ -7,7 +7,7 @@ import os
 import pytest
 
 from clusters.kind.offline.node_image.commands import run
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
+from clusters.provider import ClusterError
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
@@ -19,7 +19,7 @@ def test_output_is_what_was_printed() -> None:
 
 def test_failure_shows_the_end_of_the_output() -> None:
     """Both streams, the command, its code, and not hundreds of lines."""
-    with pytest.raises(NodeImageError) as raised:
+    with pytest.raises(ClusterError) as raised:
         run(["sh", "-c", "seq 1000; echo why >&2; exit 3"], ENVIRONMENT)
 
     assert "sh -c" in str(raised.value)

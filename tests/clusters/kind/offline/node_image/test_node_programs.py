@@ -24,6 +24,7 @@ from clusters.kind.offline.node_image.node_programs import (
     modules,
     pause,
 )
+from clusters.provider import ClusterError
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ def test_kubelet_is_of_the_control_planes_release() -> None:
 def test_an_unpinned_kubelet_is_named() -> None:
     """A release without a kubelet is an error that lists those that have one, the newest of the control planes among them."""
     assert minors()[0] == binaries.minors()[0]
-    with pytest.raises(binaries.MissingBinariesError, match=f"kubelet of Kubernetes 1.2 .*{minors()[0]}"):
+    with pytest.raises(ClusterError, match=f"kubelet of Kubernetes 1.2 .*{minors()[0]}"):
         modules("1.2")
 
 

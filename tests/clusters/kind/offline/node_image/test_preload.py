@@ -11,9 +11,9 @@ import pytest
 
 from clusters.controlplane import binaries
 from clusters.kind.offline.node_image import node_programs
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.offline.node_image.oci_archive import write_layer
 from clusters.kind.offline.node_image.preload import image_of, names_of, store
+from clusters.provider import ClusterError
 
 ENVIRONMENT = dict(os.environ)
 MINOR = node_programs.minors()[0]
@@ -80,7 +80,7 @@ def test_containerd_that_does_not_start_is_shown(built: dict[str, Path], tmp_pat
     (tmp_path / "refuses").chmod(0o755)
 
     started = time.monotonic()
-    with pytest.raises(NodeImageError, match="does not start:\nno disk"):
+    with pytest.raises(ClusterError, match="does not start:\nno disk"):
         store([image], tmp_path / "refuses", built["ctr"], tmp_path, ENVIRONMENT)
 
     # Half of the time that one which starts is given.

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.kind.offline.node_image.node_image_errors import NodeImageError
 from clusters.kind.offline.node_image.rootfs import PACKAGES, host_mirror, host_suite, key
+from clusters.provider import ClusterError
 
 
 def test_release_is_the_machines(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_other_systems_get_a_way_out(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "os-release").write_text(text)
 
-    with pytest.raises(NodeImageError, match="names no release of Debian.*--node-image"):
+    with pytest.raises(ClusterError, match="names no release of Debian.*--node-image"):
         host_suite(tmp_path / "os-release")
 
 
@@ -43,7 +43,7 @@ def test_mirror_is_found_in_both_places(tmp_path: Path) -> None:
 
 def test_no_mirror_says_where_it_was_looked_for(tmp_path: Path) -> None:
     """And what was."""
-    with pytest.raises(NodeImageError, match=f"{tmp_path}: no source has main of sid"):
+    with pytest.raises(ClusterError, match=f"{tmp_path}: no source has main of sid"):
         host_mirror("sid", tmp_path)
 
 
