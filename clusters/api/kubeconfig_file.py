@@ -23,6 +23,12 @@ def write(path: Path, url: str, *, ca: Path | None, token: str = "", client: Key
         user["client-certificate-data"] = _encoded(client.certificate)
         user["client-key-data"] = _encoded(client.key)
     cluster = {"server": url} if ca is None else {"server": url, "certificate-authority-data": _encoded(ca)}
+    write_parts(path, cluster, user)
+    return path
+
+
+def write_parts(path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> None:
+    """Write a kubeconfig of these two parts as ``write`` does."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -32,7 +38,6 @@ def write(path: Path, url: str, *, ca: Path | None, token: str = "", client: Key
         "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": "default"}}],
     }
     put(path, yaml.safe_dump(document, sort_keys=False).encode())
-    return path
 
 
 def put(path: Path, content: bytes) -> None:

@@ -10,8 +10,6 @@ import argparse
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,34 +29,23 @@ from clusters.controlplane.binaries import (
     modules,
 )
 from clusters.processes.build_cache import BUILDING, locked
+from clusters.processes.commands import exit_code_of, run, watch
 from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
 
-# Lines of Go's output that are shown when it fails.
-_TAIL: Final = 20
 _COMMAND: Final = "control-plane"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0 when all programs are there, 1 when a build failed, 2 for a call that makes no sense."""
+    """See ``commands.exit_code_of``; 2 for a call that makes no sense."""
     arguments = _parser().parse_args(argv)
-    # A signal ends Go too and leaves nothing half done, as Ctrl-C does.
-    signal.signal(signal.SIGTERM, _interrupt)
     environment = dict(os.environ)
-    try:
+
+    def ensure_all() -> None:
         for minor in arguments.kubernetes or minors()[:1]:
             ensure(minor, environment, arguments.assets, sys.stderr)
-    except ClusterError as error:
-        print(f"control-plane: {error}", file=sys.stderr)  # noqa: T201  # a command's error
-        return 1
-    except KeyboardInterrupt as interrupted:
-        print("control-plane: interrupted", file=sys.stderr)  # noqa: T201  # what became of the command
-        return 128 + (interrupted.args[0] if interrupted.args else signal.SIGINT)
-    return 0
 
-
-def _interrupt(number: int, _: object) -> None:
-    raise KeyboardInterrupt(number)
+    return exit_code_of(_COMMAND, ensure_all)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -123,41 +110,21 @@ def _go_build(
 ) -> None:
     packages = [module.packages[program] for program in programs]
     settings = {**environment, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    tags = ["-tags", ",".join(module.tags)] if module.tags else []
     name = f"{module.name} {module.version}"
-    progress = Progress(_COMMAND, f"building {name}: finding its packages", out, "once; minutes")
-    with progress:
-        total = len(_run_go(["list", *_tags(module), "-deps", *packages], module, settings).splitlines())
+    with Progress(_COMMAND, f"building {name}: finding its packages", out, "once; minutes") as progress:
+        total = len(run(["go", "list", *tags, "-deps", *packages], settings, module.folder).splitlines())
         progress.text = f"building {name}"
-        flags = ["-v", "-buildvcs=false", "-trimpath", "-ldflags", _ldflags(module), *_tags(module)]
-        argv = ["go", "build", *flags, "-o", f"{folder}/", *packages]
-        lines: list[str] = []
-        # Ended, and waited for, whatever happens here.
-        with subprocess.Popen(argv, cwd=module.folder, env=settings, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                for line in process.stderr or ():
-                    lines.append(line.rstrip())
-                    # Go names each package as it compiles it; those of an earlier build it does not name.
-                    progress.detail = f"{len(lines)} of up to {total} packages"
-            except BaseException:
-                process.terminate()
-                raise
-    if process.returncode != 0:
-        raise ClusterError(f"go build of {name} ended with {process.returncode}:\n" + "\n".join(lines[-_TAIL:]))
-    progress.line(f"built {name}: {', '.join(programs)}")
-
-
-def _run_go(arguments: list[str], module: Module, environment: Mapping[str, str]) -> str:
-    done = subprocess.run(
-        ["go", *arguments], cwd=module.folder, env=dict(environment), capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        tail = "\n".join(done.stderr.splitlines()[-_TAIL:])
-        raise ClusterError(f"go {arguments[0]} of {module.name} {module.version} ended with {done.returncode}:\n{tail}")
-    return done.stdout
-
-
-def _tags(module: Module) -> list[str]:
-    return ["-tags", ",".join(module.tags)] if module.tags else []
+        flags = ["-v", "-buildvcs=false", "-trimpath", "-ldflags", _ldflags(module), *tags]
+        # Go names each package as it compiles it; those of an earlier build it does not name.
+        watch(
+            ["go", "build", *flags, "-o", f"{folder}/", *packages],
+            settings,
+            progress,
+            folder=module.folder,
+            detail=lambda lines: f"{len(lines)} of up to {total} packages",
+        )
+        progress.line(f"built {name}: {', '.join(programs)}")
 
 
 def _ldflags(module: Module) -> str:

@@ -45,7 +45,7 @@ async def join(
         *(word for mount in mounts for word in ("--volume", mount)),
         pattern["Config"]["Image"],
     )
-    joining = NodeContainer(worker.name, container, environment)
+    joining = NodeContainer(worker.name, container, environment, worker.folder / "logs")
     await eventually(
         lambda: docker(environment, "logs", container),
         lambda text: _BOOTED in text and "Multi-User" in text,

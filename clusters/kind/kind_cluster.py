@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from clusters.api import kubeconfig_file, program_pod
 from clusters.api.api_client import ApiClient
+from clusters.api.glimpse import glimpse
 from clusters.api.readiness import announces_cards, says_ready
+from clusters.api.resources import PODS
 from clusters.api.service_account_token import service_account_token
 from clusters.api.waiting import NotReachedError, all_or_none, eventually
 from clusters.kind import product
-from clusters.kind.diagnosis import why_not
 from clusters.kind.making import Made, Plan, add_worker, make
 from clusters.kind.worker_kubelet import WorkerKubelet, is_ready
 from clusters.kind.workers import Workers
@@ -85,7 +86,8 @@ class KindCluster:
         try:
             await all_or_none(*nodes, *plugins, self._extender_is_ready())
         except NotReachedError as error:
-            raise ClusterError(f"{error}\n{await why_not(self.api)}\n{self._made.door.log()}") from error
+            pods = glimpse(await self.api.list(PODS, product.NAMESPACE))
+            raise ClusterError(f"{error}\n{pods}\n{self._made.door.log()}") from error
 
     def extender_url(self) -> str:
         """See the seam."""

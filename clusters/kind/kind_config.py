@@ -14,11 +14,14 @@ from clusters.kind.program_images.card_mount import SPECIFICATION
 
 # The beginning of the names of clusters that are ours.
 PREFIX: Final = "gpushare-"
+# Where a kubelet keeps the logs of its pods.
+LOGS: Final = "/var/log/pods"
 # Folders of a worker that lie on the host: there, its folder in the container.
 NODE_FOLDERS: Final[Mapping[str, str]] = {
     "device-plugins": "/var/lib/kubelet/device-plugins",
     "pod-resources": "/var/lib/kubelet/pod-resources",
     "nvml": CARDS,
+    "logs": LOGS,
 }
 # Where a node finds what this run hands in (images), for reading.
 HANDED_IN: Final = "/gpushare"
@@ -59,6 +62,8 @@ class Files:
     """With what containerd begins each container."""
     no_cards: Path
     """An empty folder."""
+    logs: Path
+    """A folder for the logs of the pods on the control plane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,7 @@ def cluster_config(
                     *on_every_node,
                     mount(files.scheduler_config, SCHEDULER_CONFIG),
                     mount(files.no_cards, CARDS),
+                    {"hostPath": str(files.logs), "containerPath": LOGS},
                 ],
                 # All kubelets share the configuration of this one.
                 "kubeadmConfigPatches": [

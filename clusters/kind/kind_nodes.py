@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,13 +19,12 @@ from typing import Any, Final
 from pytest_kubernetes.options import ClusterOptions
 from pytest_kubernetes.providers.kind import KindManagerBase
 
+from clusters.processes.tied import tied
 from clusters.provider import ClusterError
 
 # Against hangs only: on two cores a node takes half a minute.
 _CREATE_SECONDS: Final = 600
 _TAIL_LINES: Final = 40
-# ``clusters.processes.tied`` is importable from a checkout.
-_ROOT: Final = Path(__file__).parents[2]
 
 
 class KindNodes(KindManagerBase):  # type: ignore[misc]  # the library has no types
@@ -68,7 +65,7 @@ class KindNodes(KindManagerBase):  # type: ignore[misc]  # the library has no ty
         self, arguments: list[str], additional_env: Mapping[str, str] | None = None, timeout: int | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         """As the library's, without a shell; kind dies with this process, and ``_abort`` ends it."""
-        argv = [sys.executable, "-m", "clusters.processes.tied", str(os.getpid()), str(self._exec_path), *arguments]
+        argv = tied([self._exec_path, *arguments])
         self._running = subprocess.Popen(
             argv,
             env={**self._environment, **(additional_env or {})},
@@ -76,7 +73,6 @@ class KindNodes(KindManagerBase):  # type: ignore[misc]  # the library has no ty
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            cwd=_ROOT,
         )
         if self._ended.is_set():
             self._abort()

@@ -93,7 +93,7 @@ async def make(plan: Plan, stack: AsyncExitStack) -> Made:
         archive_of(equipment.images_on_nodes(), equipment.cache / "images", equipment.environment),
         _manifests(equipment),
     )
-    config = _write_config(name, equipment, folder, workers.prepare(plan.nodes), archive.parent)
+    config = _write_config(name, equipment, folder, workers, workers.prepare(plan.nodes), archive.parent)
     nodes = KindNodes(config, folder / "kind.kubeconfig", equipment.environment)
     # After the other: what came while kind was being ended.
     stack.push_async_callback(remove_containers, name, equipment.environment)
@@ -101,7 +101,6 @@ async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     await nodes.create_nodes()
     api_server = adopt(folder / "kind.kubeconfig", folder / "kubeconfig")
     plan.announce(api_server.kubeconfig)
-    stack.callback(workers.close)
     api = await stack.enter_async_context(ApiClient.from_kubeconfig(api_server.kubeconfig))
     await _import_images(workers, [workers.control_plane, *workers.names()], archive)
     for manifest in product.fitted(manifests, plan.target, sets):
@@ -182,7 +181,7 @@ async def _manifests(equipment: Equipment) -> list[dict[str, Any]]:
 
 
 def _write_config(
-    name: str, equipment: Equipment, folder: Path, workers: Sequence[kind_config.Worker], images: Path
+    name: str, equipment: Equipment, folder: Path, workers: Workers, nodes: Sequence[kind_config.Worker], images: Path
 ) -> Path:
     """kind's file, and those that it gives to the nodes."""
     files = kind_config.Files(
@@ -190,12 +189,14 @@ def _write_config(
         scheduler_config=folder / "scheduler-config.yaml",
         container_specification=folder / "container.json",
         no_cards=folder / "no-cards",
+        logs=workers.logs(workers.control_plane),
     )
     files.no_cards.mkdir()
+    files.logs.mkdir(parents=True)
     shutil.copy(render.BASE / files.scheduler_config.name, files.scheduler_config)
     files.container_specification.write_text(equipment.container_specification)
     patches = kind_config.Patches(render.SCHEDULER_PATCH.read_text(), card_mount.CONTAINERD_PATCH)
     path = folder / "kind.yaml"
-    config = kind_config.cluster_config(name, equipment.node_image, workers, files, patches)
+    config = kind_config.cluster_config(name, equipment.node_image, nodes, files, patches)
     path.write_text(yaml.safe_dump(config, sort_keys=False))
     return path

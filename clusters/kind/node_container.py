@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
-from clusters.kind.node_shell import NodeShell
 from clusters.kind.thawing import thawing
 from clusters.provider import ClusterError
 
@@ -21,13 +21,13 @@ _DEVICE_PLUGIN_LINES: Final = (
 
 
 class NodeContainer:
-    """One node; ``environment`` names its Docker."""
+    """One node; ``environment`` names its Docker, ``logs`` is where this machine has the logs of its pods."""
 
-    def __init__(self, node: str, container: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, node: str, container: str, environment: Mapping[str, str], logs: Path) -> None:
         self.node = node
         self.container = container
         self._environment = environment
-        self._shell = NodeShell(("docker", "exec", "--interactive", container, "sh"), environment)
+        self._logs = logs
 
     async def execute(self, *argv: str) -> str:
         """Run a command in it; what it prints. Raises ClusterError with its error."""
@@ -77,11 +77,7 @@ class NodeContainer:
 
     def read_logs(self, pods: str) -> str:
         """The logs of pods with this beginning of ``namespace_name``, each line as the runtime keeps it; "" if there are none."""
-        return self._shell.output(f"cat /var/log/pods/{pods}*/*/*.log")
-
-    def close(self) -> None:
-        """Leave no process of ours behind; the node itself runs on."""
-        self._shell.close()
+        return "".join(path.read_text(errors="replace") for path in sorted(self._logs.glob(f"{pods}*/*/*.log")))
 
 
 async def docker(environment: Mapping[str, str], *arguments: str) -> str:

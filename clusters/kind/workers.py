@@ -67,13 +67,12 @@ class Workers:
         if node not in containers:
             raise ClusterError(f"there is no node {node!r}; there is: {', '.join(containers)}")
         if node not in self._containers:
-            self._containers[node] = NodeContainer(node, containers[node], self._environment)
+            self._containers[node] = NodeContainer(node, containers[node], self._environment, self.logs(node))
         return self._containers[node]
 
-    def close(self) -> None:
-        """Leave no process of ours in their containers; those run on."""
-        for container in self._containers.values():
-            container.close()
+    def logs(self, node: str) -> Path:
+        """Where this machine has the logs of a node's pods, the control plane's too."""
+        return self._folder / node / "logs"
 
     def _prepare(self, node: NodeSpec) -> Worker:
         folder = self._folder / node.name

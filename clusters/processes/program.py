@@ -7,11 +7,11 @@ import contextlib
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from clusters.processes.tied import tied
 from clusters.provider import ClusterError
 
 # How long a program may take to become ready, and to end after SIGTERM, in seconds: against hangs only.
@@ -19,8 +19,6 @@ READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 15.0
 # How often readiness is asked for, in seconds.
 _ASK_SECONDS: Final = 0.05
-# Where this package is importable from: a checkout.
-_ROOT: Final = Path(__file__).parents[2]
 
 
 class Program:
@@ -48,14 +46,12 @@ class Program:
             raise ClusterError(f"{self.name}: {self._argv[0]} is not on PATH; is it installed (make test sets it up)?")
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "clusters.processes.tied", str(os.getpid())),
-                *self._argv,
+                *tied(self._argv),
                 env=self._environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                cwd=_ROOT,
             )
         try:
             async with asyncio.timeout(READY_SECONDS):

@@ -1,7 +1,7 @@
-"""Which clusters of this user are up: one small file for each, so that ``down`` can end what a closed terminal left behind.
+"""Which clusters of this user are up, so that ``down`` can end what a closed terminal left behind.
 
-A record names the process by pid, start time and boot, and the checkout that it belongs to. ``down`` ends the clusters of its own
-checkout; ``--all`` ends those of other checkouts too. A pid that belongs to another process by now is never signalled.
+A record names the process and the checkout that it belongs to. ``down`` ends the clusters of its own checkout; ``--all`` ends
+those of other checkouts too. A pid that belongs to another process by now is never signalled: its record has no lock.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from clusters.processes import locked_records
+
 CHECKOUT: Final = str(Path(__file__).resolve().parents[2])
 # How long a cluster may take to end, in seconds.
 _END_SECONDS: Final = 30.0
@@ -24,35 +26,21 @@ _END_SECONDS: Final = 30.0
 _LONGEST: Final = 20_000
 # The kernel's PID_MAX_LIMIT.
 _LARGEST_PID: Final = 4_194_304
-_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster that is up."""
+    """One cluster that is up: its process, and the root of the checkout whose ``python -m clusters`` started it."""
 
     pid: int
-    started: str
-    """When its process started, as the kernel counts it since the boot."""
-    boot: str
     checkout: str
-    """The root of the checkout whose ``python -m clusters`` started it."""
 
 
 @contextlib.contextmanager
 def record(checkout: str = CHECKOUT) -> Iterator[None]:
     """While inside, this process is known as a running cluster of that checkout."""
-    pid = os.getpid()
-    path = _folder() / str(pid)
-    whole = json.dumps(asdict(Cluster(pid, started_at(pid) or "", boot_id(), checkout)))
-    # The name appears when the file is whole; a reader skips the other one.
-    partial = path.with_suffix(".part")
-    partial.write_text(whole)
-    partial.rename(path)
-    try:
+    with locked_records.record(_folder() / str(os.getpid()), asdict(Cluster(os.getpid(), checkout))):
         yield
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def end_all(say: Callable[[str], None], *, everywhere: bool = False, checkout: str = CHECKOUT) -> int:
@@ -63,9 +51,9 @@ def end_all(say: Callable[[str], None], *, everywhere: bool = False, checkout: s
         if cluster is None:
             continue
         if not everywhere and cluster.checkout != checkout:
-            elsewhere += _is_up(cluster)
+            elsewhere += locked_records.is_live(path)
             continue
-        if not _end(cluster, say):
+        if not _end(path, cluster, say):
             left += 1
             continue
         ended += 1
@@ -78,12 +66,7 @@ def end_all(say: Callable[[str], None], *, everywhere: bool = False, checkout: s
 
 
 def _folder() -> Path:
-    """The folder is of this user alone: another user's file in a shared folder must not name a process for us to end."""
-    folder = Path(tempfile.gettempdir()) / f"gpushare-clusters-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not this user's; remove it")
-    return folder
+    return locked_records.make_own_folder(Path(tempfile.gettempdir()) / f"gpushare-clusters-{os.getuid()}")
 
 
 def _read(path: Path, say: Callable[[str], None]) -> Cluster | None:
@@ -93,8 +76,8 @@ def _read(path: Path, say: Callable[[str], None]) -> Cluster | None:
             raise ValueError("it is not a file of this user")
         with path.open() as file:
             cluster = Cluster(**json.loads(file.read(_LONGEST)))
-        kinds = [type(getattr(cluster, name)) for name in Cluster.__slots__]
-        if kinds != [int, str, str, str] or path.name != str(cluster.pid) or not 1 < cluster.pid <= _LARGEST_PID:
+        kinds = [type(cluster.pid), type(cluster.checkout)]
+        if kinds != [int, str] or path.name != str(cluster.pid) or not 1 < cluster.pid <= _LARGEST_PID:
             raise ValueError("it names no process")
     except FileNotFoundError:
         # Its cluster has ended since the folder was listed.
@@ -105,17 +88,15 @@ def _read(path: Path, say: Callable[[str], None]) -> Cluster | None:
     return cluster
 
 
-def _end(cluster: Cluster, say: Callable[[str], None]) -> bool:
+def _end(path: Path, cluster: Cluster, say: Callable[[str], None]) -> bool:
     """End it and wait until it has ended; True also if it had ended before."""
-    if not _is_up(cluster):
-        return True
     try:
         process = os.pidfd_open(cluster.pid)
     except ProcessLookupError:
         return True
     try:
-        # From here on the descriptor means this one process, whatever becomes of the number.
-        if not _is_up(cluster):
+        # The descriptor means one process, and while the record is locked that is its own, whatever becomes of the number.
+        if not locked_records.is_live(path):
             return True
         say(f"ending the cluster of process {cluster.pid}, of {cluster.checkout}")
         with contextlib.suppress(ProcessLookupError):
@@ -126,24 +107,3 @@ def _end(cluster: Cluster, say: Callable[[str], None]) -> bool:
     finally:
         os.close(process)
     return True
-
-
-def _is_up(cluster: Cluster) -> bool:
-    """Is the process still the one that was recorded? After a restart of the machine, numbers and times begin again."""
-    return bool(cluster.started) and cluster.boot == boot_id() and started_at(cluster.pid) == cluster.started
-
-
-def boot_id() -> str:
-    """Which start of the machine this is; "" on a system that does not say so, on which no record is ever acted on."""
-    return _BOOT.read_text().strip() if _BOOT.exists() else ""
-
-
-def started_at(pid: int) -> str | None:
-    """When a process started, as the kernel counts it, or None if there is none."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The command in parentheses may hold blanks; the 20th field after it is the start time.
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else fields[19]

@@ -1,4 +1,4 @@
-"""Become another program that the kernel kills when its parent dies: ``python -m clusters.processes.tied PARENT CMD ARGS`` (Linux).
+"""Become another program that the kernel kills when its parent dies: ``python tied.py PARENT CMD ARGS`` (Linux).
 
 A harness that is killed itself must leave no programs behind. The pid stays; so do environment and output. (A
 ``preexec_fn`` would do the same by forking the harness, which gRPC's threads do not like.)
@@ -10,9 +10,16 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
+
+
+def tied(argv: Sequence[str | Path]) -> list[str]:
+    """The command that runs another one as a child which ends with this process."""
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *map(str, argv)]
 
 
 def die_with_parent() -> None:

@@ -9,66 +9,49 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from clusters.kind.engine import egress
 from clusters.kind.engine.engine import down, find, reason_against, up, users
 from clusters.kind.engine.kind_program import known_kind
-from clusters.kind.engine.place import RUN, place_of
+from clusters.kind.engine.place import RUN, Place, place_of
+from clusters.processes.commands import exit_code_of
 from clusters.provider import ClusterError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0 when done (status: a Docker answers), 1 when it failed, 2 for a call that makes no sense."""
+    """See ``commands.exit_code_of``, also 1 for a status without a Docker that answers; 2 for a call that makes no sense."""
     arguments = _parser().parse_args(argv)
-    # A signal leaves nothing half started, as Ctrl-C does.
-    signal.signal(signal.SIGTERM, _interrupt)
     environment = dict(os.environ)
     place = place_of(environment, arguments.run_folder)
-    try:
-        if arguments.command == "up":
-            up(environment, sys.stderr, place)
-        elif arguments.command == "down":
-            down(environment, sys.stderr, place, force=arguments.force)
-        else:
-            return _status(environment, arguments.run_folder)
-    except ClusterError as error:
-        print(f"docker: {error}", file=sys.stderr)  # noqa: T201  # a command's error
-        return 1
-    except KeyboardInterrupt as interrupted:
-        print("docker: interrupted", file=sys.stderr)  # noqa: T201  # what became of the command
-        return 128 + (interrupted.args[0] if interrupted.args else signal.SIGINT)
-    return 0
+    verbs: dict[str, Callable[[], object]] = {
+        "up": lambda: up(environment, sys.stderr, place),
+        "down": lambda: down(environment, sys.stderr, place, force=arguments.force),
+        "status": lambda: print(_status(environment, place)),  # noqa: T201  # a command's answer
+    }
+    return exit_code_of("docker", verbs[arguments.command])
 
 
-def _status(environment: Mapping[str, str], run: Path) -> int:
-    engine = find(environment, place_of(environment, run))
+def _status(environment: Mapping[str, str], place: Place) -> str:
+    """The present state. Raises ClusterError if no Docker answers."""
+    engine = find(environment, place)
     if engine is None:
-        print(reason_against(environment))  # noqa: T201  # a command's answer
-        return 1
-    where = engine.environment.get("DOCKER_HOST", "where `docker` finds it")
-    lines = [
-        f"docker {engine.version}, {'private' if engine.private else 'not ours'}, at {where}",
-        f"kind: {known_kind(environment) or 'not built yet'}",
-        f"used by {users(environment, place_of(environment, run))}",
-    ]
+        raise ClusterError(reason_against(environment) or "no Docker answers")
     try:
         counts = egress.egress_counts(environment)
-        lines.append(
+        rejected = (
             f"packets that tried to leave the machine, all rejected: {counts.elsewhere}, "
             f"and to Services and pods that a node knew no way to: {counts.cluster}"
         )
     except ClusterError as error:
-        lines.append(str(error))
-    print("\n".join(lines))  # noqa: T201  # a command's answer
-    return 0
-
-
-def _interrupt(number: int, _: object) -> None:
-    raise KeyboardInterrupt(number)
+        rejected = str(error)
+    where = engine.environment.get("DOCKER_HOST", "where `docker` finds it")
+    return (
+        f"docker {engine.version}, {'private' if engine.private else 'not ours'}, at {where}\n"
+        f"kind: {known_kind(environment) or 'not built yet'}\nused by {users(environment, place)}\n{rejected}"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

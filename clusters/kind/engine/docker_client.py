@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +48,14 @@ def docker(arguments: list[str], environment: Mapping[str, str], seconds: float 
     if done.returncode != 0:
         raise ClusterError(f"`docker {' '.join(arguments)}` ended with {done.returncode}: {done.stderr.strip()}")
     return done.stdout
+
+
+def has_images(names: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Has the Docker that answers there all these images?"""
+    try:
+        return bool(docker(["image", "inspect", "--format", "{{.Id}}", *names], environment))
+    except ClusterError:
+        return False
 
 
 def server_version(environment: Mapping[str, str]) -> str | None:

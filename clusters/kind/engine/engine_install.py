@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.kind.engine.docker_client import program
+from clusters.processes.commands import watch
 from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
 
 # Debian's names; each brings what it needs.
 PACKAGES: Final = ("docker.io", "containerd", "runc", "iptables", "iproute2")
-_TAIL: Final = 15
 # Debian asks this program whether a package may start its service.
 _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
@@ -26,30 +25,13 @@ def install(environment: Mapping[str, str], out: TextIO, policy: Path = _POLICY)
         raise ClusterError("there is no `dockerd` and no apt-get to install it with; install Docker")
     quiet = {**environment, "DEBIAN_FRONTEND": "noninteractive"}
     with Progress("docker", f"installing {', '.join(PACKAGES)}", out, "once") as progress, _nothing_starts(policy):
-        _run([str(apt), "update"], quiet, progress)
-        _run([str(apt), "install", "--yes", "--no-install-recommends", *PACKAGES], quiet, progress)
+        watch([apt, "update"], quiet, progress)
+        get: list[str | Path] = [apt, "install", "--yes", "--no-install-recommends"]
+        watch([*get, *PACKAGES], quiet, progress)
         if program("docker", environment) is None:
             # A package of its own since Debian 13.
-            _run([str(apt), "install", "--yes", "--no-install-recommends", "docker-cli"], quiet, progress)
+            watch([*get, "docker-cli"], quiet, progress)
         progress.line("installed")
-
-
-def _run(argv: list[str], environment: Mapping[str, str], progress: Progress) -> None:
-    lines: list[str] = []
-    with subprocess.Popen(
-        argv,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        for line in process.stdout or ():
-            lines.append(line.rstrip())
-            progress.detail = lines[-1][:80]
-    if process.returncode != 0:
-        tail = "\n".join(lines[-_TAIL:])
-        raise ClusterError(f"`{' '.join(argv)}` ended with {process.returncode}:\n{tail}")
 
 
 @contextlib.contextmanager

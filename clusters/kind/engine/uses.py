@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from clusters.processes import locked_records
 from clusters.provider import ClusterError
 
 _CHECKOUT: Final = ".checkout"
@@ -46,9 +47,10 @@ class Uses:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """One start, end or change of the uses at a time. Raises ClusterError for a folder that another user made."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._folder.is_symlink() or self._folder.stat().st_uid != os.geteuid():
-            raise ClusterError(f"{self._folder} is not this user's; remove it")
+        try:
+            locked_records.make_own_folder(self._folder)
+        except PermissionError as error:
+            raise ClusterError(str(error)) from error
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -73,16 +75,10 @@ class Uses:
     def run(self, checkout: str, what: str) -> Iterator[None]:
         """While inside, this process uses the Docker and ``down`` refuses to end it."""
         path = self._folder / f"{os.getpid()}-{os.urandom(4).hex()}{_RUN}"
-        with self.locked():
-            # Closed on exec: a program that this process starts does not hold the lock.
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(descriptor, json.dumps(asdict(Use(checkout, os.getpid(), what))).encode())
-        try:
+        with contextlib.ExitStack() as stack:
+            with self.locked():
+                stack.enter_context(locked_records.record(path, asdict(Use(checkout, os.getpid(), what))))
             yield
-        finally:
-            path.unlink(missing_ok=True)
-            os.close(descriptor)
 
     def all(self) -> list[Use]:
         """Runs with a process that lives, and checkouts that still exist; within ``locked``. Files of others go."""
@@ -112,17 +108,9 @@ def named(uses: Sequence[Use]) -> str:
 
 def _live(path: Path) -> Use | None:
     """The run of a file if its process lives; the file of another goes."""
-    try:
-        file = path.open()
-    except FileNotFoundError:
-        # The run ended while this looked.
-        return None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # A lock that is held shows a run, also if its file cannot be read.
-            return _read(path) or Use("a checkout that is not known", -1, path.name)
+    if locked_records.is_live(path):
+        # A lock that is held shows a run, also if its file cannot be read.
+        return _read(path) or Use("a checkout that is not known", -1, path.name)
     path.unlink(missing_ok=True)
     return None
 

@@ -7,21 +7,17 @@ on it. A machine of a release with a Python older than 3.11 is refused.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.kind.offline import trim
-from clusters.kind.offline.node_image.commands import run, tied
-from clusters.kind.offline.node_image.oci_archive import architecture, write_layer
-from clusters.kind.offline.node_image.rootfs import host_mirror, host_suite
+from clusters.kind.engine.docker_client import has_images
+from clusters.kind.offline import debian, trim
+from clusters.kind.offline.oci_archive import architecture, write_layer
 from clusters.processes.build_cache import BUILDING
+from clusters.processes.commands import run
 from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
 
@@ -29,8 +25,6 @@ REPOSITORY: Final = "gpushare/python-base"
 COMMAND: Final = "images"
 _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OLDEST: Final = (3, 11)
-_TAIL: Final = 10
-_OS_RELEASE: Final = Path("/etc/os-release")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +38,9 @@ class Base:
 
 def name_of() -> str:
     """The base of this machine. Raises ClusterError if it is no Debian."""
-    parts = [host_suite(_OS_RELEASE), architecture(), Path(__file__).read_text(), Path(trim.__file__).read_text()]
-    return f"{REPOSITORY}:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
+    recipe = [Path(name).read_text() for name in (__file__, trim.__file__, debian.__file__)]
+    content = "\0".join([debian.host_suite(), architecture(), *recipe])
+    return f"{REPOSITORY}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def ensure(cache: Path, environment: Mapping[str, str], out: TextIO) -> Base:
@@ -54,80 +49,30 @@ def ensure(cache: Path, environment: Mapping[str, str], out: TextIO) -> Base:
     folder = cache / name.replace("/", "-").replace(":", "-")
     if not folder.is_dir():
         _make(folder, environment, out)
-    if not _is_there(name, environment):
+    if not has_images([name], environment):
         changes = [f"--change=ENV {_PATH}", '--change=CMD ["python3"]', "--change=LABEL gpushare.stage=base"]
         run(["docker", "import", *changes, folder / "root.tar", name], environment)
-    return Base(name, json.loads((folder / "facts.json").read_text())["python"])
-
-
-def _is_there(name: str, environment: Mapping[str, str]) -> bool:
-    argv = ["docker", "image", "inspect", name]
-    return subprocess.run(argv, env=dict(environment), capture_output=True, check=False).returncode == 0
+    return Base(name, (folder / "python").read_text())
 
 
 def _make(folder: Path, environment: Mapping[str, str], out: TextIO) -> None:
-    if os.geteuid() != 0:
-        raise ClusterError(
-            "the base of the images is made of Debian packages, which needs root (chroot); or name one: --base IMAGE"
-        )
-    suite = host_suite(_OS_RELEASE)
-    text = f"making a base of Debian {suite} with Python"
     with (
         tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder.parent) as building,
-        Progress(COMMAND, text, out, "once; a minute or two") as progress,
+        Progress(COMMAND, "making a base of Debian with Python", out, "once; a minute or two") as progress,
     ):
         root, made = Path(building) / "root", Path(building) / "made"
         made.mkdir()
-        _install_debootstrap(environment, progress)
-        _debootstrap(root, suite, environment, progress)
+        debian.debootstrap(root, ["python3"], environment, progress)
         progress.detail = "trimming"
         python = _python_of(root, environment)
         _compile(root, python, environment)
         trim.trim(root)
         run(["ldconfig", "-r", root], environment)
         progress.detail = "packing"
-        # Devices are the engine's to make.
-        write_layer(root, made / "root.tar", leave_out=("dev", "proc", "sys", "run", "tmp"))
-        (made / "facts.json").write_text(json.dumps({"suite": suite, "python": python}))
+        write_layer(root, made / "root.tar", leave_out=debian.LEFT_OUT)
+        (made / "python").write_text(python)
         made.rename(folder)
-        progress.line(
-            f"made a base of Debian {suite} with Python {python}, {(folder / 'root.tar').stat().st_size >> 20} MiB"
-        )
-
-
-def _install_debootstrap(environment: Mapping[str, str], progress: Progress) -> None:
-    if shutil.which("debootstrap", path=environment.get("PATH")) is None:
-        progress.detail = "installing debootstrap by apt"
-        quiet = {**environment, "DEBIAN_FRONTEND": "noninteractive"}
-        run(["apt-get", "install", "--yes", "--no-install-recommends", "debootstrap"], quiet)
-
-
-def _debootstrap(root: Path, suite: str, environment: Mapping[str, str], progress: Progress) -> None:
-    source = host_mirror(suite)
-    argv = ["debootstrap", "--variant=minbase", "--include=python3"]
-    argv += [f"--keyring={source.signed_by}"] if source.signed_by else []
-    # Mounts and processes of its own are gone with it, however it ends.
-    own = ["unshare", "--mount", "--propagation=private", "--fork", "--pid", "--kill-child", *argv]
-    watch([*own, suite, str(root), source.url], environment, progress)
-
-
-def watch(argv: list[str], environment: Mapping[str, str], progress: Progress) -> None:
-    """Run a program that takes long; its newest line is the progress. Raises ClusterError with the end of its output."""
-    command, settings = tied(argv, environment)
-    lines: list[str] = []
-    with subprocess.Popen(
-        command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as process:
-        try:
-            for line in process.stdout or ():
-                lines.append(line.rstrip())
-                progress.detail = line.removeprefix("I: ").strip()[:100]
-        except BaseException:
-            process.terminate()
-            raise
-    if process.returncode != 0:
-        tail = "\n".join(lines[-_TAIL:])
-        raise ClusterError(f"{' '.join(argv[:2])} … ended with {process.returncode}:\n{tail}")
+        progress.line(f"made it, with Python {python}, {(folder / 'root.tar').stat().st_size >> 20} MiB")
 
 
 def _python_of(root: Path, environment: Mapping[str, str]) -> str:
@@ -142,14 +87,5 @@ def _python_of(root: Path, environment: Mapping[str, str]) -> str:
 
 def _compile(root: Path, python: str, environment: Mapping[str, str]) -> None:
     """Bytecode that does not look at the files' times, which the layer sets to zero."""
-    argv = [
-        "python3",
-        "-m",
-        "compileall",
-        "-q",
-        "-f",
-        "--invalidation-mode",
-        "unchecked-hash",
-        f"/usr/lib/python{python}",
-    ]
-    run(["chroot", root, *argv], environment)
+    mode = ["--invalidation-mode", "unchecked-hash"]
+    run(["chroot", root, "python3", "-m", "compileall", "-q", "-f", *mode, f"/usr/lib/python{python}"], environment)

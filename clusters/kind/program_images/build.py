@@ -11,8 +11,6 @@ import argparse
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -21,15 +19,16 @@ from typing import Final, TextIO
 
 from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine import engine_environment
+from clusters.kind.engine.docker_client import docker, has_images
 from clusters.kind.offline import python_base, wheels
-from clusters.kind.offline.python_base import COMMAND, watch
-from clusters.kind.program_images import compiled_images, context
-from clusters.kind.program_images.old_images import remove_old
+from clusters.kind.offline.python_base import COMMAND
+from clusters.kind.program_images import context
+from clusters.kind.program_images.compiled_images import compile_all, player_content
 from clusters.processes.build_cache import locked
+from clusters.processes.commands import exit_code_of, watch
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
-from fake_nvml.fake_nvml_errors import FakeNvmlError
 
 # Target of the Dockerfile → the image's name.
 PROGRAMS: Final = {
@@ -55,7 +54,7 @@ class ProgramImages:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0 when the images are there, 1 when they could not be built, 2 for a call that makes no sense."""
+    """See ``commands.exit_code_of``; 2 for a call that makes no sense."""
     parser = argparse.ArgumentParser(
         prog="python -m clusters.kind.program_images.build",
         description=__doc__,
@@ -63,22 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--base", metavar="IMAGE", help="build on this image with Python 3.11 or newer, with network")
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
-    environment = dict(os.environ)  # this is a program's main
-    try:
-        images = ensure(engine_environment(environment), sys.stderr, base=arguments.base)
-    except (ClusterError, FakeNvmlError) as error:
-        print(f"{COMMAND}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
-        return 1
-    except KeyboardInterrupt as interrupted:
-        print(f"{COMMAND}: interrupted", file=sys.stderr)  # noqa: T201  # what became of the command
-        return 128 + (interrupted.args[0] if interrupted.args else signal.SIGINT)
-    print(*astuple(images), sep="\n")  # noqa: T201  # the answer
-    return 0
 
+    def build() -> None:
+        images = ensure(engine_environment(dict(os.environ)), sys.stderr, base=arguments.base)
+        print(*astuple(images), sep="\n")  # noqa: T201  # the answer
 
-def _interrupt(number: int, _: object) -> None:
-    raise KeyboardInterrupt(number)
+    return exit_code_of(COMMAND, build)
 
 
 def ensure(environment: Mapping[str, str], out: TextIO, *, base: str | None = None) -> ProgramImages:
@@ -115,19 +104,8 @@ def _names(folder: Path, base: str | None) -> tuple[ProgramImages, str]:
 
 def _all_there(images: ProgramImages, environment: Mapping[str, str]) -> bool:
     """Are all in Docker, and is the player, whose tag is fixed, made of the same sources?"""
-    argv = [
-        "docker",
-        "image",
-        "inspect",
-        "--format",
-        f'{{{{index .Config.Labels "{_CONTENT_LABEL}"}}}}',
-        *astuple(images),
-    ]
-    try:
-        done = subprocess.run(argv, env=dict(environment), capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise ClusterError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
-    return done.returncode == 0 and done.stdout.split()[-1:] == [compiled_images.player_content()]
+    content = ["image", "inspect", "--format", f'{{{{index .Config.Labels "{_CONTENT_LABEL}"}}}}', images.player]
+    return has_images(astuple(images), environment) and docker(content, environment).strip() == player_content()
 
 
 def _build(
@@ -139,6 +117,7 @@ def _build(
     environment: Mapping[str, str],
     out: TextIO,
 ) -> None:
+    _remove_old(environment)
     name, network = base or "", "default"
     if base is None:
         made = python_base.ensure(cache, environment, out)
@@ -148,14 +127,18 @@ def _build(
     with Progress(COMMAND, f"building images {tag}", out, "under a minute") as progress:
         for target, image in zip((*PROGRAMS, "player"), astuple(images), strict=True):
             progress.text = f"building {image}"
-            content = compiled_images.player_content() if target == "player" else tag
+            content = player_content() if target == "player" else tag
             labels = [f"--label={_CONTENT_LABEL}={content}"]
             settings = [f"--build-arg=BASE={name}", f"--build-arg=VERSION={version}", f"--network={network}"]
             argv = ["docker", "build", "--target", target, "--tag", image, *labels, *settings, str(folder)]
             watch(argv, {**environment, **_builder(environment)}, progress)
-        progress.text = "removing old images"
-        remove_old((*PROGRAMS.values(), python_base.REPOSITORY), {*astuple(images), name}, environment)
         progress.line(f"built {', '.join(astuple(images))}")
+
+
+def _remove_old(environment: Mapping[str, str]) -> None:
+    """Images of former contents, and what building them left, after a day: another checkout may still use them."""
+    for label in (_CONTENT_LABEL, "gpushare.stage"):
+        docker(["image", "prune", "--all", "--force", f"--filter=label={label}", "--filter=until=24h"], environment)
 
 
 def _lay_ready(folder: Path, found: Path, environment: Mapping[str, str], out: TextIO) -> None:
@@ -163,15 +146,17 @@ def _lay_ready(folder: Path, found: Path, environment: Mapping[str, str], out: T
     with Progress(COMMAND, "compiling the player, simulated libraries and the wheel", out, "seconds") as progress:
         shutil.copytree(found, folder / _READY / "wheels", dirs_exist_ok=True)
         programs = folder / _READY / "programs"
-        compiled_images.compile_all(programs, environment)
+        compile_all(programs, environment)
         wheels.build_own(folder, programs, environment, progress)
 
 
 def _builder(environment: Mapping[str, str]) -> dict[str, str]:
     """Docker's own BuildKit, which sees the images that are here, if its command has it; else the builder before that."""
-    argv = ["docker", "buildx", "version"]
-    has_buildx = subprocess.run(argv, env=dict(environment), capture_output=True, check=False).returncode == 0
-    return {"BUILDX_BUILDER": "default"} if has_buildx else {"DOCKER_BUILDKIT": "0"}
+    try:
+        docker(["buildx", "version"], environment)
+    except ClusterError:
+        return {"DOCKER_BUILDKIT": "0"}
+    return {"BUILDX_BUILDER": "default"}
 
 
 def _version(folder: Path) -> str:

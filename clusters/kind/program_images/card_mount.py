@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from clusters.kind.offline.node_image.commands import run
+from clusters.processes.commands import run
 
 # On every node, control planes too: a folder on the host is mounted there, empty if there are no cards.
 FOLDER: Final = "/var/lib/gpushare-simulated"

@@ -17,7 +17,7 @@ from clusters.kind.kind_config import (
 )
 
 PATCHES = Patches(scheduler="kind: ClusterConfiguration\nscheduler: {}\n", containerd="version = 3\n")
-FILES = Files(*(Path("/cache", name) for name in ("images", "s.yaml", "spec.json", "none")))
+FILES = Files(*(Path("/cache", name) for name in ("images", "s.yaml", "spec.json", "none", "logs")))
 
 
 def config(*workers: Worker) -> dict[str, Any]:
@@ -56,6 +56,7 @@ def test_a_worker_is_a_node_of_its_own_name_with_its_own_folders() -> None:
         "/var/lib/kubelet/device-plugins": "/tmp/gs/n/a1/device-plugins",
         "/var/lib/kubelet/pod-resources": "/tmp/gs/n/a1/pod-resources",
         "/var/lib/gpushare-simulated": "/tmp/gs/n/a1/nvml",
+        "/var/log/pods": "/tmp/gs/n/a1/logs",
     }
 
 

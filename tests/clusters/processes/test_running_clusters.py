@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -30,21 +31,27 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def waiting() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that waits until it is ended."""
-    with subprocess.Popen(["/bin/sh", "-c", "read x"], stdin=subprocess.PIPE) as process:
+def waiting(folder: Path, checkout: str = MINE) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with the record of a cluster, which it locks; it waits until it is ended."""
+    folder.mkdir(exist_ok=True)
+    partial = folder / "new.part"
+    with partial.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        argv = ["/bin/sh", "-c", "read x"]
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, pass_fds=[file.fileno()])
+        file.write(json.dumps(asdict(Cluster(process.pid, checkout))))
+    partial.rename(folder / str(process.pid))
+    with process:
         try:
             yield process
         finally:
             process.kill()
 
 
-def recorded(folder: Path, pid: int, checkout: str = MINE, **other: str) -> Path:
-    """The record of a cluster, as if this process had written it."""
+def left_behind(folder: Path, pid: int) -> None:
+    """A record of that pid without a lock."""
     folder.mkdir(exist_ok=True)
-    whole = Cluster(pid, str(running_clusters.started_at(pid)), running_clusters.boot_id(), checkout)
-    (folder / str(pid)).write_text(json.dumps(asdict(whole) | other))
-    return folder / str(pid)
+    (folder / str(pid)).write_text(json.dumps(asdict(Cluster(pid, MINE))))
 
 
 def down(**arguments: bool) -> tuple[int, list[str]]:
@@ -62,9 +69,7 @@ def test_a_cluster_is_recorded_while_it_runs(own_folder: Path) -> None:
 
 def test_down_ends_what_is_recorded(own_folder: Path) -> None:
     """With SIGTERM, and the name of its checkout is printed."""
-    with waiting() as process:
-        recorded(own_folder, process.pid)
-
+    with waiting(own_folder) as process:
         assert down() == (0, [f"ending the cluster of process {process.pid}, of {MINE}"])
         assert process.wait(10) == -signal.SIGTERM
     assert list(own_folder.iterdir()) == []
@@ -72,28 +77,25 @@ def test_down_ends_what_is_recorded(own_folder: Path) -> None:
 
 def test_attack_14_down_ends_this_checkouts_clusters_alone(own_folder: Path) -> None:
     """Another checkout's cluster goes on, and its record stays; ``--all`` ends it and names the checkout."""
-    with waiting() as mine, waiting() as other:
-        recorded(own_folder, mine.pid)
-        record = recorded(own_folder, other.pid, OTHERS)
+    with waiting(own_folder) as mine, waiting(own_folder, OTHERS) as other:
         code, said = down()
 
         assert (code, mine.wait(10), other.poll()) == (0, -signal.SIGTERM, None)
         assert said[-1] == "1 of other checkouts stay up; `python -m clusters down --all` ends them too"
-        assert record.exists()
+        assert (own_folder / str(other.pid)).exists()
         assert down(everywhere=True) == (0, [f"ending the cluster of process {other.pid}, of {OTHERS}"])
         assert other.wait(10) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "not ours", "12345", '{"pid": 1', "[" * 20_000, '{"pid": "x", "started": "1", "boot": "", "checkout": ""}'],
+    ["", "not ours", "12345", '{"pid": 1', "[" * 20_000, '{"pid": "x", "checkout": ""}'],
     ids=["empty", "words", "of an earlier version", "half written", "nested", "of a wrong kind"],
 )
 @pytest.mark.parametrize("name", ["notes.txt", "123", "123.part"])
 def test_attack_14_a_stray_file_is_skipped_with_a_line(own_folder: Path, name: str, text: str) -> None:
     """It stays, and what is recorded beside it is ended."""
-    with waiting() as process:
-        recorded(own_folder, process.pid)
+    with waiting(own_folder) as process:
         (own_folder / name).write_text(text)
         code, said = down()
 
@@ -104,8 +106,8 @@ def test_attack_14_a_stray_file_is_skipped_with_a_line(own_folder: Path, name: s
 
 def test_attack_14_folders_and_links_are_skipped(own_folder: Path, tmp_path: Path) -> None:
     """A link may lead to a file that another user writes."""
-    with waiting() as process:
-        recorded(own_folder, process.pid).rename(tmp_path / "elsewhere")
+    with waiting(own_folder) as process:
+        (own_folder / str(process.pid)).rename(tmp_path / "elsewhere")
         (own_folder / str(process.pid)).symlink_to(tmp_path / "elsewhere")
         (own_folder / "folder").mkdir()
         code, said = down(everywhere=True)
@@ -116,29 +118,21 @@ def test_attack_14_folders_and_links_are_skipped(own_folder: Path, tmp_path: Pat
 @pytest.mark.parametrize("pid", [0, 1, -1, 2**40])
 def test_attack_14_a_pid_that_no_cluster_has_is_no_record(own_folder: Path, pid: int) -> None:
     """Signals to 0 and -1 would reach whole groups of processes."""
-    recorded(own_folder, pid)
+    left_behind(own_folder, pid)
 
     assert down(everywhere=True)[1][0].startswith("skipping")
 
 
-@pytest.mark.parametrize("other", [{"started": "12345"}, {"started": ""}, {"boot": "of another boot"}])
-def test_attack_14_a_recycled_pid_is_not_signalled(own_folder: Path, other: dict[str, str]) -> None:
-    """The record of a cluster that crashed, with a number that belongs to another process now."""
-    with waiting() as process:
-        recorded(own_folder, process.pid, **other)
+def test_attack_14_a_recycled_pid_is_not_signalled(own_folder: Path) -> None:
+    """The record of a cluster that crashed, with a number that belongs to another process now, or to none."""
+    with subprocess.Popen(["/bin/sh", "-c", "read x"], stdin=subprocess.PIPE) as process:
+        left_behind(own_folder, process.pid)
 
-        assert down()[0] == 0
+        assert down() == (0, [])
         assert process.poll() is None
-    assert list(own_folder.iterdir()) == []
-
-
-def test_attack_14_a_cluster_that_has_ended_is_only_forgotten(own_folder: Path) -> None:
-    """Nothing is signalled, and nothing is waited for."""
-    with waiting() as process:
-        recorded(own_folder, process.pid)
         process.kill()
         process.wait()
-
+        left_behind(own_folder, process.pid)
         assert down() == (0, [])
     assert list(own_folder.iterdir()) == []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,12 +19,15 @@ from typing import Final, TextIO
 from clusters.controlplane.binaries import Module, cache_folder
 from clusters.controlplane.build import ensure_modules
 from clusters.kind.engine import engine_environment
+from clusters.kind.engine.docker_client import has_images
+from clusters.kind.offline import debian
 from clusters.kind.offline.node_image import node_tree, preload, rootfs
-from clusters.kind.offline.node_image.commands import tied
 from clusters.kind.offline.node_image.node_programs import IMAGE_PROGRAMS, minors, modules
-from clusters.kind.offline.node_image.oci_archive import Image, Layer, write_archive, write_layer
+from clusters.kind.offline.oci_archive import Image, Layer, write_archive, write_layer
 from clusters.processes.build_cache import BUILDING, locked
+from clusters.processes.commands import exit_code_of
 from clusters.processes.progress import Progress
+from clusters.processes.tied import tied
 from clusters.provider import ClusterError
 
 REPOSITORY: Final = "gpushare/kind-node"
@@ -36,22 +38,13 @@ _STOP_SIGNAL: Final = "SIGRTMIN+3"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0 when the image is there, 1 when it could not be built, 2 for a call that makes no sense."""
+    """See ``commands.exit_code_of``; 2 for a call that makes no sense."""
     arguments = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
+
+    def build() -> None:
         print(ensure(arguments.kubernetes, engine_environment(dict(os.environ)), sys.stderr))  # noqa: T201  # the answer
-    except ClusterError as error:
-        print(f"{rootfs.COMMAND}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
-        return 1
-    except KeyboardInterrupt as interrupted:
-        print(f"{rootfs.COMMAND}: interrupted", file=sys.stderr)  # noqa: T201  # what became of the command
-        return 128 + (interrupted.args[0] if interrupted.args else signal.SIGINT)
-    return 0
 
-
-def _interrupt(number: int, _: object) -> None:
-    raise KeyboardInterrupt(number)
+    return exit_code_of(rootfs.COMMAND, build)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,16 +62,15 @@ def _parser() -> argparse.ArgumentParser:
 def ensure(minor: str, environment: Mapping[str, str], out: TextIO) -> str:
     """The name of the node image of that minor in the engine, built if it is not there.
 
-    ``environment`` reaches the engine (``clusters.kind.engine.engine_environment``). Raises ClusterError, and what building
-    programs raises: ClusterError.
+    ``environment`` reaches the engine (``clusters.kind.engine.engine_environment``). Raises ClusterError.
     """
     built = modules(minor)
     name = name_of(built)
-    if not is_there(name, environment):
+    if not has_images([name], environment):
         cache = cache_folder(environment).parent / "node-image"
         with locked(cache, rootfs.COMMAND, out):
             # Another process may have built it while we waited.
-            if not is_there(name, environment):
+            if not has_images([name], environment):
                 _build(name, built, cache, environment, out)
     return name
 
@@ -89,25 +81,16 @@ def name_of(built: Sequence[Module]) -> str:
     for module in built:
         pins = [(module.folder / file).read_bytes() for file in ("go.mod", "go.sum") if (module.folder / file).exists()]
         content.update(repr((module.name, module.version, sorted(module.packages), module.tags, pins)).encode())
-    content.update(rootfs.key(rootfs.host_suite(Path("/etc/os-release"))).encode())
+    content.update(rootfs.key(debian.host_suite()).encode())
     for path in sorted(_HERE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
             content.update(path.relative_to(_HERE).as_posix().encode() + b"\0" + path.read_bytes())
     return f"{REPOSITORY}:{built[0].version}-{content.hexdigest()[:12]}"
 
 
-def is_there(name: str, environment: Mapping[str, str]) -> bool:
-    """Has the engine this image?"""
-    argv = ["docker", "image", "inspect", name]
-    try:
-        return subprocess.run(argv, env=dict(environment), capture_output=True, check=False).returncode == 0
-    except FileNotFoundError as error:
-        raise ClusterError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
-
-
 def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping[str, str], out: TextIO) -> None:
     programs = ensure_modules(built, environment, out)
-    debian = rootfs.ensure(cache, environment, out)
+    layers_of_debian = rootfs.ensure(cache, environment, out)
     version = built[0].version
     versions = {program: module.version for module in built for program in module.packages}
     asked = preload.names_of(programs["kubeadm"], version, environment)
@@ -124,7 +107,7 @@ def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping
                 programs[program],
                 versions[program],
                 folder,
-                [debian["packet-filter"]] if program == "kube-proxy" else [],
+                [layers_of_debian["packet-filter"]] if program == "kube-proxy" else [],
                 compressed=True,
             )
             for program in IMAGE_PROGRAMS
@@ -132,7 +115,7 @@ def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping
         progress.detail = "filling containerd's store"
         preload.store(images, programs["containerd"], programs["ctr"], folder, environment)
         progress.detail = "packing the node"
-        layers = [debian["node"], *_own_layers(folder, programs, version, asked["pause"])]
+        layers = [layers_of_debian["node"], *_own_layers(folder, programs, version, asked["pause"])]
         progress.detail = "loading it into Docker"
         _load(_node(name, layers, versions), environment)
         progress.line(f"built {name}")
@@ -162,9 +145,12 @@ def _node(name: str, layers: Sequence[Layer], versions: Mapping[str, str]) -> Im
 
 def _load(image: Image, environment: Mapping[str, str]) -> None:
     """The name appears when all is loaded: a process that is killed before leaves none."""
-    command, settings = tied(["docker", "load", "--quiet"], environment)
     with subprocess.Popen(
-        command, env=settings, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        tied(["docker", "load", "--quiet"]),
+        env=dict(environment),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stdin is not None
         assert process.stderr is not None
@@ -178,7 +164,7 @@ def _load(image: Image, environment: Mapping[str, str]) -> None:
             process.terminate()
             raise
         said = process.stderr.read().decode(errors="replace").strip()
-    if process.returncode != 0 or not is_there(image.names[0], environment):
+    if process.returncode != 0 or not has_images(image.names, environment):
         raise ClusterError(f"docker load of {image.names[0]} ended with {process.returncode}: {said or 'no image'}")
 
 

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from clusters.kind.offline.node_image.commands import run
+from clusters.processes.commands import run
 
 
 def copy_programs(root: Path, patterns: Sequence[str], target: Path, environment: Mapping[str, str]) -> None:

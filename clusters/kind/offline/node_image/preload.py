@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from clusters.kind.offline.node_image.commands import run, tied
-from clusters.kind.offline.node_image.oci_archive import Image, Layer, write_archive, write_layer
+from clusters.kind.offline.oci_archive import Image, Layer, write_archive, write_layer
+from clusters.processes.commands import run
+from clusters.processes.tied import tied
 from clusters.provider import ClusterError
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -91,8 +92,8 @@ def _containerd(program: Path, root: Path, environment: Mapping[str, str]) -> It
         state = Path(temporary)
         config, log, address = state / "config.toml", state / "log", state / "c.sock"
         config.write_text(_CONFIG.format(root=root, state=state))
-        command, settings = tied([program, "--config", config], environment)
-        with log.open("wb") as said, subprocess.Popen(command, env=settings, stdout=said, stderr=said) as process:
+        argv = tied([program, "--config", config])
+        with log.open("wb") as said, subprocess.Popen(argv, env=dict(environment), stdout=said, stderr=said) as process:
             try:
                 _wait_for(address, process, log)
                 yield str(address)

@@ -13,6 +13,7 @@ import yaml
 
 from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine import engine_environment, reason_against
+from clusters.kind.engine.docker_client import has_images
 from clusters.kind.kind_nodes import KindNodes
 from clusters.kind.offline.node_image import build, node_programs
 from clusters.kind.run_records import RunRecord, record
@@ -29,7 +30,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         pytest.skip(reason)
     environment = engine_environment(dict(os.environ))
     image = build.name_of(node_programs.modules(node_programs.minors()[0]))
-    if not build.is_there(image, environment):
+    if not has_images([image], environment):
         pytest.skip(f"{image} is not built: `make kind-image` does")
     cluster = f"gpushare-node-{os.getpid()}"
     containers = (f"{cluster}-control-plane", f"{cluster}-worker", f"{cluster}-worker2")

@@ -1,12 +1,14 @@
-"""Promises of clusters.kind.offline.node_image.commands."""
+"""Promises of clusters.processes.commands."""
 
 from __future__ import annotations
 
+import io
 import os
 
 import pytest
 
-from clusters.kind.offline.node_image.commands import run
+from clusters.processes.commands import run, watch
+from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -17,10 +19,17 @@ def test_output_is_what_was_printed() -> None:
     assert run(["sh", "-c", "echo good; echo bad >&2"], ENVIRONMENT) == "good\n"
 
 
-def test_failure_shows_the_end_of_the_output() -> None:
+def watched(argv: list[str]) -> None:
+    """As a build watches it."""
+    with Progress("build", "it", io.StringIO()) as progress:
+        watch(argv, ENVIRONMENT, progress)
+
+
+@pytest.mark.parametrize("start", [lambda argv: run(argv, ENVIRONMENT), watched], ids=["run", "watch"])
+def test_failure_shows_the_end_of_the_output(start) -> None:
     """Both streams, the command, its code, and not hundreds of lines."""
     with pytest.raises(ClusterError) as raised:
-        run(["sh", "-c", "seq 1000; echo why >&2; exit 3"], ENVIRONMENT)
+        start(["sh", "-c", "seq 1000; echo why >&2; exit 3"])
 
     assert "sh -c" in str(raised.value)
     assert "ended with 3" in str(raised.value)

@@ -1,0 +1,93 @@
+"""Programs that a build runs, and a build as a program itself: one line for an error, and nothing goes on when it is ended."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from clusters.processes.progress import Progress
+from clusters.processes.tied import tied
+from clusters.provider import ClusterError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
+
+# Lines of a program's output that are shown when it fails.
+_TAIL: Final = 20
+# How long a program may take to end when the build is interrupted, in seconds; then it is killed.
+_END_SECONDS: Final = 5.0
+
+
+def exit_code_of(command: str, work: Callable[[], object]) -> int:
+    """0 when the work is done, 1 with a line for its error, 128 and more after SIGINT or SIGTERM, which end it in good order."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        work()
+    except (ClusterError, FakeNvmlError) as error:
+        print(f"{command}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
+        return 1
+    except KeyboardInterrupt as interrupted:
+        print(f"{command}: interrupted", file=sys.stderr)  # noqa: T201  # what became of the command
+        return 128 + (interrupted.args[0] if interrupted.args else signal.SIGINT)
+    return 0
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
+def run(argv: Sequence[str | Path], environment: Mapping[str, str], folder: Path | None = None) -> str:
+    """The output of a program, which runs in ``folder``. Raises ClusterError with the end of its output if it failed."""
+    done = subprocess.run(
+        tied(argv), env=dict(environment), cwd=folder, capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode != 0:
+        raise _failed(argv, done.returncode, (done.stdout + done.stderr).splitlines())
+    return done.stdout
+
+
+def newest(lines: Sequence[str]) -> str:
+    """How far a program is that prints a line for each step."""
+    return lines[-1].removeprefix("I: ").strip()[:100]
+
+
+def watch(
+    argv: Sequence[str | Path],
+    environment: Mapping[str, str],
+    progress: Progress,
+    *,
+    folder: Path | None = None,
+    detail: Callable[[Sequence[str]], str] = newest,
+) -> None:
+    """Run a program that takes long; ``detail`` of its lines so far is the progress. Raises as ``run``."""
+    lines: list[str] = []
+    with subprocess.Popen(
+        tied(argv),
+        env=dict(environment),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                lines.append(line.rstrip())
+                progress.detail = detail(lines)
+        except BaseException:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_END_SECONDS)
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise _failed(argv, process.returncode, lines)
+
+
+def _failed(argv: Sequence[str | Path], code: int, lines: Sequence[str]) -> ClusterError:
+    tail = "\n".join(lines[-_TAIL:])
+    return ClusterError(f"`{' '.join(map(str, argv[:4]))} …` ended with {code}:\n{tail}")
