@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.api.kept_programs import keep_programs
+from clusters.api.admission_policies import keep_programs
 from clusters.api.waiting import NotReachedError, unless
 from clusters.controlplane.binaries import minors
 from clusters.demo import Demo, DemoError, say

@@ -20,27 +20,41 @@ _LOG = logging.getLogger(__name__)
 
 _NAMESPACE: Final = "default"
 _NAME: Final = "policy-probe"
-# A policy that denies one ConfigMap, and its binding.
-_LAST: Final[tuple[dict[str, Any], ...]] = (
-    {
-        "apiVersion": VALIDATING_ADMISSION_POLICIES.api_version,
-        "kind": VALIDATING_ADMISSION_POLICIES.kind,
-        "metadata": {"name": _NAME},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
-                ]
-            },
-            "validations": [{"expression": f"object.metadata.name != '{_NAME}'", "message": "policies act"}],
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+def _denial(
+    name: str, operation: str, kinds: Sequence[tuple[str, list[str]]], expression: str, message: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A policy that denies the operation on these kinds (group and resources) unless the expression holds, and its binding."""
+    rules = [
+        {"apiGroups": [group], "apiVersions": ["v1"], "operations": [operation], "resources": resources}
+        for group, resources in kinds
+    ]
+    head = {"apiVersion": VALIDATING_ADMISSION_POLICIES.api_version, "metadata": {"name": name}}
+    validations = [{"expression": expression, "message": message}]
+    policy = {"matchConstraints": {"resourceRules": rules}, "validations": validations}
+    return (
+        {**head, "kind": VALIDATING_ADMISSION_POLICIES.kind, "spec": policy},
+        {
+            **head,
+            "kind": VALIDATING_ADMISSION_POLICY_BINDINGS.kind,
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
         },
-    },
-    {
-        "apiVersion": VALIDATING_ADMISSION_POLICY_BINDINGS.api_version,
-        "kind": VALIDATING_ADMISSION_POLICY_BINDINGS.kind,
-        "metadata": {"name": _NAME},
-        "spec": {"policyName": _NAME, "validationActions": ["Deny"]},
-    },
+    )
+
+
+# A policy that denies one ConfigMap.
+_LAST: Final = _denial(_NAME, "CREATE", [("", ["configmaps"])], f"object.metadata.name != '{_NAME}'", "policies act")
+# Programs of ours that run beside a cluster act as the ServiceAccounts of ``clusters/deploy``. ``kubectl delete -k
+# clusters/deploy/base`` would take only their rights away, for good. So the deletion is refused, with the reason.
+_KEPT: Final = _denial(
+    "simulated-programs",
+    "DELETE",
+    [("", ["serviceaccounts"]), (_RBAC, ["roles", "clusterroles", "rolebindings", "clusterrolebindings"])],
+    "!oldObject.metadata.name.startsWith('gpushare-')",
+    "the programs of this cluster run beside it and need this; "
+    "Ctrl-C in the terminal of the cluster ends them with everything",
 )
 # No program with this image is ever started: the pod is created as a dry run.
 _IMAGE: Final = "registry.k8s.io/pause:3.10"
@@ -111,3 +125,8 @@ async def _limits_after(api: ApiClient, resource: str) -> Mapping[str, str]:
         return {}
     found: Mapping[str, str] = answer["spec"]["containers"][0]["resources"]["limits"]
     return found
+
+
+async def keep_programs(api: ApiClient) -> None:
+    """Let no client delete the rights of programs that run beside the cluster, and not in its pods. Raises ApiError."""
+    await install(api, _KEPT, {})

@@ -83,34 +83,7 @@ VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
     namespaced=False,
 )
 
-ALL = (
-    PODS,
-    NODES,
-    NAMESPACES,
-    CONFIG_MAPS,
-    EVENTS,
-    EVENTS_V1,
-    DEPLOYMENTS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    DAEMON_SETS,
-    JOBS,
-    LEASES,
-    SERVICE_ACCOUNTS,
-    ROLES,
-    ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CLUSTER_ROLE_BINDINGS,
-    PRIORITY_CLASSES,
-    SECRETS,
-    SERVICES,
-    POD_DISRUPTION_BUDGETS,
-    RESOURCE_QUOTAS,
-    MUTATING_ADMISSION_POLICIES,
-    MUTATING_ADMISSION_POLICY_BINDINGS,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
+ALL = tuple(kind for kind in globals().values() if isinstance(kind, Resource))
 BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}
 
 

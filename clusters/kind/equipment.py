@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from clusters.controlplane import binaries
-from clusters.kind import engine
+from clusters.kind.engine import engine
 from clusters.kind.offline.node_image import build as node_image
 from clusters.kind.program_images import build as program_images
 from clusters.kind.program_images import card_mount
@@ -47,7 +47,7 @@ def find(
     mine = environment_of_programs(environment)
     try:
         if engine.find(mine) is None:
-            raise ClusterError(f"provider kind: {engine.reason_against(mine)}")
+            raise ClusterError(str(engine.reason_against(mine)))
         engine.up(mine, out)
         with_docker = engine.engine_environment(mine)
         node = node_image_name or node_image.ensure(minor, with_docker, out)
@@ -67,5 +67,5 @@ def _kubectl(minor: str, environment: Mapping[str, str]) -> Path:
     """The one of that minor that was built, else the one on PATH."""
     found = binaries.known(minor, environment).get("kubectl") or shutil.which("kubectl", path=environment.get("PATH"))
     if found is None:
-        raise ClusterError(f"provider kind: there is no kubectl; `make control-plane KUBERNETES={minor}` builds one")
+        raise ClusterError(f"there is no kubectl; `make control-plane KUBERNETES={minor}` builds one")
     return Path(found)

@@ -19,8 +19,9 @@ from clusters.api import admission_policies
 from clusters.api.api_client import ApiClient
 from clusters.api.waiting import all_or_none
 from clusters.deploy import render
-from clusters.kind import engine, kind_config, product
+from clusters.kind import kind_config, product
 from clusters.kind.deployed_programs import DeployedPrograms
+from clusters.kind.engine.engine import using
 from clusters.kind.equipment import Equipment, find
 from clusters.kind.extender_door import ExtenderDoor
 from clusters.kind.image_archive import archive_of
@@ -79,7 +80,7 @@ async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     """Make it. Raises ClusterError; then, too, ``stack`` undoes what was done."""
     try:
         # Until the nodes are gone again, no checkout ends the Docker.
-        stack.enter_context(engine.using(plan.environment, "a kind cluster"))
+        stack.enter_context(using(plan.environment, "a kind cluster"))
     except ClusterError as error:
         raise ClusterError(f"provider kind: {error}") from error
     equipment = await asyncio.to_thread(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import cache_folder
-from clusters.kind.engine import engine_environment
+from clusters.kind.engine.engine import engine_environment
 from clusters.kind.node_container import docker
 from clusters.kind.run_records import abandoned
 from clusters.kind.thawing import thawing

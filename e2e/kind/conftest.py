@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.kind.engine import engine_environment, reason_against
+from clusters.kind.engine.engine import engine_environment, reason_against
 from clusters.providers import Choices
 from clusters.simulated_node import environment_of_programs
 

@@ -40,11 +40,7 @@ def _status(environment: Mapping[str, str], place: Place) -> str:
     if engine is None:
         raise ClusterError(reason_against(environment) or "no Docker answers")
     try:
-        counts = egress.egress_counts(environment)
-        rejected = (
-            f"packets that tried to leave the machine, all rejected: {counts.elsewhere}, "
-            f"and to Services and pods that a node knew no way to: {counts.cluster}"
-        )
+        rejected = f"packets that tried to leave the machine, all rejected: {egress.egress_packets(environment)}"
     except ClusterError as error:
         rejected = str(error)
     where = engine.environment.get("DOCKER_HOST", "where `docker` finds it")

@@ -3,16 +3,12 @@
 Two chains of ours in the filter of each family. ``GPUSHARE-EGRESS`` hangs in DOCKER-USER, which Docker keeps before all rules
 of its own and never changes, or in FORWARD if there is none: packets from a bridge of ours go to a bridge of ours or are
 rejected. ``GPUSHARE-HOST`` hangs in INPUT: containers answer this host and ask it nothing.
-
-Packets to a Service or a pod of Kubernetes are counted apart: a node that knows no way to one yet, or no more, sends them by its
-default route. They are not meant to leave the machine, and are rejected like all others.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from clusters.kind.engine import iptables
@@ -21,27 +17,14 @@ from clusters.provider import ClusterError
 EGRESS: Final = "GPUSHARE-EGRESS"
 HOST: Final = "GPUSHARE-HOST"
 # A program that gets a reset or an error reports it immediately; one with packets that vanish waits for minutes.
-# The ranges of Services and pods that kind gives a cluster by default.
-CLUSTER_RANGES: Final = ("10.96.0.0/16", "10.244.0.0/16")
 _ERRORS: Final = {"iptables": "icmp-port-unreachable", "ip6tables": "icmp6-port-unreachable"}
-
-
-@dataclass(frozen=True, slots=True)
-class EgressCounts:
-    """How many packets from our bridges were rejected on their way out of the machine since the rules were set."""
-
-    cluster: int
-    """To Services and pods of a cluster that a node knew no way to."""
-    elsewhere: int
-    """To anywhere else: what really wanted to leave."""
 
 
 def rules(bridges: Sequence[str], family: str) -> list[str]:
     """The rules of both chains, in the order in which they are asked, worded as the kernel's list words them."""
     rejects = ["-p tcp -j REJECT --reject-with tcp-reset", f"-j REJECT --reject-with {_ERRORS[family]}"]
     within = [f"-A {EGRESS} -i {source} -o {target} -j RETURN" for source in bridges for target in bridges]
-    targets = [*(f"-d {one} " for one in CLUSTER_RANGES), ""] if family == "iptables" else [""]
-    out = [f"-A {EGRESS} {to}-i {bridge} {reject}" for bridge in bridges for to in targets for reject in rejects]
+    out = [f"-A {EGRESS} -i {bridge} {reject}" for bridge in bridges for reject in rejects]
     answers = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN"
     host = [f"-A {HOST} -i {bridge} {what}" for bridge in bridges for what in (answers, *rejects)]
     return [*within, *out, *host]
@@ -75,29 +58,18 @@ def remove(environment: Mapping[str, str]) -> None:
 
 
 def egress_packets(environment: Mapping[str, str]) -> int:
-    """All that was rejected. Raises ClusterError as egress_counts does."""
-    counts = egress_counts(environment)
-    return counts.cluster + counts.elsewhere
-
-
-def egress_counts(environment: Mapping[str, str]) -> EgressCounts:
-    """The packets rejected on their way out. Raises ClusterError if the rules are not set, for then nothing is known."""
-    saved = {
-        family: iptables.save(family, "filter", environment, counters=True) for family in iptables.families(environment)
-    }
-    if not saved or not all(is_set(text) for text in saved.values()):
+    """The packets rejected on their way out since the rules were set. Raises ClusterError if they are not set."""
+    saved = [iptables.save(one, "filter", environment, counters=True) for one in iptables.families(environment)]
+    if not saved or not all(map(is_set, saved)):
         raise ClusterError(
             "the rules that let nothing out of the machine are not set: `make docker` sets them, as root"
         )
-    counts = [rejected(text) for text in saved.values()]
-    return EgressCounts(sum(one.cluster for one in counts), sum(one.elsewhere for one in counts))
+    return sum(map(rejected, saved))
 
 
-def rejected(saved: str) -> EgressCounts:
+def rejected(saved: str) -> int:
     """The packets that the rejecting rules of our outward chain counted, in a table saved with counters."""
-    found = list(re.finditer(rf"^\[(\d+):\d+\] -A {EGRESS} (.*)-j REJECT", saved, re.MULTILINE))
-    cluster = sum(int(match[1]) for match in found if "-d " in match[2])
-    return EgressCounts(cluster, sum(int(match[1]) for match in found) - cluster)
+    return sum(int(count) for count in re.findall(rf"^\[(\d+):\d+\] -A {EGRESS} .*-j REJECT", saved, re.MULTILINE))
 
 
 def is_set(saved: str) -> bool:

@@ -7,6 +7,7 @@ on it. A machine of a release with a Python older than 3.11 is refused.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.kind.engine.docker_client import has_images
-from clusters.kind.offline import debian, trim
+from clusters.kind.offline import debian
 from clusters.kind.offline.oci_archive import architecture, write_layer
 from clusters.processes.build_cache import BUILDING
 from clusters.processes.commands import run
@@ -25,6 +26,11 @@ REPOSITORY: Final = "gpushare/python-base"
 COMMAND: Final = "images"
 _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OLDEST: Final = (3, 11)
+# No program of ours reads these folders; a package's licence is in usr/share/doc/*/copyright.
+_UNUSED: Final = (
+    *("usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/perl*"),
+    *("usr/lib/*/gconv", "usr/lib/*/perl*", "var/lib/apt", "var/cache/apt", "var/log/*/"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,7 @@ class Base:
 
 def name_of() -> str:
     """The base of this machine. Raises ClusterError if it is no Debian."""
-    recipe = [Path(name).read_text() for name in (__file__, trim.__file__, debian.__file__)]
+    recipe = [Path(name).read_text() for name in (__file__, debian.__file__)]
     content = "\0".join([debian.host_suite(), architecture(), *recipe])
     return f"{REPOSITORY}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
@@ -66,7 +72,8 @@ def _make(folder: Path, environment: Mapping[str, str], out: TextIO) -> None:
         progress.detail = "trimming"
         python = _python_of(root, environment)
         _compile(root, python, environment)
-        trim.trim(root)
+        for name in (found for pattern in _UNUSED for found in root.glob(pattern)):
+            shutil.rmtree(name)
         run(["ldconfig", "-r", root], environment)
         progress.detail = "packing"
         write_layer(root, made / "root.tar", leave_out=debian.LEFT_OUT)

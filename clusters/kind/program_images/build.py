@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.controlplane.binaries import cache_folder
-from clusters.kind.engine import engine_environment
 from clusters.kind.engine.docker_client import docker, has_images
+from clusters.kind.engine.engine import engine_environment
 from clusters.kind.offline import python_base, wheels
 from clusters.kind.offline.python_base import COMMAND
 from clusters.kind.program_images import context

@@ -18,8 +18,8 @@ from typing import Final, TextIO
 
 from clusters.controlplane.binaries import Module, cache_folder
 from clusters.controlplane.build import ensure_modules
-from clusters.kind.engine import engine_environment
 from clusters.kind.engine.docker_client import has_images
+from clusters.kind.engine.engine import engine_environment
 from clusters.kind.offline import debian
 from clusters.kind.offline.node_image import node_tree, preload, rootfs
 from clusters.kind.offline.node_image.node_programs import IMAGE_PROGRAMS, minors, modules

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from clusters.kind.engine.egress import CLUSTER_RANGES, EGRESS, EgressCounts, is_set, rejected, rules
+from clusters.kind.engine.egress import EGRESS, is_set, rejected, rules
 from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, TRY, Machine
 
 COUNTED = f"""*filter
@@ -15,15 +15,14 @@ COUNTED = f"""*filter
 [1000:2000] -A {EGRESS} -i b -o b -j RETURN
 [3:180] -A {EGRESS} -i b -p tcp -j REJECT --reject-with tcp-reset
 [4:240] -A {EGRESS} -i b -j REJECT --reject-with icmp-port-unreachable
-[20:2] -A {EGRESS} -d {CLUSTER_RANGES[0]} -i b -p tcp -j REJECT --reject-with tcp-reset
 [70:1] -A OTHER -i b -j REJECT --reject-with icmp-port-unreachable
 COMMIT
 """
 
 
 def test_what_was_rejected_is_summed_and_nothing_else() -> None:
-    """Not what went between nodes, and not what others reject; what was meant for a Service or pod apart."""
-    assert rejected(COUNTED) == EgressCounts(cluster=20, elsewhere=3 + 4)
+    """Not what went between nodes, and not what others reject."""
+    assert rejected(COUNTED) == 3 + 4
 
 
 def test_a_chain_that_is_not_reached_is_not_set_up() -> None:
@@ -57,18 +56,6 @@ def test_nothing_leaves_the_machine_and_what_tried_is_counted(shared: Machine, n
     assert "Connection refused" in tried.stderr
     assert shared.counted() > before
     assert shared.sent_outside() == sent
-
-
-@pytest.mark.parametrize("address", ["10.96.0.1", "10.244.3.2"])
-def test_what_is_meant_for_a_service_or_a_pod_is_counted_apart(shared: Machine, address: str) -> None:
-    """A node sends it by its default route until it knows better."""
-    before = shared.counted(), shared.counted(cluster=True)
-    ask = ("timeout", "3", "bash", "-c", f"exec 3<>/dev/tcp/{address}/443")
-    tried = shared.run(*DOCKER_RUN, "--network", "gpushare-kind", IMAGE, *ask, good=False)
-
-    assert "Connection refused" in tried.stderr
-    assert shared.counted() == before[0]
-    assert shared.counted(cluster=True) > before[1]
 
 
 def test_the_way_out_would_have_taken_it(shared: Machine) -> None:

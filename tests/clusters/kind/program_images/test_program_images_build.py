@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusters.kind.engine import engine_environment
+from clusters.kind.engine.engine import engine_environment
 from clusters.kind.program_images.build import ProgramImages, find
 from clusters.provider import ClusterError
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from clusters.controlplane.binaries import cache_folder
-from clusters.kind.engine import engine_environment, reason_against
 from clusters.kind.engine.docker_client import has_images
+from clusters.kind.engine.engine import engine_environment, reason_against
 from clusters.kind.kind_nodes import KindNodes
 from clusters.kind.offline.node_image import build, node_programs
 from clusters.kind.run_records import RunRecord, record
