@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import sys
 import time
@@ -17,10 +18,9 @@ from typing import Final
 from clusters.api.admission_policies import keep_programs
 from clusters.api.waiting import NotReachedError, unless
 from clusters.controlplane.binaries import minors
-from clusters.demo import Demo, DemoError, say
+from clusters.demo import SAMPLES, Demo, DemoError, say
 from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
-from clusters.next_steps import next_steps
 from clusters.processes import running_clusters
 from clusters.provider import ClusterError, load_nodes
 from clusters.providers import KIND, PROVIDERS, Choices, make_cluster
@@ -155,7 +155,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
                     await keep_programs(cluster.api)
                 with_cards = [node.name for node in nodes if node.box != "none"]
                 states = [(name, cluster.nvml_state(name)) for name in with_cards]
-                say(next_steps(cluster.kubeconfig, Path(sys.executable).parent, cluster.extender_url(), states))
+                say(_next_steps(cluster.kubeconfig, Path(sys.executable).parent, cluster.extender_url(), states))
                 await ended.wait()
             return 0
         finally:
@@ -202,6 +202,27 @@ def _offer(kubeconfig: Path, copy: Copy | None) -> None:
 def _with_path(environment: dict[str, str]) -> dict[str, str]:
     """Console scripts of this interpreter are found first."""
     return {**environment, "PATH": f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"}
+
+
+def _next_steps(kubeconfig: Path, scripts: Path, extender: str, states: Sequence[tuple[str, Path]]) -> str:
+    """Lines to paste into another shell: ``scripts`` are our console scripts, ``states`` the state files of cards by node."""
+    exports = [f"KUBECONFIG={_quoted(kubeconfig)}", f"PATH={_quoted(scripts)}:$PATH"]
+    exports += [f"FAKENVML_STATE={_quoted(path)}" for _, path in states[:1]]
+    lines = [
+        "the cluster is up. In another terminal:",
+        f"  export {' '.join(exports)}",
+        f"  kubectl apply -f {_quoted(SAMPLES / 'binpack-1-deployment.yaml')}",
+        "  kubectl inspect gpushare -d    # which pod has which card (without kubectl: kubectl-inspect-gpushare -d)",
+        f"  curl {extender}/explain/default/POD    # why a pod waits",
+    ]
+    if states:
+        lines.append(f"  fake-nvml show    # the cards of {states[0][0]}")
+        lines += [f"  fake-nvml show --state {_quoted(path)}    # of {name}" for name, path in states[1:3]]
+    return "\n".join([*lines, "Ctrl-C ends the cluster"])
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 if __name__ == "__main__":

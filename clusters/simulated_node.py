@@ -49,7 +49,11 @@ class SimulatedNode:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*argv, env=self._environment, stdout=pipe, stderr=pipe)
         out, error = await process.communicate()
-        return self._checked(argv, process.returncode or 0, out.decode(), error.decode())
+        if process.returncode:
+            raise ClusterError(
+                f"{' '.join(argv)} on {self.name} ended with {process.returncode}: {error.decode().strip()}"
+            )
+        return out.decode()
 
     def device_plugin(self, target: Target, kubeconfig: Path, arguments: Sequence[str]) -> Program:
         """The plugin, started through the fake: it loads NVML as it always does."""
@@ -68,11 +72,6 @@ class SimulatedNode:
             {**self._environment, **environment},
             self.folder / "device-plugin.log",
         )
-
-    def _checked(self, argv: Sequence[str], code: int, out: str, error: str) -> str:
-        if code:
-            raise ClusterError(f"{' '.join(argv)} on {self.name} ended with {code}: {error.strip()}")
-        return out
 
 
 def environment_of_programs(environment: Mapping[str, str]) -> dict[str, str]:

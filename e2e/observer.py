@@ -12,9 +12,8 @@ from typing import Any
 import httpx2
 
 from clusters.api.api_client import ApiError, Object
-from clusters.api.glimpse import glimpse
 from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
-from clusters.api.waiting import DEFAULT_SECONDS, eventually
+from clusters.api.waiting import DEFAULT_SECONDS, eventually, glimpse
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target

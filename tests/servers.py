@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
-import uvicorn
+
+from clusters.processes.http_server import HttpServer
 
 STATUS_OF = {404: "NotFound", 409: "Conflict", 410: "Expired", 500: "InternalError"}
 
@@ -31,21 +31,11 @@ def plain_http(url: str = "", **more: Any) -> httpx2.AsyncClient:
 @contextlib.asynccontextmanager
 async def serve(app: Any) -> AsyncIterator[str]:
     """Serve the application on a free port of loopback; its URL."""
-    # The protocol is named: asyncio switches Nagle off (40 ms an answer) only if it knows that this is TCP.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)
-    )
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    serving = asyncio.create_task(server._serve([listening]))
+    server = HttpServer(app)
     try:
-        await until(lambda: server.started)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield f"http://127.0.0.1:{await server.listen()}"
     finally:
-        server.should_exit = True
-        await serving
-        listening.close()
+        await server.end()
 
 
 @dataclass

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
-import yaml
+import msgspec
+from msgspec.structs import replace
 
 from clusters.images.image_command import outcome_of
+from clusters.provider import read_yaml
 
 _FOLDER: Final = Path(__file__).parent
 # Variables of a container that change one field of its behaviour; a real container ignores them.
 OVERRIDE_PREFIX: Final = "SIMULATED_"
 _NUMBERS: Final = {"holds_mib": int, "exits_after": float, "exit_code": int, "stop_seconds": float}
 
-_LISTS: Final[Mapping[str, type]] = {"images": str, "prints": str, "prints_after": float}
-
 
 class BehaviourError(ValueError):
-    """A behaviour file, or a variable that changes a behaviour, makes no sense."""
+    """A variable that changes a behaviour makes no sense, or an image has two behaviours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The behaviour of an image's process; the defaults are an unknown image's: it runs until it is stopped."""
 
     images: tuple[str, ...] = ()
@@ -47,6 +45,12 @@ class Behaviour:
     """How long it goes on after it was told to stop."""
 
 
+class _File(Behaviour, frozen=True, forbid_unknown_fields=True):
+    """Without the images nothing would behave so."""
+
+    images: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
 class Behaviours:
     """All behaviours, found by image."""
 
@@ -60,8 +64,8 @@ class Behaviours:
 
     @classmethod
     def load(cls, folder: Path = _FOLDER) -> Self:
-        """Read every ``*.yaml`` of a folder. Raises BehaviourError that names the file."""
-        return cls(_parse(path) for path in sorted(folder.glob("*.yaml")))
+        """Read every ``*.yaml`` of a folder. Raises ClusterError that names the file and what is wrong in it."""
+        return cls(read_yaml(path, _File, "a behaviour") for path in sorted(folder.glob("*.yaml")))
 
     def of(self, image: str, command: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> Behaviour:
         """The behaviour of a container. Raises BehaviourError for a variable that is no number.
@@ -108,29 +112,3 @@ def _overrides(environment: Mapping[str, str]) -> dict[str, Any]:
             except ValueError as error:
                 raise BehaviourError(f"{name}={environment[name]!r} is not a number") from error
     return changed
-
-
-def _parse(path: Path) -> Behaviour:
-    content = yaml.safe_load(path.read_text())
-    known = {field.name for field in fields(Behaviour)}
-    if not isinstance(content, dict) or not content.get("images"):
-        raise BehaviourError(f"{path}: a behaviour is a map with at least `images`")
-    unknown = sorted(set(content) - known)
-    if unknown:
-        raise BehaviourError(f"{path}: unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}")
-    for name, kind in _LISTS.items():
-        if name in content:
-            content[name] = _list(path, name, content[name], kind)
-    for name in _NUMBERS:
-        if name in content and not isinstance(content[name], int | float):
-            raise BehaviourError(f"{path}: {name} is a number, not {content[name]!r}")
-    return Behaviour(**content)
-
-
-def _list(path: Path, name: str, value: Any, kind: type) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise BehaviourError(f"{path}: {name} is a list")
-    try:
-        return tuple(kind(item) for item in value)
-    except (TypeError, ValueError) as error:
-        raise BehaviourError(f"{path}: {name} is a list of numbers: {error}") from error

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from clusters.api import kubeconfig_file, program_pod
 from clusters.api.api_client import ApiClient
-from clusters.api.glimpse import glimpse
 from clusters.api.readiness import announces_cards, says_ready
 from clusters.api.resources import PODS
 from clusters.api.service_account_token import service_account_token
-from clusters.api.waiting import NotReachedError, all_or_none, eventually
+from clusters.api.waiting import NotReachedError, all_or_none, eventually, glimpse
 from clusters.kind import product
 from clusters.kind.making import Made, Plan, add_worker, make
 from clusters.kind.worker_kubelet import WorkerKubelet, is_ready
 from clusters.kind.workers import Workers
 from clusters.provider import ClusterError, NodeSpec
-from clusters.targets import Target
 
 EXTENDER: Final = "extender"
 DEVICE_PLUGIN: Final = "device_plugin"
@@ -35,26 +32,14 @@ _READY_SECONDS: Final = 180.0
 
 
 class KindCluster:
-    """One cluster (the seam is ``clusters.provider.Cluster``): one control plane, and a worker for each of ``nodes``.
+    """One cluster (the seam is ``clusters.provider.Cluster``): one control plane, and a worker for each node of the plan.
 
-    A worker has the cards, driver and labels of its NodeSpec, and the processors and memory of this machine. ``node_image`` "" is
-    the one that we build, ``image_base`` "" the one that our programs' images are built on then.
+    A worker has the cards, driver and labels of its NodeSpec, and the processors and memory of this machine.
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[NodeSpec],
-        target: Target,
-        environment: Mapping[str, str],
-        *,
-        minor: str,
-        node_image: str = "",
-        image_base: str = "",
-        announce: Callable[[Path], None] = lambda _: None,
-    ) -> None:
-        """``announce`` is called with the kubeconfig as soon as the API server answers, long before ``start`` is done."""
-        self._plan = Plan(nodes, target, environment, minor, node_image, image_base, announce)
-        self._target = target
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._target = plan.target
         self._stack = contextlib.AsyncExitStack()
         self._made: Made
         self.kubeconfig = Path()

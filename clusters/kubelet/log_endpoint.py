@@ -10,20 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
-import uvicorn
-
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.runtime import Line, Run
+from clusters.processes.http_server import HttpServer
 
-_LOOPBACK: Final = "127.0.0.1"
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
 _FALSE: Final = ("", "0", "false")
 _NANOSECONDS: Final = 1_000_000_000
@@ -57,13 +54,6 @@ def _no_process(verb: str) -> Answer:
 _KEEP_ALIVE_SECONDS: Final = 300
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: signals belong to the program, and several servers run in it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
-        yield
 
 
 class LogEndpoint:
@@ -74,37 +64,23 @@ class LogEndpoint:
         self._clock = clock
         self._tls = tls
         self._stopping = asyncio.Event()
-        self._server: _Server | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._server: HttpServer | None = None
 
     async def start(self) -> int:
         """Serve on a free port of loopback; answers the port."""
         self._stopping.clear()
-        listener = socket.create_server((_LOOPBACK, 0))
         certificate, key = self._tls or (None, None)
-        config = uvicorn.Config(
-            self._app,
-            interface="asgi3",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            ws="none",
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
-            timeout_graceful_shutdown=1,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        self._server = HttpServer(
+            self._app, ssl_certfile=certificate, ssl_keyfile=key, timeout_keep_alive=_KEEP_ALIVE_SECONDS
         )
-        self._server = _Server(config)
-        self._task = asyncio.create_task(self._server.serve([listener]), name="log endpoint")
-        return int(listener.getsockname()[1])
+        return await self._server.listen()
 
     async def stop(self) -> None:
         """Stop serving; logs that are followed end here."""
         self._stopping.set()
-        if self._server is not None and self._task is not None:
-            self._server.should_exit = True
-            await self._task
-            self._server = self._task = None
+        if self._server is not None:
+            await self._server.end()
+            self._server = None
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-import socket
 import ssl
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import uvicorn
-import yaml
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from clusters.api.certificates import Authority
@@ -37,6 +33,7 @@ from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.store import Store, Version
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Surroundings, Writes
+from clusters.processes.http_server import HttpServer
 
 # Changes of each kind that a watch can go back.
 HISTORY: Final = 8192
@@ -88,65 +85,34 @@ class EmbeddedApi:
         access = Access(Authenticator(accounts.user_of, now, tokens or {}, nobody), Authorizer(self.store))
         self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts)
         self.address = ""
-        self._server: _Server | None = None
-        self._serving: asyncio.Task[None] | None = None
+        self._server: HttpServer | None = None
         bootstrap(self.store, self.writes)
         # No client can have seen what was before.
         self.store.forget_changes()
 
     async def start(self, port: int = 0) -> str:
         """Listen on loopback (port 0: any free one) and answer the URL. Raises OSError when the port is taken."""
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((_HOST, port))
-        except OSError:
-            listener.close()
-            raise
-        self.address = f"{_HOST}:{listener.getsockname()[1]}"
-        self._server = _Server(
-            uvicorn.Config(
-                self._app,
-                http=_Protocol,
-                ssl_context_factory=None if self._authority is None else lambda *_: self._tls(),
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                date_header=False,
-                ws="none",
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-            )
+        self._server = HttpServer(
+            self._app,
+            http=_Protocol,
+            ssl_context_factory=None if self._authority is None else lambda *_: self._tls(),
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         self.watches.closed = False
         self._logs.open()
-        self._serving = asyncio.create_task(self._server.serve([listener]))
-        await self._server.listening.wait()
+        self.address = f"{_HOST}:{await self._server.listen(port)}"
         return f"{'http' if self._authority is None else 'https'}://{self.address}"
 
     async def stop(self) -> None:
         """End the watches cleanly, then the server. The objects stay, for another ``start`` of the same server."""
-        if self._server is None or self._serving is None:
+        if self._server is None:
             return
         self.watches.closed = True
         self.watches.close()
-        self._server.stopping.set()
-        await self._serving
+        await self._server.end()
         await self._logs.close()
-        self._server = self._serving = None
-
-    def kubeconfig(self, url: str) -> str:
-        """The YAML text of a kubeconfig for this server."""
-        name = "embedded"
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": name,
-            "clusters": [{"name": name, "cluster": {"server": url}}],
-            "users": [{"name": name, "user": {}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
-        }
-        return yaml.safe_dump(document, sort_keys=False)
+        self._server = None
 
     def load(self, path: Path) -> None:
         """Begin with the state that was saved in a file, before ``start``. Raises SnapshotError."""
@@ -198,27 +164,3 @@ class _Protocol(HttpToolsProtocol):
         """A client that does not look at an idle connection would hold its end up for seconds (TLS says good-bye twice)."""
         if self.transport.is_closing():
             asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self.transport.abort)
-
-
-class _Server(uvicorn.Server):
-    """A server inside a program that handles the signals itself, and that reports when it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-        self.stopping = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the program."""
-        yield
-
-    async def main_loop(self) -> None:
-        """Serve until it is stopped, without a check ten times a second."""
-        await self.stopping.wait()
-        self.should_exit = True
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then tell."""
-        await super().startup(sockets)
-        self.listening.set()

@@ -14,9 +14,8 @@ from typing import Final, TextIO
 from clusters.kind.engine import engine_cgroups, engine_processes, oci_runtime
 from clusters.kind.engine.docker_client import program, server_version, with_system_path
 from clusters.kind.engine.host import Host
-from clusters.kind.engine.links import ensure_bridge
+from clusters.kind.engine.host_network import choose_subnet, ensure_bridge, host_routes
 from clusters.kind.engine.place import DEFAULT_BRIDGE, Place
-from clusters.kind.engine.subnets import choose_subnet, host_routes
 from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
 

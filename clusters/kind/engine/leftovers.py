@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from clusters.kind.engine import egress, engine_cgroups, engine_processes, engine_settings, iptables
-from clusters.kind.engine.links import remove_link
+from clusters.kind.engine.host_network import remove_link
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NODES_BRIDGE, Place
 
 

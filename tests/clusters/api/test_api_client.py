@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import ssl
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clusters.api.api_client import ApiClient, ApiError, differences, key_of, remember
+from clusters.api.connection import Connection
 from clusters.api.resources import PODS
 from tests.servers import serve, status, until
 
@@ -66,26 +67,16 @@ def event(kind: str, item: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def client(app: Any, folder: Path) -> AsyncIterator[ApiClient]:
-    """A client as a kubeconfig makes it."""
-    async with serve(app) as url:
-        entry = {"name": "c", "cluster": {"server": url}}
-        context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
-        document = {
-            "clusters": [entry],
-            "contexts": [context],
-            "users": [{"name": "c", "user": {}}],
-            "current-context": "c",
-        }
-        (folder / "kubeconfig").write_text(json.dumps(document))
-        async with ApiClient.from_kubeconfig(folder / "kubeconfig") as api:
-            yield api
+async def client(app: Any) -> AsyncIterator[ApiClient]:
+    """A client of a server."""
+    async with serve(app) as url, ApiClient(Connection(url)) as api:
+        yield api
 
 
-async def seen(script: Script, folder: Path) -> list[tuple[str, str]]:
+async def seen(script: Script) -> list[tuple[str, str]]:
     """The events for a consumer of the watch until the script is played."""
     found: list[tuple[str, str]] = []
-    async with client(script, folder) as api:
+    async with client(script) as api:
 
         async def consume() -> None:
             async for kind, item in api.watch(PODS):
@@ -102,13 +93,13 @@ async def seen(script: Script, folder: Path) -> list[tuple[str, str]]:
     return found
 
 
-async def test_a_watch_begins_with_all_that_is_there(tmp_path: Path) -> None:
+async def test_a_watch_begins_with_all_that_is_there() -> None:
     """ADDED for each, then SYNCED once, then changes."""
     script = Script(
         [listed(5, pod("a", 1), pod("b", 2))], [(200, [event("MODIFIED", pod("a", 6)), event("DELETED", pod("b", 7))])]
     )
 
-    assert await seen(script, tmp_path) == [
+    assert await seen(script) == [
         ("ADDED", "a"),
         ("ADDED", "b"),
         ("SYNCED", ""),
@@ -119,12 +110,12 @@ async def test_a_watch_begins_with_all_that_is_there(tmp_path: Path) -> None:
     assert "resourceVersion=7" in script.asked[1]
 
 
-async def test_a_bookmark_moves_the_place_and_is_not_shown(tmp_path: Path) -> None:
+async def test_a_bookmark_moves_the_place_and_is_not_shown() -> None:
     """The next watch begins there."""
     bookmark = event("BOOKMARK", {"metadata": {"resourceVersion": "99"}})
     script = Script([listed(5)], [(200, [bookmark])])
 
-    assert await seen(script, tmp_path) == [("SYNCED", "")]
+    assert await seen(script) == [("SYNCED", "")]
     assert "resourceVersion=99" in script.asked[1]
 
 
@@ -133,17 +124,17 @@ async def test_a_bookmark_moves_the_place_and_is_not_shown(tmp_path: Path) -> No
     [(410, [status(410, "too old")[1]]), (200, [event("ERROR", status(410, "too old")[1])])],
     ids=["as a status", "as an event"],
 )
-async def test_lost_history_means_a_new_list_and_its_differences(tmp_path: Path, gone: Any) -> None:
+async def test_lost_history_means_a_new_list_and_its_differences(gone: Any) -> None:
     """An object that vanished in between is DELETED, a re-created pod is another one, an unchanged one is not shown again."""
     first = listed(5, pod("a", 1), pod("b", 2), pod("same", 3), pod("web-0", 4, "old"))
     second = listed(20, pod("a", 11), pod("same", 3), pod("web-0", 12, "new"), pod("c", 13))
     script = Script([first, second], [gone])
-    found = await seen(script, tmp_path)
+    found = await seen(script)
 
     assert found[5:] == [("DELETED", "b"), ("DELETED", "web-0"), ("MODIFIED", "a"), ("ADDED", "web-0"), ("ADDED", "c")]
 
 
-async def test_a_server_that_fails_is_asked_again(tmp_path: Path) -> None:
+async def test_a_server_that_fails_is_asked_again() -> None:
     """5xx of a list or of a watch; half a line is dropped, its event comes again."""
     half = json.dumps(event("ADDED", pod("a", 6))).encode()[:20]
     script = Script(
@@ -151,37 +142,33 @@ async def test_a_server_that_fails_is_asked_again(tmp_path: Path) -> None:
     )
     script.watches[0] = (503, [status(503, "no")[1]])
 
-    assert await seen(script, tmp_path) == [("SYNCED", ""), ("ADDED", "a")]
+    assert await seen(script) == [("SYNCED", ""), ("ADDED", "a")]
 
 
-async def test_a_refusal_is_the_consumers_to_see(tmp_path: Path) -> None:
+async def test_a_refusal_is_the_consumers_to_see() -> None:
     """A 403 does not pass."""
     with pytest.raises(ApiError, match="may not"):
-        await seen(Script([(403, status(403, "may not")[1])], []), tmp_path)
+        await seen(Script([(403, status(403, "may not")[1])], []))
 
 
-async def test_line_ends_of_unicode_do_not_cut_events(tmp_path: Path) -> None:
+async def test_line_ends_of_unicode_do_not_cut_events() -> None:
     """They may stand inside JSON strings unescaped."""
     odd = pod("a", 6)
     odd["metadata"]["annotations"] = {"x": "one\u2028two\x85three"}
     line = json.dumps(event("ADDED", odd), ensure_ascii=False).encode() + b"\n"
 
-    assert await seen(Script([listed(5)], [(200, [line])]), tmp_path) == [("SYNCED", ""), ("ADDED", "a")]
+    assert await seen(Script([listed(5)], [(200, [line])])) == [("SYNCED", ""), ("ADDED", "a")]
 
 
-async def test_errors_carry_the_servers_words(tmp_path: Path) -> None:
+async def test_errors_carry_the_servers_words() -> None:
     """Code, reason and message; a body that is no Status is the message."""
-
-    def answer(code: int, document: Any) -> Callable[..., Any]:
-        return Script([(code, document)], [])
-
-    async with client(answer(404, status(404, "pods not found")[1]), tmp_path) as api:
+    async with client(Script([status(404, "pods not found"), (500, [1])], [])) as api:
         with pytest.raises(ApiError) as refused:
             await api.list(PODS)
-    assert (refused.value.code, refused.value.reason, refused.value.message) == (404, "NotFound", "pods not found")
-    async with client(answer(500, [1]), tmp_path) as api:
         with pytest.raises(ApiError, match="500"):
             await api.list(PODS)
+
+    assert (refused.value.code, refused.value.reason, refused.value.message) == (404, "NotFound", "pods not found")
 
 
 def test_differences_keep_the_book() -> None:
@@ -194,9 +181,8 @@ def test_differences_keep_the_book() -> None:
     assert list(known) == [key_of(pod("a", 3))]
 
 
-@asynccontextmanager
-async def silent_server(folder: Path) -> AsyncIterator[tuple[ApiClient, set[asyncio.StreamWriter], asyncio.Event]]:
-    """Takes connections and never answers: a client of it, its connections now, and an event for the first that spoke."""
+async def test_connection_given_up_in_its_handshake_is_closed() -> None:
+    """A server that takes the connection and never answers is not waited for."""
     here: set[asyncio.StreamWriter] = set()
     greeted = asyncio.Event()
 
@@ -207,23 +193,11 @@ async def silent_server(folder: Path) -> AsyncIterator[tuple[ApiClient, set[asyn
         here.remove(writer)
         writer.close()
 
-    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        path = folder / "kubeconfig"
-        cluster = {"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}}
-        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
-        user = {"name": "u", "user": {"token": "t"}}
-        config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
-        path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **config}))
-        async with ApiClient.from_kubeconfig(path) as client:
-            yield client, here, greeted
-
-
-async def test_connection_given_up_in_its_handshake_is_closed(tmp_path: Path) -> None:
-    """A server that takes the connection and never answers is not waited for."""
-    async with silent_server(tmp_path) as (client, here, greeted), asyncio.timeout(300):
-        asking = asyncio.create_task(client.request("GET", "/version"))
-        await greeted.wait()
-        asking.cancel()
-        await asyncio.wait([asking])
-        await until(lambda: not here)
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server, asyncio.timeout(300):
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Connection(url, tls=ssl.create_default_context()) as http:
+            asking = asyncio.create_task(http.request("GET", "/version"))
+            await greeted.wait()
+            asking.cancel()
+            await asyncio.wait([asking])
+            await until(lambda: not here)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from clusters.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from clusters.deploy.render import BASE
-from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.provider import ClusterError
 from clusters.targets import FOLDER, load_target
 from tests.servers import StubApi, serve
@@ -29,19 +27,6 @@ POD = {
     "metadata": {"name": "p"},
     "spec": {"containers": [{"name": "c", "image": "i", "resources": {"limits": {MEMORY: "8138"}}}]},
 }
-
-
-@pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
-    """A client of an embedded API server."""
-    server = EmbeddedApi(seed=1)
-    try:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(server.kubeconfig(await server.start()))
-        async with ApiClient.from_kubeconfig(kubeconfig) as connected:
-            yield connected
-    finally:
-        await server.stop()
 
 
 async def test_the_policies_of_a_target_act_once_they_are_installed(api: ApiClient) -> None:

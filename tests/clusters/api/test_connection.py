@@ -9,7 +9,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,98 +17,92 @@ from typing import Any
 import pytest
 from lightkube.core.exceptions import ConfigError
 
+from clusters.api import kubeconfig_file
 from clusters.api.certificates import Authority
 from clusters.api.connection import Connection, TransportError
 from tests.servers import serve
 
-Answering = Callable[[dict[str, Any], bytes], Awaitable[tuple[int, list[tuple[bytes, bytes]], list[bytes]]]]
 
+class Recorder:
+    """An ASGI application that notes what is asked, and answers the same each time, or what ``status`` makes of the request."""
 
-def application(answering: Answering) -> Callable[..., Awaitable[None]]:
-    """A server that is given what was asked and its body, and answers status, headers and pieces of a body."""
+    def __init__(
+        self,
+        status: int | Callable[[dict[bytes, bytes]], int] = 200,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        pieces: Sequence[bytes] = (),
+    ) -> None:
+        self._status, self._headers, self._pieces = status, list(headers), pieces
+        self.asked: list[dict[str, Any]] = []
 
-    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         body = b""
         while (message := await receive()).get("more_body") or message.get("body"):
             body += message["body"]
             if not message.get("more_body"):
                 break
-        code, headers, pieces = await answering(scope, body)
-        await send({"type": "http.response.start", "status": code, "headers": headers})
-        for piece in pieces:
+        headers = dict(scope["headers"])
+        self.asked.append({**scope, "headers": headers, "body": body})
+        code = self._status if isinstance(self._status, int) else self._status(headers)
+        await send({"type": "http.response.start", "status": code, "headers": self._headers})
+        for piece in self._pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    return app
+    def shown(self) -> list[bytes | None]:
+        """The credentials of each request."""
+        return [one["headers"].get(b"authorization") for one in self.asked]
 
 
 async def test_only_given_options_are_sent() -> None:
     """No type of content, no codings of our own, nothing that a server left here; an answer is all that came."""
-    asked = {}
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        asked.update(scope, body=body)
-        return 201, [(b"warning", b"one"), (b"warning", b"two"), (b"set-cookie", b"a=b")], [b'{"a":', b"1}"]
-
-    async with serve(application(answer)) as url, Connection(url) as http:
+    headers = [(b"warning", b"one"), (b"warning", b"two"), (b"set-cookie", b"a=b")]
+    server = Recorder(201, headers, [b'{"a":', b"1}"])
+    async with serve(server) as url, Connection(url) as http:
         given = await http.request("GET", "/")
         await http.request("POST", "/", content="x")
 
     assert (given.status_code, given.json(), given.text) == (201, {"a": 1}, '{"a":1}')
     assert given.headers.getall("Warning") == ["one", "two"]
     # The second's headers, and no cookie.
-    assert {name for name, _ in asked["headers"]} == {b"host", b"user-agent", b"accept", b"content-length"}
+    assert {*server.asked[1]["headers"]} == {b"host", b"user-agent", b"accept", b"content-length"}
 
 
 async def test_a_path_and_its_query_arrive_as_they_were_given() -> None:
     """Escapes stay escapes, and a query is read as it was meant."""
-    asked = []
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        asked.append((scope["raw_path"], scope["query_string"], body, dict(scope["headers"]).get(b"content-type")))
-        return 200, [], []
-
-    async with serve(application(answer)) as url, Connection(url) as http:
+    server = Recorder()
+    async with serve(server) as url, Connection(url) as http:
         await http.request("POST", "/a%2Fb/c", content="ü", params={"s": "x=1,y"}, headers={"Content-Type": "text/odd"})
 
-    assert asked == [(b"/a%2Fb/c", b"s=x%3D1,y", "ü".encode(), b"text/odd")]
+    (asked,) = server.asked
+    assert (asked["raw_path"], asked["query_string"], asked["body"]) == (b"/a%2Fb/c", b"s=x%3D1,y", "ü".encode())
+    assert asked["headers"][b"content-type"] == b"text/odd"
 
 
 async def test_a_large_body_arrives_whole(tmp_path: Path) -> None:
     """With its length, and again if the server wanted newer credentials."""
-    asked = []
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        asked.append((len(body), dict(scope["headers"])[b"content-length"]))
-        return 401, [], []
-
+    server = Recorder(401)
     (tmp_path / "token").write_text("t")
     async with (
-        serve(application(answer)) as url,
+        serve(server) as url,
         Connection.from_kubeconfig(kubeconfig(tmp_path, url, {"tokenFile": str(tmp_path / "token")})) as http,
     ):
         await http.request("POST", "/", content=b"x" * (3 << 20))
 
-    assert asked == [(3 << 20, b"3145728")] * 2
+    lengths = [(len(asked["body"]), asked["headers"][b"content-length"]) for asked in server.asked]
+    assert lengths == [(3 << 20, b"3145728")] * 2
 
 
 async def test_a_redirection_is_an_answer() -> None:
     """It is not followed: an API server's is for the caller to see."""
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        return 301, [(b"location", b"/elsewhere")], []
-
-    async with serve(application(answer)) as url, Connection(url) as http:
+    async with serve(Recorder(301, [(b"location", b"/elsewhere")])) as url, Connection(url) as http:
         assert (await http.request("GET", "/")).status_code == 301
 
 
 async def test_lines_end_at_line_feeds_alone() -> None:
     """Wherever the pieces were cut; what no line feed ended is no line."""
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        return 200, [], [b"on", b"e\ntwo\r", "\u2028still two\nhalf".encode()]
-
-    async with serve(application(answer)) as url, Connection(url) as http, http.stream("GET", "/") as stream:
+    server = Recorder(pieces=[b"on", b"e\ntwo\r", "\u2028still two\nhalf".encode()])
+    async with serve(server) as url, Connection(url) as http, http.stream("GET", "/") as stream:
         seen = [line async for line in stream.lines()]
 
     assert seen == [b"one", "two\r\u2028still two".encode()]
@@ -283,32 +277,25 @@ async def peer(
 
 def kubeconfig(folder: Path, url: str, user: dict[str, Any]) -> Path:
     """One for this user of this server."""
-    path = folder / "kubeconfig"
-    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
-    clusters, users = [{"name": "c", "cluster": {"server": url}}], [{"name": "u", "user": user}]
-    path.write_text(json.dumps({"clusters": clusters, "contexts": [context], "users": users, "current-context": "x"}))
-    return path
+    kubeconfig_file.write_parts(folder / "kubeconfig", {"server": url}, user)
+    return folder / "kubeconfig"
 
 
 async def test_token_file_is_read_again_after_a_refusal(tmp_path: Path) -> None:
     """Tokens of ServiceAccounts rotate; once for each refusal."""
-    token, taken, shown = tmp_path / "token", ["one"], []
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        shown.append(dict(scope["headers"])[b"authorization"].decode())
-        return (200 if shown[-1] == f"Bearer {taken[0]}" else 401), [], []
-
-    async with serve(application(answer)) as url:
+    token, taken = tmp_path / "token", [b"one"]
+    server = Recorder(lambda headers: 200 if headers[b"authorization"] == b"Bearer " + taken[0] else 401)
+    async with serve(server) as url:
         token.write_text("one")
         async with Connection.from_kubeconfig(kubeconfig(tmp_path, url, {"tokenFile": str(token)})) as http:
             codes = [(await http.request("GET", "/")).status_code]
-            taken[0] = "two"
+            taken[0] = b"two"
             codes.append((await http.request("GET", "/")).status_code)
             token.write_text("two")
             codes += [(await http.request("GET", "/")).status_code for _ in range(2)]
 
     assert codes == [200, 401, 200, 200]
-    assert [one.removeprefix("Bearer ") for one in shown] == ["one", "one", "one", "one", "two", "two"]
+    assert server.shown() == [*[b"Bearer one"] * 4, *[b"Bearer two"] * 2]
 
 
 @pytest.mark.parametrize(
@@ -318,46 +305,31 @@ async def test_token_file_is_read_again_after_a_refusal(tmp_path: Path) -> None:
 )
 async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[str, Any], shown: bytes | None) -> None:
     """And a server that does not accept it is not asked twice if there is no other credential."""
-    seen = []
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        seen.append(dict(scope["headers"]).get(b"authorization"))
-        return 401, [], []
-
-    async with serve(application(answer)) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
+    server = Recorder(401)
+    async with serve(server) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
         assert (await http.request("GET", "/")).status_code == 401
 
-    assert seen == [shown]
+    assert server.shown() == [shown]
 
 
 async def test_no_request_is_sent_before_the_login_is_done(tmp_path: Path) -> None:
     """A login plugin runs once, however many requests wait for it; a server may take anonymous clients, and refuse them."""
-    plugin, runs, shown = tmp_path / "plugin", tmp_path / "runs", []
+    plugin, runs, server = tmp_path / "plugin", tmp_path / "runs", Recorder()
     credential = json.dumps({"status": {"token": "t"}})
     plugin.write_text(f"#!/bin/sh\necho run >> {runs}\necho '{credential}'\n")
     plugin.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": str(plugin)}}
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        shown.append(dict(scope["headers"]).get(b"authorization"))
-        return 200, [], []
-
-    async with serve(application(answer)) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
+    async with serve(server) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
         await asyncio.gather(*(http.request("GET", "/") for _ in range(3)))
 
-    assert shown == [b"Bearer t"] * 3
+    assert server.shown() == [b"Bearer t"] * 3
     assert runs.read_text() == "run\n"
 
 
 async def test_a_log_in_that_failed_is_tried_again(tmp_path: Path) -> None:
     """A token that is not there yet is an error of its own, and no request goes out without it."""
-    token, shown = tmp_path / "token", []
-
-    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
-        shown.append(dict(scope["headers"]).get(b"authorization"))
-        return 200, [], []
-
-    async with serve(application(answer)) as url:
+    token, server = tmp_path / "token", Recorder()
+    async with serve(server) as url:
         config = kubeconfig(tmp_path, url, {"tokenFile": str(token)})
         async with Connection.from_kubeconfig(config) as http:
             with pytest.raises(ConfigError):
@@ -365,4 +337,4 @@ async def test_a_log_in_that_failed_is_tried_again(tmp_path: Path) -> None:
             token.write_text("t")
             await http.request("GET", "/")
 
-    assert shown == [b"Bearer t"]
+    assert server.shown() == [b"Bearer t"]

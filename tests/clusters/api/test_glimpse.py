@@ -1,11 +1,10 @@
-"""Promises of clusters.api.glimpse."""
+"""Promises of clusters.api.waiting."""
 
 from __future__ import annotations
 
 import pytest
 
-from clusters.api.glimpse import glimpse
-from clusters.api.waiting import NotReachedError, eventually
+from clusters.api.waiting import NotReachedError, eventually, glimpse
 
 POD = {
     "metadata": {"namespace": "ns", "name": "p", "managedFields": [{"x": "y" * 9000}], "deletionTimestamp": "now"},

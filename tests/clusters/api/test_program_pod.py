@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,24 +9,16 @@ import pytest
 from clusters.api import program_pod
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import PODS
-from clusters.embedded.apiserver.server import EmbeddedApi
 
 ACCOUNT = "kube-system/gpushare-device-plugin"
 
 
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
-    """A client of an embedded API server that has the ServiceAccount."""
-    server = EmbeddedApi(seed=1)
-    try:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(server.kubeconfig(await server.start()))
-        async with ApiClient.from_kubeconfig(kubeconfig) as connected:
-            metadata = {"name": "gpushare-device-plugin", "namespace": "kube-system"}
-            await connected.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-            yield connected
-    finally:
-        await server.stop()
+async def api(api: ApiClient) -> ApiClient:
+    """With the ServiceAccount."""
+    metadata = {"name": "gpushare-device-plugin", "namespace": "kube-system"}
+    await api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    return api
 
 
 def daemon_pod(name: str, node: str, account: str = "gpushare-device-plugin") -> dict[str, Any]:

@@ -56,22 +56,18 @@ def calls(environment: dict[str, str]) -> list[str]:
 
 
 def test_everything_is_built_and_then_nothing(environment: dict[str, str]) -> None:
-    """The second call asks Go nothing."""
-    ensure(NEWEST, environment, None, io.StringIO())
+    """With their version, by which clients decide, and with a line for each step; the second call asks Go nothing."""
+    out, version = io.StringIO(), modules(NEWEST)[0].version
+    ensure(NEWEST, environment, None, out)
     first = calls(environment)
     ensure(NEWEST, environment, None, io.StringIO())
 
     assert sorted(locate(NEWEST, environment).paths) == sorted([*KUBERNETES_PROGRAMS, ETCD])
     assert [call.split()[0] for call in first] == ["list", "build", "list", "build"]
     assert calls(environment) == first
-
-
-def test_programs_are_built_with_their_version(environment: dict[str, str]) -> None:
-    """Clients decide by the version that an API server reports."""
-    ensure(NEWEST, environment, None, io.StringIO())
-    version = modules(NEWEST)[0].version
-
-    assert f"-X k8s.io/component-base/version.gitVersion={version}" in calls(environment)[1]
+    assert f"-X k8s.io/component-base/version.gitVersion={version}" in first[1]
+    assert f"building kubernetes {version}" in out.getvalue()
+    assert "built kubernetes" in out.getvalue()
 
 
 def test_only_what_is_missing_is_built(environment: dict[str, str], tmp_path: Path) -> None:
@@ -104,12 +100,6 @@ def test_failed_build_shows_gos_error_and_leaves_no_half(environment: dict[str, 
 
     assert list(kubernetes.cache(cache).iterdir()) == []
     assert [path for path in cache.iterdir() if path.name.startswith(".building")] == []
-
-
-def test_a_folder_of_assets_that_is_not_there_is_an_error(environment: dict[str, str], tmp_path: Path) -> None:
-    """A typo in KUBEBUILDER_ASSETS must not start minutes of building."""
-    with pytest.raises(ClusterError, match="KUBEBUILDER_ASSETS"):
-        ensure(NEWEST, {**environment, "KUBEBUILDER_ASSETS": str(tmp_path / "typo")}, None, io.StringIO())
 
 
 def test_modules_of_other_folders_are_built_the_same_way(environment: dict[str, str], tmp_path: Path) -> None:
@@ -195,15 +185,6 @@ def test_waiting_for_another_build_is_reported(environment: dict[str, str]) -> N
     second.communicate(timeout=300)
 
     assert (second.returncode, "another build" in said) == (0, True)
-
-
-def test_progress_says_what_is_built_and_what_came_of_it(environment: dict[str, str]) -> None:
-    """Minutes without a word would look like a hang."""
-    out = io.StringIO()
-    ensure(NEWEST, environment, None, out)
-
-    assert f"building kubernetes {modules(NEWEST)[0].version}" in out.getvalue()
-    assert "built kubernetes" in out.getvalue()
 
 
 def test_the_command_fails_with_one_line(environment: dict[str, str]) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import os
-import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,8 +16,8 @@ import pytest
 import yaml
 
 from clusters.api.api_client import ApiClient, ApiError
-from clusters.api.connection import Connection, TransportError
-from clusters.api.resources import EVENTS, NODES, PODS
+from clusters.api.connection import TransportError
+from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
@@ -80,29 +79,6 @@ async def test_two_at_once_are_strangers(binaries: Binaries) -> None:
             await stranger.list(NODES)
 
 
-async def test_who_shows_no_certificate_and_no_token_may_not_look(binaries: Binaries) -> None:
-    """RBAC is on: anonymous callers see health and no object."""
-    async with running(binaries) as plane:
-        context = ssl.create_default_context(cafile=str(plane.ca))
-        async with Connection(plane.url, tls=context) as http:
-            health, pods = await http.request("GET", "/readyz"), await http.request("GET", "/api/v1/pods")
-
-    assert (health.status_code, pods.status_code) == (200, 403)
-
-
-async def test_a_token_has_the_rights_of_its_account_and_no_more(binaries: Binaries) -> None:
-    """An account without a role may not list pods; if there is no such account, there is no token."""
-    async with running(binaries, controllers=True) as plane:
-        path = await plane.token_kubeconfig(Path(f"{plane.kubeconfig}.token"), "default", "default")
-        async with ApiClient.from_kubeconfig(path) as api:
-            with pytest.raises(ApiError, match="system:serviceaccount:default:default") as refused:
-                await api.list(PODS, "default")
-        with pytest.raises(ApiError) as missing:
-            await plane.token_kubeconfig(path, "default", "nobody")
-
-    assert (refused.value.code, missing.value.code) == (403, 404)
-
-
 async def test_a_token_outlives_a_cluster_that_is_up_for_long(binaries: Binaries) -> None:
     """It is not renewed, so after the usual hour every program would be refused."""
     async with running(binaries, controllers=True) as plane:
@@ -135,28 +111,6 @@ async def test_a_kubelet_is_its_node_and_no_other(binaries: Binaries) -> None:
             await kubelet.create({**node, "metadata": {"name": "a2"}})
 
     assert refused.value.code == 403
-
-
-async def test_compaction_forgets_old_versions(binaries: Binaries) -> None:
-    """An exact list of a version before it is 410 (of events: they alone are never answered from the server's memory)."""
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "e"},
-        "involvedObject": {"kind": "Node", "name": "a1", "namespace": "default"},
-    }
-    async with running(binaries) as plane, ApiClient.from_kubeconfig(plane.kubeconfig) as api:
-        old = (await api.create(event))["metadata"]["resourceVersion"]
-        exact = {"resourceVersion": old, "resourceVersionMatch": "Exact"}
-        await api.patch(EVENTS, "e", {"count": 2}, "default")
-        before = await api.request("GET", EVENTS.path("default"), params=exact)
-        await plane.compact()
-
-        with pytest.raises(ApiError) as refused:
-            await api.request("GET", EVENTS.path("default"), params=exact)
-    # The API server writes events there, too.
-    assert [event.get("count") for event in before["items"] if event["metadata"]["name"] == "e"] == [None]
-    assert refused.value.code == 410
 
 
 async def test_nothing_is_left_when_the_harness_is_killed(binaries: Binaries) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from clusters.deploy.render import (
     containers_of,
     render,
 )
-from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.scheduling.node_match import accepts_node
 from gpushare import wire
 from tests.clusters.deploy.reading import (
@@ -37,19 +35,6 @@ from tests.clusters.deploy.reading import (
 )
 
 POLICY = "ValidatingAdmissionPolicy"
-
-
-@pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
-    """A client of an embedded API server."""
-    server = EmbeddedApi(seed=1)
-    try:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(server.kubeconfig(await server.start()))
-        async with ApiClient.from_kubeconfig(kubeconfig) as connected:
-            yield connected
-    finally:
-        await server.stop()
 
 
 def scheduler_extender(path: Path) -> Object:

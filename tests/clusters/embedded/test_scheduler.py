@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import Configuration, ExtenderConfiguration, ManagedResource
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender, accept_all
 from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
+from tests.embedded_api import client_of
 
 REASON = "Insufficient GPU Memory in one device"
 # Long enough to be seen, short enough to be waited for.
@@ -31,9 +31,9 @@ SECONDS = 30.0
 class Cluster:
     """An API server, an extender that binds, and a scheduler between them."""
 
-    def __init__(self, server: EmbeddedApi, url: str, api: ApiClient, extender: RecordingExtender) -> None:
+    def __init__(self, server: EmbeddedApi, api: ApiClient, extender: RecordingExtender) -> None:
         self.server, self.api, self.extender = server, api, extender
-        self.port = int(url.rsplit(":", 1)[1])
+        self.port = int(server.address.rpartition(":")[2])
         self.configuration = Configuration(
             extenders=(
                 ExtenderConfiguration(
@@ -124,13 +124,10 @@ class Cluster:
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+async def cluster() -> AsyncIterator[Cluster]:
     server = EmbeddedApi()
-    kubeconfig = tmp_path / "kubeconfig"
-    url = await server.start()
-    kubeconfig.write_text(server.kubeconfig(url))
-    async with ApiClient.from_kubeconfig(kubeconfig) as api, RecordingExtender() as extender:
-        cluster = Cluster(server, url, api, extender)
+    async with client_of(server) as api, RecordingExtender() as extender:
+        cluster = Cluster(server, api, extender)
         try:
             yield cluster
         finally:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours, names_of
+from clusters.provider import ClusterError
 
 FOLDER = Path(__file__).parents[3] / "clusters" / "images"
 
@@ -71,22 +72,23 @@ def test_a_variable_that_is_no_number_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("does: nothing", "at least `images`"),
-        ("- a", "at least `images`"),
-        ("images: [a]\nhold_mib: 3", "unknown hold_mib; known are"),
-        ("images: a", "images is a list"),
-        ("{images: [a], prints_after: 3}", "prints_after is a list"),
-        ("{images: [a], prints_after: [soon]}", "prints_after is a list of numbers"),
-        ("images: [a]\nholds_mib: many", "holds_mib is a number"),
+        ("does: nothing", "missing required field `images`"),
+        ("images: []", "length >= 1"),
+        ("- a", "Expected `object`"),
+        ("images: [a]\nhold_mib: 3", "unknown field `hold_mib`"),
+        ("images: a", r"\$.images"),
+        ("{images: [a], prints_after: 3}", r"\$.prints_after"),
+        ("{images: [a], prints_after: [soon]}", r"\$.prints_after"),
+        ("images: [a]\nholds_mib: many", r"\$.holds_mib"),
     ],
-    ids=["no images", "no map", "unknown field", "no list", "no list of times", "no times", "no number"],
+    ids=["no images", "empty", "no map", "unknown field", "no list", "no list of times", "no times", "no number"],
 )
 def test_a_wrong_file_is_refused_with_its_name(tmp_path, content, text) -> None:
     """The error also names the fault."""
     path = tmp_path / "wrong.yaml"
     path.write_text(content)
 
-    with pytest.raises(BehaviourError, match=f"{path}: .*{text}"):
+    with pytest.raises(ClusterError, match=f"{path}: not a behaviour: .*{text}"):
         Behaviours.load(tmp_path)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.kind.joining import as_in, as_map, kubeadm_config
+from clusters.kind.joining import as_map, kubeadm_config
 from clusters.kind.kind_config import Worker
 
 LIST = [
@@ -42,9 +42,3 @@ def test_a_worker_gets_the_configuration_of_another(arguments: object) -> None:
         "provider-id": "kind://docker/c/c-worker2",
         "node-labels": "x=y,z=",
     }
-
-
-def test_arguments_keep_their_form() -> None:
-    """There and back."""
-    assert as_in(LIST, as_map(LIST)) == LIST
-    assert as_in(MAP, as_map(MAP)) == MAP

@@ -36,13 +36,6 @@ def test_containers_are_named_as_kind_names_them() -> None:
     assert container_of_control_plane("c") == "c-control-plane"
 
 
-def test_the_api_server_listens_on_loopback_only() -> None:
-    """And the cluster has the run's name."""
-    made = config()
-
-    assert (made["networking"]["apiServerAddress"], made["name"]) == ("127.0.0.1", "gpushare-c")
-
-
 def test_a_worker_is_a_node_of_its_own_name_with_its_own_folders() -> None:
     """The Node is named by the cluster's file; device plugins, PodResources and cards lie in the run's folder."""
     _, node = config(Worker("a1", Path("/tmp/gs/n/a1"), {"gpushare": "true"}))["nodes"]
@@ -80,14 +73,6 @@ def test_every_node_can_put_its_cards_into_containers() -> None:
 
     assert made["containerdConfigPatches"] == [PATCHES.containerd]
     assert mounts(control_plane)["/var/lib/gpushare-simulated"] == "/cache/none"
-
-
-def test_kubelet_reports_devices_soon_and_the_rest_as_usual() -> None:
-    """A status goes out when something changed, else as seldom as by default."""
-    control_plane, *_ = config()["nodes"]
-    (kubelet,) = patches_of(control_plane, "KubeletConfiguration")
-
-    assert (kubelet["nodeStatusUpdateFrequency"], kubelet["nodeStatusReportFrequency"]) == ("1s", "5m")
 
 
 def test_control_plane_programs_are_light_if_kubeadm_allows() -> None:

@@ -118,9 +118,3 @@ def test_manifests_without_a_program_are_refused_by_name() -> None:
     """A renamed DaemonSet would be deployed as it is, to no node of ours."""
     with pytest.raises(ClusterError, match="gpushare-device-plugin-ds"):
         fitted([ACCOUNT, DEPLOYMENT], load_target("gpushare"), [])
-
-
-def test_an_unknown_key_of_a_node_is_refused() -> None:
-    """It names the word."""
-    with pytest.raises(ClusterError, match="moon"):
-        fit(PluginSet("ds", ("--x={moon}",), ("a",)))

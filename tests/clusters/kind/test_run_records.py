@@ -88,8 +88,3 @@ def test_attack_15_a_killed_run_is_swept_by_its_checkout(tmp_path: Path) -> None
     assert not mine.is_swept_by("/another")
     assert RunRecord("gpushare-a", checkout=str(tmp_path / "gone")).is_swept_by("/another")
     assert RunRecord("gpushare-a").is_swept_by("/another")
-
-
-def test_no_folder_yet_is_no_run(tmp_path: Path) -> None:
-    """The first start of a user."""
-    assert runs(tmp_path / "none") == []

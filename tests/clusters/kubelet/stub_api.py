@@ -9,15 +9,12 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import socket
 from typing import Any
 from urllib.parse import parse_qs
 
-import uvicorn
-
 from clusters.api.api_client import ApiClient
 from clusters.api.connection import Connection
-from clusters.kubelet.log_endpoint import _Server
+from clusters.processes.http_server import HttpServer
 
 Object = dict[str, Any]
 
@@ -35,24 +32,20 @@ class StubApi:
         self._history: list[tuple[str, str, Object]] = []
         self._news = asyncio.Condition()
         self._version = 0
+        self._is_over = False
 
     async def start(self) -> ApiClient:
-        listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(
-            self._app, interface="asgi3", lifespan="off", log_config=None, timeout_graceful_shutdown=1
-        )
-        self._server = _Server(config)
-        self._task = asyncio.create_task(self._server.serve([listener]))
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self._server = HttpServer(self._app)
+        url = f"http://127.0.0.1:{await self._server.listen()}"
         self.client = ApiClient(Connection(url))
         return self.client
 
     async def stop(self) -> None:
         await self.client.close()
-        self._server.should_exit = True
+        self._is_over = True
         async with self._news:
             self._news.notify_all()
-        await self._task
+        await self._server.end()
 
     def pod(self, name: str) -> Object:
         return self.objects["pods", "default", name]
@@ -150,14 +143,14 @@ class StubApi:
     async def _watch(self, send: Any, plural: str, query: dict[str, str]) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
         seen = int(query["resourceVersion"])
-        while not self._server.should_exit:
+        while not self._is_over:
             for kind, what, item in self._history[seen:]:
                 seen += 1
                 if what == plural and selected(item, query):
                     line = json.dumps({"type": kind, "object": item}).encode() + b"\n"
                     await send({"type": "http.response.body", "body": line, "more_body": True})
             async with self._news:
-                if seen == len(self._history) and not self._server.should_exit:
+                if seen == len(self._history) and not self._is_over:
                     await self._news.wait()
         await send({"type": "http.response.body", "body": b""})
 

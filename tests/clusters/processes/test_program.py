@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,20 @@ def make(code: str, folder: Path) -> Program:
     return Program("it", [PYTHON, "-u", "-c", code], ENVIRONMENT, folder / "log")
 
 
+async def never() -> bool:
+    """It is not ready."""
+    return False
+
+
+def has_said(one: Program, word: str, times: int = 1) -> Callable[[], Awaitable[bool]]:
+    """It is ready when its log has the word so often."""
+
+    async def look() -> bool:
+        return one.log().count(word) == times
+
+    return look
+
+
 def is_alive(pid: int) -> bool:
     """Does the process run (a zombie does not)?"""
     try:
@@ -37,10 +52,7 @@ async def test_launch_waits_until_ready_and_stop_ends_it_by_its_pid(tmp_path: Pa
         "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up')\ntime.sleep(60)", tmp_path
     )
 
-    async def says_up() -> bool:
-        return "up" in one.log()
-
-    await one.launch(says_up)
+    await one.launch(has_said(one, "up"))
     pid = one.pid
     assert pid is not None
 
@@ -51,9 +63,6 @@ async def test_launch_waits_until_ready_and_stop_ends_it_by_its_pid(tmp_path: Pa
 async def test_program_that_ends_before_ready_is_an_error_with_its_log(tmp_path: Path) -> None:
     """The program, the way it ended, and the end of its log."""
 
-    async def never() -> bool:
-        return False
-
     with pytest.raises(ClusterError, match="it ended with 3 before it was ready:\nlast words"):
         await make("import sys\nprint('last words')\nsys.exit(3)", tmp_path).launch(never)
 
@@ -63,9 +72,6 @@ async def test_a_program_that_never_gets_ready_is_stopped(tmp_path: Path, monkey
     monkeypatch.setattr(program, "READY_SECONDS", 0.3)
     one = make("import time\ntime.sleep(60)", tmp_path)
 
-    async def never() -> bool:
-        return False
-
     with pytest.raises(ClusterError, match="not ready"):
         await one.launch(never)
     assert one.pid is None
@@ -73,9 +79,6 @@ async def test_a_program_that_never_gets_ready_is_stopped(tmp_path: Path, monkey
 
 async def test_a_program_that_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
     """Before anything is started."""
-
-    async def never() -> bool:
-        return False
 
     with pytest.raises(ClusterError, match="no-such-program is not on PATH"):
         await Program("it", ["no-such-program"], ENVIRONMENT, tmp_path / "log").launch(never)
@@ -85,11 +88,7 @@ async def test_a_killed_program_can_be_launched_again_and_writes_on(tmp_path: Pa
     """As crash cases do."""
     one = make("import time\nprint('up')\ntime.sleep(60)", tmp_path)
     for count in (1, 2):
-
-        async def said(count: int = count) -> bool:
-            return one.log().count("up") == count
-
-        await one.launch(said)
+        await one.launch(has_said(one, "up", count))
         await one.kill()
         assert one.pid is None
     assert one.log() == "up\nup\n"
@@ -100,10 +99,7 @@ async def test_a_program_that_does_not_listen_is_killed(tmp_path: Path, monkeypa
     monkeypatch.setattr(program, "STOP_SECONDS", 0.2)
     one = make("import signal,time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\ntime.sleep(60)", tmp_path)
 
-    async def says_up() -> bool:
-        return "up" in one.log()
-
-    await one.launch(says_up)
+    await one.launch(has_said(one, "up"))
 
     assert await one.stop() == -signal.SIGKILL
 
@@ -114,10 +110,7 @@ async def test_what_a_script_started_ends_with_it(tmp_path: Path) -> None:
     script = f'{PYTHON} -u -c "{child}" & echo child $!; wait'
     one = Program("it", ["sh", "-c", script], ENVIRONMENT, tmp_path / "log", has_children=True)
 
-    async def says_up() -> bool:
-        return "up" in one.log()
-
-    await one.launch(says_up)
+    await one.launch(has_said(one, "up"))
     pid = int(one.log().partition("child ")[2].split()[0])
     assert is_alive(pid)
 

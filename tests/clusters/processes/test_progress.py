@@ -24,15 +24,6 @@ def test_first_line_names_the_task_and_its_known_length() -> None:
     assert said == "docker: installing runc (once), 0 s\n"
 
 
-def test_a_line_of_its_own_says_what_came_of_it() -> None:
-    """With the seconds so far."""
-    out = io.StringIO()
-    with Progress("docker", "starting", out) as progress:
-        progress.line("it answers")
-
-    assert out.getvalue().splitlines()[-1] == "docker: it answers, 0 s"
-
-
 async def test_terminal_line_is_renewed_and_removed_at_the_end() -> None:
     """The cursor stays at the start of the next line."""
     out = Terminal()

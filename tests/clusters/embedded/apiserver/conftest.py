@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from clusters.api.api_client import ApiClient
 from clusters.embedded.apiserver.server import EmbeddedApi
+from tests.embedded_api import client_of
 
 
 @pytest.fixture
@@ -20,9 +20,7 @@ async def embedded() -> AsyncIterator[EmbeddedApi]:
 
 
 @pytest.fixture
-async def client(embedded: EmbeddedApi, tmp_path: Path) -> AsyncIterator[ApiClient]:
+async def client(embedded: EmbeddedApi) -> AsyncIterator[ApiClient]:
     """A client of the server, which this starts."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(embedded.kubeconfig(await embedded.start()))
-    async with ApiClient.from_kubeconfig(kubeconfig) as connected:
+    async with client_of(embedded) as connected:
         yield connected

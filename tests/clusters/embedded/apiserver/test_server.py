@@ -11,6 +11,7 @@ import httpx2
 import pytest
 import yaml
 
+from clusters.api import kubeconfig_file
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.resources import CONFIG_MAPS, NAMESPACES, PODS
 from clusters.embedded.apiserver.server import EmbeddedApi
@@ -92,8 +93,7 @@ def run_kubectl(kubeconfig: Path, *arguments: str, manifest: object = None) -> s
 @pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on PATH")
 async def test_kubectl_creates_changes_shows_and_deletes(embedded: EmbeddedApi, tmp_path: Path) -> None:
     """The commands that a user tries first."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(embedded.kubeconfig(await embedded.start()))
+    kubeconfig = kubeconfig_file.write(tmp_path / "kubeconfig", await embedded.start(), ca=None)
 
     async def kubectl(*arguments: str, manifest: object = None) -> str:
         return await asyncio.to_thread(run_kubectl, kubeconfig, *arguments, manifest=manifest)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from clusters.api.resources import CONFIG_MAPS, PODS
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.server import EmbeddedApi
 from tests.clusters.embedded.apiserver.samples import config_map, pod
+from tests.embedded_api import client_of
 from tests.servers import until
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -184,13 +184,11 @@ def disturb(server: EmbeddedApi, step: int) -> None:
         server.expire_history()
 
 
-async def test_a_client_loses_and_doubles_nothing(tmp_path: Path) -> None:
+async def test_a_client_loses_and_doubles_nothing() -> None:
     """Changes, closed watches and expired histories, as they come: its picture is the server's in the end."""
     server = EmbeddedApi(history=4)
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(server.kubeconfig(await server.start()))
     picture = Picture()
-    async with ApiClient.from_kubeconfig(kubeconfig) as api:
+    async with client_of(server) as api:
         following = asyncio.create_task(picture.follow(api))
         for step in range(300):
             disturb(server, step)
@@ -199,6 +197,5 @@ async def test_a_client_loses_and_doubles_nothing(tmp_path: Path) -> None:
         await until(lambda: picture.versions == truth)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
-    await server.stop()
 
     assert picture.doubled == []

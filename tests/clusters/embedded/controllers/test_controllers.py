@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,22 +20,16 @@ from clusters.api.resources import (
     STATEFUL_SETS,
 )
 from clusters.api.waiting import eventually
-from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.controllers import Controllers
 
 
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
-    """A client of an embedded API server with the controllers beside it; no kubelet runs the pods."""
-    server = EmbeddedApi()
-    url = await server.start()
-    (tmp_path / "kubeconfig").write_text(server.kubeconfig(url))
-    async with ApiClient.from_kubeconfig(tmp_path / "kubeconfig") as client:
-        controllers = Controllers(client, now=lambda: datetime.now(UTC))
-        await controllers.start()
-        yield client
-        await controllers.stop()
-    await server.stop()
+async def api(api: ApiClient) -> AsyncIterator[ApiClient]:
+    """With the controllers beside it; no kubelet runs the pods."""
+    controllers = Controllers(api, now=lambda: datetime.now(UTC))
+    await controllers.start()
+    yield api
+    await controllers.stop()
 
 
 def workload(kind: str, replicas: int) -> dict[str, Any]:

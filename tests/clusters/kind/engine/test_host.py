@@ -34,11 +34,6 @@ def tree(root: Path, *, bounding: int = ALL, filesystems: str = "nodev\toverlay\
     return root
 
 
-def test_a_good_host_lacks_nothing() -> None:
-    """No line at all."""
-    assert missing(GOOD) == []
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -99,11 +94,3 @@ def test_memory_overlay_and_disk_are_read(tmp_path: Path) -> None:
 
     assert (host.memory_mib, host.overlay) == (4096, False)
     assert host.disk_mib > 0
-
-
-def test_this_host_can_be_looked_at(tmp_path: Path) -> None:
-    """Whatever it has."""
-    host = look(tmp_path, {"PATH": "/usr/bin:/bin"})
-
-    assert host.memory_mib > 0
-    assert host.bounding >= 0

@@ -48,11 +48,6 @@ def test_of_our_docker_its_chains_go_with_all_that_leads_there() -> None:
     assert sorted(calls[5:]) == [["-X", "DOCKER"], ["-X", "DOCKER-USER"]]
 
 
-def test_nothing_is_taken_out_of_a_filter_without_us() -> None:
-    """A user's rules are never touched."""
-    assert removals(SAVED, ["gs9"], docker_too=False) == []
-
-
 def test_a_chain_is_found_by_its_whole_name() -> None:
     """DOCKER is not DOCKER-USER."""
     saved = ":DOCKER-USER - [0:0]\n"

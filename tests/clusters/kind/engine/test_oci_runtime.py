@@ -35,13 +35,6 @@ def run(*arguments: str, cwd: Path) -> str:
     return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_the_capability_is_asked_for_in_no_set() -> None:
-    """And the others in all."""
-    answer = without(process("CAP_CHOWN", DROPPED, "CAP_SYS_ADMIN"))
-
-    assert answer == process("CAP_CHOWN", "CAP_SYS_ADMIN")
-
-
 @pytest.mark.parametrize("what", [None, {"args": ["sh"]}, {"capabilities": None}, {"capabilities": {"bounding": None}}])
 def test_what_asks_for_nothing_stays_as_it_is(what: object) -> None:
     """A process without capabilities, and a bundle without a process."""
@@ -92,11 +85,6 @@ def test_a_file_that_does_not_ask_for_it_is_not_touched(tmp_path: Path) -> None:
     run("create", "--bundle", str(tmp_path), "id", cwd=tmp_path)
 
     assert (tmp_path / "config.json").read_text() == text
-
-
-def test_a_call_without_a_file_is_passed_on(tmp_path: Path) -> None:
-    """Most calls are."""
-    assert run("delete", "--force", "id", cwd=tmp_path) == "delete --force id"
 
 
 def test_the_exit_code_is_runcs(tmp_path: Path) -> None:

@@ -53,14 +53,6 @@ def test_changed_file_is_another_name(tmp_path: Path, monkeypatch: pytest.Monkey
     assert node_tree.FILES.is_dir()
 
 
-def test_help_is_there() -> None:
-    """It names each result and its sources."""
-    done = call("--help")
-
-    assert done.returncode == 0
-    assert "without an image registry" in done.stdout
-
-
 def test_unknown_release_is_a_usage_error() -> None:
     """It names those that there are."""
     done = call("--kubernetes", "1.2")

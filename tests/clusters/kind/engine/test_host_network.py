@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.engine.subnets."""
+"""Promises of clusters.kind.engine.host_network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from clusters.kind.engine.subnets import choose_subnet, host_routes
+from clusters.kind.engine.host_network import choose_subnet, host_routes
 from clusters.provider import ClusterError
 
 

@@ -1,4 +1,4 @@
-"""A range of addresses that is free on this host."""
+"""The network of this host, through `ip` (/sys may show another one): a range of addresses that is free, and bridges."""
 
 from __future__ import annotations
 
@@ -32,8 +32,30 @@ def choose_subnet(routes: Iterable[str], candidates: Iterable[str] = _CANDIDATES
 
 
 def host_routes() -> list[str]:
-    """The destinations that this host has a route to. Raises ClusterError if `ip` cannot list them."""
-    done = subprocess.run(["ip", "-4", "-json", "route"], capture_output=True, text=True, check=False)
+    """The destinations that this host has a route to. Raises ClusterError."""
+    return [route["dst"] for route in json.loads(_ip("-4", "-json", "route") or "[]")]
+
+
+def ensure_bridge(name: str, address: ipaddress.IPv4Interface) -> None:
+    """Make a bridge with this address if there is none. Raises ClusterError."""
+    if not _exists(name):
+        _ip("link", "add", name, "type", "bridge")
+        _ip("addr", "add", str(address), "dev", name)
+    _ip("link", "set", name, "up")
+
+
+def remove_link(name: str) -> None:
+    """Remove a device if there is one. Raises ClusterError."""
+    if _exists(name):
+        _ip("link", "del", name)
+
+
+def _exists(name: str) -> bool:
+    return subprocess.run(["ip", "link", "show", name], capture_output=True, check=False).returncode == 0
+
+
+def _ip(*arguments: str) -> str:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ClusterError(f"`ip route` ended with {done.returncode}: {done.stderr.strip()}; install iproute2")
-    return [route["dst"] for route in json.loads(done.stdout or "[]")]
+        raise ClusterError(f"`ip {' '.join(arguments)}` ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
