@@ -54,8 +54,6 @@ def _no_process(verb: str) -> Answer:
 _KEEP_ALIVE_SECONDS: Final = 300
 
 
-
-
 class LogEndpoint:
     """The HTTP server; ``tls`` is a certificate's file and its key's."""
 
