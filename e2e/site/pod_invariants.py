@@ -24,8 +24,8 @@ _OF_PROGRAMS: Final = (
     spec.POD_EXTENDER,
     spec.POD_REPAIR,
 )
-# The name in a field manager of ours and of the originals.
-_MANAGER: Final = "gpushare"
+# The field managers of a person at a terminal. Programs have too many names to list: ours may appear as an HTTP library.
+_BY_HAND: Final = "kubectl"
 
 
 def pod_annotations(picture: Picture) -> Iterator[Finding]:
@@ -119,7 +119,7 @@ def _faults(pod: Object, cards: Cards | None) -> list[str]:
 
 
 def _author(pod: Object, key: str) -> str:
-    """The program that wrote an annotation, if it is none of gpushare's; "" also if the API server does not show it.
+    """The pod's author or a person, if one wrote the annotation; "" also if the API server does not show it.
 
     A Binding's annotations have no field manager. The entry with the containers is that of the pod's creation.
     """
@@ -131,7 +131,7 @@ def _author(pod: Object, key: str) -> str:
         manager = str(entry.get("manager", ""))
         if "f:containers" in (fields.get("f:spec") or {}):
             return f"{manager}, which created the pod"
-        if _MANAGER not in manager:
+        if manager.startswith(_BY_HAND):
             return manager
     return ""
 
