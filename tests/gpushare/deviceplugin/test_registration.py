@@ -247,6 +247,7 @@ async def test_a_kubelet_that_was_too_slow_gets_time_to_part(
         kubelet.silent = False
         await asyncio.sleep(0.3)
         assert kubelet.registered.empty()
+        monkeypatch.setattr(registration, "REGISTER_SECONDS", 60)
         await kubelet.restart()
         await next_registration(kubelet)
 
