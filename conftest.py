@@ -13,7 +13,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip, with the reason, what takes longer than it tells beside the others."""
+    """Skip, with the reason, tests that take long and repeat most of what others prove."""
     if config.getoption("--quick"):
         for item in items:
             if (mark := item.get_closest_marker("thorough")) is not None:

@@ -125,7 +125,7 @@ class Observer:
         return str((status.get("allocatable") or {}).get(spec.RESOURCE_MEMORY, "0"))
 
     async def shows(self, node: str, units: str, *, seconds: float = DEFAULT_SECONDS) -> None:
-        """Wait until pods may use so many units of a node."""
+        """Wait until pods may use this number of units of a node."""
         what = f"pods may use {units} units of {node}"
         await eventually(lambda: self.allocatable(node), lambda seen: seen == units, what, seconds=seconds)
 

@@ -31,7 +31,7 @@ async def start(stage: PluginStage, pod: str, container: str, ids: list[str]) ->
 
 
 def uuid(stage: PluginStage, card: int) -> str:
-    """The ids of a card."""
+    """The UUID of a card."""
     return str(stage.cards.cards()[card]["uuid"])
 
 

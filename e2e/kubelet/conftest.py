@@ -32,7 +32,7 @@ def timings() -> Timings:
 
 @pytest.fixture
 def number() -> int:
-    """No other case's."""
+    """A number that no other case has."""
     return next(_NUMBERS)
 
 

@@ -444,3 +444,33 @@ async def test_a_quota_of_gpu_memory_is_kept(both: Both) -> None:
     assert (made[0], odd[0]) == (201, 422)
     assert [code for code, _ in found] == [403, 201, 403, 403, 201, 201, 403]
     assert status["hard"]["requests.aliyun.com/gpu-mem"] == "4"
+
+
+async def test_namespaces_that_are_not_there_or_going(both: Both) -> None:
+    """D4: 404 in a namespace that is missing, 403 in one that is being deleted; some cannot be deleted."""
+
+    async def observe(side: Side) -> Any:
+        going = f"{side.namespace}-going"
+        await side.call("POST", "/api/v1/namespaces", body={"metadata": {"name": going}})
+        held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
+        await side.call("POST", f"/api/v1/namespaces/{going}/configmaps", body=held)
+        await side.call("DELETE", f"/api/v1/namespaces/{going}")
+        found = []
+        for method, path, body in (
+            ("POST", "/api/v1/namespaces/missing/pods", pod("p")),
+            ("POST", "/api/v1/namespaces/missing/configmaps", {"metadata": {"name": "c"}}),
+            ("POST", f"/api/v1/namespaces/{going}/pods", pod("p")),
+            ("POST", f"/api/v1/namespaces/{going}/configmaps", {"metadata": {"generateName": "c"}}),
+            ("POST", f"/apis/apps/v1/namespaces/{going}/deployments", {"metadata": {"name": "d"}}),
+            ("DELETE", "/api/v1/namespaces/default", None),
+            ("DELETE", "/api/v1/namespaces/kube-system", None),
+            ("DELETE", "/api/v1/namespaces", None),
+        ):
+            answer = await side.call(method, path, body=body)
+            found.append([answer.code, answer.body])
+        patch = {"metadata": {"finalizers": None}}
+        path = f"/api/v1/namespaces/{going}/configmaps/held"
+        await side.call("PATCH", path, body=patch, content_type="application/merge-patch+json")
+        return found
+
+    assert [code for code, _ in await both.same(observe)] == [404, 404, 403, 403, 403, 403, 403, 405]

@@ -106,3 +106,17 @@ async def test_the_policy_as_shipped_adds_the_same_to_the_same_pods(bare: Both) 
 def parts(body: dict[str, Any]) -> list[dict[str, Any]]:
     """Init containers, then the others."""
     return [*body["spec"].get("initContainers", []), *body["spec"]["containers"]]
+
+
+async def test_the_policy_itself_is_kept_alike(bare: Both) -> None:
+    """With the same defaults; and read back."""
+
+    async def observe(side: Side) -> Any:
+        async with installed(side) as answers:
+            read = [
+                short(await side.call("GET", resource_of(one).path(name=one["metadata"]["name"])))
+                for one in manifests()
+            ]
+        return answers, read
+
+    await bare.same(observe)

@@ -422,3 +422,20 @@ async def test_the_node_of_a_token_that_is_bound_to_a_pod(both: Both) -> None:
     assert texts["here"].endswith(" here true")
     assert texts["nowhere"].endswith("-gone nowhere false")
     assert texts["unbound"] == "- unbound false"
+
+
+async def test_policies_and_bindings_are_kept_alike(bare: Both) -> None:
+    """H12: with the same defaults; changed, listed and read back."""
+    match = {"resourceRules": rules("pods"), "excludeResourceRules": rules("pods", resourceNames=["x"])}
+    spec = {"matchConstraints": match, "validations": [{"expression": "true"}]}
+
+    async def observe(side: Side) -> Any:
+        async with acting(side, spec) as answers:
+            name = f"{side.namespace}-policy"
+            place = f"{_ROOT}/validatingadmissionpolicies/{name}"
+            changed = await patched(side, place, {"spec": {"failurePolicy": "Ignore"}})
+            status = await side.call("GET", f"{place}/status")
+            return [short(each) for each in (*answers, changed, status)]
+
+    answers = await bare.same(observe)
+    assert [code for code, _ in answers] == [201, 201, 200, 200]

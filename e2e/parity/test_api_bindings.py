@@ -214,3 +214,53 @@ async def test_a_bound_pod_leaves_the_pods_that_wait(bare: Both) -> None:
             return [brief(event), event["object"]["spec"].get("nodeName")]
 
     assert await bare.same(observe) == [["DELETED", "p", {}], None]
+
+
+@pytest.mark.parametrize(
+    "head", [{"kind": "Pod"}, {"apiVersion": "v2"}, {"kind": "Deployment", "apiVersion": "apps/v1"}]
+)
+async def test_a_binding_of_another_kind(bare: Both, head: dict[str, str]) -> None:
+    """D2: 400 for what is no Binding; the text goes on with the server's own names of types."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p"))
+        code, body = await bind(side, "p", {**binding("p"), **head})
+        return [code, body["reason"], body["message"].partition(" as a Binding")[:2]]
+
+    assert (await bare.same(observe))[0] == 400
+
+
+async def test_a_binding_that_is_tried(bare: Both) -> None:
+    """D2: with dryRun it is checked and not done."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p"))
+        tried = await side.call("POST", pods(side, "p", "binding"), body=binding("p"), params={"dryRun": "All"})
+        return [short(tried), (await got(side, pods(side, "p")))["spec"].get("nodeName")]
+
+    seen = await bare.same(observe)
+    assert (seen[0][0], seen[1]) == (201, None)
+
+
+async def test_a_binding_of_a_pod_that_has_ended(bare: Both) -> None:
+    """D2: the phase does not matter."""
+
+    async def observe(side: Side) -> Any:
+        created = await made(side, pods(side), pod("p"))
+        created["status"]["phase"] = "Failed"
+        await side.call("PUT", pods(side, "p", "status"), body=created)
+        return [await bind(side, "p", binding("p")), await got(side, pods(side, "p"))]
+
+    assert (await bare.same(observe))[0][0] == 201
+
+
+async def test_a_pod_that_names_its_node_itself(bare: Both) -> None:
+    """D2: it is as if it were bound, without a condition."""
+
+    async def observe(side: Side) -> Any:
+        created = await made(side, pods(side), pod("p", {"nodeName": "n1"}))
+        return [created, await bind(side, "p", binding("p"))]
+
+    created, refused = await bare.same(observe)
+    assert created["spec"]["nodeName"] == "n1"
+    assert refused[0] == 409

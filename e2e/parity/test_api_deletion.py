@@ -282,3 +282,36 @@ async def test_a_namespace_that_ends(both: Both) -> None:
     marked, refused, phase, _, code = await both.same(observe)
     assert marked[:2] == [200, "Terminating"]
     assert (refused[0], phase, code) == (403, "Terminating", 404)
+
+
+async def test_grace_in_the_query(bare: Both) -> None:
+    """D3: as kubectl's older forms send it; a body wins."""
+
+    async def observe(side: Side) -> Any:
+        found = []
+        for number, (params, body) in enumerate(
+            (
+                ({"gracePeriodSeconds": "3"}, None),
+                ({"gracePeriodSeconds": "3"}, {"gracePeriodSeconds": 4}),
+                ({"gracePeriodSeconds": "x"}, None),
+            )
+        ):
+            await bound_pod(side, f"p{number}")
+            found.append(short(await side.call("DELETE", pods(side, f"p{number}"), params=params, body=body)))
+        return found
+
+    await bare.same(observe)
+
+
+async def test_a_collection_of_pods_is_deleted(bare: Both) -> None:
+    """D3: each pod as its own DELETE would do it."""
+
+    async def observe(side: Side) -> Any:
+        await bound_pod(side, "bound")
+        await made(side, pods(side), pod("free"))
+        answer = await side.call("DELETE", pods(side), body={"gracePeriodSeconds": 9})
+        left = await got(side, pods(side))
+        return [short(answer), left]
+
+    _, left = await bare.same(observe)
+    assert [each["metadata"]["deletionGracePeriodSeconds"] for each in left["items"]] == [9]

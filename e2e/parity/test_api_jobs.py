@@ -101,3 +101,16 @@ async def test_how_a_job_ends(both: Both, phase: str, condition: str, spec: dict
         return [ended, [each["controller"] for each in one["metadata"]["ownerReferences"]]]
 
     await both.same(observe)
+
+
+async def test_what_can_change_in_a_job(bare: Both) -> None:
+    """D3: the parallelism can, completions and template cannot."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side), a_job())
+        changes = ({"parallelism": 0}, {"completions": 2}, {"template": {"spec": {"hostname": "h"}}})
+        answers = [await patched(side, path_of(side, "j"), {"spec": change}) for change in changes]
+        causes = [[each["field"] for each in one.body.get("details", {}).get("causes", [])] for one in answers]
+        return [[one.code for one in answers], causes]
+
+    assert (await bare.same(observe))[0] == [200, 422, 422]

@@ -222,3 +222,82 @@ async def test_an_event_is_one_object_of_two_kinds(bare: Both) -> None:
 
     _, count, _, code = await bare.same(observe)
     assert (count, code) == (1, 404)
+
+
+@pytest.mark.promise("G1-15")
+async def test_a_lease_as_leaders_write_it(bare: Both) -> None:
+    """D5: times keep their six decimals; the record comes back as it was sent."""
+
+    async def observe(side: Side) -> Any:
+        spec: dict[str, Any] = {
+            "holderIdentity": "a",
+            "leaseDurationSeconds": 15,
+            "acquireTime": _MICRO,
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "leaseTransitions": 0,
+        }
+        created = await made(side, leases(side), lease(**spec))
+        return [created, await got(side, leases(side, "l"))]
+
+    created, _ = await bare.same(observe)
+    assert created["spec"]["holderIdentity"] == "a"
+
+
+@pytest.mark.promise("G1-15")
+async def test_a_lease_is_released(bare: Both) -> None:
+    """D5: an empty holder, for a second; the next one takes it with one transition more."""
+
+    async def observe(side: Side) -> Any:
+        found = [await made(side, leases(side), lease(holderIdentity="a", leaseTransitions=1, leaseDurationSeconds=15))]
+        for change in (
+            {"holderIdentity": "", "leaseDurationSeconds": 1},
+            {"holderIdentity": "b", "leaseTransitions": 2},
+        ):
+            last = found[-1]
+            answer = await side.call("PUT", leases(side, "l"), body={**last, "spec": {**last["spec"], **change}})
+            found.append(answer.body)
+        return found
+
+    seen = await bare.same(observe)
+    assert seen[2]["spec"]["leaseTransitions"] == 2
+
+
+@pytest.mark.promise("G1-14")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"type": "Odd", "reason": ""},
+        {"involvedObject": {"kind": "Pod", "namespace": "other"}},
+        {"involvedObject": {"kind": "Node", "name": "n"}},
+        {"message": "x" * 5000},
+        {"reason": "x" * 500},
+        {"series": {"count": 1}},
+        {"eventTime": _MICRO},
+        {"eventTime": _MICRO, "reportingComponent": "c", "reportingInstance": "i", "action": "a", "reason": "r"},
+    ],
+)
+async def test_core_events_are_lenient(bare: Both, fields: dict[str, Any]) -> None:
+    """D6: all but the namespace of what they are about."""
+
+    async def observe(side: Side) -> Any:
+        about = {"kind": "Pod", "namespace": side.namespace, "name": "p"}
+        return short(await side.call("POST", old(side), body=event(**{"involvedObject": about, **fields})))
+
+    await bare.same(observe)
+
+
+async def test_an_event_about_a_node(bare: Both) -> None:
+    """D6: has no namespace of its own and stands in default."""
+
+    async def observe(side: Side) -> Any:
+        about = {"kind": "Node", "name": "n"}
+        found = []
+        for namespace in ("default", side.namespace):
+            path = f"/api/v1/namespaces/{namespace}/events"
+            body = event(side.namespace, involvedObject=about, reason="R", type="Normal")
+            found.append((await side.call("POST", path, body=body)).code)
+            await side.call("DELETE", f"{path}/{side.namespace}")
+        return found
+
+    assert await bare.same(observe) == [201, 422]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from e2e.parity.parity_objects import config_map, made, maps, node_of, patched, place, pod, pods, short
+from e2e.parity.parity_objects import MERGE, config_map, got, made, maps, node_of, patched, place, pod, pods, short
 from e2e.parity.sides import Both, Side
 
 
@@ -254,3 +255,71 @@ async def test_field_selectors_of_other_kinds(bare: Both) -> None:
         return found
 
     await bare.same(observe)
+
+
+async def test_a_list_is_whole_and_sorted(bare: Both) -> None:
+    """D1: kind, version and items, by name; the items without kind and apiVersion."""
+
+    async def observe(side: Side) -> Any:
+        for name in ("b", "a", "c"):
+            await made(side, maps(side), config_map(name))
+        return short(await side.call("GET", maps(side)))
+
+    code, body = await bare.same(observe)
+    assert (code, body["kind"], names(body)) == (200, "ConfigMapList", ["a", "b", "c"])
+    assert "kind" not in body["items"][0]
+
+
+async def test_an_empty_list(bare: Both) -> None:
+    """D1: of a namespace with nothing in it, and of one that is not there."""
+
+    async def observe(side: Side) -> Any:
+        return [
+            short(await side.call("GET", maps(side))),
+            short(await side.call("GET", "/api/v1/namespaces/missing/pods")),
+        ]
+
+    for code, body in await bare.same(observe):
+        assert (code, body["items"]) == (200, [])
+
+
+async def test_pages_of_a_selection(bare: Both) -> None:
+    """D1: the remaining number is not known if a selector has to look at each object."""
+
+    async def observe(side: Side) -> Any:
+        await some_maps(side, 3)
+        params = {"limit": "1", "labelSelector": "app=x"}
+        body = (await side.call("GET", maps(side), params=params)).body
+        return [names(body), sorted(body["metadata"])]
+
+    assert await bare.same(observe) == [["m0"], ["continue", "resourceVersion"]]
+
+
+@pytest.mark.promise("G1-12")
+async def test_selectors_together(bare: Both) -> None:
+    """D1: labels and fields are both asked, in lists of all namespaces too."""
+
+    async def observe(side: Side) -> Any:
+        for name in ("a", "b"):
+            await made(side, pods(side), pod(name, labels={"app": name, "case": side.namespace}))
+        params = {"fieldSelector": "metadata.name!=b", "labelSelector": f"case={side.namespace}"}
+        everywhere = await side.call("GET", "/api/v1/pods", params=params)
+        here = await side.call("GET", pods(side), params=params)
+        return [names(everywhere.body), names(here.body)]
+
+    assert await bare.same(observe) == [["a"], ["a"]]
+
+
+async def test_lists_at_once(bare: Both) -> None:
+    """D1: a list after a write shows it to every client."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("m"))
+        counts = []
+        for number in range(5):
+            await patched(side, maps(side, "m"), {"data": {"n": str(number)}}, MERGE)
+            lists = await asyncio.gather(*(got(side, maps(side)) for _ in range(3)))
+            counts.append({each["items"][0]["data"]["n"] for each in lists} == {str(number)})
+        return counts
+
+    assert await bare.same(observe) == [True] * 5

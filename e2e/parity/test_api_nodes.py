@@ -156,3 +156,21 @@ async def test_conditions_of_a_node_are_merged(bare: Both) -> None:
 
     seen = await bare.same(observe)
     assert [each["type"] for each in seen[1]] == ["MemoryPressure", "Ready"]
+
+
+async def test_a_node_is_made_again(bare: Both) -> None:
+    """D3: it is another object, without what was patched into the first; pods stay as they are."""
+
+    async def observe(side: Side) -> Any:
+        path = await node(side)
+        await patched(side, path + "/status", {"status": {"capacity": {MEMORY: "5"}}})
+        first = await got(side, path)
+        gone = short(await side.call("DELETE", path))
+        await node(side)
+        second = await got(side, path)
+        await side.call("DELETE", path)
+        return [gone[0], gone[1]["kind"], first["metadata"]["uid"] != second["metadata"]["uid"], second]
+
+    _, _, other, second = await bare.same(observe)
+    assert other
+    assert "capacity" not in second["status"]

@@ -249,3 +249,78 @@ async def test_annotations_by_each_type(bare: Both) -> None:
 
     seen = await bare.same(observe)
     assert seen[3][1]["metadata"]["annotations"] == {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "aliyun.com/x": "1"}
+
+
+async def test_a_merge_patch_replaces_the_containers(bare: Both) -> None:
+    """D3: lists are not merged by names in it: what it leaves out of a container is missing."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p"))
+        await made(side, pods(side), pod("q", {"containers": [container("main", "i", imagePullPolicy="Never")]}))
+        patch = {"spec": {"containers": [{"name": "main", "image": "other"}]}}
+        found = []
+        for name in "pq":
+            code, body = short(await patched(side, pods(side, name), patch))
+            # The text goes on with a picture of both specs.
+            found.append([code, body["message"].partition("\n")[0] if code == 422 else body])
+        return found
+
+    seen = await bare.same(observe)
+    assert [code for code, _ in seen] == [422, 422]
+
+
+async def test_finalizers_are_a_set(bare: Both) -> None:
+    """D3: a strategic patch adds to them, and takes single ones away."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("c", finalizers=["example.com/a"]))
+        found = []
+        for metadata in (
+            {"finalizers": ["example.com/b", "example.com/a"]},
+            {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]},
+            {"finalizers": None},
+        ):
+            found.append(short(await patched(side, maps(side, "c"), {"metadata": metadata}, STRATEGIC)))
+        return found
+
+    seen = await bare.same(observe)
+    assert seen[1][1]["metadata"]["finalizers"] == ["example.com/b"]
+
+
+async def test_owners_are_merged_by_their_uid(bare: Both) -> None:
+    """D3: a strategic patch changes one of them."""
+
+    async def observe(side: Side) -> Any:
+        uids = ["00000000-0000-4000-8000-00000000000" + each for each in "12"]
+        owners = [{"apiVersion": "v1", "kind": "Pod", "name": f"o{each[-1]}", "uid": each} for each in uids]
+        await made(side, maps(side), config_map("c", ownerReferences=owners))
+        changes = [{"uid": uids[0], "controller": True}, {"uid": uids[1], "$patch": "delete"}]
+        return short(await patched(side, maps(side, "c"), {"metadata": {"ownerReferences": changes}}, STRATEGIC))
+
+    _, body = await bare.same(observe)
+    assert [each["name"] for each in body["metadata"]["ownerReferences"]] == ["o1"]
+
+
+@pytest.mark.parametrize("content_type", [JSON_PATCH, MERGE, STRATEGIC])
+async def test_a_patch_of_what_is_not_there(bare: Both, content_type: str) -> None:
+    """D3: 404."""
+
+    async def observe(side: Side) -> Any:
+        patch: Any = [] if content_type == JSON_PATCH else {}
+        return short(await patched(side, maps(side, "missing"), patch, content_type))
+
+    assert (await bare.same(observe))[0] == 404
+
+
+@pytest.mark.parametrize("value", ["7", 7, "7.5", None, {"a": "b"}, True])
+async def test_an_annotation_is_a_text(bare: Both, value: Any) -> None:
+    """D3: a number in its place is refused; null takes it away."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p", annotations={"a": "1"}))
+        answer = await patched(side, pods(side, "p"), {"metadata": {"annotations": {"a": value}}})
+        return (
+            answer.body["metadata"].get("annotations") if answer.code == 200 else [answer.code, answer.body["reason"]]
+        )
+
+    await bare.same(observe)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import brief, config_map, got, made, maps, patched, pod, pods, short, watching
+from e2e.parity.parity_objects import brief, config_map, got, made, maps, node_of, patched, pod, pods, short, watching
 from e2e.parity.sides import Both, Side
 
 _INITIAL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
@@ -244,3 +245,61 @@ async def test_a_version_that_is_forgotten(bare: Both) -> None:
         ("ERROR", 410, "Expired")
     ]
     assert after == ["ADDED", "e3", {}]
+
+
+@pytest.mark.promise("API-004")
+async def test_initial_events_of_nothing(bare: Both) -> None:
+    """The bookmark still comes; with selectors only the selected objects."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p", {"nodeName": "n1"}))
+        found = []
+        for selector in ("spec.nodeName=other", "spec.nodeName=n1"):
+            async with watching(side, pods(side), **_INITIAL, fieldSelector=selector, timeoutSeconds="1") as watch:
+                events = [each["type"] for each in await watch.rest()]
+            # Where there is nothing, a bookmark may come once more before the end.
+            found.append(events[: 1 if selector.endswith("other") else 2])
+        return found
+
+    assert await bare.same(observe) == [["BOOKMARK"], ["ADDED", "BOOKMARK"]]
+
+
+async def test_nodes_are_watched(bare: Both) -> None:
+    """D1: a change of a node's status is a change like any other, and the old status is gone."""
+
+    async def observe(side: Side) -> Any:
+        name = node_of(side)
+        body = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "8"}}}
+        await made(side, "/api/v1/nodes", body)
+        created = (await patched(side, f"/api/v1/nodes/{name}", {"spec": {"taints": None}})).body
+        params = {"resourceVersion": created["metadata"]["resourceVersion"], "fieldSelector": f"metadata.name={name}"}
+        async with watching(side, "/api/v1/nodes", **params) as watch:
+            await patched(side, f"/api/v1/nodes/{name}/status", {"status": {"capacity": {"aliyun.com/gpu-mem": "8"}}})
+            await side.call("DELETE", f"/api/v1/nodes/{name}")
+            return await watch.take(2)
+
+    changed, gone = await bare.same(observe)
+    assert changed["object"]["status"]["capacity"] == {"cpu": "8", "aliyun.com/gpu-mem": "8"}
+    assert gone["type"] == "DELETED"
+
+
+async def test_many_watch_at_once(bare: Both) -> None:
+    """D1: each sees each change in the one order."""
+
+    async def observe(side: Side) -> Any:
+        version = await version_of_list(side)
+
+        async def follow() -> list[Any]:
+            async with watching(side, maps(side), resourceVersion=version) as watch:
+                return list(map(brief, await watch.take(6)))
+
+        followers = [asyncio.create_task(follow()) for _ in range(5)]
+        for name in "abc":
+            await made(side, maps(side), config_map(name))
+            await side.call("DELETE", maps(side, name))
+        seen = await asyncio.gather(*followers)
+        return [seen[0], all(each == seen[0] for each in seen)]
+
+    events, same = await bare.same(observe)
+    assert same
+    assert [each[:2] for each in events] == [[what, name] for name in "abc" for what in ("ADDED", "DELETED")]

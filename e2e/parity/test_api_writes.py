@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -275,3 +276,87 @@ async def test_config_maps_are_checked(bare: Both, body: dict[str, Any]) -> None
         return [answer.code, len(str(answer.body))] if len(str(body)) > 2000 else short(answer)
 
     await bare.same(observe)
+
+
+async def test_a_put_that_changes_nothing_is_no_write(bare: Both) -> None:
+    """D3: the version stays."""
+
+    async def observe(side: Side) -> Any:
+        created = await made(side, maps(side), config_map("a", {"a": "1"}))
+        answer = await side.call("PUT", maps(side, "a"), body=created)
+        return [answer.code, version_of(answer.body) == version_of(created)]
+
+    assert await bare.same(observe) == [200, True]
+
+
+async def test_preconditions_of_a_json_patch(bare: Both) -> None:
+    """D3: as with the others, and its tests are 422."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("a", {"a": "1"}))
+        found = []
+        for operation in (
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"},
+            {"op": "replace", "path": "/metadata/uid", "value": _OTHER_UID},
+        ):
+            answer = await patched(side, maps(side, "a"), [operation], "application/json-patch+json")
+            found.append(short(answer))
+        return found
+
+    assert [code for code, _ in await bare.same(observe)] == [409, 422]
+
+
+async def test_creating_with_what_is_the_servers(bare: Both) -> None:
+    """D3: uid, times and generation are set again; a version is refused."""
+
+    async def observe(side: Side) -> Any:
+        theirs: dict[str, Any] = {
+            "uid": _OTHER_UID,
+            "creationTimestamp": "2020-01-01T00:00:00Z",
+            "generation": 7,
+            "deletionTimestamp": "2020-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": 5,
+            "selfLink": "/x",
+        }
+        created = await made(side, maps(side), config_map("a", **theirs))
+        other = created["metadata"]["uid"] != _OTHER_UID and not created["metadata"]["creationTimestamp"].startswith(
+            "2020"
+        )
+        refused = await side.call("POST", maps(side), body=config_map("b", resourceVersion="7"))
+        return [created, other, short(refused)]
+
+    created, other, refused = await bare.same(observe)
+    assert other
+    assert "deletionTimestamp" not in created["metadata"]
+    assert refused[0] == 500
+
+
+async def test_an_immutable_config_map(bare: Both) -> None:
+    """D3: its data cannot change any more, its labels can."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), {**config_map("a", {"a": "1"}), "immutable": True})
+        patches = (
+            {"data": {"a": "2"}},
+            {"immutable": None},
+            {"immutable": False},
+            {"metadata": {"labels": {"a": "b"}}},
+        )
+        return [short(await patched(side, maps(side, "a"), each)) for each in patches]
+
+    assert [code for code, _ in await bare.same(observe)] == [422, 422, 422, 200]
+
+
+async def test_two_writers_without_versions(bare: Both) -> None:
+    """D3: two patches of different keys in parallel both take effect."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("a", {"a": "1"}))
+        answers = await asyncio.gather(
+            *(patched(side, maps(side, "a"), {"data": {f"k{number}": "v"}}) for number in range(10))
+        )
+        return [{each.code for each in answers} == {200}, sorted((await got(side, maps(side, "a")))["data"])]
+
+    fine, keys = await bare.same(observe)
+    assert fine
+    assert len(keys) == 11

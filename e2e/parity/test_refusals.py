@@ -222,3 +222,15 @@ async def test_only_protobuf(both: Both) -> None:
 
     ours, theirs = await both.differs("answers-are-json", observe)
     assert (ours, theirs) == ([406, 406], [200, 200])
+
+
+async def test_a_watch_of_what_is_to_come_waits(both: Both) -> None:
+    """D1: a version that is not reached is no error for a watch; nothing comes before it."""
+
+    async def observe(side: Side) -> Any:
+        params = {"resourceVersion": _FAR, "timeoutSeconds": "1"}
+        async with side.watch(maps(side), params) as events:
+            await side.call("POST", maps(side), body=config_map("c"))
+            return [event async for event in events]
+
+    assert await both.same(observe) == []

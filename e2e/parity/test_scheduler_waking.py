@@ -79,7 +79,7 @@ def neighbour(it: Stage) -> Awaitable[object]:
 
 
 _ANNOTATED: Object = {"metadata": {"annotations": {"cards": "healed"}}}
-# What happens, whether there is a neighbour before, and whether it wakes the pod.
+# The change, whether there is a neighbour before it, and whether it wakes the pod.
 CHANGES: dict[str, tuple[Trigger, bool, bool]] = {
     "a ConfigMap": (config_map, False, False),
     "a pod that waits": (waiting_pod, False, False),

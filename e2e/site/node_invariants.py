@@ -26,7 +26,7 @@ def cards_of(node: Object) -> Cards | None:
 
 def cards_annotation(picture: Picture) -> Iterator[Finding]:
     """The cards annotation of a node can be read, and is of a version that the programs know."""
-    for name, node in picture.sharing_nodes().items():
+    for name, node in picture.sharing_nodes.items():
         try:
             described(node)
         except UnreadableError as error:
@@ -65,14 +65,16 @@ def capacity(picture: Picture) -> Iterator[Finding]:
 def sick_cards(picture: Picture) -> Iterator[Finding]:
     """No card is sick."""
     banned = {name: _banned(item) for name, item in _unhealthy_maps(picture).items()}
-    for name, node in picture.sharing_nodes().items():
+    for name, node in picture.sharing_nodes.items():
         cards = cards_of(node)
         for card in cards.cards.values() if cards else ():
             is_banned = str(card.index) in banned.get(name, ())
             if card.healthy and not is_banned:
                 continue
             reason = card.reason or (f"listed in ConfigMap {_UNHEALTHY}{name}" if is_banned else "no reason is given")
-            on_it = [name_of(pod) for pod in _booked_pods(picture, name) if card.index in (shares_or_none(pod) or ())]
+            on_it = [
+                name_of(pod) for pod in picture.bound_pods.get(name, ()) if card.index in (shares_or_none(pod) or ())
+            ]
             pods = f"; on it: {', '.join(on_it)}" if on_it else ""
             yield Finding(
                 "error",
@@ -85,10 +87,10 @@ def sick_cards(picture: Picture) -> Iterator[Finding]:
 
 def over_booked(picture: Picture) -> Iterator[Finding]:
     """The pods of a card book no more memory than it has."""
-    for name, node in picture.sharing_nodes().items():
+    for name, node in picture.sharing_nodes.items():
         cards = cards_of(node)
         booked: dict[int, list[tuple[str, int]]] = defaultdict(list)
-        for pod in _booked_pods(picture, name):
+        for pod in picture.bound_pods.get(name, ()):
             for index, units in (shares_or_none(pod) or {}).items():
                 booked[index].append((name_of(pod), units))
         for index, parts in sorted(booked.items()):
@@ -107,7 +109,7 @@ def over_booked(picture: Picture) -> Iterator[Finding]:
 
 def one_owner(picture: Picture) -> Iterator[Finding]:
     """No other plugin offers the cards that a node shares."""
-    for name, node in picture.sharing_nodes().items():
+    for name, node in picture.sharing_nodes.items():
         if others := [resource for resource in _OTHER_PLUGINS if amount(node, resource)]:
             yield Finding(
                 "warning",
@@ -119,13 +121,9 @@ def one_owner(picture: Picture) -> Iterator[Finding]:
 
 
 def _described_nodes(picture: Picture) -> Iterator[tuple[str, Object, Cards]]:
-    for name, node in picture.sharing_nodes().items():
+    for name, node in picture.sharing_nodes.items():
         if spec.NODE_CARDS in annotations_of(node) and (cards := cards_of(node)) is not None:
             yield name, node, cards
-
-
-def _booked_pods(picture: Picture, node: str) -> Iterator[Object]:
-    return (pod for pod in picture.sharing_pods() if pod["spec"].get("nodeName") == node)
 
 
 def _unhealthy_maps(picture: Picture) -> dict[str, Object]:

@@ -149,7 +149,7 @@ class Observation:
         maps = None if self._config_maps is None else list(self._config_maps.items.values())
         picture = Picture(datetime.now(UTC), list(self._nodes.items.values()), list(self._pods.items.values()), maps)
         if not self._outcome.looks:
-            self._outcome.nodes, self._outcome.pods = len(picture.sharing_nodes()), len(list(picture.sharing_pods()))
+            self._outcome.nodes, self._outcome.pods = len(picture.sharing_nodes), len(picture.sharing_pods)
             self._report(self._head())
         self._outcome.looks += 1
         new, gone = self._reported.look(judge(picture))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 from e2e import spec
@@ -17,7 +19,7 @@ Object = Mapping[str, Any]
 _LABEL: Final = ("gpushare", "true")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Picture:
     """Nodes and pods of the whole cluster, and the ConfigMaps of kube-system; None: the account may not read them."""
 
@@ -26,13 +28,23 @@ class Picture:
     pods: Sequence[Object]
     config_maps: Sequence[Object] | None = None
 
-    def sharing_nodes(self) -> dict[str, Object]:
+    @cached_property
+    def sharing_nodes(self) -> Mapping[str, Object]:
         """The nodes that share cards, by name: by the label, by what they offer, or by what they are annotated with."""
         return {node["metadata"]["name"]: node for node in self.nodes if _shares(node)}
 
-    def sharing_pods(self) -> Iterator[Object]:
+    @cached_property
+    def sharing_pods(self) -> Sequence[Object]:
         """The pods that ask for card memory and have not ended, bound or not."""
-        return (pod for pod in self.pods if gpu_containers(pod) and not is_over(pod))
+        return [pod for pod in self.pods if gpu_containers(pod) and not is_over(pod)]
+
+    @cached_property
+    def bound_pods(self) -> Mapping[str, Sequence[Object]]:
+        """Those of them that are bound, by the name of their node."""
+        found: dict[str, list[Object]] = defaultdict(list)
+        for pod in self.sharing_pods:
+            found[pod["spec"].get("nodeName") or ""].append(pod)
+        return found
 
 
 def name_of(pod: Object) -> str:
@@ -43,6 +55,11 @@ def name_of(pod: Object) -> str:
 def annotations_of(item: Object) -> Mapping[str, str]:
     """An object's annotations, which it may lack."""
     return item["metadata"].get("annotations") or {}
+
+
+def names_card(pod: Object) -> bool:
+    """Does an annotation of the pod name its card, or its cards?"""
+    return spec.POD_INDEX in annotations_of(pod) or spec.POD_ALLOCATION in annotations_of(pod)
 
 
 def seconds_since(now: datetime, text: str | None) -> float:

@@ -10,7 +10,7 @@ from e2e.checkers.pod_requests import units_of
 from e2e.site.findings import Finding
 from e2e.site.node_cards import Cards
 from e2e.site.node_invariants import cards_of
-from e2e.site.picture import Object, Picture, annotations_of, name_of, seconds_since, shares_or_none
+from e2e.site.picture import Object, Picture, annotations_of, name_of, names_card, seconds_since, shares_or_none
 
 # A state between two others that lasts longer than this is stuck, in seconds: the kubelet asks the plugin while it admits a
 # pod, and a pod's deletion time has its grace in it.
@@ -30,8 +30,8 @@ _BY_HAND: Final = "kubectl"
 
 def pod_annotations(picture: Picture) -> Iterator[Finding]:
     """The annotations of a bound pod are well formed, name a card of its node, and add up to its request."""
-    nodes = picture.sharing_nodes()
-    for pod in picture.sharing_pods():
+    nodes = picture.sharing_nodes
+    for pod in picture.sharing_pods:
         node = nodes.get(pod["spec"].get("nodeName") or "")
         faults = _faults(pod, None if node is None else cards_of(node)) if node is not None else []
         if faults:
@@ -46,7 +46,7 @@ def pod_annotations(picture: Picture) -> Iterator[Finding]:
 
 def forged(picture: Picture) -> Iterator[Finding]:
     """Only gpushare's programs wrote the annotations that name a pod's card."""
-    for pod in picture.sharing_pods():
+    for pod in picture.sharing_pods:
         present = [key for key in _OF_PROGRAMS if key in annotations_of(pod)]
         authors = {_author(pod, key) for key in present} - {""}
         if present and not pod["spec"].get("nodeName"):
@@ -66,12 +66,12 @@ def forged(picture: Picture) -> Iterator[Finding]:
 
 def bypassed(picture: Picture) -> Iterator[Finding]:
     """Each pod with card memory was bound by a scheduler that asked the extender."""
-    nodes = picture.sharing_nodes()
-    for pod in picture.sharing_pods():
+    nodes = picture.sharing_nodes
+    for pod in picture.sharing_pods:
         node = pod["spec"].get("nodeName")
         if node not in nodes:
             continue
-        has_card = spec.POD_INDEX in annotations_of(pod) or spec.POD_ALLOCATION in annotations_of(pod)
+        has_card = names_card(pod)
         road = _road_past_the_scheduler(pod)
         if not road and has_card:
             continue
@@ -87,7 +87,7 @@ def bypassed(picture: Picture) -> Iterator[Finding]:
 
 def stuck(picture: Picture) -> Iterator[Finding]:
     """A pod with card memory is looked at by a scheduler, gets its card, and ends, within two minutes each."""
-    for pod in picture.sharing_pods():
+    for pod in picture.sharing_pods:
         if found := _stuck_because(pod, picture):
             text, todo = found
             yield Finding("error", "stuck", f"pod {name_of(pod)}", text, todo)
@@ -96,7 +96,7 @@ def stuck(picture: Picture) -> Iterator[Finding]:
 def _faults(pod: Object, cards: Cards | None) -> list[str]:
     """Each annotation of a bound pod that is wrong in itself, or against the pod and its node."""
     annotations = annotations_of(pod)
-    if spec.POD_INDEX not in annotations and spec.POD_ALLOCATION not in annotations:
+    if not names_card(pod):
         return []
     asked = units_of(pod)
     shares = shares_or_none(pod)
@@ -168,8 +168,7 @@ def _stuck_because(pod: Object, picture: Picture) -> tuple[str, str] | None:
             f"start a scheduler of the name {scheduler}, or correct schedulerName",
         )
     bound = seconds_since(picture.now, (conditions.get("PodScheduled") or {}).get("lastTransitionTime"))
-    has_card = spec.POD_INDEX in annotations_of(pod) or spec.POD_ALLOCATION in annotations_of(pod)
-    if node and has_card and annotations_of(pod).get(spec.POD_ASSIGNED) != "true" and bound > STUCK_SECONDS:
+    if node and names_card(pod) and annotations_of(pod).get(spec.POD_ASSIGNED) != "true" and bound > STUCK_SECONDS:
         return (
             f"it was bound to node {node} {bound:.0f} s ago, and the device plugin has not given it its card",
             f"kubectl describe pod, and the log of the device plugin on node {node}",

@@ -180,7 +180,7 @@ def test_annotations_of_a_bound_pod_that_are_wrong(annotations: dict[str, str], 
     ids=["not bound yet", "changed by hand", "in the template"],
 )
 def test_a_forged_annotation_is_found(made: dict[str, Any]) -> None:
-    """What no program of gpushare's wrote: the API server notes the writer of each field."""
+    """An annotation that kubectl or the pod's creator wrote: the API server notes the writer of each field."""
     assert found(made) == [("forged-annotation", "pod default/a")]
 
 

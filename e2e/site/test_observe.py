@@ -118,7 +118,7 @@ async def test_observe_names_each_planted_fault_and_no_other(unguarded: Cluster)
 
 
 async def test_observe_without_an_api_server_fails_with_its_url(tmp_path: Path) -> None:
-    """Exit code 1, and one line that says which server does not answer."""
+    """The exit code is 1, and one line names the server that does not answer."""
     user = {"name": "u", "user": {}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
     config = {

@@ -55,7 +55,7 @@ def _card(card: CardState) -> tuple[str, ...]:
 
 
 def _notes(card: CardState) -> Iterator[str]:
-    """What is unusual about a card."""
+    """The states of a card that are not usual."""
     if card.ecc is False:
         yield "ECC off"
     if card.ecc_uncorrected:

@@ -62,7 +62,7 @@ _NO_API_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What the plugin works with: the API server and its events, NVML and the thread that it is asked in, a clock in seconds.
+    """The ports of the plugin: the API server and its events, NVML and the thread that it is asked in, a clock in seconds.
 
     ``boot`` is the machine's boot as the kernel names it.
     """

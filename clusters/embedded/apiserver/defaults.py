@@ -57,7 +57,7 @@ _WORKLOAD: Final[dict[str, tuple[Object, str, Object]]] = {
 }
 _MACHINE: Final = ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion")
 _PROGRAMS: Final = ("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture")
-# What a node shows even if it was never filled in.
+# The fields that a node shows even if they were never filled in.
 _NODE_STATUS: Final[Object] = {
     "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
     "nodeInfo": dict.fromkeys((*_MACHINE, *_PROGRAMS), ""),

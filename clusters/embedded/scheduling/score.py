@@ -1,6 +1,6 @@
 """In-tree scores, and the choice among the best.
 
-Only how empty a node is tells nodes apart. Not imitated: how evenly cpu and memory are used, soft taints, preferred affinity,
+Nodes differ only in how empty they are. Not imitated: how evenly cpu and memory are used, soft taints, preferred affinity,
 spreading, and images that are there already.
 """
 

@@ -1,1 +1,1 @@
-"""What is made here where no image registry and no network can be reached; ``--node-image`` and ``--image-base`` replace it."""
+"""Images that are built here because no image registry can be reached; ``--node-image`` and ``--image-base`` replace them."""

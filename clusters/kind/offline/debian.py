@@ -1,4 +1,4 @@
-"""A Debian of this machine's own release, from the mirror that its apt uses: what images begin with where there is no registry."""
+"""A Debian of this machine's own release, from the mirror that its apt uses; without an image registry, images begin with it."""
 
 from __future__ import annotations
 

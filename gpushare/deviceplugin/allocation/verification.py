@@ -1,6 +1,6 @@
 """Before a container starts: is it on the card that its pod's annotation names? If not, the annotation is repaired first.
 
-An error here only makes the kubelet try again, so a container is held until the book is right.
+An error here only makes the kubelet try again, so a container is held until its annotation is right.
 """
 
 from __future__ import annotations

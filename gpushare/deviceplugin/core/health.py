@@ -59,7 +59,7 @@ class _Illness:
 
 
 class CardHealth:
-    """The book of sick cards of one node. ``boot`` is the id of the machine's boot, "" if it is not known."""
+    """The sick cards of one node. ``boot`` is the id of the machine's boot, "" if it is not known."""
 
     def __init__(self, rules: XidRules, cool_down_seconds: float, boot: str = "") -> None:
         self._rules = rules

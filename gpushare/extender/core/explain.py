@@ -150,7 +150,7 @@ def _largest_free(node: NodeInfo | None) -> int:
 
 
 def room_if_ended(device: Device, node: NodeInfo, wanted: int, slots: int) -> Sequence[Booking]:
-    """Pods of the card whose end leaves ``wanted`` units and ``slots`` free there; none if no end of pods does.
+    """The pods of the card to end so that ``wanted`` units and ``slots`` are free there; none if that does not help.
 
     Those that linger or are being deleted come first, then those of the lowest priority, then the largest.
     """

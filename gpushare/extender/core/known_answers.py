@@ -29,7 +29,7 @@ class _Answers:
 
 
 class KnownAnswers:
-    """``infos`` are the nodes of the book, which calls ``changed`` for each change."""
+    """``nodes`` are the nodes of the book, which calls ``changed`` for each change."""
 
     def __init__(self, nodes: Mapping[str, NodeInfo], most: int = MOST_REQUESTS) -> None:
         """``most`` requests are kept."""

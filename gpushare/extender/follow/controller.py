@@ -28,7 +28,7 @@ _BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 
 @dataclass(frozen=True, slots=True)
 class _Changes(Generic[_T]):
-    """What happens with each object of a collection, as ``reflector.Handler`` has it."""
+    """The handler of each object of a collection, for ``reflector.Handler``."""
 
     set: Callable[[_T], None]
     remove: Callable[[ObjectMeta], None]

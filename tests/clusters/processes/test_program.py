@@ -30,7 +30,7 @@ async def never() -> bool:
 
 
 def has_said(one: Program, word: str, times: int = 1) -> Callable[[], Awaitable[bool]]:
-    """It is ready when its log has the word so often."""
+    """It is ready when its log has the word this many times."""
 
     async def look() -> bool:
         return one.log().count(word) == times

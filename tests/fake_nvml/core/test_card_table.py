@@ -47,7 +47,7 @@ def test_the_page_has_a_line_for_each_card_and_process(cards: list[CardState]) -
 
 
 def test_a_box_without_cards_says_so() -> None:
-    """The page has its head all the same, and no processes."""
+    """The page still has its head, and no processes."""
     page = table("535.104.05", "12.2", [], [], 0)
 
     assert page.startswith("0 simulated cards, driver 535.104.05, CUDA 12.2\n\nCARD")

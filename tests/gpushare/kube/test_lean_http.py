@@ -164,7 +164,7 @@ async def test_a_server_that_does_not_read_keeps_no_caller() -> None:
     ],
 )
 async def test_unsendable_request_is_an_error_without_effects(url: str, token: str) -> None:
-    """And does not tell the token."""
+    """The error does not contain the token."""
     async with client_of(url, login=Tokens(token) if token else None) as client:
         with pytest.raises(UnreachableError) as caught:
             await client.request("POST", PATH, body={})
@@ -221,7 +221,7 @@ async def test_login_without_news_is_asked_once_by_many() -> None:
 
 
 async def test_a_new_login_holds_no_connection() -> None:
-    """Nor when the login fails."""
+    """A login holds no connection, not even when it fails."""
 
     class Failing(Tokens):
         async def async_auth_flow(self, request: httpx2.Request) -> AsyncIterator[httpx2.Request]:  # type: ignore[override]
@@ -246,7 +246,7 @@ async def test_a_new_login_holds_no_connection() -> None:
 
 
 async def test_a_second_401_is_the_callers_error() -> None:
-    """The second 401 is the caller's error."""
+    """After one new login, a further 401 is raised."""
     async with listen(believes("another")) as url, client_of(url, login=Tokens("old", "new")) as client:
         with pytest.raises(UnauthorizedError):
             await client.request("POST", PATH, body={})

@@ -83,7 +83,7 @@ def test_a_replica_set_keeps_its_number_of_living_pods(wanted: int, phases: list
 
 
 def test_a_replica_set_drops_what_does_not_run_first() -> None:
-    """A pod that waits costs no other pod anything."""
+    """Deleting a waiting pod ends no work."""
     rs = owner("ReplicaSet", replicas=1)
 
     assert deleted(replica_set(rs, [pod("runs", rs), pod("waits", rs, "Pending")])) == ["waits"]
@@ -97,7 +97,7 @@ def test_pods_of_others_do_not_count() -> None:
 
 
 def test_a_status_is_written_only_where_it_differs() -> None:
-    """Else every write would make the next."""
+    """Otherwise each write would cause another."""
     rs = owner("ReplicaSet", replicas=1)
     rs["status"] = status_of(replica_set(rs, [pod("a", rs)]))
 

@@ -64,7 +64,7 @@ def test_an_uncordon_and_a_new_node_are_changes() -> None:
 
 
 def test_changes_of_pods() -> None:
-    """A pod is added when it is bound; of the waiting pod itself only tolerations are told from the rest."""
+    """A pod is added when it is bound; of the waiting pod itself only its tolerations count apart from the rest."""
     pod, bound = make_pod(), make_pod(nodeName="n1")
     tolerant = make_pod(tolerations=[{"operator": "Exists"}])
 

@@ -1,4 +1,4 @@
-"""Promises of one comparison: the events between the list, the question and the answer, each alone."""
+"""Tests of ``audit_round``: each lets one event arrive between the list, the question about a suspect, and the answer."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Stage:
 
 
 def test_pod_deleted_before_its_answer_is_not_booked() -> None:
-    """Its word was lost when it was bound, not when it went."""
+    """The watch lost the event of its bind, but not that of its deletion."""
     on = Stage()
     audit, suspect, mark = on.asked(pod())
     on.book.remove_pod(pod().metadata)
@@ -96,7 +96,7 @@ def test_pod_deleted_before_its_answer_is_not_booked() -> None:
 
 
 def test_pod_moved_before_its_answer_stays_with_the_watch() -> None:
-    """The answer is the older word."""
+    """The answer is older than the watch's event."""
     on = Stage()
     audit, suspect, mark = on.asked(pod())
     on.book.set_pod(pod(card=1, version="6"))
@@ -106,7 +106,7 @@ def test_pod_moved_before_its_answer_stays_with_the_watch() -> None:
 
 @pytest.mark.parametrize("again", [True, False])
 def test_bind_between_question_and_answer_keeps_its_card(again: bool) -> None:
-    """Also one that takes an old assumption up again: the answer was given before it."""
+    """A bind that renews an old assumption keeps its card too, because the answer is older than that bind."""
     on = Stage()
     on.book.set_pod(pod(None))
     on.assume()
@@ -121,7 +121,7 @@ def test_bind_between_question_and_answer_keeps_its_card(again: bool) -> None:
 
 
 def test_waiting_pod_bound_before_its_answer_keeps_its_card() -> None:
-    """Only its birth was lost; the bind has read the pod itself."""
+    """The watch lost only the pod's creation; the bind read the pod from the API."""
     on = Stage()
     audit, suspect, mark = on.asked(pod(None))
     on.assume()
@@ -130,7 +130,7 @@ def test_waiting_pod_bound_before_its_answer_keeps_its_card() -> None:
 
 
 def test_a_bind_under_way_is_not_looked_into() -> None:
-    """Neither as a suspect, nor once it is one, nor by an answer."""
+    """A pod with a bind under way becomes no suspect, is not asked for, and no answer about it counts."""
     on = Stage()
     on.under_way.add("u")
     assert on.listed(pod())[1] == []
@@ -142,7 +142,7 @@ def test_a_bind_under_way_is_not_looked_into() -> None:
 
 
 def test_a_young_assumption_is_no_drift_and_an_old_one_is() -> None:
-    """The caller knows their age."""
+    """The caller passes which assumptions are old."""
     on = Stage()
     on.book.set_pod(pod(None))
     on.assume()
@@ -189,7 +189,7 @@ def test_a_pod_with_a_wrongly_reported_end_comes_back() -> None:
 
 
 def test_an_object_with_an_event_during_the_list_is_no_suspect() -> None:
-    """The book may know more than the list; so may it before the question."""
+    """The book may be newer than the list, at its end and again before the question."""
     on = Stage()
     audit = Round(on.book, lambda *_: False)
     on.book.set_pod(pod(card=1, version="6"))
@@ -284,7 +284,7 @@ def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
     ],
 )
 def test_what_the_plugin_let_a_pod_have(annotations: dict[str, str], shares: tuple[tuple[int, int], ...]) -> None:
-    """ASSIGNED shows it; a pod is held while its card is being changed."""
+    """A pod with ASSIGNED=true has its card; a pod with a repair mark has none yet."""
     bound = pod(**annotations)
     wanted = wanted_of(bound)
     assert wanted is not None
@@ -310,12 +310,12 @@ def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
     [("5", "5", True), ("10", "9", True), ("9", "10", False), ("x", "x", True), ("x", "10", None), ("", "1", None)],
 )
 def test_versions_are_compared_where_they_are_numbers(seen: str, version: str, reached: bool | None) -> None:
-    """Else only equality proves anything."""
+    """Versions that are no numbers can only be equal or unknown."""
     assert has_reached(seen, version) is reached
 
 
 def test_without_a_record_any_event_may_have_come() -> None:
-    """And nothing is remembered."""
+    """Without a record every object counts as changed, and the record forgets all."""
     heard = EventMarks()
     heard.note("a")
     assert heard.since("a", heard.mark())
@@ -328,7 +328,7 @@ def test_without_a_record_any_event_may_have_come() -> None:
 
 
 def test_only_cards_that_run_too_much_are_over_committed() -> None:
-    """Of an unknown card nothing can be known."""
+    """A card that the book does not know is never called over-committed."""
     on = Stage()
     cards = on.book.devices("n")
     found = over_committed("n", 0, 15, cards)
