@@ -22,7 +22,10 @@ _FINDINGS: Final = 3
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 without findings, 3 with findings, 1 if the cluster could not be looked at, 2 for a wrong call."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.every < 1:
+        parser.error("--every is 1s or more: each look asks the API server")
     try:
         return asyncio.run(_observe(arguments))
     except (ObserveError, OSError, ValueError) as error:

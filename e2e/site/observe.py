@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -82,17 +82,24 @@ class Observation:
         )
 
     async def run(self, server: str, seconds: float, ended: asyncio.Event) -> Outcome:
-        """Look for this long or until ``ended``, twice at least. Raises ObserveError."""
+        """Look for this long or until ``ended``, twice at least.
+
+        Raises ObserveError, also if two looks of the whole time were not answered, or the account lost its rights.
+        """
         self._outcome.server = server
         await self._greet(server)
-        async with self._following():
+        async with self._following() as watches:
             until = asyncio.get_running_loop().time() + seconds
             while not ended.is_set():
                 await self._look()
-                if self._outcome.looks > 1 and asyncio.get_running_loop().time() >= until:
+                _raise_what_ended(watches)
+                is_late = asyncio.get_running_loop().time() >= until
+                if is_late and self._outcome.looks + self._outcome.missed_looks > 1:
                     break
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), self._every)
+        if self._outcome.looks < 2 and not ended.is_set():
+            raise ObserveError(f"the API server at {server} stopped answering, so nothing was judged")
         self._outcome.findings = in_order(self._reported.confirmed.values())
         return self._outcome
 
@@ -104,7 +111,7 @@ class Observation:
             raise ObserveError(f"the API server at {server} does not answer: {str(error) or 'timeout'}") from error
 
     @contextlib.asynccontextmanager
-    async def _following(self) -> AsyncIterator[None]:
+    async def _following(self) -> AsyncIterator[Sequence[asyncio.Task[None]]]:
         """All watches, from the moment at which each has shown everything that is there."""
         await self._may_read(NODES)
         await self._may_read(PODS)
@@ -117,11 +124,13 @@ class Observation:
         mirrors = [mirror for mirror in (self._nodes, self._pods, self._config_maps) if mirror is not None]
         tasks = [asyncio.create_task(mirror.follow(self._api)) for mirror in mirrors]
         try:
-            async with asyncio.timeout(_PATIENCE):
-                await asyncio.gather(*(mirror.is_whole.wait() for mirror in mirrors))
-            yield
-        except TimeoutError as error:
-            raise ObserveError(f"the API server did not list nodes and pods within {_PATIENCE:.0f} s") from error
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    await asyncio.gather(*(mirror.is_whole.wait() for mirror in mirrors))
+            except TimeoutError as error:
+                _raise_what_ended(tasks)
+                raise ObserveError(f"the API server did not list nodes and pods within {_PATIENCE:.0f} s") from error
+            yield tasks
         finally:
             for task in tasks:
                 task.cancel()
@@ -165,6 +174,13 @@ class Observation:
             f"observing {seen.server} (Kubernetes {seen.kubernetes}): {seen.nodes} nodes share cards, {seen.pods} pods ask for "
             f"card memory; a look each {self._every:g} s; nothing is created or changed"
         )
+
+
+def _raise_what_ended(watches: Sequence[asyncio.Task[None]]) -> None:
+    """Raise ObserveError if a watch is over: what it showed last would be judged for ever."""
+    for watch in watches:
+        if watch.done():
+            raise ObserveError(f"a watch ended, so the cluster is not seen any more: {watch.exception()}")
 
 
 def summary(outcome: Outcome) -> str:
