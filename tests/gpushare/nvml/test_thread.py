@@ -84,14 +84,22 @@ async def test_a_silent_driver_holds_up_no_other_task(thread: NvmlThread) -> Non
 
 
 async def test_a_question_is_asked_again_until_its_answer_is_true(thread: NvmlThread) -> None:
-    """Without waking the caller; others are asked in between."""
-    answers = iter(["", "", "news", "late"])
-    asking = asyncio.create_task(thread.until_true(lambda: next(answers), times=100, every=0.05))
+    """It does not wake the caller, lets other questions in between, and is not asked after its answer is true."""
+    answers: list[str] = []
+    happened = threading.Event()
+
+    def question() -> str:
+        answers.append("news" if happened.is_set() else "")
+        return answers[-1]
+
+    asking = asyncio.create_task(thread.until_true(question, times=1_000_000, every=0.001))
 
     assert [await thread.run(lambda n=n: n) for n in range(5)] == list(range(5))
     assert not asking.done()
+    happened.set()
     assert await asking == "news"
-    assert next(answers) == "late"
+    assert await thread.run(lambda: "another") == "another"
+    assert answers.count("news") == 1
 
 
 async def test_a_question_is_asked_no_more_than_so_many_times(thread: NvmlThread) -> None:

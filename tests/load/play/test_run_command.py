@@ -27,7 +27,7 @@ import sys, time
 if any("gpushare-extender" in word for word in sys.orig_argv):
     from gpushare.extender.verbs import Verbs
     filter = Verbs.filter
-    Verbs.filter = lambda self, body: (time.sleep(0.2), filter(self, body))[1]
+    Verbs.filter = lambda self, body: (time.sleep(1), filter(self, body))[1]
 """
 # An extender for which each pod fits on every second node, and that binds none.
 REFUSES = """
@@ -145,7 +145,7 @@ def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> N
 
 @pytest.mark.thorough("the bounds themselves are judged in test_play.py")
 def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
-    """0.2 s in each filter: exit code 99, and the shipped bounds that broke: over the server that does nothing, and
+    """A second in each filter: exit code 99, and the shipped bounds that broke: over the server that does nothing, and
     over the extender as of a commit, which has no such delay."""
     if subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False).returncode:
         pytest.skip("this is no checkout of git, so it has no commit to compare with")
