@@ -41,7 +41,7 @@ def extender(**fields: Any) -> ExtenderConfiguration:
     ids=["none", "other", "zero", "request", "init", "ephemeral"],
 )
 def test_interested_in_containers_that_name_a_managed_resource(pod: dict[str, Any], interested: bool) -> None:
-    """Requests and limits of ordinary and init containers count, even an amount of 0; an extender that manages nothing gets every pod."""
+    """Requests and limits of all containers count, even an amount of 0; an extender that manages nothing gets every pod."""
     assert interested is extender(managed_resources=MANAGED).is_interested(pod)
     assert extender().is_interested(pod)
 
