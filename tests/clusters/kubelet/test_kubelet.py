@@ -290,6 +290,18 @@ async def log_of(kubelet, path) -> str:
         return answer.text
 
 
+async def test_a_hundred_pods(kubelet, api) -> None:
+    """A whole node's pods are admitted together, and run on devices of their own."""
+    big = Plugin(ids(range(100)))
+    await plug(kubelet, api, big)
+    for number in range(100):
+        await api.put(pod(f"p{number}", container("main", 1)))
+    await until(lambda: all(api.phase(f"p{number}") == "Running" for number in range(100)))
+
+    assert len({one for call in big.asked("allocate") for one in call}) == 100
+    await big.stop()
+
+
 @pytest.mark.parametrize("pod_timings", [Timings(start_retry=3600, start_retry_longest=3600)], ids=["patient"])
 async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api, plugin) -> None:
     """As after a repair of the booking that the plugin found wrong."""

@@ -138,6 +138,20 @@ def test_a_path_that_no_socket_takes_is_refused_with_advice(tmp_path) -> None:
         socket_path(tmp_path / ("x" * 100), "kubelet.sock")
 
 
+async def test_many_registrations_at_once_all_get_through(node) -> None:
+    """Different resources do not wait for one another."""
+    plugins = [Plugin(ids("a")) for _ in range(5)]
+    for number, plugin in enumerate(plugins):
+        await plugin.serve(node.folder / f"p{number}.sock")
+    await asyncio.gather(
+        *[register(node.folder, f"p{number}.sock", resource=f"example.com/r{number}") for number in range(5)]
+    )
+
+    await until(lambda: len(node.devices.book.counts()) == 5)
+    for plugin in plugins:
+        await plugin.stop()
+
+
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
 async def test_failed_registration_hides_the_former_plugins_end(node) -> None:
     """B3: the last plugin to register is dropped, and none is left; a real kubelet's bookkeeping, which plugins must know."""

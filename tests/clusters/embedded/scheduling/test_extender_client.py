@@ -29,7 +29,7 @@ async def extender() -> AsyncIterator[RecordingExtender]:
 def client_of(extender: RecordingExtender, **fields: Any) -> ExtenderClient:
     verbs = {"filter_verb": "filter", "prioritize_verb": "prioritize", "weight": 2, "bind_verb": "bind"}
     return ExtenderClient(
-        ExtenderConfiguration(url_prefix=extender.url, **{**verbs, "node_cache_capable": True, **fields})
+        ExtenderConfiguration(**{"url_prefix": extender.url, **verbs, "node_cache_capable": True, **fields})
     )
 
 
@@ -54,6 +54,25 @@ async def test_filter_sends_names_as_one_post(extender: RecordingExtender) -> No
     assert ["filter"] == extender.verbs()
     assert filter_request(POD, names=["n1", "n2", "n3"]) == extender.calls[0].body
     assert extender.calls[0].headers["content-type"] == "application/json"
+
+
+async def test_filter_trims_slashes_of_the_prefix(extender: RecordingExtender) -> None:
+    """A prefix that ends in slashes asks the same path."""
+    client = client_of(extender, url_prefix=extender.url + "//")
+    await client.filter(POD, NODES)
+    await client.close()
+
+    assert ["filter"] == extender.verbs()
+
+
+async def test_filter_without_a_verb_makes_no_call(extender: RecordingExtender) -> None:
+    """All nodes fit for an extender that has no verb for the filter."""
+    client = client_of(extender, filter_verb="")
+    answer = await client.filter(POD, NODES)
+    await client.close()
+
+    assert ["n1", "n2", "n3"] == names(answer.nodes)
+    assert [] == extender.calls
 
 
 @pytest.mark.parametrize(

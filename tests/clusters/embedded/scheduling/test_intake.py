@@ -137,6 +137,17 @@ def test_a_nominated_pod_counts_for_others_until_it_gives_up() -> None:
     assert not parts.woken("important")
 
 
+def test_a_nominated_pod_that_is_deleted_gives_up() -> None:
+    """The pods that it kept from its node are woken."""
+    parts = Parts()
+    parts.refuse("waiting", NODE_RESOURCES_FIT)
+    nominated = {**make_pod("p1"), "status": {"nominatedNodeName": "n1"}}
+    parts.take(nominated)
+    parts.take(nominated, "DELETED")
+
+    assert parts.woken("waiting")
+
+
 def test_a_waiting_pod_that_is_deleted_wakes_no_other() -> None:
     """It held no room."""
     parts = Parts()

@@ -102,6 +102,12 @@ def test_decode_prioritize_refuses_all_but_integers(score: str) -> None:
         decode_prioritize(f'[{{"Host":"a","Score":{score}}}]'.encode())
 
 
+def test_decode_prioritize_refuses_an_object() -> None:
+    """The answer is a bare array."""
+    with pytest.raises(AnswerError):
+        decode_prioritize(b'{"Host":"a"}')
+
+
 def test_decode_bind() -> None:
     """Only a text that is not empty is an error."""
     decode_bind(b'{"Error":""}')
@@ -130,3 +136,13 @@ def test_decode_preempt() -> None:
 
     assert {"n1": (["x"], 2), "n2": ([], 0)} == decode_preempt(body)
     assert {} == decode_preempt(b"{}")
+
+
+def test_pod_objects_are_left_as_they_were() -> None:
+    """Requests are made from the scheduler's own copy, which stays unchanged."""
+    asked = make_pod()
+    before = json.dumps(asked)
+
+    filter_request(asked, names=["n"])
+
+    assert before == json.dumps(asked)
