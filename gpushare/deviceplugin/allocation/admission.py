@@ -214,7 +214,7 @@ def _may_ask(sight: Sight, size: int, pod: Pod) -> bool:
 
 def _elsewhere(candidate: Candidate, sight: Sight) -> list[int]:
     """The cards that a container may get instead of its own: its annotation follows before it starts."""
-    standing = sight.standing(candidate.uid)
-    if standing is None or not standing.may_move:
+    pod_card = sight.pod_card(candidate.uid)
+    if pod_card is None or not pod_card.may_move:
         return []
-    return cards_for(candidate.uid, sight.standings, sight.units)
+    return cards_for(candidate.uid, sight.pod_cards, sight.units)

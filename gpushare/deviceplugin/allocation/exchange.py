@@ -54,7 +54,7 @@ class Exchange:
 
     def is_under_way(self, sight: Sight) -> bool:
         """Does any pod bear a mark?"""
-        return any(one.mark is not None for one in sight.standings)
+        return any(one.mark is not None for one in sight.pod_cards)
 
     async def mark(self, look: Callable[[], Sight]) -> None:
         """Write the marks that are missing, and nothing else. Marks that cannot be written are left for later.
@@ -95,12 +95,12 @@ class Exchange:
 
     def _next_step(self, sight: Sight, besides: Collection[str] = ()) -> Step | None:
         untouchable = {*self._view.refused, *self._budget.spent(self._monotonic()), *besides}
-        return next_step(sight.standings, sight.units, self._settled(sight), untouchable)
+        return next_step(sight.pod_cards, sight.units, self._settled(sight), untouchable)
 
     async def _write(self, step: Step, sight: Sight) -> None:
         self._budget.take(step.uid, self._monotonic())
         pod = sight.pod(step.uid)
-        before = sight.standing(step.uid)
+        before = sight.pod_card(step.uid)
         changes: dict[str, str | None] = {wire.ANNOTATION_REPAIR: None if step.mark is None else str(step.mark)}
         moves = before is not None and before.index != step.index
         if moves:
@@ -115,7 +115,7 @@ class Exchange:
 
     def _settled(self, sight: Sight) -> frozenset[str]:
         now = self._monotonic()
-        marks = {one.uid: one.mark for one in sight.standings if one.mark is not None}
+        marks = {one.uid: one.mark for one in sight.pod_cards if one.mark is not None}
         known = self._marks
         self._marks = {
             uid: known[uid] if uid in known and known[uid][0] == mark else (mark, now) for uid, mark in marks.items()
@@ -124,16 +124,16 @@ class Exchange:
 
 
 def _is_mark(step: Step, sight: Sight) -> bool:
-    before = sight.standing(step.uid)
+    before = sight.pod_card(step.uid)
     return before is not None and before.index == step.index and step.mark is not None
 
 
 def _what(step: Step, sight: Sight) -> str:
     """A write in a word: the index of a pod with ids ``exchanged`` with another's or ``moved``, one that ``gave way``..."""
-    before = sight.standing(step.uid)
+    before = sight.pod_card(step.uid)
     if before is None or before.index == step.index:
         return "unmarked" if step.mark is None else "marked"
     if before.ids_on is None:
         return "gave way"
-    leaves = (one for one in sight.standings if one.index == step.index)
+    leaves = (one for one in sight.pod_cards if one.index == step.index)
     return "exchanged" if any(sight.aims.get(one.uid) != step.index for one in leaves) else "moved"

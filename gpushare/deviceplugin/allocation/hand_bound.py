@@ -76,12 +76,12 @@ def as_a_node(sight: Sight) -> NodeInfo:
         )
         for card in sight.cards
     )
-    return lay_out("", devices, [_booking(one, sight.pod(one.uid)) for one in sight.standings])
+    return lay_out("", devices, [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards])
 
 
-def _booking(standing: PodCard, pod: Pod) -> Booking:
-    metadata, units = pod.metadata, standing.units
-    shares = tuple((card, units) for card in sorted(standing.cards))
+def _booking(pod_card: PodCard, pod: Pod) -> Booking:
+    metadata, units = pod.metadata, pod_card.units
+    shares = tuple((card, units) for card in sorted(pod_card.cards))
     group = wishes_or_none(pod).group
     return Booking(metadata.uid, metadata.namespace, metadata.name, units, shares, slot_request(pod), group)
 

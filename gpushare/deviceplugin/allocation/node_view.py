@@ -50,7 +50,7 @@ class Sight:
     counts_slots: bool
     ids_are_counts: bool
     holdings: Holdings
-    standings: tuple[PodCard, ...]
+    pod_cards: tuple[PodCard, ...]
     units: Mapping[int, int]
     aims: Mapping[str, int]
     admitted: frozenset[str]
@@ -59,17 +59,17 @@ class Sight:
         """A pod that is in the sight. Raises KeyError."""
         return self._by_uid[uid]
 
-    def standing(self, uid: str) -> PodCard | None:
-        """How a pod on one card stands."""
-        return self._standing_of.get(uid)
+    def pod_card(self, uid: str) -> PodCard | None:
+        """The card of a pod on one card, by its annotation and by its ids; None for other pods."""
+        return self._pod_card_of.get(uid)
 
     @functools.cached_property
     def _by_uid(self) -> Mapping[str, Pod]:
         return {pod.metadata.uid: pod for pod in self.pods}
 
     @functools.cached_property
-    def _standing_of(self) -> Mapping[str, PodCard]:
-        return {one.uid: one for one in self.standings}
+    def _pod_card_of(self) -> Mapping[str, PodCard]:
+        return {one.uid: one for one in self.pod_cards}
 
 
 class NodeView:
@@ -195,14 +195,14 @@ class NodeView:
         )
         if self._believe(holdings, pods, counts_slots=counts_slots):
             pods = self.pods.in_admission_order()
-        standings = pod_cards(pods, holdings, repairs=self.repairs, refused=self._refused)
+        cards_of_pods = pod_cards(pods, holdings, repairs=self.repairs, refused=self._refused)
         units = open_units(pods, holdings, announced.cards)
-        plan = dict(aims(standings, units))
+        plan = dict(aims(cards_of_pods, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
         ids_are_counts = self._ids_are_counts()
         return Sight(
-            pods, announced.cards, counts_slots, ids_are_counts, holdings, standings, units, plan, self._admitted
+            pods, announced.cards, counts_slots, ids_are_counts, holdings, cards_of_pods, units, plan, self._admitted
         )
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:

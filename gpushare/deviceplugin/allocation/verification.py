@@ -109,27 +109,27 @@ class Verification:
                 grant,
                 "and its containers lie on several cards; its annotation names one",
             )
-        standing = _standing(sight, grant.uid)
-        if standing.is_misplaced or self._exchange.has_work(sight):
+        pod_card = _pod_card(sight, grant.uid)
+        if pod_card.is_misplaced or self._exchange.has_work(sight):
             sight = await self._exchange.run(look)
-            standing = _standing(sight, grant.uid)
-        if standing.is_misplaced:
+            pod_card = _pod_card(sight, grant.uid)
+        if pod_card.is_misplaced:
             self._hold_if_refused(pod, grant)
-            reason, why = self._why_misplaced(pod, standing, sight)
-            _hold(reason, pod, grant, f"but its annotation names card {standing.index}: {why}")
+            reason, why = self._why_misplaced(pod, pod_card, sight)
+            _hold(reason, pod, grant, f"but its annotation names card {pod_card.index}: {why}")
 
     def _hold_if_refused(self, pod: Pod, grant: Grant) -> None:
         refusal = self._view.refusal(grant.uid)
         if refusal is not None:
             _hold(HoldReason.REFUSED, pod, grant, f"but its annotation cannot be written: {refusal}")
 
-    def _why_misplaced(self, pod: Pod, standing: PodCard, sight: Sight) -> tuple[HoldReason, str]:
+    def _why_misplaced(self, pod: Pod, pod_card: PodCard, sight: Sight) -> tuple[HoldReason, str]:
         if not self._view.repairs:
             return HoldReason.FIXED, "repairs are switched off (--repair hold)"
         fixed = why_fixed(pod)
         if fixed is not None:
             return HoldReason.FIXED, fixed
-        if has_room(standing, sight.standings, sight.units):
+        if has_room(pod_card, sight.pod_cards, sight.units):
             return HoldReason.SETTLING, "it is written on the card once binds that are under way have landed"
         return HoldReason.NO_ROOM, "the card is booked for others"
 
@@ -159,8 +159,8 @@ def _lies_right(pod: Pod, grant: Grant, sight: Sight) -> bool:
     allocation = allocation_of(pod)
     if allocation is not None and allocation.by_container is not None:
         return dict(grant.by_card) == _written(pod, allocation, grant)
-    standing = sight.standing(grant.uid)
-    return standing is not None and not standing.is_misplaced and len(sight.holdings.cards(grant.uid)) == 1
+    pod_card = sight.pod_card(grant.uid)
+    return pod_card is not None and not pod_card.is_misplaced and len(sight.holdings.cards(grant.uid)) == 1
 
 
 def _written(pod: Pod, allocation: Allocation, grant: Grant) -> dict[int, int]:
@@ -176,11 +176,11 @@ def _check_several(pod: Pod, allocation: Allocation, grant: Grant) -> None:
         _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {_units(written)} for it")
 
 
-def _standing(sight: Sight, uid: str) -> PodCard:
-    standing = sight.standing(uid)
-    if standing is None:
+def _pod_card(sight: Sight, uid: str) -> PodCard:
+    pod_card = sight.pod_card(uid)
+    if pod_card is None:
         raise HeldError(HoldReason.OWNER_UNKNOWN, f"pod {uid} was there a moment ago and is gone")
-    return standing
+    return pod_card
 
 
 def _units(by_card: dict[int, int]) -> str:

@@ -210,7 +210,7 @@ async def test_attack_04_what_a_running_pod_says_changes_nothing(changes: dict[s
         runs(node.pod("a"))
         change(node, "a", **changes)
         sight = node.allocator.view.now()
-        assert [one.cards for one in sight.standings if one.uid == "uid-a"] == [frozenset({0})]
+        assert [one.cards for one in sight.pod_cards if one.uid == "uid-a"] == [frozenset({0})]
         assert sight.units == {0: 14, 1: 14, 2: 10}
         async with kept(node):
             await until(lambda: {k: v for k, v in node.written("a").items() if "card-model" not in k} == bound)
