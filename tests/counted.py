@@ -12,7 +12,7 @@ import contextlib
 import gc
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -45,34 +45,46 @@ def steps_of(call: Callable[[], object], most: int = 10_000_000) -> int:
         return count
 
     before = sys.gettrace(), sys.getprofile()
-    sys.setprofile(lambda frame, event, argument: count(frame, event, argument) if event == "c_call" else None)
-    sys.settrace(count)
-    try:
-        call()
-    except (Exception, _EnoughError):  # a refusal is an answer
-        pass
-    finally:
-        # The two calls that end the count are not to be ended by it.
-        counted, most = steps, sys.maxsize
-        sys.settrace(before[0])
-        sys.setprofile(before[1])
+    with _collector_off():
+        sys.setprofile(lambda frame, event, argument: count(frame, event, argument) if event == "c_call" else None)
+        sys.settrace(count)
+        try:
+            call()
+        except (Exception, _EnoughError):  # a refusal is an answer
+            pass
+        finally:
+            # The two calls that end the count are not to be ended by it.
+            counted, most = steps, sys.maxsize
+            sys.settrace(before[0])
+            sys.setprofile(before[1])
     return counted
 
 
 def bytes_of(call: Callable[[], object]) -> int:
     """The peak of allocations during the call."""
-    # The collector stays off, so the peak does not depend on the moment at which it would run. A collection before each call
-    # would take longer the more a process remembers of its earlier tests.
+    with _collector_off():
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            with contextlib.suppress(Exception):
+                call()
+            return tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+
+
+@contextlib.contextmanager
+def _collector_off() -> Iterator[None]:
+    """Keep the garbage collector from running during a count.
+
+    A collection would lower the peak of allocations, and the finalizers of objects that earlier tests left would add steps.
+    A collection before each call would take longer the more a process remembers of its earlier tests.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
-    tracemalloc.start()
     try:
-        before = tracemalloc.get_traced_memory()[0]
-        with contextlib.suppress(Exception):
-            call()
-        return tracemalloc.get_traced_memory()[1] - before
+        yield
     finally:
-        tracemalloc.stop()
         if was_enabled:
             gc.enable()
 

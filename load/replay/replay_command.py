@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -177,7 +178,9 @@ def _each(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[replay_report
     if jobs == 1 or len(seeds) == 1:
         yield from (replay_once(task, seed) for seed in seeds)
         return
-    pool = ProcessPoolExecutor(min(jobs, len(seeds)), initializer=_begin_process)
+    # A fork copies locks that other threads hold at that moment (gRPC's, a log's), and the copy could crash or wait for ever.
+    fresh = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(jobs, len(seeds)), fresh, _begin_process)
     try:
         begun = [pool.submit(replay_once, task, seed) for seed in seeds]
         yield from (one.result() for one in as_completed(begun))
