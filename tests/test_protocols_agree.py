@@ -50,7 +50,7 @@ def test_product_reads_the_pod_resources_that_the_kubelet_writes() -> None:
 
 
 def test_each_has_a_pool_of_its_own() -> None:
-    """Or a process could not hold both."""
+    """Each module of messages has its own pool, so that one process can hold them all."""
     modules: list[Any] = [product_plugin, product_resources, kubelet_plugin, kubelet_resources]
 
     assert len({id(module.DESCRIPTOR.pool) for module in modules}) == len(modules)

@@ -38,7 +38,7 @@ def test_attack_16_nothing_is_fetched_without_a_pin() -> None:
 
 @pytest.mark.parametrize("path", sorted(LISTS.rglob("*.txt")), ids=lambda path: path.relative_to(LISTS).as_posix())
 def test_attack_16_each_listed_distribution_has_hashes(path: Path) -> None:
-    """And one version; the list names no index."""
+    """Each listed distribution has hashes and one version, and the list names no index."""
     text = path.read_text()
 
     assert "==" in text
@@ -135,7 +135,7 @@ def test_attack_16_a_planted_example_is_found(name: str, text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_pinned_is_no_finding(name: str, text: str) -> None:
-    """Nor the text of a comment."""
+    """A pinned source is no finding, nor is the text of a comment."""
     assert findings(name, text) == []
 
 

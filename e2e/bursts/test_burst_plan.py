@@ -12,7 +12,7 @@ BURSTS = [make_burst(f"test/{number}", NODES) for number in range(300)]
 
 
 def test_the_same_seed_is_the_same_burst() -> None:
-    """So that one that failed can be played again."""
+    """A seed gives the same burst each time, so a burst that failed can be played again."""
     assert BURSTS[:20] == [make_burst(f"test/{number}", NODES) for number in range(20)]
     assert len({burst.steps for burst in BURSTS}) == len(BURSTS)
 

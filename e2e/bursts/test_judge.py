@@ -74,7 +74,7 @@ def test_what_is_wrong_is_found(seen: Seen, text: str) -> None:
 
 
 def test_a_container_that_was_out_of_memory_is_found() -> None:
-    """It ended and was started again: its card was fuller than the book shows."""
+    """A container that ended and was started again is a finding: its card was fuller than the book shows."""
     again = pod("a", 3)
     again["status"]["containerStatuses"][0]["restartCount"] = 1
 
@@ -97,7 +97,7 @@ def test_what_is_stuck_is_found(pods: list[dict[str, Any]], text: str) -> None:
 
 
 def test_a_pod_may_wait_when_no_card_has_room() -> None:
-    """That reason holds."""
+    """A pod that waits is no finding if no card has room for it."""
     pods = [pod("a", 3), pod("b", 12, node=None, phase="Pending"), pod("c", 3, card=1)]
 
     assert unsettled(pods, frozenset({"a", "b", "c"}), SIZES) == []

@@ -40,7 +40,7 @@ def inspect(*used: int, totals: tuple[int, ...] = (14, 10)) -> dict[str, Any]:
 
 
 def test_annotations_beyond_a_card_are_found() -> None:
-    """And only those: ended pods do not count."""
+    """Annotations are a finding if they put more units on a card than it has, or name a missing card; ended pods do not count."""
     assert check_api([pod("a", 8), pod("b", 6)], SIZES) == []
     assert check_api([pod("a", 8), pod("b", 6), pod("done", 9, phase="Succeeded")], SIZES) == []
     assert len(check_api([pod("a", 8), pod("b", 7)], SIZES)) == 1

@@ -189,7 +189,7 @@ def skip_what_is_not_served(request: pytest.FixtureRequest, attempt: Attempt) ->
 async def test_attack_07_a_forged_pod_is_refused_with_help(
     request: pytest.FixtureRequest, pods: Tenant, attempt: Attempt
 ) -> None:
-    """Its author reads what is refused, why, and what to write instead."""
+    """The author of a forged pod reads what is refused, why, and what to write instead."""
     skip_what_is_not_served(request, attempt)
     await attempt.check(pods.api, namespace=pods.namespace)
 

@@ -71,7 +71,10 @@ async def test_an_api_server_takes_each_object_we_ship(cluster: Cluster, objects
 async def test_pods_break_no_rule_but_those_that_they_need_to(
     cluster: Cluster, objects: list[Object], request: pytest.FixtureRequest
 ) -> None:
-    """Both have the host's network, for calls to the extender on its loopback; the plugin has root's folders of the kubelet."""
+    """The pods of both programs have the host's network, for calls to the extender on its loopback.
+
+    The plugin's pods also have root and the kubelet's folders.
+    """
     if request.config.getoption("--cluster") == "embedded":
         pytest.skip("the embedded API server has no Pod Security admission")
     namespace = f"restricted-{next(_NUMBERS)}"

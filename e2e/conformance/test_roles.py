@@ -97,7 +97,7 @@ async def test_no_pod_was_refused_while_a_pod_came_to_its_card(observer: Observe
 
 
 async def test_plugin_may_write_the_events_about_trouble(observer: Observer, target: Target) -> None:
-    """It goes on without them when it is refused, and nothing else would show it."""
+    """The plugin may create and patch events; it goes on if it is refused, so no other case would show the missing right."""
     path = await observer.cluster.kubeconfig_of(target.device_plugin.account)
     async with ApiClient.from_kubeconfig(path) as api:
         assert [await may(api, verb, "", "events", "") for verb in ("create", "patch")] == [True, True]

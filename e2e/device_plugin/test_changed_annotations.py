@@ -25,7 +25,10 @@ SEVERAL = "scheduler.framework.gpushare.allocation"
     ids=["another card and a wish", "both cards, beyond its request", "nothing"],
 )
 async def test_attack_04_a_running_pod_is_written_back(stage: PluginStage, changes: dict[str, Any]) -> None:
-    """It is written as it was bound, with an event on the pod, and another tenant's pod gets the card that it claimed."""
+    """The plugin writes a running pod back as it was bound, with an event on it.
+
+    A pod of another tenant gets the card that the running pod claimed.
+    """
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug()).ids()
     await stage.book("a", 2, card=0)

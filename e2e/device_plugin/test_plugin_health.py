@@ -49,7 +49,10 @@ async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
 async def test_a_card_that_comes_is_offered_and_one_that_goes_is_not(
     stage: PluginStage, arguments: Sequence[str]
 ) -> None:
-    """Without a restart: the kernel reports it immediately, or the cards are counted again and again."""
+    """The plugin offers a new card, and does not offer a removed one any more, without a restart.
+
+    The kernel reports the change immediately, or else the plugin counts the cards from time to time.
+    """
     await stage.open("t4x1", driver="535.104")
     registration = await stage.plug(*arguments)
     before = registration.ids()

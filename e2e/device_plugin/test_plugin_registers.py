@@ -127,7 +127,7 @@ async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
 
 @pytest.mark.promise("DP-020")
 async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -> None:
-    """gpu-count and the cards annotation are written again."""
+    """The plugin writes gpu-count and the cards annotation again on a Node that was deleted and created again."""
     await stage.open("t4x2", kubelet=OLD_KUBELET)
     await stage.plug()
 
@@ -146,7 +146,7 @@ async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 async def test_nothing_is_left_of_a_plugin_that_ended(stage: PluginStage, name: str) -> None:
-    """Its stream ends; after SIGTERM the exit code is 0."""
+    """The stream of a plugin that ended ends too; after SIGTERM the exit code is 0."""
     await stage.open("t4x1")
     registration = await stage.plug()
     assert stage.plugin is not None

@@ -37,7 +37,7 @@ async def test_ids_come_in_parts(stage: PluginStage) -> None:
 
 @pytest.mark.promise("PR-003")
 async def test_get_is_off(stage: PluginStage) -> None:
-    """As on every kubelet before 1.34; List does."""
+    """The plugin finds a container's owner by List if Get is off, as on every kubelet before 1.34."""
     ids = await granted(stage)
     stage.kubelet.hold(stage.namespace, "p", "c0", ids)
     await stage.kubelet.pre_start(MEMORY, ids)

@@ -43,7 +43,7 @@ async def test_a_pod_that_waits_is_explained_card_by_card(observer: Observer) ->
 
 
 async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderStage) -> None:
-    """What-if: on every node with cards, by its manifest; nothing is booked, written or remembered."""
+    """The extender explains a pod that exists only as a manifest on every node with cards, and books and remembers nothing."""
     before = await stage.observer.inspect()
     small = await stage.ask(spec.EXPLAIN, gpu_pod("thought", 12))
     large = await stage.ask(

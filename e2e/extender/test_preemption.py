@@ -47,7 +47,7 @@ async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observe
 
 @pytest.mark.promise("EXT-028")
 async def test_a_node_on_which_no_end_helps_is_dropped(stage: ExtenderStage) -> None:
-    """Too small cards, or only more important pods; no uid is answered that is not a pod of that node."""
+    """A node is dropped if its cards are too small or its pods are as important; only uids of pods of that node are answered."""
     before = await populate(stage)
     await stage.observer.create(_of(stage, gpu_pod("peer", 10, node="a1"), 1000))
     (peer,) = await stage.observer.running("peer")

@@ -97,7 +97,7 @@ async def test_a_wrong_type_is_answered(book: ExtenderStage, tmp_path: Path, bod
 
 @pytest.mark.promise("EXT-010")
 async def test_the_type_that_a_body_calls_itself_is_not_looked_at(book: ExtenderStage, tmp_path: Path) -> None:
-    """As in Go, what counts is the body."""
+    """The extender reads the body whatever its content type is, as a program in Go does."""
     question = {"Pod": book.pod("p", 1), "Nodes": None, "NodeNames": ["a1"]}
     (tmp_path / "body").write_text(json.dumps(question))
     types = ("text/plain", "application/x-www-form-urlencoded", "nonsense")
@@ -135,7 +135,7 @@ async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: Extender
     "path", [spec.FILTER, *(pytest.param(path, marks=OTHERS) for path in POSTS if path != spec.FILTER)]
 )
 async def test_a_hundred_megabytes_are_answered(book: ExtenderStage, tmp_path: Path, path: str) -> None:
-    """As much as a large cluster's scheduler without a node cache sends; read whole, and found to be nonsense."""
+    """A body as large as a scheduler without a node cache sends of a large cluster is read whole and found to be nonsense."""
     with (tmp_path / "body").open("wb") as file:
         file.write(b'{"Pod": {"metadata": {"name": "')
         file.write(b"x" * HUNDRED_MB)

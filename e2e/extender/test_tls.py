@@ -101,7 +101,7 @@ async def test_a_strangers_certificate_is_refused(secured: Secured) -> None:
 
 @pytest.mark.promise("EXT-033")
 async def test_plain_http_gets_no_answer_there(secured: Secured) -> None:
-    """Nothing is answered without TLS."""
+    """A request without TLS gets no answer at an extender with certificates."""
     assert await Caller().status(secured.url.replace("https:", "http:") + spec.INSPECT) == NO_ANSWER
 
 

@@ -85,7 +85,7 @@ async def test_the_driver_is_missing_at_the_start(faults: FaultStage) -> None:
 
 
 async def test_a_card_is_added_and_removed(faults: FaultStage) -> None:
-    """Without a restart; the indices of the others stay."""
+    """A card comes and goes without a restart of the plugin, and the other cards keep their indices."""
     before = {card["uuid"]: card["index"] for card in await faults.facts()}
     adding = time.monotonic()
     await faults.command("add", "--model", "a10")

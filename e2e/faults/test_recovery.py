@@ -34,7 +34,7 @@ async def test_card_without_a_recovery_action_recovers_after_cool_down(faults: F
 
 
 async def test_a_lost_card_that_answers_again_recovers(faults: FaultStage) -> None:
-    """It fell off and came back."""
+    """A card that fell off and came back recovers after its cool-down."""
     await faults.command("lose", "3")
     await faults.shows("a card is lost", 3)
     await faults.command("repair", "3")

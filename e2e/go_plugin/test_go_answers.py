@@ -23,14 +23,14 @@ RECORDED = [assumed("late", 3, card="1", time=9), assumed("early", 3, time=1), a
 
 @pytest.mark.parametrize(("units", "name"), [(5, "five"), (3, "early"), (4, None)])
 def test_a_pod_is_found_by_amount_and_age(units: int, name: str | None) -> None:
-    """As recorded: five ids are the pod of five, three ids the older of two, four ids no pod's."""
+    """Five ids are for the pod of five units, three for the older of two pods, and four for no pod, as it was recorded."""
     found = candidate(RECORDED, units)
 
     assert (found and found["metadata"]["name"]) == name
 
 
 def test_an_assigned_pod_matches_no_other_container() -> None:
-    """As recorded: three ids again are the other pod of three."""
+    """Three ids are for the other pod of three units once the first is assigned, as it was recorded."""
     found = candidate([assumed("early", 3, flag="true"), RECORDED[0]], 3)
 
     assert found is not None

@@ -75,7 +75,10 @@ async def starts_again(observer: Observer, name: str) -> Object:
 
 
 async def test_over_to_ours_and_back(observer: Observer) -> None:
-    """Its pods keep card and container over the switch, ours over the way back; what comes fits beside them, nothing over them."""
+    """Pods of the original's plugin keep card and container over the switch to ours, and our pods keep theirs over the way back.
+
+    New pods fit beside them, and none gets a card without room.
+    """
     async with the_originals_plugin(observer):
         failing = gpu_pod("failing", node=NODE)
         failing["spec"]["containers"] = [gpu_container("c0", 4, _FAILS)]

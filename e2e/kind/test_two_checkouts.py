@@ -67,7 +67,10 @@ async def containers(environment: dict[str, str]) -> set[str]:
 async def test_attack_15_another_checkout_comes_and_ends_alone(
     request: pytest.FixtureRequest, docker_environment: dict[str, str], cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Neither ends the Docker under the other's cluster; its ``down`` removes its own cluster, and this one still answers."""
+    """A checkout cannot end the Docker that the other one's cluster uses.
+
+    The ``down`` of a checkout removes its own cluster, and this cluster still answers.
+    """
     other = copy_of_this_checkout(tmp_path / "other")
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}]")
     run = await started(other, "clusters", "up", "--provider", "kind", "--nodes", str(tmp_path / "nodes.yaml"))

@@ -234,7 +234,7 @@ async def both(site: Site, kubectl: Path, kubeconfig: str) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("name", _CASES)
 async def test_each_field_is_obeyed_as_kubectl_obeys_it(site: Site, kubectl: Path, name: str) -> None:
-    """The same path, login, impersonation, certificate and server name; or both refuse."""
+    """Our program sends the path, login, impersonation, certificate and server name that kubectl sends, or both refuse."""
     user, cluster = _CASES[name]
     theirs, ours = await both(site, kubectl, str(site.write("one", user, cluster)))
 

@@ -23,7 +23,7 @@ def conditions(node: Object) -> dict[str, str]:
 
 @pytest.mark.parametrize("timings", [Timings().at_speed(50)], ids=["renewed five times a second"])
 async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
-    """It has the conditions of a healthy kubelet, no taint, and a Lease of its own that is renewed."""
+    """A node has the conditions of a healthy kubelet, no taint, and a Lease of its own that is renewed."""
     pressures = dict.fromkeys(("MemoryPressure", "DiskPressure", "PIDPressure"), "False")
 
     def is_ready(node: Object) -> bool:

@@ -109,7 +109,7 @@ def parts(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def test_the_policy_itself_is_kept_alike(bare: Both) -> None:
-    """With the same defaults; and read back."""
+    """Both API servers give the policy the same defaults, and answer it alike when it is read back."""
 
     async def observe(side: Side) -> Any:
         async with installed(side) as answers:

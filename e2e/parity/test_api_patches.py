@@ -232,7 +232,7 @@ async def test_a_patch_of_what_is_the_servers(bare: Both, patch: dict[str, Any])
 
 @pytest.mark.promise("API-007")
 async def test_annotations_by_each_type(bare: Both) -> None:
-    """As extenders and device plugins write them: by name, with a null, below a parent that is not there."""
+    """Annotations are patched as extenders and device plugins do it: by name, with a null, below a parent that is not there."""
 
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p"))

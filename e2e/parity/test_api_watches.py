@@ -41,7 +41,7 @@ async def test_a_watch_from_nowhere_shows_what_is_there(bare: Both) -> None:
 
 @pytest.mark.promise("API-003", "G1-02")
 async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
-    """Nothing is lost and nothing twice, and an end without an error is resumed at its version."""
+    """A watch loses no change and reports none twice, and goes on at its version after an end without an error."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), config_map("a"))
@@ -186,7 +186,7 @@ async def test_parameters_of_a_watch(bare: Both, params: dict[str, str]) -> None
 
 @pytest.mark.promise("API-002", "G1-04")
 async def test_a_bookmark_says_how_far_a_watch_has_come(bare: Both) -> None:
-    """Only if it is asked for; it has a version and nothing else, and the watch goes on from there."""
+    """A bookmark comes only if it is asked for, and has a version and nothing else; a watch goes on from there."""
 
     async def observe(side: Side) -> Any:
         async with watching(side, maps(side), **_INITIAL, timeoutSeconds="4") as watch:

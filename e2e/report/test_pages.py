@@ -91,7 +91,7 @@ def test_an_id_without_a_text_is_shown_too() -> None:
 
 
 def test_no_notes_no_heading() -> None:
-    """Without notes there is no section; and the form is in the file."""
+    """A table without notes has no heading for them, and its JSON has the number of its form."""
     table = Table("c", "t", {}, {"e2e/a.py::test_x": Case((), {"kind": PASSED})})
 
     assert "Notes" not in to_markdown(table, {})

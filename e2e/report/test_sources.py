@@ -15,7 +15,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_a_state_is_the_commit_and_its_local_changes(tmp_path: Path) -> None:
-    """The same changes are the same state, others another, and without any it is the commit alone."""
+    """The same changes are the same state and other changes another one; a checkout without changes has the commit alone."""
     git(tmp_path, "init")
     (tmp_path / "file").write_text("1")
     git(tmp_path, "add", "file")

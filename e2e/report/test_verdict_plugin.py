@@ -131,7 +131,7 @@ def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [("--collect-only",), ("-k", "judge"), ("-k", "no_such_case")])
 def test_a_run_without_cases_on_a_cluster_writes_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """There is nothing to say, and what was known stays."""
+    """A run without cases on a cluster has no verdict to report, so it writes no table."""
     run(tmp_path, *arguments)
 
     assert not (tmp_path / "artefacts").exists()

@@ -22,7 +22,7 @@ def table(
 
 
 def test_the_first_run_is_the_table() -> None:
-    """There is nothing to merge it with."""
+    """The first run is the table, because there is no other table to merge it with."""
     run = table("kind", a=PASSED)
 
     assert merged(None, run) is run
@@ -40,7 +40,7 @@ def test_another_cluster_gets_a_column_of_its_own() -> None:
 
 
 def test_a_later_run_replaces_the_cells_that_it_has() -> None:
-    """It may be a part of the suite; its date is the column's."""
+    """A later run may be a part of the suite; its date becomes the column's."""
     later = merged(table("kind", a=FAILED, b=PASSED, date="d1"), table("kind", a=PASSED, date="d2"))
 
     assert {name: case.verdicts["kind"] for name, case in later.cases.items()} == {A: PASSED, B: PASSED}

@@ -91,7 +91,10 @@ async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[Site]:
 
 
 async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(site: Site) -> None:
-    """Nothing is announced and nothing crashes; the event has the remedy, and the remedy is enough."""
+    """The plugin waits and announces nothing while the kubelet owns the memory.
+
+    The event on the Node has the remedy, and the remedy is enough.
+    """
     ids = await site.plugin("gpushare")
     await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
     # Two resources, each with a registration of its own: the slots may be there a moment later.
@@ -120,7 +123,7 @@ async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(site: Site) 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.02)], ids=["fifty times as fast"])
 async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site) -> None:
-    """Without pods a kubelet lets go of the memory five minutes after its plugin has gone; no one has to act."""
+    """A kubelet without pods lets go of the memory five minutes after its plugin has gone, so no person has to act."""
     ids = await site.plugin("gpushare")
     await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
     await ids.stop()

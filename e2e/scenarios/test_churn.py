@@ -22,7 +22,10 @@ pytestmark = pytest.mark.timeout(1200)
 @pytest.mark.promise("DP-022", "E2E-005", "E2E-006")
 @pytest.mark.parametrize("what", [pytest.param("kubelet", marks=ALONE), pytest.param("plugin", marks=ALONE), "both"])
 async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureRequest, what: str) -> None:
-    """kubelet restarted, plugin killed, or both together, again and again while pods come and go."""
+    """Running pods keep card and container while the kubelet is restarted, or the plugin is killed, or both, again and again.
+
+    Other pods come and go meanwhile, and get right cards.
+    """
     count = request.config.getoption("--restarts")
     cluster = observer.cluster
     churn = Churn(observer, NODE, seed=count)

@@ -51,7 +51,7 @@ async def test_a_new_extender_knows_which_pod_has_which_card(observer: Observer)
 
 @pytest.mark.promise("DP-020")
 async def test_a_changed_count_is_asserted_again(observer: Observer) -> None:
-    """gpu-count of the Node is put right by the plugin."""
+    """The plugin puts a gpu-count right that another program changed on the Node."""
     wrong = {"status": {"capacity": {spec.RESOURCE_COUNT: "7"}}}
     await observer.cluster.api.patch(NODES, "b2", wrong, subresource="status")
 

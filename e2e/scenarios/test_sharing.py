@@ -65,7 +65,7 @@ async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> N
 
 
 async def test_two_equal_pods_created_together_get_their_own_cards(observer: Observer) -> None:
-    """ext#220: pods of 9 units cannot share a card of 14; created together, neither gets the other's (defect D1)."""
+    """Two pods of 9 units cannot share a card of 14, and neither gets the other's card (ext#220, defect D1)."""
     for round_number in range(3):
         names = [f"twin-{round_number}-{number}" for number in range(2)]
         await observer.create(*(gpu_pod(name, 9, node="a2") for name in names))
@@ -79,7 +79,7 @@ async def test_two_equal_pods_created_together_get_their_own_cards(observer: Obs
 
 
 async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -> None:
-    """ext#143: containers of 1 and 2 units run on the pod's one card, and each gets its own amount (defect D2)."""
+    """Containers of 1 and 2 units run on the pod's one card, and each gets its own amount (ext#143, defect D2)."""
     await observer.create(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))
     await observer.running("two", "three")
 

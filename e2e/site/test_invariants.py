@@ -108,7 +108,7 @@ def test_a_busy_cluster_that_is_well_has_no_findings() -> None:
 
 
 def test_a_node_of_the_original_plugin_is_judged_by_its_average() -> None:
-    """Without an annotation each card has the total divided by the count."""
+    """Each card of a node without an annotation has the total divided by the count."""
     plain = node()
     plain["metadata"]["annotations"] = {}
     assert found(pod("a", 12), pod("b", 12, 1), nodes=(plain,)) == []
@@ -135,7 +135,7 @@ def test_a_node_that_is_not_as_it_describes_itself(changed: dict[str, Any], rule
 
 
 def test_a_card_that_a_config_map_bans_is_sick() -> None:
-    """As the original reads it; the pods on the card are named."""
+    """A card that a ConfigMap bans is sick, as the original reads it, and the finding names the pods on it."""
     banned = {"metadata": {"name": "unhealthy-gpu-n"}, "data": {"gpus": "1, 5"}}
     picture = Picture(NOW, (node(),), (pod("a", 3, 1),), [banned])
     (finding,) = judge(picture)

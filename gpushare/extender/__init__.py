@@ -1,6 +1,11 @@
 """Program 1: the scheduler extender.
 
-A request goes through ``edge`` (bytes, rights of the caller) → ``verbs`` (decode, decide, encode; ``messages``) → ``decisions``
-(pure: nodes, card, victims) or ``bind``, over the ``book``, which follows the API server.
-``telemetry`` counts the answers, and shows them and the book to Prometheus.
+* ``main`` wires the parts together.
+* ``edge`` serves HTTP: the paths, the clients that each is open to, and TLS.
+* ``verbs`` answers the questions of kube-scheduler: it decodes the body, decides, encodes the answer and logs one line.
+* ``bind`` chooses a card and binds the pod to its node; with ``--guarded`` it reserves the card in the node's guard first
+  (``node_guard``).
+* ``core`` has the ``book``, and the decisions, which are pure: nodes, scores, victims, explanations.
+* ``follow`` keeps the book true: watches of the API server, the audit, pods that fit again, events about odd pods.
+* ``telemetry`` counts the answers, and shows the counters and the book to Prometheus.
 """

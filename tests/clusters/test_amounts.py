@@ -47,7 +47,7 @@ def test_other_texts_are_refused(text: str) -> None:
 
 
 def test_amounts_are_counted_as_the_scheduler_does() -> None:
-    """cpu in thousandths, the rest in whole units, rounded up; a missing map is an empty one."""
+    """The cpu is counted in thousandths and the rest in whole units, rounded up; a missing map counts as empty."""
     counted = {"cpu": 100, "memory": 1536, MEMORY: 2}
 
     assert amounts_of({"cpu": "0.1", "memory": "1.5Ki", MEMORY: "1500m"}) == counted

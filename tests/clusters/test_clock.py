@@ -11,13 +11,13 @@ from clusters.clock import Clock
 
 
 def test_it_begins_at_the_machines_time() -> None:
-    """As fast as the machine's by default."""
+    """A clock begins at the machine's time and is as fast as the machine's by default."""
     assert abs(Clock().now() - datetime.now(UTC)) < timedelta(seconds=5)
     assert Clock().real(7.5) == 7.5
 
 
 def test_a_fast_clock_runs_ahead() -> None:
-    """As many times as configured; both of its faces."""
+    """A fast clock runs ahead as many times as configured, in its time and in its monotonic count."""
     clock = Clock(1e6)
     began, at = clock.monotonic(), clock.now()
     start = time.monotonic()

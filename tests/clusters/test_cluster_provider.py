@@ -75,7 +75,7 @@ def test_a_target_is_filled_in() -> None:
 
 
 def test_an_unknown_placeholder_is_an_error() -> None:
-    """It names the word and what is known."""
+    """The error for a placeholder without a value names it."""
     with pytest.raises(ClusterError, match="kubeconfig"):
         load_target("gpushare").extender.command(port="1")
 
@@ -89,7 +89,7 @@ def test_unknown_names_list_the_known() -> None:
 
 
 async def test_eventually_gives_the_value_that_was_good() -> None:
-    """It looks again until then."""
+    """The function eventually looks again until the value is good, and returns it."""
     values = iter([1, 2, 3])
 
     async def look() -> int:

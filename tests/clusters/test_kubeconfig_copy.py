@@ -12,7 +12,7 @@ from clusters.provider import ClusterError
 
 
 def test_a_copy_is_for_its_owner_alone_and_goes_with_the_cluster(tmp_path: Path) -> None:
-    """It holds the key of an administrator."""
+    """The copy holds an administrator's key, so only its owner can read it."""
     out = tmp_path / "out"
     copy = Copy(out)
     copy.put(kubeconfig_file.write(tmp_path / "k", "http://127.0.0.1:1", ca=None))
@@ -25,7 +25,7 @@ def test_a_copy_is_for_its_owner_alone_and_goes_with_the_cluster(tmp_path: Path)
 
 @pytest.mark.parametrize("content", ["", "ours"])
 def test_empty_file_or_killed_clusters_copy_is_written_over(tmp_path: Path, content: str) -> None:
-    """Also if others could read the empty one."""
+    """An empty file or a killed cluster's copy is written over, and only its owner can read it afterwards."""
     out = tmp_path / "out"
     out.touch(mode=0o644)
     if content:

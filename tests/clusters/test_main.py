@@ -124,7 +124,7 @@ async def test_up_prints_lines_that_work_in_another_shell(request: pytest.Fixtur
 
 
 def test_make_up_starts_the_kind_of_cluster_that_is_named() -> None:
-    """As demo and e2e do."""
+    """The target ``make up`` starts the kind of cluster that CLUSTER names, as demo and e2e do."""
     command = ["make", "--dry-run", "up", "CLUSTER=kind", "ARGS=--kubernetes 1.36"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
@@ -158,7 +158,7 @@ def test_a_call_that_makes_no_sense_says_so(arguments: Sequence[str], code: int,
 
 
 def test_users_own_kubeconfig_is_neither_written_nor_removed(tmp_path: Path) -> None:
-    """It may hold the way to every cluster that they have."""
+    """A user's own kubeconfig stays, because it may hold access to every cluster of that user."""
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: nonsense}]")
     own = tmp_path / "config"
     own.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
@@ -177,7 +177,7 @@ def test_a_box_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_a_broken_snapshot_is_an_error_and_stays(tmp_path: Path) -> None:
-    """It is named, and not overwritten in the end."""
+    """A broken snapshot is named in the error and not overwritten."""
     path = tmp_path / "state"
     path.write_text("{broken")
     ended = run("up", "--snapshot", str(path))

@@ -118,7 +118,7 @@ def test_a_name_that_is_no_box_is_refused_with_the_boxes() -> None:
 
 
 def test_a_full_box_holds_as_many_cards_as_the_state_file(tmp_path: Path) -> None:
-    """That many are accepted."""
+    """A box with as many cards as the state file holds is accepted."""
     path = tmp_path / "full.yaml"
     path.write_text(f'driver: "418.87"\ncards: [{{model: t4, count: {MAX_CARDS}}}]')
 

@@ -30,7 +30,7 @@ def test_a_branch_without_a_list_has_what_its_neighbours_say(branch: int, there:
 
 @pytest.mark.parametrize("branch", ERAS)
 def test_each_branch_stands_between_the_lists_beside_it(branch: int) -> None:
-    """It has what both have, and nothing that neither has; after the last list it has all of that."""
+    """A branch has what both lists beside it have, and nothing that is in neither; the newest era is the list after the last."""
     lists = (390, 418, 450, 460, 470, 525, 535, 550)
     older = symbols(max(read for read in lists if read <= branch))
     younger = symbols(min((read for read in lists if read >= branch), default=ERAS[-1]))
@@ -39,5 +39,5 @@ def test_each_branch_stands_between_the_lists_beside_it(branch: int) -> None:
 
 
 def test_a_name_that_is_not_nvmls_is_no_symbol() -> None:
-    """Not even with the newest driver."""
+    """A name that is not NVML's is no symbol of the newest driver either."""
     assert not has_symbol("cuInit", 999)

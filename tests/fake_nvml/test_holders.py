@@ -78,7 +78,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_holder_is_a_process_of_its_card(state: State, hold: Hold) -> None:
-    """With its memory, under its own pid, whatever it calls itself."""
+    """A holder is shown with its memory and under its own pid, whatever pid it wrote."""
     process = hold()
     card = state.cards()[1]
 
@@ -87,7 +87,7 @@ def test_a_holder_is_a_process_of_its_card(state: State, hold: Hold) -> None:
 
 
 def test_a_holder_in_a_pid_namespace_has_the_pid_outside(state: State, hold: Hold) -> None:
-    """As a driver reports host pids; the kernel translates the lock's owner for each reader."""
+    """The state shows host pids, as a driver does: the kernel translates the lock's owner for each reader."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("a pid namespace needs root and unshare")
     hold("unshare", "--pid", "--fork", "--kill-child")
@@ -98,7 +98,7 @@ def test_a_holder_in_a_pid_namespace_has_the_pid_outside(state: State, hold: Hol
 
 
 def test_a_killed_holder_gives_its_memory_back(state: State, hold: Hold) -> None:
-    """It could not remove its row; readers pass over it, and the next writer has its room."""
+    """A killed holder cannot remove its row; readers pass over that row, and the next writer has its room."""
     _end(hold())
 
     assert (state.cards()[1].used_mib, state.cards()[1].processes) == (0, ())

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("clean_pynvml")
 
 
 def test_another_library_gets_other_functions(tmp_path: Path) -> None:
-    """pynvml keeps functions that it looked up once; those of the first library must not answer for the second."""
+    """The functions that pynvml looked up in the first library do not answer for the second."""
     for driver in ("470.57", "535.104.05"):
         path = tmp_path / driver
         State.create(path, Box.load("t4x1", seed="node", driver=driver)).close()

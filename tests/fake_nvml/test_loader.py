@@ -44,7 +44,7 @@ def test_each_layer_has_its_variable(layer: str, folder: object, used: str) -> N
 
 
 def test_the_library_in_c_is_not_replaced_where_it_was_asked_for() -> None:
-    """Without a compiler it is an error."""
+    """A request for the library in C is an error if there is no compiler."""
     with pytest.raises(FakeNvmlError, match="no compiler"):
         child_environment("c", Path("/run/state"), {}, nowhere)
 
@@ -78,7 +78,7 @@ def test_outer_exec_hook_does_not_hide_the_library_in_c(path: str) -> None:
 
 
 def test_a_path_of_the_programs_own_stays_as_it_is() -> None:
-    """Even an empty entry stays."""
+    """A program's own import path stays as it is, even with an empty entry."""
     environment, _ = child_environment("c", Path("/s"), {"PYTHONPATH": "/mine::/other"}, here)
 
     assert environment["PYTHONPATH"] == "/mine::/other"

@@ -46,7 +46,7 @@ def execute(path: Path, *command: str, layer: str = "auto", **environment: str) 
 
 
 def test_init_makes_the_cards_of_a_box(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It prints how many cards, which driver, and where."""
+    """The command prints how many cards it made, for which driver, and in which file."""
     assert main(["init", "--box", "t4x2", "--driver", "535.104.05", "--seed", "node-7"]) == 0
 
     assert capsys.readouterr().out == f"2 simulated cards, driver 535.104.05, in {path}\n"
@@ -133,7 +133,7 @@ def test_beside_a_real_driver_the_variable_is_a_purpose(path: Path, tmp_path: Pa
 
 
 def test_exec_becomes_the_command(path: Path) -> None:
-    """Its pid is the command's, and a signal to it ends the command."""
+    """The command has the pid of ``exec``, and a signal to that pid ends it."""
     main(["init"])
     code = "import os; print(os.getpid(), flush=True); import signal; signal.pause()"
     process = subprocess.Popen(
@@ -206,7 +206,7 @@ def test_faults_are_listed(path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_table_is_what_is_shown_without_a_wish(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It calls the cards simulated."""
+    """The command ``show`` without flags prints the table, which calls the cards simulated."""
     main(["init", "--box", "t4x1"])
     capsys.readouterr()
 

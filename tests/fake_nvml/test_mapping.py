@@ -104,7 +104,10 @@ def test_a_refused_change_leaves_the_file_readable(state: State) -> None:
 
 
 def test_a_file_for_reading_only_can_be_read(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As from a mount that is read-only; root ignores a file's mode, so the refusal is the kernel's word."""
+    """A state opened only for reading can be read, and a change of it is refused.
+
+    The test refuses in the kernel's place, because root may write a file of any mode.
+    """
     real = os.open
 
     def open_read_only(path: Path, flags: int, *rest: int) -> int:
@@ -130,7 +133,7 @@ def test_a_file_for_reading_only_can_be_read(state: State, monkeypatch: pytest.M
     ids=["empty", "text", "newer", "cut off"],
 )
 def test_another_file_is_refused_and_kept(tmp_path: Path, content: bytes, says: str) -> None:
-    """Neither opening nor creating changes a byte of it."""
+    """A file that is no state of this version is refused by open and by create, and keeps every byte."""
     path = tmp_path / "file"
     path.write_bytes(content)
 

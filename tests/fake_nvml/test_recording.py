@@ -99,7 +99,7 @@ def test_what_a_driver_did_not_answer_is_recorded_by_its_code(state_path: Path, 
 
 
 def test_a_card_that_answered_nothing_is_lost(state_path: Path, tmp_path: Path, clean_pynvml: None) -> None:
-    """It keeps its place in the box."""
+    """A card that answered nothing keeps its place in the box."""
     with State.create(state_path, Box.load("t4x2", seed="node-1")) as state:
         state.lose(state.cards()[0].uuid)
     content = record(state=state_path, library=None)
@@ -233,7 +233,7 @@ def test_each_function_keeps_each_code_it_was_recorded_with(
 def test_a_card_whose_handle_failed_fails_with_that_code(
     state_path: Path, tmp_path: Path, clean_pynvml: None, layer: str, code: str
 ) -> None:
-    """Both layers answer the recorded code."""
+    """The library in Python and the library in C answer the recorded code."""
     State.create(state_path, Box.load("t4x2", seed="node-1")).close()
     content = record(state=state_path, library=None)
     content["cards"][0]["recorded"] = {"nvmlDeviceGetHandleByIndex": {"returns": code}}
@@ -263,7 +263,7 @@ def test_a_fault_of_any_call_is_recorded(state_path: Path, tmp_path: Path, clean
 
 
 def test_an_older_recording_speaks_of_every_version(recorded: dict[str, Any], tmp_path: Path) -> None:
-    """Its plain process list was the newest, and it did not try to listen."""
+    """A refusal in an older recording counts for the newer versions of its function, and for the registration of events."""
     calls = recorded["cards"][0]["recorded"]
     newer = [name for name in calls if name.endswith("Processes_v3") or "PciInfo_v" in name]
     for name in (*newer, "nvmlDeviceGetTemperatureV"):
@@ -310,7 +310,7 @@ def test_values_that_change_are_recorded(state_path: Path, tmp_path: Path, clean
 
 
 def test_the_newer_temperature_is_enough(recorded: dict[str, Any], tmp_path: Path) -> None:
-    """As of a driver that no longer answers the older function."""
+    """The temperature of a driver that no longer answers the older function is the newer function's."""
     calls = recorded["cards"][0]["recorded"]
     calls |= {"nvmlDeviceGetTemperature": {"returns": "DEPRECATED"}, "nvmlDeviceGetTemperatureV": 41}
 
@@ -329,7 +329,7 @@ def test_a_value_that_is_set_is_answered_from_then_on(state_path: Path) -> None:
 
 
 def test_calls_without_a_place_are_named(recorded: dict[str, Any], tmp_path: Path) -> None:
-    """They are listed as dropped."""
+    """A recorded call that has no place in a state is listed as dropped."""
     recorded["cards"][0]["recorded"]["nvmlDeviceGetMood"] = "calm"
 
     assert loaded(tmp_path, recorded).dropped == {"nvmlDeviceGetMood"}

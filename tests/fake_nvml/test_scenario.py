@@ -145,7 +145,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_work_is_refused_before_the_first_step(
     state: State, tmp_path: Path, clock: Clock, text: str, says: str
 ) -> None:
-    """Also if only an earlier step makes it impossible; the cards stay as they are."""
+    """A scenario is refused even if only an earlier step makes one impossible; the cards stay as they are."""
     before = state.cards()
 
     with pytest.raises(ScenarioError, match=says):

@@ -69,7 +69,7 @@ def test_json_says_what_is_wrong_with_the_library(content: StateFile) -> None:
 
 
 def test_yaml_says_the_same_as_json(content: StateFile) -> None:
-    """Both are equal as data."""
+    """The YAML and the JSON are equal as data."""
     assert yaml.safe_load(render("yaml", content)) == json.loads(render("json", content))
 
 

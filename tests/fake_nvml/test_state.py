@@ -28,7 +28,7 @@ def test_a_new_state_shows_the_box_idle(state: State) -> None:
 
 
 def test_a_full_card_refuses_and_says_what_is_free(state: State) -> None:
-    """Nothing is changed."""
+    """The error of a full card names the free memory, and the card is not changed."""
     uuid = state.cards()[2].uuid
     state.add_process(uuid, 100, 11000, "player")
 
@@ -50,7 +50,7 @@ def test_what_the_driver_keeps_is_not_free(state_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 63, "x" * 64, "ü" * 40, "\udcff", "a\nb"])
 def test_any_name_of_a_process_fits(state: State, name: str) -> None:
-    """It is cut at a whole character."""
+    """The name of a process is cut at a whole character."""
     uuid = state.cards()[0].uuid
 
     state.add_process(uuid, 100, 1, name)
@@ -95,7 +95,7 @@ def test_a_value_that_is_set_is_the_cards(state: State, key: str, value: str, fi
 
 
 def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
-    """It cannot be less than they use, or more than there is."""
+    """The memory in use cannot be less than the processes use, or more than there is."""
     uuid = state.cards()[0].uuid
     state.add_process(uuid, 100, 1000, "player")
 
@@ -124,7 +124,7 @@ def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(state: State, key: str, value: str, says: str) -> None:
-    """Nothing is changed."""
+    """A value that makes no sense is refused, and no card is changed."""
     before = state.cards()
 
     with pytest.raises(StateError, match=says):
@@ -221,7 +221,7 @@ def test_pulled_card_leaves_its_slot_with_processes_and_faults(state: State) -> 
 
 
 def test_the_last_slot_is_given_back(state: State) -> None:
-    """So that the count of cards ends at the last card, however they are pulled."""
+    """The count of cards ends at the last card, in whatever order the cards are pulled."""
     first, second, third = (card.uuid for card in state.cards())
 
     state.remove_card(second)
@@ -262,7 +262,7 @@ def test_no_card_ever_gets_the_uuid_of_one_before(state: State) -> None:
 
 
 def test_a_full_box_refuses_another_card(state: State) -> None:
-    """Nothing is changed."""
+    """A full box refuses another card, and no card is changed."""
     for _ in range(CARDS - 3):
         state.add_card("t4")
     before = state.cards()
@@ -298,7 +298,7 @@ def test_what_can_be_no_uuid_is_refused(state: State, uuid: str) -> None:
 
 
 def test_no_two_cards_have_one_uuid(state: State) -> None:
-    """Neither by a change nor by a new card."""
+    """The UUID of one card is refused to another one, by a change and for a new card."""
     first, second, _ = (card.uuid for card in state.cards())
 
     with pytest.raises(StateError, match="already"):
@@ -308,7 +308,7 @@ def test_no_two_cards_have_one_uuid(state: State) -> None:
 
 
 def test_a_swapped_card_is_idle_healthy_and_another(state: State) -> None:
-    """It has the model and the place of the former one, and no serial number if that had none."""
+    """The new card has the model and the place of the former one, and no serial number if that had none."""
     before = state.cards()[0]
     state.add_process(before.uuid, 100, 500, "player")
     state.post_xid(before.uuid, 48, lose=True)
@@ -386,7 +386,7 @@ def test_numbers_outside_of_their_range_are_refused(state: State) -> None:
 
 
 def test_every_change_of_a_missing_card_is_refused(state: State) -> None:
-    """Nothing is changed."""
+    """A change of a missing card is refused, and neither cards nor faults are changed."""
     before = state.cards()
     for change in (
         lambda: state.add_process("GPU-no", 1, 1, "player"),

@@ -42,7 +42,7 @@ def test_the_driver_serves_each_card_of_the_box(state: State) -> None:
 
 
 def test_a_card_that_comes_and_goes_is_reported(state: State) -> None:
-    """With its NUMA node; the kernel's files about the others stay as they are."""
+    """A new card is there with its NUMA node, and the kernel's files about the other cards stay as they are."""
     before = served(state)
     added = state.add_card("t4", numa=1)
     with_it = served(state)
@@ -65,7 +65,7 @@ def test_another_card_in_the_place_is_another_link(state: State) -> None:
 
 
 def test_card_that_is_put_back_is_another_link_each_time(state: State) -> None:
-    """Also if no reader looked in between, and a file system gives a freed inode to the next file."""
+    """A card that is put back gets another inode, although a file system gives a freed inode to the next file."""
     first, seen = uuid_of(state, 0), []
     for _ in range(4):
         before = served(state)
@@ -79,7 +79,7 @@ def test_card_that_is_put_back_is_another_link_each_time(state: State) -> None:
 
 @pytest.mark.parametrize("start", ["reboot", "init", "init after the file was deleted"])
 def test_after_a_start_all_cards_are_read_again(state: State, start: str) -> None:
-    """With what is true of them now."""
+    """The cards keep their addresses and get other links, so a reader reads all of them again."""
     before = served(state)
     if start == "reboot":
         state.reboot()
@@ -104,7 +104,7 @@ def test_a_sick_or_lost_card_stays_with_its_driver(state: State) -> None:
 
 
 def test_without_a_driver_the_kernel_tells_of_no_cards(state: State) -> None:
-    """Its folder is gone; when the driver is back it has taken all cards again."""
+    """The driver's folder is gone; a driver that is back has taken all cards again."""
     before, driver = served(state), folder_of(state.path) / "bus/pci/drivers/nvidia"
     state.set_init_return(Code.DRIVER_NOT_LOADED)
     assert not driver.exists()
@@ -159,7 +159,10 @@ def test_where_it_cannot_be_written_nothing_changes(state: State) -> None:
 
 
 def test_cards_change_only_if_the_kernels_view_can_follow(state: State, tmp_path: Path) -> None:
-    """Not in a container that has the state file alone: programs elsewhere would not see it. A link to the file is the file."""
+    """A container that has the state file alone cannot add a card, because programs elsewhere would not see it.
+
+    A link to the file counts as the file.
+    """
     (tmp_path / "other").mkdir()
     (tmp_path / "other/state").hardlink_to(state.path)
     (tmp_path / "link").symlink_to(state.path)
@@ -173,7 +176,7 @@ def test_cards_change_only_if_the_kernels_view_can_follow(state: State, tmp_path
 
 
 def test_each_card_has_an_address_of_its_own(state_path: Path, tmp_path: Path, clean_pynvml: None) -> None:
-    """Also beside recorded ones, which have theirs, and cards that come later."""
+    """A card without a recorded address, or one that comes later, gets an address that no other card has."""
     with State.create(state_path, Box.load("t4x2", seed="node-1")) as state:
         entries = yaml.safe_load(yaml.safe_dump(record(state=state.path, library=None)))
     entries["cards"].reverse()

@@ -50,7 +50,7 @@ def test_bytes_of_chance_break_nothing(edge: Edge) -> None:
 
 
 def test_the_rig_sees_an_unhandled_error() -> None:
-    """Here of what answers the probe."""
+    """The rig reports an unhandled error of the code that answers the probe."""
 
     def fail() -> bool:
         raise RuntimeError
@@ -62,7 +62,7 @@ def test_the_rig_sees_an_unhandled_error() -> None:
 
 
 def test_the_rig_sees_a_change_of_the_book(edge: Edge) -> None:
-    """Here a node that is gone."""
+    """The rig reports a changed book, from which a node is gone."""
     edge.book.remove_node("n2")
     with pytest.raises(BrokenError, match="the book has changed"):
         edge.feed(b"GET /version HTTP/1.1\r\n\r\n")

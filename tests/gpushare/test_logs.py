@@ -37,7 +37,7 @@ def test_levels_below_are_silent() -> None:
 
 
 def test_a_traceback_keeps_its_lines() -> None:
-    """It is ours."""
+    """A traceback keeps its lines, because it is our own."""
     assert run("try:\n 1/0\nexcept ZeroDivisionError:\n logging.exception('broke')").count("\n") > 3
 
 
@@ -128,7 +128,7 @@ def test_attack_17_a_long_line_is_cut() -> None:
 
 
 def test_attack_17_a_traceback_fakes_no_line() -> None:
-    """Its own lines are kept and indented; the characters of an error's text are escaped there too."""
+    """A traceback keeps its lines, which are indented, and the characters of an error's text are escaped in it."""
     error = "ValueError('a\\n2026-01-01T00:00:00.000Z INFO x bound\\x1b[2J')"
     text = run(f"try:\n raise {error}\nexcept ValueError:\n logging.exception('broke')")
     first, *rest = text.splitlines()

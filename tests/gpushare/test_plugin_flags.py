@@ -15,7 +15,7 @@ def flags(*argv: str) -> DevicePluginSettings:
 
 
 def test_by_default_nothing_is_served_looked_at_or_deleted() -> None:
-    """And a container gets its card as in the original's contract, by UUID."""
+    """The plugin serves, looks at and deletes nothing by default. A container gets its card by UUID, as in the original."""
     plain = flags()
 
     assert (plain.metrics_address, plain.usage, plain.delete_unadmitted) == (None, None, False)
@@ -61,7 +61,7 @@ def test_usage_has_rules(argv: list[str], usage: UsageFlags) -> None:
 
 @pytest.mark.parametrize(("text", "tolerance"), [("0", (0, 0)), ("25%", (25, 0)), ("1GiB", (0, 1024**3))])
 def test_a_tolerance_is_a_share_or_a_size(text: str, tolerance: tuple[int, int]) -> None:
-    """And nothing, for 0."""
+    """A tolerance is a share or a size, and 0 is none."""
     usage = flags("--usage", f"--overuse-tolerance={text}").usage
     assert usage is not None
 
@@ -103,6 +103,6 @@ def test_a_card_is_named_by_either_flag() -> None:
     ],
 )
 def test_what_makes_no_sense_says_so(argv: list[str], says: str) -> None:
-    """Which flag, what was given, what it takes; without --usage too, so that a slip is not found later."""
+    """A flag that makes no sense is an error that names the flag, the value and what it takes, also without --usage."""
     with pytest.raises(UsageError, match=says):
         flags(*argv)

@@ -207,7 +207,7 @@ def test_any_text_is_read_within_a_fixed_budget(name: str, start: str, part: str
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.bound])
 def test_the_bound_refuses_what_these_tests_feed(name: str) -> None:
-    """So the budget is kept because of the bound, and not because the texts are harmless."""
+    """The bound refuses what these tests feed, so the budget is kept because of the bound and not because texts are harmless."""
     row = ROWS[name]
     asked = [one for text in _texts(row) for one in returned_of(partial(row.read, text), Bound.exceeded)]
 

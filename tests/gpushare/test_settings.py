@@ -111,7 +111,7 @@ def test_a_switch_does_not_swallow_the_next_flag() -> None:
     ],
 )
 def test_settings_that_make_no_sense_say_so(argv: list[str], says: str) -> None:
-    """Which flag, what was given, what would do."""
+    """A setting that makes no sense is an error that names the flag and the value."""
     with pytest.raises(UsageError, match=says):
         plugin(*argv)
 
@@ -127,7 +127,7 @@ def test_a_port_that_is_none_says_so(port: str) -> None:
     "argv", [["--nonsense"], ["-mps=maybe"], ["--visible-devices=both"], ["--repair=maybe"], ["positional"]]
 )
 def test_unknown_words_end_with_usage_and_code_two(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """As kubectl and every Go program do."""
+    """An unknown word ends with usage and code two, as in kubectl and every Go program."""
     with pytest.raises(SystemExit) as ended:
         plugin(*argv)
 
@@ -166,6 +166,6 @@ def test_times_of_the_watch_must_make_sense(flags: list[str]) -> None:
     "text", ["--audit-interval=soon", "--audit-interval=1s", "--audit-interval=-5m", "--metrics-address=x"]
 )
 def test_an_extender_flag_that_makes_no_sense_says_so(text: str) -> None:
-    """Also an interval that would keep the API server busy."""
+    """An extender flag that makes no sense is an error that names it, also an interval that would keep the API server busy."""
     with pytest.raises(UsageError, match=text.partition("=")[0]):
         extender_settings([text], {})

@@ -64,7 +64,7 @@ def test_a_percentile_is_a_time_that_was_measured(share, found) -> None:
 
 
 def test_a_percentile_of_nothing_is_refused() -> None:
-    """There is no such number."""
+    """A percentile of no times does not exist."""
     with pytest.raises(ValueError, match="no times"):
         percentile([], 0.5)
 
@@ -98,7 +98,7 @@ def test_a_busy_machine_is_reported_first() -> None:
 
 
 def test_a_figure_is_compared_with_the_floor_of_its_own_cell() -> None:
-    """Only what was asked in turn is compared."""
+    """A figure is compared only with the floor that was asked in turn with it."""
     assert over_nothing(RUN["filter"], RUN["filter"][0], "p50") == 4.0
     assert over_nothing(RUN["filter"], RUN["filter"][2], "p99") == pytest.approx(1300 / 700)
     assert over_nothing(RUN["filter"], RUN["filter"][-2], "p50") == 10.0

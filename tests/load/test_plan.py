@@ -19,7 +19,7 @@ def test_a_full_run_measures_everything_in_every_world() -> None:
 
 
 def test_a_quick_run_has_what_the_targets_need() -> None:
-    """Its world of 5,000 nodes is that of the first sync."""
+    """A quick run asks what the targets judge, and its world of 5,000 nodes is that of the first sync."""
     plan = read(["--quick"])
     assert not plan.syncs_alone
     quiet = [(cell.names, cell.fit) for cell in plan.cells(5000, tls=False) if not cell.events]
@@ -43,14 +43,14 @@ def test_what_the_targets_judge_is_asked_without_a_pause_too() -> None:
 
 
 def test_first_sync_has_its_own_world_if_no_other_is_the_same() -> None:
-    """It is not measured twice, and never forgotten."""
+    """The first sync is never measured twice, and never forgotten."""
     assert not read([]).syncs_alone
     assert read(["--pods-per-node", "20"]).syncs_alone
     assert read(["--nodes", "1000"]).syncs_alone
 
 
 def test_a_long_question_is_asked_less_often_in_a_quick_run() -> None:
-    """So that it stays quick."""
+    """A quick run asks a question of many names a quarter as often, so that it stays quick."""
     plan = read(["--quick", "--questions", "100"])
     assert [plan.questions_of(cell) for cell in plan.cells(5000, tls=True)] == [100, 100, 25, 25]
 

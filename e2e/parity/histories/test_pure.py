@@ -24,7 +24,7 @@ _UIDS = ("11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222
 
 
 def test_a_seed_is_a_history() -> None:
-    """The same one each time, another one for another seed, of as many operations as were asked for."""
+    """A seed gives the same history each time, another seed another one, each of as many operations as were asked for."""
     assert generate(7, 50) == generate(7, 50)
     assert generate(7, 50) != generate(8, 50)
     assert [each.id for each in generate(7, 50)] == list(range(50))

@@ -138,7 +138,7 @@ class Admission:
         try:
             return match(waiting, offer, lambda candidate: _elsewhere(candidate, sight))
         except NoCandidateError as error:
-            # The book never named them: the kubelet gave up the pod of that call, and the pod that was guessed waits.
+            # The kubelet's records never named these ids: it gave up the pod of that call, and the pod that was guessed waits.
             if not self._view.withdraw(grant.ids for grant in sight.holdings.grants if grant.is_guess):
                 raise self._with_reason(error, sight, size) from error
         sight = self._view.now()
@@ -161,7 +161,7 @@ class Admission:
         return candidates(sight.pods, granted, sight.aims, self._latest_pod(sight), sight.admitted)
 
     def _latest_pod(self, sight: Sight) -> str:
-        """The pod of the kubelet's last call: by its book, else by our guess."""
+        """The pod of the kubelet's last call: by the kubelet's records, else by our guess."""
         ids, guessed = self._latest
         return next((grant.uid for grant in sight.holdings.grants if grant.ids == ids), guessed)
 

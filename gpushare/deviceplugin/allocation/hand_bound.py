@@ -166,7 +166,7 @@ class HandBound:
             (wire.ANNOTATION_INDEX, wire.ANNOTATION_ALLOCATION, wire.ANNOTATION_REPAIR)
         )
         if self._view.repairs:
-            # No extender bound it, so no book is left behind.
+            # No extender bound it, so no extender's book is left behind.
             written[wire.ANNOTATION_EXTENDER] = wire.EXTENDER_BOOK
         try:
             await self._view.write(pod, written | encode(chosen))

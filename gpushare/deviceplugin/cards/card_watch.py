@@ -136,7 +136,7 @@ class CardWatch:
         await self._look_after_the_sick()
 
     def _take(self, reports: Reports) -> bool:
-        """Enter it in the book; whether a card fell ill."""
+        """Enter the reports in ``CardHealth``; whether a card fell ill."""
         is_news = False
         for xid in reports.xids:
             is_critical = self._health.note_xid(xid.uuid, xid.code)

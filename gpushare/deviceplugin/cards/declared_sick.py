@@ -28,7 +28,7 @@ POLL_SECONDS: Final = 30.0
 
 
 async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealth) -> None:
-    """Enter the cards of the ConfigMap in the book of health, until cancelled."""
+    """Enter the cards of the ConfigMap in ``health``, until cancelled."""
     name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")
     path = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps/{name}"
     reported: tuple[str, ...] = ()

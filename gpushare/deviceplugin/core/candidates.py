@@ -73,7 +73,7 @@ def candidates(
     Pods that have ended and that no valid annotation puts on a card are no candidates. One that is being deleted is: a
     kubelet of 1.22 or newer admits every pod that it has seen and that has not ended (measured on 1.36.3), and asks for
     all its containers; but only once, and then takes their ids back. A pod that was started and has no
-    ids comes last: the kubelet lost its book, and asks for it again. A pod that is half done and was not answered last
+    ids comes last: the kubelet lost its checkpoint, and asks for it again. A pod that is half done and was not answered last
     keeps its place: its kubelet was ended, or gave it up.
     """
     waiting: list[Candidate] = []

@@ -2,7 +2,7 @@
 
 The kubelet's records have the ids of each container. Our ids show their card, so this knowledge survives a restart of every
 program. Ids that we never announced (the Go plugin's) lie on the card that their pod's annotation names. An answer that
-the kubelet has not written down yet is a guess, until the book shows its container.
+the kubelet has not written down yet is a guess, until the records show its container.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Entry:
     """A line of the kubelet's records: a container has these ids.
 
     The pod is named by ``uid`` (the checkpoint) or by namespace and name (PodResources). ``variables`` are the variables of
-    our answer, if the book keeps it.
+    our answer, if that record keeps them.
     """
 
     container: str
@@ -39,7 +39,7 @@ class Entry:
 class Grant:
     """A container of a pod that the API shows, its ids, and the card (by index) of each id that is ours.
 
-    ``is_guess``: we answered so, the book does not say it yet.
+    ``is_guess``: we answered so, the records do not show it yet.
     """
 
     uid: str
@@ -56,7 +56,7 @@ class Grant:
 
 
 def merge(live: Iterable[Entry], file: Iterable[Entry]) -> tuple[Entry, ...]:
-    """One book of two: PodResources is right, the checkpoint knows more.
+    """One list of records from two: PodResources is right, the checkpoint knows more.
 
     The checkpoint adds uids, answers, and the ordinary init containers that PodResources does not list. A line of it
     that gives ids of a listed container to another pod is old.
@@ -117,7 +117,7 @@ def lay(
 ) -> Holdings:
     """The holdings in ``resource`` (what is announced now).
 
-    ``pod_of`` finds a line's pod, ``index_of`` the card of an id. A guess counts while the book has no line with its
+    ``pod_of`` finds a line's pod, ``index_of`` the card of an id. A guess counts while the records have no line with its
     ids. Where ``ids_are_counts`` (a kubelet that picks ids without asking us) the card is what we answered, wherever the
     ids lie.
     """
@@ -149,7 +149,7 @@ def used_units(
     """Units of each card that containers hold which have not ended, without the ids ``besides``.
 
     An id is a unit; if slots are counted, a pod holds its request. Ids that are not ours count on the cards
-    that their pod's annotation names, and so does a pod that was started and is in no book (the kubelet lost it).
+    that their pod's annotation names, and so does a pod that was started and is in no record (the kubelet lost it).
     """
     used: Counter[int] = Counter()
     if not counts_slots:

@@ -30,7 +30,7 @@ def room(
 def given_twice(holdings: Holdings, ids: Collection[str], uid: str) -> str | None:
     """An id that a container of another pod has too, or None.
 
-    A kubelet that is asked for its book while it waits for our answer forgets what that answer takes, and may offer
+    A kubelet that is asked for its records while it waits for our answer forgets what that answer takes, and may offer
     the same ids again (kubernetes, device manager, ``UpdateAllocatedDevices``).
     """
     wanted = frozenset(ids)

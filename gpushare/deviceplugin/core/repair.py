@@ -17,7 +17,7 @@ The states of a pod, and what each means::
     y      x     nothing        2. once the other is written on y: write index x and, in the same write, no mark;
                                 if no pod needs it to leave, take the mark away
     x      -     nothing yet    was answered ids of y (the kubelet's records do not name their container yet): mark it
-                                with y, and leave the mark until the book does
+                                with y, and leave the mark until they do
 
 Room. An extender may have decided on a bind before it saw our marks. So a pod goes to a card immediately only if the card
 holds no more afterwards than was booked there all along: pods that change places, in pairs or in a ring, and equal

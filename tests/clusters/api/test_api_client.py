@@ -152,7 +152,7 @@ async def test_a_refusal_is_the_consumers_to_see() -> None:
 
 
 async def test_line_ends_of_unicode_do_not_cut_events() -> None:
-    """They may stand inside JSON strings unescaped."""
+    """Unicode's other line ends do not cut an event, because JSON strings may hold them unescaped."""
     odd = pod("a", 6)
     odd["metadata"]["annotations"] = {"x": "one\u2028two\x85three"}
     line = json.dumps(event("ADDED", odd), ensure_ascii=False).encode() + b"\n"
@@ -172,7 +172,7 @@ async def test_errors_carry_the_servers_words() -> None:
 
 
 def test_differences_keep_the_book() -> None:
-    """remember and differences agree about the known objects."""
+    """The functions remember and differences agree about the known objects."""
     known: dict[str, Any] = {}
     remember(known, "ADDED", pod("a", 1))
     assert differences(known, [pod("a", 1)]) == []

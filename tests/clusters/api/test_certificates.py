@@ -67,7 +67,7 @@ async def test_a_server_of_another_authority_is_not_trusted(tmp_path: Path) -> N
 
 
 def test_a_certificate_may_be_expired(tmp_path: Path) -> None:
-    """For cases that want one."""
+    """An authority can issue an expired certificate, for cases that want one."""
     pair = Authority(tmp_path).issue_client("late", expires=datetime(2001, 1, 1, tzinfo=UTC))
     certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
 

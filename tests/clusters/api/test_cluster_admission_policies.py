@@ -77,7 +77,7 @@ async def test_an_api_server_without_the_kind_goes_without() -> None:
 
 
 async def test_a_policy_that_the_server_refuses_is_an_error(api: ApiClient) -> None:
-    """It is not taken for an old server."""
+    """A refusal of a policy is an error; the server is not taken for an old one."""
     nameless = {"apiVersion": MUTATING_ADMISSION_POLICIES.api_version, "kind": MUTATING_ADMISSION_POLICIES.kind}
     with pytest.raises(ApiError):
         await install(api, [{**nameless, "metadata": {}, "spec": {}}], {})
@@ -94,7 +94,7 @@ def test_the_policies_of_a_target_are_those_of_the_base() -> None:
 
 
 def test_the_slots_target_differs_in_what_makes_it_one(tmp_path: Path) -> None:
-    """The same programs with the same rights."""
+    """The slots target has the same programs and rights as the default one, but its plugin runs with ``--mode slots``."""
     ids, slots = load_target("gpushare"), load_target("gpushare-slots")
 
     assert (slots.extender, slots.inspect, slots.roles) == (ids.extender, ids.inspect, ids.roles)

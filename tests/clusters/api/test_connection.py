@@ -80,7 +80,7 @@ async def test_a_path_and_its_query_arrive_as_they_were_given() -> None:
 
 
 async def test_a_large_body_arrives_whole(tmp_path: Path) -> None:
-    """With its length, and again if the server wanted newer credentials."""
+    """A large body arrives whole and with its length, also when the request is repeated after a 401."""
     server = Recorder(401)
     (tmp_path / "token").write_text("t")
     async with (
@@ -94,7 +94,7 @@ async def test_a_large_body_arrives_whole(tmp_path: Path) -> None:
 
 
 async def test_a_redirection_is_an_answer() -> None:
-    """It is not followed: an API server's is for the caller to see."""
+    """A redirection is not followed; the caller gets it as the answer."""
     async with serve(Recorder(301, [(b"location", b"/elsewhere")])) as url, Connection(url) as http:
         assert (await http.request("GET", "/")).status_code == 301
 
@@ -146,7 +146,7 @@ async def test_a_stream_may_be_silent_for_so_long_and_no_longer() -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "POST"])
 async def test_a_request_whose_connection_broke_is_not_sent_again(method: str) -> None:
-    """It may have happened: the second would find what the first has done."""
+    """A request that writes is not sent again, because the server may have carried it out before the connection broke."""
     asked = []
 
     async def read_and_go(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -160,7 +160,7 @@ async def test_a_request_whose_connection_broke_is_not_sent_again(method: str) -
 
 
 async def test_get_is_sent_again_after_a_silently_closed_connection() -> None:
-    """It changes nothing; a real API server does so after an upgrade that it refused."""
+    """A GET changes nothing, so it is sent again if the server has silently closed the connection."""
     asked = 0
 
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -241,7 +241,7 @@ async def test_a_server_that_reads_nothing_is_given_up(monkeypatch: pytest.Monke
 
 
 async def test_a_callers_own_limit_is_the_callers() -> None:
-    """It is a TimeoutError there, and no TransportError that one would try again."""
+    """The caller's own time limit raises its TimeoutError, not a TransportError that would be tried again."""
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -304,7 +304,7 @@ async def test_token_file_is_read_again_after_a_refusal(tmp_path: Path) -> None:
     ids=["nobody", "token", "password"],
 )
 async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[str, Any], shown: bytes | None) -> None:
-    """And a server that does not accept it is not asked twice if there is no other credential."""
+    """The kubeconfig's credential is sent, and a refusal is not tried again if there is no other credential."""
     server = Recorder(401)
     async with serve(server) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
         assert (await http.request("GET", "/")).status_code == 401

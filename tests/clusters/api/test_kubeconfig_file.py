@@ -23,7 +23,7 @@ def test_a_token_and_the_authority_are_inside(tmp_path: Path) -> None:
 
 
 def test_a_client_certificate_is_inside(tmp_path: Path) -> None:
-    """With its key."""
+    """The file holds the client certificate and its key."""
     authority = Authority(tmp_path)
     client = authority.issue_client("admin", "system:masters")
     config = KubeConfig.from_file(
@@ -37,7 +37,7 @@ def test_a_client_certificate_is_inside(tmp_path: Path) -> None:
 
 
 def test_no_part_of_a_file_is_ever_seen(tmp_path: Path) -> None:
-    """It is moved into place."""
+    """The file is moved into place, and no partial file is left beside it."""
     kubeconfig_file.write(tmp_path / "k", "http://127.0.0.1:1", ca=None)
 
     assert [path.name for path in tmp_path.iterdir()] == ["k"]

@@ -38,7 +38,7 @@ async def test_a_pod_of_the_account_on_the_node_is_found(api: ApiClient) -> None
 
 
 async def test_a_pod_that_is_missing_is_created_once(api: ApiClient) -> None:
-    """It is named as a DaemonSet's pod, and asks for nothing."""
+    """The pod is named like one of a DaemonSet, asks for nothing, and is created only once."""
     name = await program_pod.ensure(api, ACCOUNT, "n1")
     assert name.startswith("gpushare-device-plugin-ds-")
     assert await program_pod.ensure(api, ACCOUNT, "n1") == name
@@ -47,7 +47,7 @@ async def test_a_pod_that_is_missing_is_created_once(api: ApiClient) -> None:
 
 
 async def test_a_pod_that_ends_is_replaced(api: ApiClient) -> None:
-    """Its token would end with it."""
+    """A pod that ends is replaced, because the token bound to it would end with it."""
     first = await program_pod.ensure(api, ACCOUNT, "n1")
     await api.delete(PODS, first, "kube-system", grace_seconds=30)
     second = await program_pod.ensure(api, ACCOUNT, "n1")

@@ -10,7 +10,7 @@ from clusters.api.waiting import all_or_none, until_next_look
 
 
 async def test_the_first_failure_ends_the_others_before_it_is_raised() -> None:
-    """Or they would start programs in a cluster that has been taken down."""
+    """The other waits end before the failure is raised, so that none starts programs in a cluster that was taken down."""
     ended: list[str] = []
 
     async def slow() -> None:

@@ -39,7 +39,7 @@ def test_the_newest_minor_comes_first_and_an_older_one_is_there() -> None:
 
 @pytest.mark.parametrize("minor", minors())
 def test_each_module_pins_a_release_of_its_minor(minor: str) -> None:
-    """And staging modules of the same release."""
+    """Each module pins a Kubernetes release of its minor, staging modules of the same release, and an etcd of version 3."""
     kubernetes, etcd = modules(minor)
     text = (kubernetes.folder / "go.mod").read_text()
 
@@ -49,7 +49,7 @@ def test_each_module_pins_a_release_of_its_minor(minor: str) -> None:
 
 
 def test_an_unknown_minor_names_the_known() -> None:
-    """Not a traceback."""
+    """The error for an unknown minor names the known minors."""
     with pytest.raises(ClusterError, match=minors()[0]):
         modules("1.2")
 
@@ -72,7 +72,7 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path) -> None:
 
 
 def test_assets_win_over_the_cache_which_fills_the_rest(tmp_path: Path) -> None:
-    """envtest's folder has no scheduler and no controller-manager."""
+    """The folder of envtest has no scheduler, so the cache supplies it."""
     minor = minors()[0]
     environment = cached(tmp_path / "cache", minor)
     assets = put(tmp_path / "assets", f"v{minor}.0", "kube-apiserver", "kubectl", "etcd")
@@ -84,7 +84,7 @@ def test_assets_win_over_the_cache_which_fills_the_rest(tmp_path: Path) -> None:
 
 
 def test_assets_of_another_minor_are_passed_over(tmp_path: Path) -> None:
-    """With their etcd, which may be too old for this minor."""
+    """The assets of another minor are passed over with their etcd, which may be too old for this minor."""
     assets = put(tmp_path / "assets", "v1.2.3", "kube-apiserver", "kubectl", "etcd")
 
     assert known(minors()[0], {"GPUSHARE_CACHE": str(tmp_path / "none")}, assets) == {}
@@ -98,7 +98,7 @@ def test_assets_that_are_no_folder_are_an_error(tmp_path: Path) -> None:
 
 
 def test_what_may_not_be_executed_is_no_program(tmp_path: Path) -> None:
-    """It is built, or named as missing, and not found out about at the start."""
+    """A file that may not be executed counts as missing, so that it is not first noticed at the start."""
     environment = cached(tmp_path, minors()[0])
     for module in modules(minors()[0]):
         for program in module.packages:
@@ -108,7 +108,7 @@ def test_what_may_not_be_executed_is_no_program(tmp_path: Path) -> None:
 
 
 def test_a_program_that_cannot_run_has_no_version(tmp_path: Path) -> None:
-    """It is passed over, too."""
+    """An asset that cannot run has no version, so the assets are passed over."""
     assets = put(tmp_path, "v1.2.3", "kube-apiserver")
     (assets / "kube-apiserver").write_text("not a program")
 
@@ -126,5 +126,5 @@ def test_a_program_that_cannot_run_has_no_version(tmp_path: Path) -> None:
     ],
 )
 def test_the_cache_is_where_users_expect_caches(environment: dict[str, str], folder: str) -> None:
-    """And may be moved."""
+    """The cache is in the user's cache folder, and a variable of the environment moves it."""
     assert cache_folder(environment) == Path(folder)

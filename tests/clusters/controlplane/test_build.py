@@ -56,7 +56,7 @@ def calls(environment: dict[str, str]) -> list[str]:
 
 
 def test_everything_is_built_and_then_nothing(environment: dict[str, str]) -> None:
-    """With their version, by which clients decide, and with a line for each step; the second call asks Go nothing."""
+    """The programs are built with the version that clients read, with a line for each step; a second call does not run Go."""
     out, version = io.StringIO(), modules(NEWEST)[0].version
     ensure(NEWEST, environment, None, out)
     first = calls(environment)
@@ -71,7 +71,7 @@ def test_everything_is_built_and_then_nothing(environment: dict[str, str]) -> No
 
 
 def test_only_what_is_missing_is_built(environment: dict[str, str], tmp_path: Path) -> None:
-    """envtest's folder lacks the scheduler and the controllers."""
+    """The folder of envtest lacks the scheduler and the controllers, so only these are built."""
     assets = tmp_path / "assets"
     assets.mkdir()
     for program in ("kube-apiserver", "kubectl", "etcd"):
@@ -86,7 +86,7 @@ def test_only_what_is_missing_is_built(environment: dict[str, str], tmp_path: Pa
 
 
 def test_without_go_it_says_what_to_do(environment: dict[str, str]) -> None:
-    """Which programs, and the two ways to get them."""
+    """The error without Go names the missing programs and the two ways to get them."""
     with pytest.raises(ClusterError, match=r"kube-apiserver.*no `go` on PATH.*KUBEBUILDER_ASSETS"):
         ensure(NEWEST, {**environment, "PATH": "/nowhere"}, None, io.StringIO())
 
@@ -103,7 +103,7 @@ def test_failed_build_shows_gos_error_and_leaves_no_half(environment: dict[str, 
 
 
 def test_modules_of_other_folders_are_built_the_same_way(environment: dict[str, str], tmp_path: Path) -> None:
-    """With the version from the linker and the tags that they ask for; the second call asks Go nothing."""
+    """A module of another folder is built with its version and tags; a second call does not run Go."""
     (tmp_path / "go.mod").write_text("module x\n\nrequire example.com/tool v1.2.3\n")
     stamps = {"example.com/tool/version.Version": "1.2.3"}
     tool = module_of(
@@ -119,7 +119,7 @@ def test_modules_of_other_folders_are_built_the_same_way(environment: dict[str, 
 
 
 def test_other_modules_program_without_go_has_no_assets_folder(environment: dict[str, str], tmp_path: Path) -> None:
-    """That way out is for a control plane alone."""
+    """The error for another module's program offers only an installation of Go, because assets are for a control plane alone."""
     (tmp_path / "go.mod").write_text("require example.com/tool v1.2.3\n")
     tool = module_of(tmp_path, "tool", "example.com/tool", {"tool": "example.com/tool"})
     with pytest.raises(ClusterError, match="install Go$"):
@@ -166,14 +166,14 @@ def test_what_a_killed_build_left_is_removed_by_the_next(environment: dict[str, 
 
 
 def test_unwritable_cache_is_an_error_with_the_remedy(environment: dict[str, str], tmp_path: Path) -> None:
-    """It names the folder and the variable."""
+    """The error for an unwritable cache names the folder and the variable that moves it."""
     (tmp_path / "file").touch()
     with pytest.raises(ClusterError, match=r"file/control-plane.*GPUSHARE_CACHE"):
         ensure(NEWEST, {**environment, "GPUSHARE_CACHE": str(tmp_path / "file")}, None, io.StringIO())
 
 
 def test_waiting_for_another_build_is_reported(environment: dict[str, str]) -> None:
-    """And goes on when that has ended."""
+    """A build that waits for another reports so, and goes on when the other has ended."""
     cache = Path(environment["GPUSHARE_CACHE"]) / "control-plane"
     cache.mkdir(parents=True)
     command = [sys.executable, "-m", "clusters.controlplane.build", "--kubernetes", NEWEST]

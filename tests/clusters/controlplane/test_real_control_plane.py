@@ -80,7 +80,7 @@ async def test_two_at_once_are_strangers(binaries: Binaries) -> None:
 
 
 async def test_a_token_outlives_a_cluster_that_is_up_for_long(binaries: Binaries) -> None:
-    """It is not renewed, so after the usual hour every program would be refused."""
+    """A token lasts 30 days or more: it is not renewed, so after the usual hour every program would be refused."""
     async with running(binaries, controllers=True) as plane:
         path = await plane.token_kubeconfig(Path(f"{plane.kubeconfig}.token"), "default", "default")
         payload = yaml.safe_load(path.read_text())["users"][0]["user"]["token"].split(".")[1]
@@ -90,7 +90,7 @@ async def test_a_token_outlives_a_cluster_that_is_up_for_long(binaries: Binaries
 
 
 async def test_settings_of_another_etcd_do_not_reach_ours(binaries: Binaries) -> None:
-    """etcd takes flags from its environment, too: a folder, other addresses, a file in the place of all flags."""
+    """Our etcd does not get the user's variables for another etcd, which would set its folder, addresses or file of flags."""
     with scratch_folder() as folder:
         set_by_user = {"ETCD_CONFIG_FILE": "/nowhere", "ETCD_LISTEN_METRICS_URLS": "http://0.0.0.0:0"}
         plane = RealControlPlane(binaries, folder, {**os.environ, **set_by_user})
@@ -114,7 +114,7 @@ async def test_a_kubelet_is_its_node_and_no_other(binaries: Binaries) -> None:
 
 
 async def test_nothing_is_left_when_the_harness_is_killed(binaries: Binaries) -> None:
-    """Neither programs nor files."""
+    """A killed harness leaves neither programs nor files."""
     harness = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HARNESS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -131,7 +131,7 @@ async def test_nothing_is_left_when_the_harness_is_killed(binaries: Binaries) ->
 
 
 async def test_refused_scheduler_configuration_is_an_error(binaries: Binaries) -> None:
-    """Not a timeout."""
+    """A scheduler configuration with an unknown field is an error that names the problem, not a timeout."""
     async with running(binaries) as plane:
         with pytest.raises(Exception, match="unknown field"):
             await plane.start_scheduler(

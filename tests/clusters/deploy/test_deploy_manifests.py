@@ -117,7 +117,7 @@ def test_the_extender_accepts_any_value_of_a_role_label(objects: list[Object], l
     ],
 )
 def test_the_extender_tolerates_the_taints_of_control_planes(objects: list[Object], key: str, effect: str) -> None:
-    """Those of kubeadm, of RKE2 and of k3s."""
+    """The extender tolerates the taints that kubeadm, RKE2 and k3s set on control planes."""
     tolerations = pod_spec(only(objects, "Deployment"))["tolerations"]
     found = [one for one in tolerations if one["key"] == key and one["operator"] == "Exists"]
 
@@ -187,7 +187,7 @@ def test_the_extender_is_asked_where_it_listens(objects: list[Object]) -> None:
 
 
 async def test_the_network_reads_metrics_where_the_component_says(kubectl: Path) -> None:
-    """Else only clients on the extender's node do; the port is one that the pod names."""
+    """The extender's metrics are on its loopback, or with the component on the node's address, at a port that the pod names."""
     for components, address in (((), "127.0.0.1"), (("metrics",), HOST_IP)):
         container, says = extender_of(await render(kubectl, BASE, components=components))
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -196,7 +196,7 @@ async def test_the_network_reads_metrics_where_the_component_says(kubectl: Path)
 
 @pytest.mark.parametrize("folder", [BASE, OVERLAY_NODEPORT], ids=["base", "nodeport"])
 async def test_scheduler_calls_the_extender_installed_with_it(kubectl: Path, folder: Path) -> None:
-    """Its configuration beside a kustomization names that kustomization's port and the program's path."""
+    """The scheduler configuration beside a kustomization names the port of that kustomization and the program's path."""
     objects = await render(kubectl, folder)
     _, says = extender_of(objects)
     ports = [port["nodePort"] for item in objects if item["kind"] == "Service" for port in item["spec"]["ports"]]
@@ -302,7 +302,7 @@ async def test_attack_08a_the_base_gives_no_right_on_leases(kubectl: Path) -> No
 
 
 def test_samples_name_no_node() -> None:
-    """They run on any cluster that has cards of their size."""
+    """The samples run on any cluster that has cards of their size."""
     samples = [item for path in sorted(SAMPLES.glob("*.yaml")) for item in yaml.safe_load_all(path.read_text())]
     specs = [item["spec"].get("template", item)["spec"] for item in samples]
 
@@ -344,7 +344,7 @@ async def test_each_policy_denies_and_fails_closed(kubectl: Path) -> None:
 
 
 def test_no_two_extenders_are_installed_without_a_common_guard(objects: list[Object]) -> None:
-    """Not for a moment, either: without the guard the old one ends before the new one begins; and two never want one port."""
+    """Several extenders need the guard, and an update ends an old one before it starts a new one, so that ports never clash."""
     deployment, (_, says) = only(objects, "Deployment")["spec"], extender_of(objects)
     several = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 

@@ -27,7 +27,7 @@ def findings(spec: Object) -> set[str]:
 
 
 def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
-    """Both have the host's network, for calls to the extender on its loopback; the plugin has the folders of the kubelet."""
+    """Each program needs the host's network, to call the extender on its loopback; the plugin also needs the kubelet's folders."""
     _, says = plugin_of(objects)
 
     assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}

@@ -70,7 +70,7 @@ async def test_a_site_has_its_images_and_components(kubectl: Path) -> None:
 
 
 async def test_what_kubectl_says_is_the_error(kubectl: Path, tmp_path: Path) -> None:
-    """With the folder that was asked for."""
+    """The error holds kubectl's message and the folder that was asked for."""
     with pytest.raises(ClusterError, match=rf"{tmp_path}.*kustomization"):
         await render(kubectl, tmp_path)
     with pytest.raises(ClusterError, match="no-such-component"):

@@ -56,7 +56,7 @@ async def test_a_new_namespace_is_furnished(make: Make) -> None:
 
 
 async def test_an_account_has_its_rights_and_nothing_more(make: Make, tmp_path: Path) -> None:
-    """Its kubeconfig, and a kubelet's."""
+    """The kubeconfigs of an account and of a kubelet give only the rights of that user."""
     control_plane = make()
     await control_plane.start(controllers=False)
     path = await control_plane.token_kubeconfig(tmp_path / "account", "default", "default")

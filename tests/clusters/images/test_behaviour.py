@@ -21,12 +21,12 @@ FOLDER = Path(__file__).parents[3] / "clusters" / "images"
     ],
 )
 def test_the_player_holds_what_the_demo_held(image) -> None:
-    """With or without tag, digest and registry."""
+    """The player's image has its behaviour with or without tag, digest and registry."""
     assert Behaviours.load().of(image).holds_mib == 1253
 
 
 def test_an_unknown_image_runs_until_it_is_stopped() -> None:
-    """It has the default behaviour."""
+    """An unknown image has the default behaviour."""
     assert Behaviours.load().of("example.com/who/knows:7") == Behaviour()
 
 

@@ -6,7 +6,7 @@ from clusters.kind.deployed_programs import plain, running_containers
 
 
 def test_a_log_is_shown_as_the_container_wrote_it() -> None:
-    """Without time and stream; parts of a long line come together, empty lines stay."""
+    """A log has no times and streams; parts of a long line are joined, and empty lines stay."""
     kept = (
         "2026-01-01T00:00:00.1Z stdout F A=1\n"
         "2026-01-01T00:00:00.2Z stderr P long \n"

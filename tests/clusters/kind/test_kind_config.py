@@ -59,7 +59,7 @@ def patches_of(node: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def test_the_scheduler_reads_the_configuration_that_we_ship() -> None:
-    """It is mounted at the documented place, and the patch that we ship is given to kubeadm."""
+    """The scheduler's configuration is mounted at the documented place, and kubeadm gets the patch that we ship."""
     control_plane, *_ = config()["nodes"]
 
     assert mounts(control_plane)["/etc/kubernetes/scheduler-gpushare-config.yaml"] == "/cache/s.yaml"
@@ -67,7 +67,7 @@ def test_the_scheduler_reads_the_configuration_that_we_ship() -> None:
 
 
 def test_every_node_can_put_its_cards_into_containers() -> None:
-    """containerd reads the specification on each; the control plane's folder of cards is there, and empty."""
+    """The patch for containerd is in the cluster's configuration, and the control plane mounts the empty folder of cards."""
     made = config(Worker("a1", Path("/tmp/gs/n/a1")))
     control_plane, _ = made["nodes"]
 

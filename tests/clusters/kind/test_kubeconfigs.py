@@ -12,7 +12,7 @@ from clusters.kind.kubeconfigs import adopt
 
 
 def test_kinds_kubeconfig_becomes_one_of_ours(tmp_path: Path) -> None:
-    """The same server, authority and user; a copy of it is known as ours, so that a user's own file is never taken for one."""
+    """The copy keeps the server, authority and user of kind's kubeconfig, and is recognised as one of ours."""
     server = {"server": "https://127.0.0.1:6", "certificate-authority-data": base64.b64encode(b"CA").decode()}
     document = {
         "clusters": [{"name": "kind-gpushare-1", "cluster": server}],

@@ -91,7 +91,7 @@ def test_arguments_of_target_and_node_follow_the_manifests() -> None:
 
 
 def test_the_extender_gets_the_words_of_the_target() -> None:
-    """Here the same that the manifest has."""
+    """The target's arguments follow those of the manifest, even if they are equal."""
     (container,) = pod_of(fit()["gpushare-schd-extender"])["containers"]
 
     assert container["args"] == ["--address=127.0.0.1", "--address", "127.0.0.1"]
@@ -106,7 +106,7 @@ def test_plugin_that_watches_use_sees_its_nodes_processes(arguments: tuple[str, 
 
 
 def test_the_manifests_stay_as_they_were() -> None:
-    """They are fitted again when a node comes later."""
+    """Fitting leaves the manifests as they are, because they are fitted again when a node comes later."""
     before = copy.deepcopy(MANIFESTS)
     objects = fit(PluginSet("ds", ("--usage",), ("a",)))
 

@@ -48,7 +48,7 @@ def test_a_killed_run_is_found_and_a_live_one_is_not(tmp_path: Path) -> None:
 
 
 def test_a_run_that_ends_leaves_no_record(tmp_path: Path) -> None:
-    """Its cluster is gone by then."""
+    """A run that ends leaves no record, because its cluster is gone by then."""
     with record(tmp_path, RunRecord("gpushare-a")):
         assert [path.name for path in tmp_path.iterdir()] == ["gpushare-a.run"]
     assert list(tmp_path.iterdir()) == []
@@ -73,7 +73,7 @@ def test_two_sweeps_at_once_do_not_take_the_same_run(tmp_path: Path) -> None:
 
 
 def test_another_users_file_is_left_alone(tmp_path: Path) -> None:
-    """It names no cluster."""
+    """A file that is not a record names no cluster and is left alone."""
     (tmp_path / "x.run").write_text("not ours")
 
     assert runs(tmp_path) == []

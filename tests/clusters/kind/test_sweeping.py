@@ -30,12 +30,12 @@ def test_docker_commands_of_a_cluster_are_found_and_no_others() -> None:
 
 
 async def test_a_user_without_killed_runs_needs_no_docker(tmp_path: Path) -> None:
-    """There is nothing to ask it for."""
+    """The sweep needs no Docker if there are no records of killed runs."""
     assert await sweep_all({"GPUSHARE_CACHE": str(tmp_path), "PATH": ""}) == []
 
 
 async def test_a_live_run_is_not_swept(tmp_path: Path) -> None:
-    """Its record is held."""
+    """A live run holds its record, so it is not swept."""
     environment = {"GPUSHARE_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin"}
     with record(folder_of_runs(environment), RunRecord("gpushare-live")):
         assert await sweep(folder_of_runs(environment), environment) == []

@@ -48,7 +48,7 @@ async def test_what_is_frozen_can_be_killed(container: str) -> None:
 
 
 async def test_only_what_is_in_the_container_is_thawed(container: str) -> None:
-    """And its name is returned."""
+    """The groups of the container, and no others, are thawed, and their names are returned."""
     process = frozen_sleeper(container)
     try:
         assert thaw("0" * 64) == []

@@ -57,6 +57,6 @@ def test_nodes_are_found_by_name(tmp_path: Path) -> None:
 
 
 def test_a_box_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """With its node."""
+    """The error for an unknown box names the node and the box."""
     with pytest.raises(ClusterError, match="node a: .*nonsense"):
         workers(tmp_path).prepare([NodeSpec("a", "nonsense")])

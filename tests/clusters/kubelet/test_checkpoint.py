@@ -86,7 +86,7 @@ def test_a_file_of_a_kubelet_before_1_20_is_refused() -> None:
 
 
 def test_no_file_is_a_new_machine(tmp_path) -> None:
-    """Nothing is restored."""
+    """A machine without a checkpoint is new, so nothing is restored."""
     assert not checkpoint.restore(tmp_path, DeviceBook())
 
 

@@ -35,7 +35,7 @@ async def test_one_allocate_for_each_container_in_order(node) -> None:
 
 @pytest.mark.promise("G3-06")
 async def test_the_plugins_preference_is_obeyed(node) -> None:
-    """It is asked even if nothing is left to choose, with all free ids."""
+    """The plugin's preference is obeyed, and the plugin is asked even if nothing is left to choose."""
     plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
     plugin.prefer = lambda available, must, size: sorted(available)[-size:]
 
@@ -232,7 +232,7 @@ async def test_a_request_that_changed_is_refused(node) -> None:
 
 
 async def test_pod_in_admission_keeps_its_first_containers_devices(node) -> None:
-    """Also if it is deleted in between, and does not count as active any more (Kubernetes: pendingAdmissionPod)."""
+    """A pod in admission keeps its devices even if it no longer counts as active (Kubernetes: pendingAdmissionPod)."""
     plugin = await node.plug(Plugin(ids("abcd")))
     # A call of PodResources takes back what ended pods had.
     plugin.on_allocate = lambda: node.devices.release_all_but(set())

@@ -107,7 +107,7 @@ async def test_few_writes_for_each_pod(kubelet, api, plugin) -> None:
 
 
 async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, state) -> None:
-    """Its log has CUDA's error, out of memory."""
+    """The log of a container on a full card has CUDA's error, out of memory."""
     state.add_process(state.cards()[0].uuid, 77, 14_500, "somebody")
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Failed")
@@ -237,7 +237,7 @@ async def test_a_start_in_an_empty_folder(kubelet, api, plugin, version, count) 
 
 @pytest.mark.promise("G3-14")
 async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, api, plugin) -> None:
-    """Also those of a plugin, which have no owner now: pods that ask for them get none."""
+    """A kubelet that starts without its checkpoint keeps all amounts, those of a plugin included."""
     before = api.node()["status"]["capacity"][RESOURCE]
     await kubelet.stop()
     (kubelet.plugin_folder / "kubelet_internal_checkpoint").unlink()
@@ -304,7 +304,7 @@ async def test_a_hundred_pods(kubelet, api) -> None:
 
 @pytest.mark.parametrize("pod_timings", [Timings(start_retry=3600, start_retry_longest=3600)], ids=["patient"])
 async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api, plugin) -> None:
-    """As after a repair of the booking that the plugin found wrong."""
+    """A changed annotation lets a waiting container try again, as after a repair of a wrong booking."""
     plugin.pre_start_error = "wrong card"
     await api.put(pod("p", container("main", 1)))
     await until(lambda: api.events(), "the refusal")
@@ -328,7 +328,7 @@ async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, pl
 
 
 async def test_a_pod_that_is_gone_is_forgotten(kubelet, api) -> None:
-    """Also when its last changes arrive after we deleted it."""
+    """The kubelet neither lists nor runs a pod after its deletion."""
 
     await api.put(pod("p", container("main")))
     await until(lambda: api.phase("p") == "Running")
@@ -357,7 +357,7 @@ async def test_new_node_gets_all_labels_and_old_one_only_plain_ones(kubelet, api
 
 
 async def test_a_condition_that_was_changed_is_put_right(kubelet, api) -> None:
-    """As after a node lifecycle controller gave the node up."""
+    """The kubelet writes its own condition back after a node lifecycle controller has changed it."""
     unknown = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
     await api.client.request("PATCH", "/api/v1/nodes/n1/status", body=unknown)
 

@@ -64,7 +64,7 @@ def test_sick_device_of_a_restarting_container_is_an_error() -> None:
 
 
 def test_devices_of_ended_pods_come_back_at_the_next_look() -> None:
-    """They stay in use until the living pods are known."""
+    """The devices of ended pods stay in use until the living pods are known."""
     book = book_of("a")
     book.store(Allocation("ended", "c", R, ("a",)))
 
@@ -187,7 +187,7 @@ def test_of_too_many_wishes_any_may_come_true() -> None:
 
 
 def test_a_removed_resource_is_reported_once() -> None:
-    """Then its amount is whatever the node shows: an operator, or a plugin in slots mode, may set it."""
+    """A removed resource is reported as zero once; after that an operator, or a plugin in slots mode, may set its amount."""
     book = book_of("a")
     book.remove(R)
     book.told([])

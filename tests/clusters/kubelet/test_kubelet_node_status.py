@@ -25,7 +25,7 @@ def test_devices_are_the_kubelets_other_amounts_the_operators() -> None:
 
 
 def test_only_what_differs_is_written() -> None:
-    """The same amount in another notation is no difference; what has no capacity is taken away."""
+    """An equal amount in another notation is no difference, and an amount without a capacity is removed."""
     wanted = ({"memory": "1Gi", R: "2"}, {"memory": "1Gi", R: "1"})
     status = {"capacity": {"memory": "1024Mi", R: "2"}, "allocatable": {"memory": "1Gi", R: "2", "odd.com/x": "1"}}
 
@@ -92,7 +92,7 @@ async def test_without_a_node_there_is_no_lease(api, lease) -> None:
 
 
 async def test_a_lease_that_was_deleted_comes_back(kubelet, api) -> None:
-    """So does one with an API server that was away."""
+    """A running kubelet writes the node's lease if it is missing."""
     await until(lambda: KEY in api.objects)
 
 

@@ -90,7 +90,7 @@ async def test_a_log_is_served_as_text(http, path, status, text) -> None:
 
 @pytest.mark.parametrize("path", ["/pods", "/pods/"])
 async def test_the_pods_are_listed(http, path) -> None:
-    """With and without the last slash."""
+    """The endpoint lists the pods with and without the last slash."""
     assert (await http.get(path)).json()["items"] == [{"metadata": {"namespace": "default", "name": "p"}}]
 
 
@@ -102,7 +102,7 @@ async def test_what_is_not_served_says_what_is(http) -> None:
 
 @pytest.mark.parametrize("verb", ["exec", "attach", "portForward"])
 async def test_what_needs_a_process_is_refused(http, verb) -> None:
-    """There is none in a simulated container."""
+    """The endpoint refuses calls that need a process, because a simulated container has none."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
     answer = await http.post(f"/{verb}/default/p/main?command=ls", headers=upgrade)
 
@@ -132,7 +132,7 @@ async def test_the_log_of_an_ended_container_is_not_waited_for(http, source) -> 
 
 
 async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source) -> None:
-    """And not only after the patience of its server is over."""
+    """A followed log ends with its last line when the kubelet stops."""
     endpoint = LogEndpoint(source, lambda: NOW)
     port = await endpoint.start()
     url = f"http://127.0.0.1:{port}/containerLogs/default/p/main?follow=true"

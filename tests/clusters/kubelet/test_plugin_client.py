@@ -35,7 +35,7 @@ async def _asked() -> AsyncIterator[tuple[PluginClient, asyncio.Task[bytes]]]:
 
 
 async def test_call_on_a_closing_connection_is_an_error() -> None:
-    """gRPC reports both in the same way; the caller goes on."""
+    """A call that is under way when the client closes ends with a PluginError, so the caller can go on."""
     async with _asked() as (client, task):
         await client.close()
         with pytest.raises(PluginError, match="the client connection is closing"):
@@ -54,7 +54,7 @@ async def test_call_on_a_closed_connection_is_the_same_error() -> None:
 
 @pytest.mark.parametrize("closed", [False, True])
 async def test_whoever_is_cancelled_is_cancelled(closed: bool) -> None:
-    """Also when the connection is closed at that moment: a loop that never ends would hold up a kubelet for ever."""
+    """A cancelled call ends even if the connection closes at the same moment, so that no kubelet is held up for ever."""
     async with _asked() as (client, task):
         closing = asyncio.create_task(client.close()) if closed else None
         await asyncio.sleep(0)

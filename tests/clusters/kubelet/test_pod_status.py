@@ -60,7 +60,7 @@ def test_the_phase_follows_from_the_containers(state, phase) -> None:
 
 
 def test_a_condition_keeps_its_time_until_it_changes() -> None:
-    """And a reason that is over is taken away by null."""
+    """A condition keeps its time until it changes, and a reason that is over is removed with null."""
     before = status_of(state_of(one()), NOW, [])["conditions"]
     after = {c["type"]: c for c in status_of(state_of(one(running=True)), NOW + 60, before)["conditions"]}
 

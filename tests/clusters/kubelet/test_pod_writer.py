@@ -34,7 +34,7 @@ async def test_a_pod_that_is_gone_is_let_go(api) -> None:
 
 
 async def test_an_event_names_pod_and_reason(api) -> None:
-    """Its message has at most 1024 characters."""
+    """An event names the pod and the reason, and its message has at most 1024 characters."""
     writer = writer_of(api, pod("p", container("main")))
     await writer.warn("Failed", "x" * 2000)
     (event,) = api.events()

@@ -75,7 +75,7 @@ async def test_a_restart_counts_and_keeps_the_life_before() -> None:
 
 
 async def test_a_wrong_override_ends_the_container_with_the_reason() -> None:
-    """It ends as one that could not be started."""
+    """A wrong override ends the container with StartError and code 128."""
     run = runtime_of().start("uid", container(), {"SIMULATED_HOLDS_MIB": "a lot"})
 
     ended = await asyncio.wait_for(run.ended(), 300)

@@ -15,7 +15,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
 def test_output_is_what_was_printed() -> None:
-    """And nothing of what went wrong on the way."""
+    """The output is stdout only; stderr is left out."""
     assert run(["sh", "-c", "echo good; echo bad >&2"], ENVIRONMENT) == "good\n"
 
 
@@ -27,7 +27,7 @@ def watched(argv: list[str]) -> None:
 
 @pytest.mark.parametrize("start", [lambda argv: run(argv, ENVIRONMENT), watched], ids=["run", "watch"])
 def test_failure_shows_the_end_of_the_output(start) -> None:
-    """Both streams, the command, its code, and not hundreds of lines."""
+    """The error shows the command, its exit code and the last lines of both streams."""
     with pytest.raises(ClusterError) as raised:
         start(["sh", "-c", "seq 1000; echo why >&2; exit 3"])
 

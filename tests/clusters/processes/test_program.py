@@ -68,7 +68,7 @@ async def test_program_that_ends_before_ready_is_an_error_with_its_log(tmp_path:
 
 
 async def test_a_program_that_never_gets_ready_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is left behind."""
+    """A program that never gets ready is stopped and leaves no process."""
     monkeypatch.setattr(program, "READY_SECONDS", 0.3)
     one = make("import time\ntime.sleep(60)", tmp_path)
 
@@ -85,7 +85,7 @@ async def test_a_program_that_is_not_there_is_an_error_that_says_so(tmp_path: Pa
 
 
 async def test_a_killed_program_can_be_launched_again_and_writes_on(tmp_path: Path) -> None:
-    """As crash cases do."""
+    """A killed program can be launched again, as crash cases do, and its log goes on."""
     one = make("import time\nprint('up')\ntime.sleep(60)", tmp_path)
     for count in (1, 2):
         await one.launch(has_said(one, "up", count))
@@ -119,7 +119,7 @@ async def test_what_a_script_started_ends_with_it(tmp_path: Path) -> None:
 
 
 async def test_a_harness_that_is_killed_takes_its_programs_with_it(tmp_path: Path) -> None:
-    """Not even SIGKILL of the harness leaves anything."""
+    """A harness that ends by SIGKILL leaves no program."""
     code = f"""
 import asyncio, sys
 from pathlib import Path

@@ -61,14 +61,14 @@ def down(**arguments: bool) -> tuple[int, list[str]]:
 
 
 def test_a_cluster_is_recorded_while_it_runs(own_folder: Path) -> None:
-    """And not a moment longer."""
+    """A cluster has a record only while it runs."""
     with running_clusters.record():
         assert [path.name for path in own_folder.iterdir()] == [str(os.getpid())]
     assert list(own_folder.iterdir()) == []
 
 
 def test_down_ends_what_is_recorded(own_folder: Path) -> None:
-    """With SIGTERM, and the name of its checkout is printed."""
+    """``down`` ends a recorded cluster with SIGTERM and prints the name of its checkout."""
     with waiting(own_folder) as process:
         assert down() == (0, [f"ending the cluster of process {process.pid}, of {MINE}"])
         assert process.wait(10) == -signal.SIGTERM
@@ -94,7 +94,7 @@ def test_attack_14_down_ends_this_checkouts_clusters_alone(own_folder: Path) -> 
 )
 @pytest.mark.parametrize("name", ["notes.txt", "123", "123.part"])
 def test_attack_14_a_stray_file_is_skipped_with_a_line(own_folder: Path, name: str, text: str) -> None:
-    """It stays, and what is recorded beside it is ended."""
+    """A stray file stays and is named, and the cluster recorded beside it is ended."""
     with waiting(own_folder) as process:
         (own_folder / name).write_text(text)
         code, said = down()
@@ -173,7 +173,7 @@ def _down(checkout: Path, environment: dict[str, str]) -> str:
 
 
 def test_nothing_to_end_says_so(own_folder: Path) -> None:
-    """And is a success."""
+    """If there is nothing to end, ``down`` reports so and succeeds."""
     assert down() == (0, ["no cluster is up"])
 
 

@@ -19,7 +19,7 @@ with scratch_folder() as folder:
 
 
 def test_the_folder_is_gone_afterwards_with_all_that_is_in_it() -> None:
-    """Also what was written below it."""
+    """The folder is removed with its contents, those of sub-folders included."""
     with scratch_folder() as folder:
         (folder / "a").mkdir()
         (folder / "a" / "b").write_text("x")

@@ -16,7 +16,7 @@ def test_values_that_only_python_takes_for_equal_differ(first: Any, second: Any)
 
 
 def test_order_of_fields_is_no_difference_and_of_a_list_is() -> None:
-    """As JSON has it."""
+    """The order of fields makes no difference and that of a list does, as in JSON."""
     names = ("real", "embedded")
 
     assert difference({"a": 1, "b": 2}, {"b": 2, "a": 1}, names) == ""
@@ -30,7 +30,7 @@ def refusal(message: str, *fields: str) -> Any:
 
 
 def test_the_fields_of_a_refusal_are_compared() -> None:
-    """Their order, how often each is named and the words do not count; what is forbidden does."""
+    """A refusal's set of fields and the thing that it forbids are compared; order, repetition and words are not."""
     assert refusal("wrong", "a", "b", "a") == refusal("not right", "b", "a")
     assert refusal("wrong", "a") != refusal("wrong", "b")
     assert refusal('pods "p" is forbidden: one') != refusal('pods "p" is forbidden: other')

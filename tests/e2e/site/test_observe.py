@@ -42,7 +42,7 @@ async def test_a_server_that_goes_away_ends_the_observation() -> None:
 
 
 async def test_an_account_that_loses_its_rights_ends_the_observation() -> None:
-    """Its watches are over, so it would see an old state for ever, which must not be judged."""
+    """An account that lost its rights ends the observation, because its watches are over and its state is old."""
     server = EmbeddedApi(tokens={"known": User("ann", ())})
     for manifest in yaml.safe_load_all(_RIGHTS.read_text()):
         if manifest["kind"] == "ClusterRoleBinding":

@@ -17,7 +17,7 @@ OF_2019 = ("gpustat", "gpustat-2019")
 
 
 def test_gpustat_shows_cards_memory_and_processes(node: Node, installed: Callable[..., Client]) -> None:
-    """With bindings that know the driver: those of 2019 for 418."""
+    """A gpustat whose bindings know the driver shows all: the bindings of 2019 for 418, the newest for the others."""
     client = installed(*(OF_2019 if node.driver == "418" else NEWEST))
 
     cards = json.loads(node.ask(client, "--json"))["gpus"]
@@ -36,7 +36,7 @@ def test_gpustat_shows_cards_memory_and_processes(node: Node, installed: Callabl
 
 
 def test_gpustat_of_today_shows_an_old_drivers_cards(node: Node, installed: Callable[..., Client]) -> None:
-    """Its bindings ask for lists of processes that 418 has not, so it reports them as unknown."""
+    """The bindings ask for lists of processes that 418 has not, so gpustat reports those as unknown."""
     client = installed(*OLDER)
 
     page = node.ask(client, "--no-color", "--no-header").splitlines()
@@ -49,7 +49,7 @@ def test_gpustat_of_today_shows_an_old_drivers_cards(node: Node, installed: Call
 
 @pytest.mark.parametrize("node", ["418"], indirect=True)
 def test_todays_gpustat_does_not_run_on_the_oldest_driver(node: Node, installed: Callable[..., Client]) -> None:
-    """Its bindings raise an error that it does not catch, as on a real node (README)."""
+    """The newest bindings raise an error that gpustat does not catch, as on a real node (README)."""
     client = installed(*NEWEST)
 
     with pytest.raises(AssertionError, match="Unversioned function called"):

@@ -11,7 +11,7 @@ NVITOP = ("nvitop", "nvitop")
 
 
 def test_nvitop_shows_cards_memory_and_processes(node: Node, installed: Callable[..., Client]) -> None:
-    """Its page has the cards, and the process on the second one."""
+    """The page of nvitop has both cards, and the process on the second one."""
     page = node.ask(installed(*NVITOP), "--once", "--ascii")
 
     assert f"Driver Version: {node.version}" in page

@@ -13,7 +13,7 @@ XID = 0x8
 
 
 def test_nothing_answers_before_init_and_after_the_last_shutdown(any_nvml: Probed) -> None:
-    """init is counted: the library answers until it was shut down as often."""
+    """The library counts calls of nvmlInit, and answers until nvmlShutdown was called as often."""
     any_nvml.nvmlInit()
     any_nvml.nvmlInit()
     any_nvml.nvmlShutdown()
@@ -28,7 +28,7 @@ def test_nothing_answers_before_init_and_after_the_last_shutdown(any_nvml: Probe
 
 
 def test_codes_have_texts_at_any_time(any_nvml: Probed) -> None:
-    """Also after a shutdown; an unknown code has a text of its own."""
+    """A code has its text after a shutdown too, and an unknown code has a text of its own."""
     any_nvml.nvmlInit()
     any_nvml.nvmlShutdown()
 
@@ -92,7 +92,7 @@ def test_memory_adds_up(any_nvml: Probed) -> None:
 
 
 def test_an_unknown_struct_version_is_refused(any_nvml: Probed) -> None:
-    """Without the second struct the function does not exist."""
+    """An unknown version is refused; on a driver without the second struct the function does not exist."""
     any_nvml.nvmlInit()
     card = any_nvml.nvmlDeviceGetHandleByIndex(0)
     if not any_nvml.has("nvmlDeviceGetMemoryInfo_v2"):
@@ -115,7 +115,7 @@ def test_a_text_that_does_not_fit_is_not_cut(any_nvml: Probed) -> None:
 
 
 def test_an_event_set_without_events_times_out(any_nvml: Probed) -> None:
-    """Both immediately and after a wait, which lasts as long as it was asked to."""
+    """A wait for events times out: immediately if it has no time, else not before the time that was asked for."""
     any_nvml.nvmlInit()
     events = any_nvml.nvmlEventSetCreate()
     any_nvml.nvmlDeviceRegisterEvents(any_nvml.nvmlDeviceGetHandleByIndex(0), XID, events)

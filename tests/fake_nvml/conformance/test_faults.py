@@ -34,7 +34,7 @@ def test_fault_fails_one_function_of_one_card_this_many_times(nvml: Probed, stat
 
 
 def test_a_fault_for_ever_stays_until_it_is_cleared(nvml: Probed, state: State) -> None:
-    """Without a count it fails each call, of every card."""
+    """A fault without a count fails each call, of every card."""
     first, second, _ = handles(nvml)
     state.add_fault("nvmlDeviceGetUtilizationRates", code=UNKNOWN)
 
@@ -107,7 +107,7 @@ def test_call_without_a_handle_meets_faults_of_any_card_only(nvml: Probed, state
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_where_the_state_may_only_be_read_a_fault_is_for_ever(nvml: Probed, state: State) -> None:
-    """Such a call could not be counted."""
+    """A library that may only read the state cannot count its calls, so it never uses up a fault."""
     nvml.reset()
     nvml.ask({"user": NOBODY})
     nvml.nvmlInit()
@@ -118,7 +118,7 @@ def test_where_the_state_may_only_be_read_a_fault_is_for_ever(nvml: Probed, stat
 
 
 def test_slow_calls_answer_late_and_right(nvml: Probed, state: State) -> None:
-    """As late as asked for at the least; how much later is the machine's."""
+    """A slow call takes at least as long as was asked for; how much longer depends on the machine."""
     (card, *_) = handles(nvml)
     state.add_fault("nvmlDeviceGetName", seconds=0.3, count=1)
 
@@ -131,7 +131,7 @@ def test_slow_calls_answer_late_and_right(nvml: Probed, state: State) -> None:
 
 
 def test_init_can_fail_so_many_times(nvml: Probed, state: State) -> None:
-    """Then it succeeds, and the cards are there."""
+    """A fault with a count of two fails nvmlInit twice; the third call succeeds, and the cards are there."""
     nvml.reset()
     state.add_fault("nvmlInit*", code=NO_PERMISSION, count=2)
 

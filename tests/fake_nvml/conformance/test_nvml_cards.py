@@ -122,7 +122,7 @@ def test_what_a_card_refuses_is_answered_by_its_code(nvml: Probed, state: State,
 
 
 def test_newest_temperature_function_exists_with_newest_driver(nvml: Probed, branch: int, layer: Layer) -> None:
-    """Its answer is that of the older function."""
+    """The newest temperature function answers what the older one does."""
     if layer.pynvml or branch < 570:
         assert nvml.has("nvmlDeviceGetTemperatureV") is (branch >= 570)
         return
@@ -322,7 +322,7 @@ def test_what_happened_survives_a_new_init(nvml: Probed, state: State) -> None:
 
 
 def test_without_a_state_file_there_is_no_driver(nvml: Probed, state: State) -> None:
-    """nvmlInit answers DRIVER_NOT_LOADED."""
+    """The library answers nvmlInit with DRIVER_NOT_LOADED if its state file is missing."""
     nvml.reset()
     state.path.unlink()
 
@@ -373,7 +373,7 @@ def test_a_reader_never_sees_half_a_write(nvml: Probed, state: State, layer: Lay
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_state_that_may_only_be_read_is_read(nvml: Probed, state: State) -> None:
-    """As from a read-only mount, after a writer died half way too."""
+    """A state that may only be read is read as from a read-only mount, even after a writer died half way."""
     nvml.reset()
     nvml.ask({"user": 65534})
 

@@ -180,7 +180,7 @@ def test_the_first_row_that_applies_is_found() -> None:
 
 
 def test_the_last_call_ends_a_counted_fault() -> None:
-    """Its row is free then; a fault for ever does not wear."""
+    """The row of a counted fault is free after its last call; a fault for ever does not wear."""
     counted, lasting = fault(count=2), fault()
     seen = []
     for _ in range(2):

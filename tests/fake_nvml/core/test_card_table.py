@@ -39,7 +39,7 @@ def cards(state_path: Path) -> list[CardState]:
 
 
 def test_the_page_has_a_line_for_each_card_and_process(cards: list[CardState]) -> None:
-    """It is compared line by line, without the blanks that align it."""
+    """The page is compared line by line, without the blanks that align it; all UUIDs begin in one column."""
     page = table("418.87.00", "10.1", cards, [], 0)
 
     assert [line.split() for line in page.splitlines()] == [line.split() for line in PAGE.splitlines()]

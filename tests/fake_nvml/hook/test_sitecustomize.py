@@ -54,14 +54,14 @@ def test_a_program_without_pynvml_loads_nothing_of_ours(environment: dict[str, s
 
 
 def test_the_module_looks_like_itself(environment: dict[str, str]) -> None:
-    """Its file and its source are those of the real pynvml."""
+    """The module's file and source are those of the real pynvml."""
     code = "import pynvml, inspect; print(pynvml.__file__, len(inspect.getsource(pynvml)) > 1000)"
 
     assert python(code, environment) == f"{pynvml.__file__} True"
 
 
 def test_a_users_own_sitecustomize_runs_too(environment: dict[str, str], tmp_path: Path) -> None:
-    """It is imported as if ours were not there."""
+    """A user's own sitecustomize is imported as if ours were not there."""
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = 'mine'")
     environment["PYTHONPATH"] += os.pathsep + str(tmp_path)
 
@@ -79,7 +79,7 @@ def test_a_sitecustomize_that_imports_pynvml_gets_the_cards(environment: dict[st
 
 
 def test_without_the_variable_it_does_nothing(environment: dict[str, str]) -> None:
-    """pynvml has not loaded a library."""
+    """The hook leaves pynvml without a library if the variable is not set."""
     del environment["FAKENVML_STATE"]
 
     assert python("import pynvml; print(pynvml.nvmlLib)", environment) == "None"
@@ -100,7 +100,7 @@ except ModuleNotFoundError as error:
 
 
 def test_another_virtual_environment_needs_only_pynvml(environment: dict[str, str], tmp_path: Path) -> None:
-    """Without our package, and without PyYAML; what lies beside our package stays out of its path."""
+    """The hook needs neither our package nor PyYAML there, and the folder of our package stays out of the import path."""
     venv.create(tmp_path / "venv", with_pip=False)
     (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
     (packages / "pynvml.py").symlink_to(pynvml.__file__)
@@ -120,7 +120,7 @@ def test_whoever_loads_the_library_by_its_name_gets_the_same_one(environment: di
 
 
 def test_every_other_library_is_loaded_as_ever(environment: dict[str, str], tmp_path: Path) -> None:
-    """ctypes loads any library but NVML's by its bare name."""
+    """The hook changes nothing of a load by another name, nor of a load of NVML's library by a full path."""
     code = f"""
 import ctypes
 print(ctypes.CDLL(None).getpid() > 0, isinstance(ctypes.CDLL(None, use_errno=True), ctypes.CDLL))

@@ -42,14 +42,14 @@ def test_the_users_compiler_comes_first_with_its_options(tmp_path: Path) -> None
 
 
 def test_the_systems_compiler_is_found_on_the_path(tmp_path: Path) -> None:
-    """clang does as well as gcc."""
+    """A clang on the path does as well as a gcc."""
     clang = program(tmp_path, "clang")
 
     assert find_compiler({"PATH": str(tmp_path)}).command == (str(clang),)
 
 
 def test_zig_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes as a Python package."""
+    """The Python package of zig has a compiler, which is used if there is no other."""
     (tmp_path / "ziglang").mkdir()
     (tmp_path / "ziglang" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
@@ -74,7 +74,7 @@ def test_a_compiler_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_what_the_compiler_says_is_passed_on(tmp_path: Path) -> None:
-    """Its stderr is in the error."""
+    """The error has the stderr of the compiler."""
     program(tmp_path, "cc", "#!/bin/sh\necho 'no room on device' >&2\nexit 1\n")
 
     with pytest.raises(CompilerError, match="no room on device"):

@@ -125,7 +125,7 @@ def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_cache_is_the_users_unless_set(tmp_path: Path) -> None:
-    """It is in the home folder's `.cache`."""
+    """The cache is in the home folder's `.cache` if no variable names another folder."""
     home = str(tmp_path)
 
     assert build.cache_folder({"HOME": home}) == tmp_path / ".cache/gpushare/fake-nvml"
@@ -134,7 +134,7 @@ def test_the_cache_is_the_users_unless_set(tmp_path: Path) -> None:
 
 
 def test_the_command_says_where_the_libraries_are(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a driver it prints the folder of that driver's era."""
+    """The command prints the folder of all libraries, or with a driver the folder of that driver's era."""
     assert main([]) == 0
     assert capsys.readouterr().out.strip() == str(built)
     assert main(["--driver", "470.57"]) == 0
@@ -150,7 +150,7 @@ def test_the_command_fails_with_a_reason(capsys: pytest.CaptureFixture[str], mon
 
 
 def test_libraries_that_lie_ready_are_taken_without_a_compiler(built: Path) -> None:
-    """As in an image, which has none."""
+    """Libraries that lie ready need no compiler, as in an image, which has none."""
     environment = {"FAKENVML_LIBRARIES": str(built), "CC": "no-such-compiler"}
 
     assert library_folder("470.57", environment) == built / "470"

@@ -64,7 +64,7 @@ def show(path: Path, box: str) -> None:
 
 
 def test_the_variable_says_where_the_state_is(library: Path, elsewhere: Path, tmp_path: Path) -> None:
-    """It wins over the default places."""
+    """The variable wins over the default places of the state."""
     show(elsewhere / "run" / "state", "t4x1")
     show(tmp_path / "state", "t4x2")
 
@@ -81,7 +81,7 @@ def test_default_state_is_the_nodes_before_the_librarys(library: Path, elsewhere
 
 
 def test_without_any_state_there_is_no_driver(library: Path) -> None:
-    """nvmlInit answers DRIVER_NOT_LOADED."""
+    """The library answers nvmlInit with DRIVER_NOT_LOADED if there is no state."""
     assert run(INIT, library, environment={}).stdout.split() == ["9", "0"]
 
 
@@ -102,7 +102,7 @@ def test_library_refuses_beside_a_real_driver_unless_wanted(library: Path, elsew
 
 
 def test_every_function_bears_null_under_sanitizers(tmp_path: Path) -> None:
-    """With no handle, and with a card's; all that comes back is a code."""
+    """Every function takes null pointers, with a card's handle and without one, and the sanitizers find no fault."""
     show(tmp_path / "state", "mixed")
     code = """
 import ctypes, sys

@@ -41,7 +41,7 @@ def variables(visible: str) -> bytes:
 
 @pytest.mark.promise("DP-019")
 def test_dp_019_the_answer_is_the_five_variables_to_the_byte() -> None:
-    """Nothing else, so that any kubelet since the first reads it alike."""
+    """The answer is the five variables and nothing else, so that any kubelet since the first reads it alike."""
     assert message("envvar") == variables("GPU-1")
 
 

@@ -25,7 +25,7 @@ async def _quiet(watch: FolderWatch) -> None:
 
 @pytest.mark.parametrize("change", ["comes", "goes", "moves in", "moves out"])
 async def test_what_comes_or_goes_is_reported_immediately(tmp_path: Path, change: str) -> None:
-    """Not after the longest time between two looks."""
+    """A change in the folder is reported immediately, and not after the longest time between two looks."""
     folder, other = tmp_path / "folder", tmp_path / "other"
     folder.mkdir()
     (folder / "here").touch()
@@ -59,7 +59,7 @@ async def test_the_first_question_ends_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_re_created_folder_is_watched_again(tmp_path: Path) -> None:
-    """And one that was not there is looked for."""
+    """A folder that is created again is watched again, and a folder that was not there is looked for."""
     folder = tmp_path / "folder"
     with FolderWatch(folder) as watch:
         await asyncio.wait_for(watch.changed(0.01), 300)

@@ -166,7 +166,7 @@ NOBODY = {
 
 @pytest.mark.parametrize("name", ["isolation-off", "mib", "mixed-cards", "one-card", "two-cards"])
 async def test_recorded_dialogue(name: str) -> None:
-    """Same variables for the same requests; if no pod waits an error instead (D3, D4); the assume time stays (D1)."""
+    """The plugin answers as recorded, but gives an error if no pod waits (D3, D4) and keeps the assume time (D1)."""
     recording = json.loads((RECORDED / f"{name}.json").read_text())
     unit = "MiB" if "--memory-unit=MiB" in recording["args"] else "GiB"
     labels = {"cgpu.disable.isolation": "true"} if name == "isolation-off" else {}
@@ -283,7 +283,7 @@ async def test_without_the_kubelets_book_the_answered_pod_is_the_owner() -> None
 
 
 async def test_ids_of_no_pod_are_held() -> None:
-    """Neither the kubelet nor we know whose they are."""
+    """The plugin holds a container with ids of no pod, because neither the kubelet nor the plugin knows their pod."""
     async with plugin(["t4"], []) as kubelet:
         with pytest.raises(grpc.aio.AioRpcError, match="does not say yet"):
             await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=list(kubelet.devices)[:2]))
@@ -300,7 +300,7 @@ async def test_an_api_server_that_stays_away_is_an_error_of_the_call(monkeypatch
 
 @pytest.mark.promise("DP-023")
 async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the reason and the way out; a pod of fewer goes on."""
+    """A pod of more ids than its status can hold is refused with the reason and the way out. A pod of fewer ids goes on."""
     monkeypatch.setattr(id_limits, "MOST_IDS_OF_A_POD", 5)
     async with plugin(["t4"], [gpu_pod("fits", 5), gpu_pod("huge", 4, 2, assumed=2)]) as kubelet:
         ids, _ = await kubelet.admit(5)

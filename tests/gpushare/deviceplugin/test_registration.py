@@ -127,7 +127,7 @@ async def test_the_plugin_serves_before_it_registers(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.promise("DP-007")
 async def test_a_restarted_kubelet_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its socket is another file; ours was removed and is there again."""
+    """The plugin registers again at a restarted kubelet, and creates its own socket again, which the kubelet removed."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         await kubelet.restart()
@@ -137,7 +137,7 @@ async def test_a_restarted_kubelet_is_registered_at_again(monkeypatch: pytest.Mo
 
 
 async def test_another_kubelet_is_reported_before_the_registration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which admits the pods that it finds by age. Neither the first that is seen is another, nor one that dropped us."""
+    """A restarted kubelet is reported before the registration. The first kubelet and one that dropped the plugin are not."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         (kubelet.folder / "aliyungpushare.sock").unlink()
@@ -161,7 +161,7 @@ async def test_returning_kubelet_is_registered_at_without_a_pause(monkeypatch: p
 async def test_a_kubelet_that_starts_after_us_finds_pods_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its socket was waited for."""
+    """The plugin waits for the socket of a kubelet that starts later, and reports it, because it finds pods too."""
     async with staying(monkeypatch, kubelet_runs=False) as kubelet:
         await until(lambda: "waiting for the kubelet" in caplog.text)
         await kubelet.start()
@@ -171,7 +171,7 @@ async def test_a_kubelet_that_starts_after_us_finds_pods_too(
 
 
 async def test_kubelet_that_keeps_our_socket_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own socket shows that it is another kubelet, or no kubelet reads the list any more."""
+    """The plugin registers again at a kubelet that kept the plugin's socket: its own is new, or nothing reads the list."""
     async with staying(monkeypatch, unwatched=5) as kubelet:
         await next_registration(kubelet)
         await kubelet.restart(sweep=False)
@@ -191,7 +191,7 @@ async def test_our_own_socket_is_made_again_when_it_vanishes(monkeypatch: pytest
 
 @pytest.mark.promise("DP-010")
 async def test_a_refusal_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a pause that grows."""
+    """The plugin tries a refused registration again."""
     async with staying(monkeypatch, refuse=2) as kubelet:
         await next_registration(kubelet)
 
@@ -237,7 +237,7 @@ async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.Monk
 async def test_a_kubelet_that_was_too_slow_gets_time_to_part(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may have taken the registration after the plugin gave up."""
+    """The plugin waits before it registers again at a slow kubelet, which may have taken the registration after all."""
     monkeypatch.setattr(registration, "REGISTER_SECONDS", 0.1)
     monkeypatch.setattr(registration, "PARTING_SECONDS", 3600)
     async with staying(monkeypatch, kubelet_runs=False) as kubelet:

@@ -154,7 +154,7 @@ async def test_the_pod_of_the_same_name_that_came_after_is_left_alone() -> None:
 
 
 async def test_deleted_pod_still_in_the_watch_is_deleted_once() -> None:
-    """It needs no second one, and takes nothing of the budget."""
+    """A deleted pod that is still in the watch needs no second deletion, and is counted once."""
     async with rig(failed("owned")) as node:
         await node.sweeper.look()
         await node.sweeper.look()
@@ -163,7 +163,7 @@ async def test_deleted_pod_still_in_the_watch_is_deleted_once() -> None:
 
 
 async def test_a_node_that_always_refuses_does_not_loop() -> None:
-    """This many a minute; the rest waits, and is reported immediately."""
+    """The sweeper deletes only so many pods a minute. The rest is reported immediately and deleted later."""
     pods = [failed(f"p{number}") for number in range(DELETIONS_A_MINUTE + 2)]
     async with rig(*pods) as node:
         await node.sweeper.look()
@@ -185,7 +185,7 @@ async def test_a_node_that_always_refuses_does_not_loop() -> None:
 async def test_a_deletion_that_is_refused_is_logged_once(
     caplog: pytest.LogCaptureFixture, message: str, hints_of_a_role: int
 ) -> None:
-    """With the file that grants it if a role lacks the right; tried again as long as the pod exists."""
+    """A refused deletion is logged once, with the file that grants the right if a role lacks it."""
     async with rig(failed("owned")) as node:
         node.api.fault = lambda method, path: status(403, message) if method == "DELETE" else None
         await node.sweeper.look()
@@ -197,7 +197,7 @@ async def test_a_deletion_that_is_refused_is_logged_once(
 
 
 async def test_a_pod_held_for_good_is_replaced() -> None:
-    """Its container may never start; the reason is reported."""
+    """A pod that is held for good is deleted with the reason in its report, because its container may never start."""
     waiting = failed("held")
     waiting["status"] = {"phase": "Pending"}
     async with rig(waiting) as node:

@@ -140,7 +140,10 @@ async def test_one_request_binds_and_says_the_card() -> None:
 
 
 async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
-    """Also if CPU decides between cards: seven units are of use to pods of sixteen CPUs, which will not fit beside this one."""
+    """Bind takes the card that prioritize chose, also if CPU decides between cards.
+
+    Seven units are of use to pods of sixteen CPUs, which will not fit beside this pod.
+    """
     holders = [pod("first", 7), pod("second", 4)]
     for index, one in enumerate(holders):
         one["metadata"]["annotations"] = {"ALIYUN_COM_GPU_MEM_IDX": str(index)}
@@ -247,7 +250,7 @@ async def test_a_split_is_written_as_the_original_reads_it() -> None:
 
 
 async def test_a_wish_that_makes_no_sense_is_refused_with_its_reason() -> None:
-    """Also if a scheduler binds without asking filter."""
+    """A wish that makes no sense is refused with its reason, also if a scheduler binds without asking filter."""
     asking = pod("a")
     asking["metadata"]["annotations"] = {"gpushare.aliyun.com/policy": "best"}
     async with bench(asking) as b:
@@ -312,7 +315,7 @@ async def test_pod_bound_elsewhere_is_an_error_and_books_nothing() -> None:
 
 
 async def test_pod_bound_here_by_another_without_a_card_is_an_error() -> None:
-    """Not ours, so not a success."""
+    """A pod that another program bound here without a card is an error and no success."""
     bound = pod("a")
     bound["spec"]["nodeName"] = "n"
     async with bench(bound, known=False) as b:
@@ -337,7 +340,7 @@ async def test_a_pod_that_is_not_the_one_meant_is_refused(name: str, uid: str, s
 
 @pytest.mark.promise("EXT-021")
 async def test_a_pod_being_deleted_is_refused() -> None:
-    """Its card would only be lost for a while."""
+    """A pod that is being deleted is refused, because its card would only be lost for a while."""
     leaving = pod("a")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     async with bench(leaving) as b:
@@ -346,7 +349,7 @@ async def test_a_pod_being_deleted_is_refused() -> None:
 
 
 async def test_an_unknown_node_is_refused() -> None:
-    """With its name."""
+    """A bind to an unknown node is refused with the name of the node."""
     async with bench(pod("a")) as b:
         with pytest.raises(DoesNotFitError, match="nope"):
             await b.bind("a", "nope")

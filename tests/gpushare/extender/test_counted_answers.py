@@ -80,7 +80,7 @@ async def scheduler() -> AsyncIterator[Scheduler]:
 
 
 async def test_filter_counts_if_any_node_holds_the_pod_and_why_not(scheduler: Scheduler) -> None:
-    """With a reason of the contract; what people wrote is no label."""
+    """Filter counts each refusal with a reason of the contract: a text that people wrote is no label."""
     assert await scheduler.asks("filter", pod("a"), "n", "unknown") == [("filter", "granted", "")]
     assert await scheduler.asks("filter", pod("a", 9)) == [("filter", "refused", wire.REASON_NO_CARD_LARGE_ENOUGH)]
     assert await scheduler.asks("filter", pod("a"), "x") == [("filter", "refused", wire.REASON_UNKNOWN_NODE)]
@@ -122,7 +122,7 @@ async def test_what_is_no_request_and_what_goes_wrong_are_counted(scheduler: Sch
 
 @pytest.mark.parametrize("verb", ["filter", "preempt", "bind"])
 async def test_an_extender_that_has_not_read_the_cluster_counts_that(scheduler: Scheduler, verb: str) -> None:
-    """It is about no pod."""
+    """An extender that has not read the cluster counts the verb as failed: the answer is about no pod."""
     scheduler.is_ready = False
     body = {
         "Pod": pod("a"),

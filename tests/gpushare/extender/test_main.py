@@ -103,7 +103,7 @@ def test_senseless_file_of_expected_pods_is_a_usage_error(kubeconfig: Path, tmp_
 
 
 def test_an_address_that_is_none_is_a_usage_error() -> None:
-    """Not a crash."""
+    """An address that is none is a usage error and not a crash."""
     with pytest.raises(UsageError, match="--address"):
         listen("256.1.1.1", 0)
 

@@ -107,7 +107,7 @@ def plugin(folder: Path, prints: str, version: str = "v1") -> dict[str, Any]:
 
 
 async def test_a_user_is_not_needed(connect: Connect) -> None:
-    """kubectl writes null for no users; the request is then anonymous."""
+    """A kubeconfig needs no users, because kubectl writes null for none. The request is then anonymous."""
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api) as url:
         await list_once(connect(url))
@@ -135,7 +135,7 @@ async def test_the_proxy_of_the_kubeconfig_is_used(connect: Connect) -> None:
 
 
 async def test_a_token_file_is_read_again_when_it_rotates(connect: Connect, tmp_path: Path) -> None:
-    """And its path is relative to the kubeconfig, not to the working folder."""
+    """A token file is read again when it rotates. Its path is relative to the kubeconfig, not to the working folder."""
     (tmp_path / "token").write_text("first\n")
     api = answer_with("first")
     async with listen(api) as url:
@@ -161,7 +161,7 @@ async def test_a_token_file_that_is_gone_is_an_error_of_ours(connect: Connect) -
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 async def test_an_exec_plugin_gives_the_token(connect: Connect, tmp_path: Path, version: str) -> None:
-    """It gets its own variables and the protocol's, and is asked again when its token is refused."""
+    """An exec plugin gets its own variables and the protocol's, and is asked again when its token is refused."""
     program = f"""
 import os, pathlib
 told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
@@ -313,7 +313,7 @@ class Rotating:
 async def test_attack_20_certificates_are_read_again(
     connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """For the next connection: the authority and our own certificate. While they are broken the former ones stay."""
+    """The next connection reads the authority and our certificate again. While they are broken the former ones stay."""
     rotating, authority = Rotating(tmp_path), trustme.CA()
     before, port = rotating.turn(authority), free_port()
     client = connect(f"https://127.0.0.1:{port}", rotating.user(), **rotating.cluster())
@@ -339,7 +339,7 @@ async def test_attack_20_certificates_are_read_again(
 
 
 async def test_attack_20_a_kubeconfig_is_read_again(write: Write, nowhere: str, tmp_path: Path) -> None:
-    """With the certificates that are in it, as a renewal by kubeadm writes it."""
+    """A kubeconfig is read again with the certificates that are in it, as a renewal by kubeadm writes it."""
     rotating, port = Rotating(tmp_path), free_port()
 
     def written(authority: trustme.CA) -> tuple[str, ssl.SSLContext]:
@@ -365,7 +365,7 @@ async def test_attack_20_a_kubeconfig_is_read_again(write: Write, nowhere: str, 
 
 
 async def test_an_unknown_authority_is_not_trusted(connect: Connect, certificates: Path) -> None:
-    """And nothing was asked."""
+    """A server with an unknown authority is not trusted and gets no request."""
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api, tls=server_side(certificates)) as url:
         with pytest.raises(UnreachableError, match=r"(?i)certificate") as caught:
@@ -379,7 +379,7 @@ async def test_an_unknown_authority_is_not_trusted(connect: Connect, certificate
 async def test_in_cluster(
     tmp_path: Path, certificates: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: str | None
 ) -> None:
-    """Also if KUBECONFIG names a file that is not there, as the original's manifests do."""
+    """A program in a cluster uses its service account, also if KUBECONFIG names an absent file as in the original's manifests."""
     (tmp_path / "token").write_text("mounted")
     (tmp_path / "namespace").write_text("kube-system")
     (tmp_path / "ca.crt").write_bytes((certificates / "cert.pem").read_bytes())
@@ -446,7 +446,7 @@ def test_a_missing_kubeconfig_says_what_to_do(nowhere: str) -> None:
 async def test_a_connection_is_kept_between_requests(
     write: Write, monkeypatch: pytest.MonkeyPatch, seconds: float | None, expected: int
 ) -> None:
-    """As long as we say, not as the library would: a handshake costs more than a request."""
+    """A connection is kept as long as we choose, not as the library would: a handshake costs more than a request."""
     if seconds is not None:
         monkeypatch.setattr(config, "_IDLE_SECONDS", seconds)
     async with counting() as (url, connections):
@@ -570,7 +570,7 @@ async def test_a_renewed_token_keeps_the_impersonation(connect: Connect, tmp_pat
 
 
 async def test_no_login_is_sent_in_plain_http(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
-    """As by kubectl, unless the server is on this machine: each host on the way could read it."""
+    """No login is sent in plain HTTP to another machine, as by kubectl, because each host on the way could read it."""
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api) as url:
         await list_once(connect("http://cluster.invalid", {"token": "secret"}, **{"proxy-url": url}))
@@ -602,7 +602,7 @@ def test_fields_that_kubectl_refuses_are_refused(
 
 @pytest.mark.parametrize("text", [None, "", "\n"], ids=["missing", "empty", "blank"])
 async def test_a_token_counts_if_its_file_has_none(connect: Connect, tmp_path: Path, text: str | None) -> None:
-    """As for kubectl."""
+    """A token counts if its token file has none, as for kubectl."""
     if text is not None:
         (tmp_path / "token").write_text(text)
     api = answer_with("spare")
@@ -663,7 +663,7 @@ def test_a_login_plugin_of_another_kind_is_refused(connect: Connect, tmp_path: P
 
 
 async def test_a_login_plugin_that_must_ask_needs_a_terminal(connect: Connect, tmp_path: Path) -> None:
-    """It is not started without one."""
+    """A login plugin that must ask is not started without a terminal."""
     user = plugin(tmp_path, "raise SystemExit('started')")
     user["exec"]["interactiveMode"] = "Always"
     async with listen(answer_with("x")) as url:

@@ -121,7 +121,7 @@ async def test_an_event_that_expired_is_written_again() -> None:
 
 
 async def test_a_role_that_may_write_no_events_raises_nothing() -> None:
-    """Both forms are refused, and tried again with the next."""
+    """An event that the role may not write raises nothing. The next event tries both forms again."""
     refusal = Answer(status(403, "Forbidden", 'User "x" cannot create resource "events"'), 403)
     calls = await record(ScriptedApi(lambda call: refusal), *[("Pod", POD, "R", "m")] * 2)
 
@@ -129,7 +129,7 @@ async def test_a_role_that_may_write_no_events_raises_nothing() -> None:
 
 
 async def test_a_long_message_is_cut_to_what_an_api_server_takes() -> None:
-    """It counts bytes, and wants whole characters."""
+    """A long message is cut to the bytes that an API server takes, at a whole character."""
     (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", POD, "R", "x" + "\u00e4" * 600))
 
     assert call.body["note"] == "x" + "\u00e4" * 511
@@ -150,7 +150,7 @@ async def test_an_events_name_is_of_whole_labels(at_the_cut: str) -> None:
     [(201, True), (422, True), (404, True), (403, True), (429, False), (500, False), (DROP, False)],
 )
 async def test_record_returns_if_another_try_may_help(answer: Any, expected: bool) -> None:
-    """It does not if the server will never take it, as in a namespace that ends; and nothing is raised."""
+    """Record returns False if another try may help, and True if it is written or never will be. It raises nothing."""
     api = ScriptedApi(lambda call: answer if isinstance(answer, str) else Answer(status(answer), answer))
     async with listen(api) as url, client_of(url) as client:
         recorder = EventRecorder(client, "gpushare", lambda: 0.0, random.Random(1))

@@ -291,7 +291,7 @@ async def test_an_abandoned_stream_ends_its_connection() -> None:
 
 
 async def test_a_server_below_a_path_is_asked_below_it() -> None:
-    """As behind a gateway that serves many clusters; queries and quoted names arrive as they are."""
+    """A server below a path is asked below it, as behind a gateway. Queries and quoted names arrive as they are."""
     api = ScriptedApi(lambda call: Answer({"metadata": {}, "items": []}))
     async with listen(api) as url, client_of(url + "/k8s/clusters/c/") as client:
         await client.list_raw("/api/v1/pods", {"fieldSelector": "spec.nodeName=a b&c"})

@@ -115,7 +115,7 @@ async def test_list_then_watch() -> None:
 
 
 async def test_synced_after_the_first_whole_list() -> None:
-    """Not before, though pages were read."""
+    """The reflector is synced after the first whole list and not before."""
     told = Told()
     api = script([listing("5", pod("a", "3"))], [])
     async with listen(api) as url, following(url, told) as reflector:
@@ -147,7 +147,7 @@ async def test_a_clean_close_goes_on_where_it_was() -> None:
     "gone", [Answer(status(410, "Expired"), 410), Watch([GONE_EVENT, HOLD])], ids=["status", "event"]
 )
 async def test_gone_lists_again_and_tells_what_vanished(gone: Any) -> None:
-    """Both forms of 410; the deletion that was missed is reported, with the uid."""
+    """The reflector lists again after either form of 410, and reports with its uid the pod whose deletion it missed."""
     api = script([listing("5", pod("a", "3"), pod("b", "4")), listing("20", pod("b", "4"), pod("c", "18"))], [gone])
     told, versions = await hear(api, "b", "c")
 

@@ -171,7 +171,7 @@ async def started(*words: str, environment: dict[str, str], stdout: int) -> asyn
 
 
 async def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
-    """As in ``kubectl inspect gpushare | head -1``."""
+    """A reader that leaves early gets no traceback, as in ``kubectl inspect gpushare | head -1``."""
     reading, writing = os.pipe()
     os.close(reading)
     async with serve(StubApi()) as url:

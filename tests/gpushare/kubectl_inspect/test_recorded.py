@@ -61,7 +61,7 @@ async def test_the_original_printed_the_same(recorded: dict[str, Any], words: st
 
 @pytest.mark.parametrize("program", ["kubectl-inspect-gpushare", "kubectl-inspect_gpushare"])
 async def test_the_installed_program_prints_it(program: str, tmp_path: Path) -> None:
-    """Both names of the console script, as kubectl starts them."""
+    """The installed program prints the recorded output under both names of the console script."""
     recorded = json.loads((RECORDED / "03-one-card-binpack-1080ti.json").read_text())
     async with serve(StubApi(nodes=recorded["nodes"], pods=recorded["pods"])) as url:
         process = await asyncio.create_subprocess_exec(

@@ -201,7 +201,7 @@ def test_what_a_pods_author_wrote_of_its_card_is_blanked() -> None:
 
 
 def test_a_mark_of_repair_books_the_other_card_too() -> None:
-    """The same amount, until the mark is gone."""
+    """A mark of repair books the same amount on the other card until the mark is gone."""
     annotations = encode(Allocation(((1, 6),), 14)) | {"ALIYUN_COM_GPU_MEM_REPAIR": "0"}
     found = decode(annotations, 6)
 

@@ -50,7 +50,7 @@ def test_attack_12_no_pod_by_a_later_annotation() -> None:
 
 
 def test_attack_12_indices_stay_readable_in_any_version() -> None:
-    """They and the UUIDs are in every version; the fields beside them are taken if they are what they were."""
+    """The indices and the UUIDs are read in any version. The fields beside them are taken if they are what they were."""
     described = read_cards(json.dumps(LATER))
 
     assert described.refusal == REASON_NEWER_CARDS
@@ -72,7 +72,7 @@ def test_attack_12_indices_stay_readable_in_any_version() -> None:
     ],
 )
 def test_attack_12_a_later_version_is_always_refused(cards: object) -> None:
-    """Without indices that make sense the node shows its average cards, and no pod gets one."""
+    """A node with a later version shows its average cards if the indices make no sense, and no pod gets one of them."""
     text = json.dumps({"v": 2, "cards": cards})
 
     assert read_cards(text) == (None, REASON_NEWER_CARDS)
@@ -101,7 +101,7 @@ def test_attack_05_the_largest_node_is_shared() -> None:
     ],
 )
 def test_attack_05_an_annotation_too_large_is_refused(text: str) -> None:
-    """It is not replaced by an average: nothing is known of the health of the cards."""
+    """An annotation that is too large is not replaced by an average: nothing is known of the health of the cards."""
     described = read_cards(text)
 
     assert described.cards is None

@@ -95,7 +95,7 @@ def test_a_converted_booking_is_converted_once() -> None:
 
 
 def test_pod_on_two_cards_during_a_repair_holds_one_amount() -> None:
-    """Both cards are booked in the present unit, and the pod's own amount is that of one card."""
+    """A pod on two cards is booked on both in the present unit, but its own amount is that of one card."""
     cards = (card(15360, MIB), card(11264, MIB, index=1))
     node = lay_out("n", cards, [Booking("u", "d", "p", 3, ((0, 3), (1, 3)), card_size=15)])
 

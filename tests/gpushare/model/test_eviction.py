@@ -139,7 +139,7 @@ def test_requests_beside_sidecars_are_those_of_the_worst_moment() -> None:
 
 
 def test_attack_02_a_pod_of_many_resources_is_entangled() -> None:
-    """So many are not kept; the pod is then never spared for what its end would give back."""
+    """The resources of a pod with very many are not kept, so that it is never spared for what its end would give back."""
     assert (len(other_requests(asking(64))), is_entangled(asking(64))) == (64, False)
     assert (other_requests(asking(65)), is_entangled(asking(65))) == ((), True)
 
@@ -167,7 +167,7 @@ def test_attack_02_a_selector_is_compared_up_to_a_bound(selector: dict[str, obje
 
 
 def test_attack_02_a_namespace_has_so_many_budgets() -> None:
-    """They are compared with each pod of the namespace, and with no pod of another."""
+    """The budgets of a namespace are bounded, because each is compared with each pod of the namespace."""
     found = by_namespace([budget(0, None)] * 300)
 
     assert {name: len(budgets) for name, budgets in found.items()} == {"ns": 256}

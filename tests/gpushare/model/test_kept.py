@@ -100,7 +100,7 @@ def size(kept: Pod) -> int:
 
 @given(PODS)
 def test_every_reader_finds_in_it_what_is_in_the_pod(document: dict[str, Any]) -> None:
-    """The same answer, or a refusal with the same text."""
+    """Every reader gives the same answer for the kept pod, or a refusal with the same text."""
     whole = msgspec.convert(document, Pod)
 
     assert answers(kept_of(whole)) == answers(whole)
@@ -108,7 +108,7 @@ def test_every_reader_finds_in_it_what_is_in_the_pod(document: dict[str, Any]) -
 
 
 def test_attack_03b_foreign_annotations_are_not_kept() -> None:
-    """Nor labels, however many; the annotations that mark a static pod are."""
+    """Foreign annotations and labels are not kept, however many. The annotations that mark a static pod are."""
     ours = {STATIC_UID: "hash", MIRROR: "hash", wire.ANNOTATION_INDEX: "1"}
     large = pod(annotations={"note": "x" * 250_000, **ours}, labels={f"l{n}": "x" * 60 for n in range(4000)})
 
@@ -127,7 +127,7 @@ def test_attack_03b_our_annotations_are_kept_in_part() -> None:
 
 @pytest.mark.parametrize("where", ["limits", "requests"])
 def test_attack_03b_foreign_resources_are_not_kept(where: str) -> None:
-    """Nor ports, volumes and affinity; one foreign resource shows that another plugin may have refused the pod."""
+    """Foreign resources, ports, volumes and affinity are not kept. One resource stays: another plugin may refuse the pod for it."""
     foreign = {f"example.com/r{n}": "1" for n in range(5000)}
     container = {"name": "c", "resources": {where: foreign}, "ports": [{"hostPort": n} for n in range(1, 3000)]}
     spec = {"containers": [container], "volumes": [{"persistentVolumeClaim": {}}] * 3000, "affinity": {}}

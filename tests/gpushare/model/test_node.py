@@ -174,7 +174,7 @@ def test_laying_out_books_every_unit_exactly_once(cards: list[tuple[int, bool]],
 
 
 def test_a_share_on_a_card_that_is_not_there_is_unplaced() -> None:
-    """It is neither another card's nor forgotten; nor is a pod without any card."""
+    """A share on a card that is not there is unplaced, as is a pod without any card. It counts on no other card."""
     info = lay_out(
         "n",
         (Device(0, 14),),
@@ -211,7 +211,7 @@ def test_annotation_with_an_impossible_mode_or_slots_is_none(mode: str, slots: i
 
 
 def test_a_booking_takes_its_slots_of_each_of_its_cards() -> None:
-    """And a card without a free slot is not free, however much memory it has."""
+    """A booking takes its slots of each of its cards. A card without a free slot is not free, however much memory it has."""
     devices = (Device(0, 80, slots=2), Device(1, 40, slots=3))
     info = lay_out("n", devices, [Booking("u", "d", "a", 5, ((0, 2), (1, 3)), 2)])
 

@@ -52,7 +52,7 @@ def test_fragments_are_what_the_next_pod_cannot_use(
 
 @given(COUNTS, CARDS, st.integers(0, 40_000))
 def test_what_is_wasted_is_part_of_what_is_free(counts: dict[PodClass, int], cards: list[Card], cpu: int) -> None:
-    """Neither less than nothing nor more than all; and the same when it is asked again."""
+    """The waste is not negative, not more than what is free, and the same when it is asked again."""
     found = Outlook(counts)
     free = sum(card[0] for card in cards)
     ordered = tuple(sorted(cards))
@@ -74,7 +74,7 @@ def test_memory_is_stranded_where_cpu_ends_first(cpu: int, cards: int, stranded:
 
 
 def test_no_machine_is_too_large() -> None:
-    """Nor a number that is none: the table has an end, and beyond it goes on as it did."""
+    """The table of the outlook has an end, and its figures go on beyond it for a machine of any size."""
     expected = Outlook({PodClass(10, cpu_milli=4000): 1, PodClass(20, cpu_milli=100_000): 1e-9})
 
     assert expected.stranded([(10, 10, "T4")] * 64, 10**18) == pytest.approx(0, abs=1e-3)
@@ -128,7 +128,7 @@ def test_a_card_that_no_pod_may_have_is_all_stranded() -> None:
 
 
 def test_rare_classes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And those that ask for no card."""
+    """Rare classes are left out, and so are classes that ask for no card."""
     monkeypatch.setattr(outlook, "_MOST_CLASSES", 2)
     counts = {PodClass(1): 1.0, PodClass(2): 3.0, PodClass(3): 2.0, PodClass(0, cpu_milli=9): 9.0, PodClass(4): 0.0}
 
@@ -136,7 +136,7 @@ def test_rare_classes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_so_many_states_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then all are worked out again, with the same result."""
+    """The outlook keeps only so many states. Then it works all out again, with the same result."""
     monkeypatch.setattr(outlook, "_MOST_KNOWN", 2)
     expected = whole(4000)
     first = [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)]

@@ -114,7 +114,7 @@ def wishing(units: int, **wishes: object) -> Question:
     ],
 )
 def test_wished_card_is_taken_though_another_fits_better(asked: Question, index: int) -> None:
-    """Without a wish it would be the small one: the tightest."""
+    """A wished card is taken although another fits better: without a wish it would be the small one, the tightest."""
     assert choose(node(T4, SMALL_T4, A100), Question(Request(4))) == ((1, 4),)
     assert choose(node(T4, SMALL_T4, A100), asked) == ((index, 4),)
 
@@ -144,7 +144,7 @@ def test_wished_card_is_taken_though_another_fits_better(asked: Question, index:
 def test_ungrantable_wish_is_refused_and_not_passed_over(
     devices: tuple[Device, ...], asked: Question, reason: str
 ) -> None:
-    """And the reason distinguishes a full card from one that will never do."""
+    """A wish that cannot be granted is refused, and the reason distinguishes a full card from one that will never do."""
     assert reason_against(node(*devices), asked) == reason
 
 
@@ -234,7 +234,7 @@ def on_card(uid: str, index: int, group: str = "") -> Booking:
 
 
 def test_pods_of_a_group_share_the_card_of_the_first() -> None:
-    """Not the tightest, and no card of another node; in another namespace the same name is another group."""
+    """The pods of a group share the card of the first, even if another is tighter. A group is within one namespace."""
     first = lay_out("n", (Device(0, 14, 0), Device(1, 8)), [on_card("a", 0, "ns/g"), on_card("b", 1, "other/g")])
     second = lay_out("m", (Device(0, 14),), [])
     snapshot = Snapshot({"n": first, "m": second})
@@ -248,7 +248,7 @@ def test_pods_of_a_group_share_the_card_of_the_first() -> None:
 
 
 def test_the_first_pod_of_a_group_goes_anywhere() -> None:
-    """There is no pod to be with yet."""
+    """The first pod of a group goes to any card, because there is no pod to be with yet."""
     snapshot = Snapshot({"n": node(Device(0, 14), Device(1, 8))})
 
     assert choose(snapshot.nodes["n"], question(Request(2, wishes=Wishes(group="ns/g")), snapshot)) == ((1, 2),)

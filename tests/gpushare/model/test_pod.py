@@ -187,7 +187,7 @@ def test_container_without_exactly_one_slot_limit_names_none(containers: list[ob
 
 
 def test_a_slot_without_memory_is_passed_over() -> None:
-    """And a container without resources asks for nothing."""
+    """A slot without memory asks for nothing, and so does a container without resources."""
     lone = {"name": "l", "resources": {"limits": {"aliyun.com/gpu-slot": "3"}}}
 
     assert request_of(pod([slotted("a", "3"), lone, {"name": "bare"}])) == Request(3, 1)

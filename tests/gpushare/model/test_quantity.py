@@ -89,7 +89,7 @@ def test_memory_unit_refuses_anything_else(text: str) -> None:
 
 @given(st.integers(1, 10**5))
 def test_memory_unit_reads_back_what_it_writes(mib: int) -> None:
-    """parse(str(unit)) is the unit."""
+    """A memory unit is read back as it was written."""
     assert MemoryUnit.parse(str(MemoryUnit(mib))) == MemoryUnit(mib)
 
 
@@ -105,5 +105,5 @@ def test_units_of_never_promises_more_than_the_card_has(mib: int, unit: int) -> 
     ("text", "milli"), [("500m", 500), ("0.5", 500), (2, 2000), ("1u", 1), ("-1", 0), ("much", 0), ("1Ki", 1_024_000)]
 )
 def test_thousandths_are_rounded_up(text: str | int, milli: int) -> None:
-    """As Kubernetes counts CPU; what is no quantity, or negative, is nothing."""
+    """Thousandths are rounded up as Kubernetes counts CPU. A text that is no quantity, or negative, is nothing."""
     assert parse_milli(text) == milli

@@ -103,7 +103,7 @@ def test_a_pod_without_wishes_is_recognised_immediately(annotations: dict[str, s
     ],
 )
 def test_a_wish_that_cannot_be_read_is_an_error_that_names_it(name: str, text: str) -> None:
-    """And with the same text whatever was written, so that the scheduler can count it."""
+    """A wish that cannot be read is an error that names it. The text is always the same, so that the scheduler can count it."""
     with pytest.raises(InvalidWishError, match=wire.PEOPLE_PREFIX + name.replace("_", "-")) as refused:
         wishes_of(pod(**{name: text}))
     with pytest.raises(InvalidWishError) as also_refused:
@@ -125,7 +125,7 @@ def test_a_wish_that_cannot_be_read_is_an_error_that_names_it(name: str, text: s
     ],
 )
 def test_models_are_compared_by_whole_words(wanted: str, model: str, is_one: bool) -> None:
-    """As people call them: in any case, without the maker; but T4 is no T400."""
+    """Models are compared by whole words as people call them: in any case and without the maker. T4 is no T400."""
     assert wishes_of(pod(card_model=wanted)).allow_model(model) is is_one
     assert wishes_of(pod(card_model_not=wanted)).allow_model(model) is not is_one
 
@@ -174,7 +174,7 @@ def test_attack_02_a_long_wish_is_refused(name: str, text: str) -> None:
 
 
 def test_attack_02_the_largest_wish_is_read() -> None:
-    """As many entries as are taken, each as long as a UUID of NVIDIA's is."""
+    """The largest wish is read: as many entries as are taken, each as long as a UUID of NVIDIA's."""
     text = ",".join(f"GPU-{number:08x}-1b2c-4d5e-8f90-0123456789ab" for number in range(64))
 
     assert len(wishes_of(pod(card_uuid=text)).uuids) == 64

@@ -53,7 +53,7 @@ def compile_nvml(folder: Path, init: int) -> Path:
     ],
 )
 def test_each_card_has_its_own_memory(simulate: Simulate, driver: str, mib: list[int], geforce: str) -> None:
-    """Not the first card's for all of them, as the original had it."""
+    """Each card has its own memory, although the original gave all cards that of the first."""
     state = simulate("mixed", driver=driver)
     nvml = open_library(None)
 
@@ -67,7 +67,7 @@ def test_each_card_has_its_own_memory(simulate: Simulate, driver: str, mib: list
 
 @pytest.mark.parametrize("driver", ERAS)
 def test_processes_are_listed_whatever_the_driver(simulate: Simulate, driver: str) -> None:
-    """They are sorted, and other cards have none of them."""
+    """The processes of a card are listed in order with any driver, and other cards have none of them."""
     state = simulate("mixed", driver=driver)
     uuid = state.cards()[0].uuid
     for pid in range(20, 0, -1):
@@ -97,7 +97,7 @@ def test_process_in_several_lists_counts_once(simulate: Simulate, driver: str) -
 
 
 def test_the_oldest_list_is_for_the_oldest_drivers(simulate: Simulate) -> None:
-    """It goes by a private door of pynvml, and on a card in MIG mode it is not whole."""
+    """The oldest list is asked for only with the oldest drivers: on a card in MIG mode it is not whole."""
     state = simulate("t4x1", driver="470.57.02")
 
     open_library(None).processes(state.cards()[0].uuid)
@@ -169,7 +169,7 @@ def test_where_nvml_does_not_know_the_numa_node_the_kernel_may(
 
 
 def test_mig_mode_is_known_if_there_is_one(simulate: Simulate) -> None:
-    """Only the card in that mode has it."""
+    """The card in MIG mode is known, and no other card is taken for one."""
     state = simulate("a100x8")
     state.set_value(state.cards()[3].uuid, "mig", "on")
 
@@ -210,7 +210,7 @@ def test_without_a_kernel_module_there_is_no_driver(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
-    """pynvml keeps no library then."""
+    """A path that is no NVML library is refused, and pynvml keeps no library then."""
     with pytest.raises(NoDriverError, match=says):
         open_library(path)
 
@@ -219,7 +219,7 @@ def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
 
 @pytest.mark.usefixtures("clean_pynvml")
 def test_a_named_library_is_the_one_that_is_asked(simulate: Simulate, tmp_path: Path) -> None:
-    """Also if another was asked before: its functions must not answer for this one."""
+    """A named library is asked even if another one was asked before, whose functions must not answer for it."""
     simulate("t4x2")
     assert len(open_library(None).survey().cards) == 2
 
@@ -263,7 +263,7 @@ def test_a_garbled_name_is_replaced(simulate: Simulate) -> None:
 
 
 def test_a_garbled_uuid_costs_its_own_card_alone(simulate: Simulate) -> None:
-    """Nothing identifies such a card, so it is reported and the others are shared."""
+    """A card with a garbled UUID is reported and the other cards are shared, because nothing identifies such a card."""
     state = simulate("t4x2", driver="550.54")
     garble(state, "uuid")
 
@@ -324,7 +324,7 @@ def _address(handle: Any) -> int:
 
 
 def test_an_error_whose_text_cannot_be_read_is_reported(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pynvml asks the library for the text of each error, and that may fail too."""
+    """An error whose text cannot be read is reported by its code, because pynvml asks the library for each text."""
     state = simulate("t4x2", driver="550.54")
     state.set_value(state.cards()[1].uuid, "state", "lost")
     nvml = open_library(None)
@@ -358,7 +358,7 @@ def test_a_card_without_a_known_memory_is_unreadable(
 
 @pytest.mark.parametrize("count", [-1, 2**31])
 def test_an_absurd_count_of_cards_is_an_error(simulate: Simulate, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """It costs no walk over cards that cannot exist."""
+    """An absurd count of cards is an error, and costs no walk over cards that cannot exist."""
     simulate("t4x1")
     nvml = open_library(None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: count)

@@ -46,5 +46,5 @@ def test_a_card_at_the_same_address_is_another(tmp_path: Path, driver: Path) -> 
 
 
 def test_a_kernel_without_the_driver_does_not_say(tmp_path: Path) -> None:
-    """Not the same as a driver without cards."""
+    """A kernel without the driver gives no list, which is not the same as the empty list of a driver without cards."""
     assert bound_cards(tmp_path) is None

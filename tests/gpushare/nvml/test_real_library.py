@@ -40,7 +40,7 @@ def session(clean_pynvml: None) -> Iterator[NvmlSession]:
 
 
 def test_it_is_nvidias_and_not_ours(session: NvmlSession) -> None:
-    """It has no marker, and it has NVIDIA's internal table."""
+    """The real library has no marker of ours, and has NVIDIA's internal table."""
     with pytest.raises(NoDriverError):
         session.renew()
 
@@ -91,7 +91,7 @@ async def test_the_device_plugin_waits_and_reports_it_on_the_node(tmp_path: Path
 
 @pytest.mark.parametrize("way", ["named", "found by the loader"])
 async def test_the_device_plugin_ends_where_it_was_asked_to(tmp_path: Path, way: str) -> None:
-    """With `--fail-on-init-error` it exits with 1 and the reason."""
+    """The device plugin with `--fail-on-init-error` exits with 1 and the reason."""
     arguments, environment = _way(way, tmp_path)
     code, log = await run(
         "gpushare-device-plugin", "--fail-on-init-error", *arguments,
@@ -103,7 +103,7 @@ async def test_the_device_plugin_ends_where_it_was_asked_to(tmp_path: Path, way:
 
 @pytest.mark.parametrize("way", ["named", "found by the loader"])
 async def test_a_recording_says_that_there_is_no_driver(tmp_path: Path, way: str) -> None:
-    """It exits with 1 and NVML's text."""
+    """A recording without a driver exits with 1 and NVML's text."""
     arguments, environment = _way(way, tmp_path)
     library = [f"--library={argument.partition('=')[2]}" for argument in arguments]
     code, log = await run(sys.executable, "-m", "fake_nvml.main", "record", *library, **environment)

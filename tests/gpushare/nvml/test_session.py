@@ -53,7 +53,7 @@ def test_each_xid_is_reported_once_and_of_its_card(simulate: Simulate, session: 
 
 @pytest.mark.parametrize("driver", ERAS)
 def test_a_lost_card_is_reported_once_and_others_go_on(simulate: Simulate, session: NvmlSession, driver: str) -> None:
-    """Its set would return immediately and for ever; its own handle answers nothing any more, and its last Xid has its UUID."""
+    """A lost card is reported once, with its last Xid and its UUID. A set of events with it would return immediately for ever."""
     state = simulate("mixed", driver=driver)
     first, second, _ = uuids(state)
     session.renew()
@@ -192,7 +192,7 @@ def test_a_storm_of_xids_is_whole_over_a_new_session(simulate: Simulate, session
 def test_a_card_that_goes_between_two_sessions_is_only_missing(
     simulate: Simulate, session: NvmlSession, how: str
 ) -> None:
-    """It answered the last question of the old session, and is not there in the new one."""
+    """A card that goes between two sessions is missing in the new one, and is not among the cards with missed reports."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, second = uuids(state)
     session.renew()
@@ -226,7 +226,7 @@ def test_cards_that_came_and_went_are_seen_by_a_new_session(simulate: Simulate, 
 
 
 def test_a_card_that_went_unnoticed_is_not_listened_to_any_more(simulate: Simulate, session: NvmlSession) -> None:
-    """Nothing of the session before is asked again."""
+    """A new session asks nothing of a card that went unnoticed, and still listens to the others."""
     state = simulate("t4x2")
     first, second = uuids(state)
     session.renew()
@@ -356,7 +356,7 @@ def test_a_card_that_is_put_back_is_seen_in_the_kernel(simulate: Simulate, clean
 def test_a_kernel_that_does_not_tell_is_worth_one_line(
     simulate: Simulate, clean_pynvml: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the folder: it may be a flag with a slip of the pen, or a mount that is missing."""
+    """A kernel that shows no cards is logged once with the folder: a flag may be mistyped, or a mount missing."""
     simulate("t4x2")
     session = NvmlSession(None, sysfs=tmp_path / "nowhere")
     session.count()
@@ -389,7 +389,7 @@ def test_card_with_a_failed_reader_is_read_at_the_next_count(
 def test_without_the_kernels_list_each_count_reopens_nvml(
     simulate: Simulate, tmp_path: Path, opened: list[int]
 ) -> None:
-    """As a session never learns of a card that came later."""
+    """Each count reopens NVML if the kernel has no list, because a session never learns of a card that came later."""
     state = simulate("t4x2")
     session = NvmlSession(None, sysfs=tmp_path / "no-sysfs")
     session.count()
@@ -402,7 +402,7 @@ def test_without_the_kernels_list_each_count_reopens_nvml(
 
 
 def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
-    """It is unreadable at its index."""
+    """A lost card keeps its place in a new session: it is unreadable at its index."""
     state = simulate("t4x2")
     first, second = uuids(state)
     state.lose(first)
@@ -416,7 +416,7 @@ def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, sessio
 def test_a_card_without_events_only_lacks_reports(
     simulate: Simulate, session: NvmlSession, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
-    """It is not sick for that (D9), and one line reports it."""
+    """A card without events is not sick for that (D9), and one line reports it."""
     state = simulate("t4x2")
     first, second = uuids(state)
     state.add_fault("nvmlDeviceRegisterEvents", card=first, code=code)

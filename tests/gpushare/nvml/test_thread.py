@@ -34,7 +34,7 @@ async def test_questions_are_asked_one_at_a_time_in_their_order(thread: NvmlThre
 
 
 async def test_what_a_question_raises_is_the_askers(thread: NvmlThread) -> None:
-    """And the thread goes on."""
+    """An error that a question raises reaches the caller, and the thread goes on."""
 
     def ask() -> None:
         raise CardLostError("gone", 15)
@@ -84,7 +84,7 @@ async def test_a_silent_driver_holds_up_no_other_task(thread: NvmlThread) -> Non
 
 
 async def test_a_question_is_asked_again_until_its_answer_is_true(thread: NvmlThread) -> None:
-    """It does not wake the caller, lets other questions in between, and is not asked after its answer is true."""
+    """A question is asked again until its answer is true and not after that. It lets other questions in between."""
     answers: list[str] = []
     happened = threading.Event()
 
@@ -103,7 +103,7 @@ async def test_a_question_is_asked_again_until_its_answer_is_true(thread: NvmlTh
 
 
 async def test_a_question_is_asked_no_more_than_so_many_times(thread: NvmlThread) -> None:
-    """Then the answer is what it was."""
+    """A question is asked no more than so many times, and its last answer is returned."""
     asked: list[int] = []
     assert await thread.until_true(lambda: asked.append(1), times=3, every=0) is None
     assert len(asked) == 3

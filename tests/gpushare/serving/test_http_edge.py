@@ -111,7 +111,7 @@ async def test_a_request_in_many_packets_is_one_request() -> None:
 
 
 async def test_a_chunked_body_is_read() -> None:
-    """As curl sends one of unknown length."""
+    """A chunked body is read, as curl sends one of unknown length."""
     async with edge(Application()) as url, client(url) as one:
         await one.send(b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
 
@@ -119,7 +119,7 @@ async def test_a_chunked_body_is_read() -> None:
 
 
 async def test_whoever_waits_for_leave_to_send_gets_it() -> None:
-    """curl asks so before a body of more than a kilobyte."""
+    """A client that waits for leave to send gets it, as curl asks before a body of more than a kilobyte."""
     async with edge(Application()) as url, client(url) as one:
         await one.send(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
         assert await one.answer() == (100, {}, b"")
@@ -128,7 +128,7 @@ async def test_whoever_waits_for_leave_to_send_gets_it() -> None:
 
 
 async def test_head_has_the_length_of_what_get_would_bring() -> None:
-    """And nothing more."""
+    """The answer to HEAD has the length of what GET would bring, and no body."""
     async with edge(Application()) as url, client(url) as one:
         await one.send(b"HEAD /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
         head = await one.reader.readuntil(b"\r\n\r\n")
@@ -149,7 +149,7 @@ async def test_head_has_the_length_of_what_get_would_bring() -> None:
     ],
 )
 async def test_the_path_is_what_is_meant(text: bytes, path: str) -> None:
-    """Without query, unescaped; a proxy's form names the host before it."""
+    """The path is unescaped and without the query and the host, which a proxy's form names before it."""
     application = Application()
     async with edge(application) as url, client(url) as one:
         await one.send(b"OPTIONS " + text + b" HTTP/1.1\r\n\r\n")
@@ -190,7 +190,7 @@ async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept:
     ],
 )
 async def test_what_is_no_request_is_answered_and_the_connection_ends(text: bytes, status: int) -> None:
-    """And what was asked before it is answered first; the application hears of none of it."""
+    """A text that is no request is answered after the request before it, and never reaches the application."""
     application = Application()
     async with edge(application) as url, client(url) as one:
         await one.send(b"GET /before HTTP/1.1\r\n\r\n" + text)
@@ -212,7 +212,7 @@ async def test_what_is_no_request_is_answered_and_the_connection_ends(text: byte
     ids=["value", "name", "later value", "trailer", "chunk extension"],
 )
 async def test_attack_06_a_header_without_an_end_is_refused(begin: bytes) -> None:
-    """With 431 after 64 KiB: the parser keeps a header until its end has come, and nothing else counts that."""
+    """A header without an end is refused with 431: the parser keeps it until its end has come, and nothing else counts it."""
     application = Application()
     async with edge(application) as url, client(url) as one:
         with contextlib.suppress(ConnectionError):
@@ -247,7 +247,7 @@ async def test_an_interim_answer_does_not_overtake_an_answer() -> None:
 
 
 async def test_a_body_that_no_scheduler_sends_is_refused() -> None:
-    """With 413, while it is still on its way; what has come is not kept."""
+    """A body that no scheduler sends is refused with 413 while it is still on its way, and reaches no application."""
     limits = Limits(largest_body=Bound("a body", 100_000, "bytes"))
     application = Application()
     async with edge(application, limits) as url, client(url) as one:
@@ -281,7 +281,7 @@ async def test_client_ahead_of_a_slow_answer_does_not_fill_memory() -> None:
 
 
 async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
-    """Its questions wait, and others are served in between."""
+    """The requests of a client that takes no answers wait, and other clients are served in between."""
     application = Application()
     async with edge(application) as url, client(url) as one, client(url) as other:
         await one.send(b"GET /large HTTP/1.1\r\n\r\n" * 3)
@@ -307,7 +307,7 @@ async def test_an_answer_in_parts_is_one_answer() -> None:
 
 
 async def test_connection_ends_after_the_last_part_on_request() -> None:
-    """Not before."""
+    """The connection ends after the last part of an answer if the client asks for that, and not before."""
     async with edge(Application()) as url, client(url) as one:
         await one.send(b"GET /parts HTTP/1.1\r\nconnection: close\r\n\r\n")
         _, headers, body = await one.answer()
@@ -328,7 +328,7 @@ async def test_a_client_that_leaves_between_parts_stops_nothing() -> None:
 
 
 async def test_the_end_finishes_an_answer_in_parts() -> None:
-    """Then the connection ends, though it was to be kept."""
+    """The end of the server finishes an answer in parts, and then ends the connection, though it was to be kept."""
     listener = listen("127.0.0.1", 0)
     running = HttpEdge(Application(), listener, Limits(shutdown=1000))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -388,7 +388,7 @@ async def test_a_caller_that_waits_for_us_is_not_closed() -> None:
 
 
 async def test_a_thousand_idle_connections_delay_no_caller() -> None:
-    """They are held, and a question is answered."""
+    """A thousand idle connections are held and delay no other caller."""
     async with edge(Application()) as url, contextlib.AsyncExitStack() as stack:
         idle = [await stack.enter_async_context(client(url)) for _ in range(1000)]
         async with client(url) as one:
@@ -422,7 +422,7 @@ async def test_the_end_finishes_what_is_under_way() -> None:
 
 
 async def test_the_end_does_not_wait_for_ever() -> None:
-    """For an answer that never comes, or that is never read."""
+    """The end of the server does not wait for ever for an answer that never comes or is never read."""
     application = Application()
     async with edge(application, SOON) as url, client(url) as one, client(url) as other:
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
@@ -431,7 +431,7 @@ async def test_the_end_does_not_wait_for_ever() -> None:
 
 
 async def test_a_client_that_leaves_stops_nothing() -> None:
-    """Its request is done, and the next one served."""
+    """A client that leaves stops nothing: its request is done, and the next one is served."""
     application = Application()
     async with edge(application) as url:
         async with client(url) as one:
@@ -540,7 +540,7 @@ async def test_a_caller_is_known_by_its_certificate(authority: Authority) -> Non
 
 
 async def test_an_unknown_caller_may_not_send_much(authority: Authority) -> None:
-    """It is refused anyway, so nothing of it is kept."""
+    """An unknown caller may not send a large body, because it is refused anyway."""
     async with (
         edge(Application(), tls=load(authority.files())) as url,
         httpx2.AsyncClient(base_url=url, verify=authority.caller(), trust_env=False, timeout=300) as http,
@@ -568,7 +568,7 @@ async def test_certificates_are_renewed_without_a_restart(authority: Authority) 
 def test_a_file_that_is_not_what_it_should_be_is_a_usage_error(
     authority: Authority, name: str, content: str | None
 ) -> None:
-    """That names the flag and the file."""
+    """A file that is not what it should be is a usage error that names the file."""
     files = authority.files()
     path: Path = getattr(files, name)
     path.unlink()

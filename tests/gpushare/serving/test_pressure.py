@@ -86,7 +86,7 @@ def connections_alive() -> list[HttpConnection]:
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "TLS"])
 async def test_attack_06_an_aborted_upload_is_freed(tmp_path: Path, is_secured: bool) -> None:
-    """With its connection, and not when Python's collector runs."""
+    """An aborted upload is freed with its connection, and not when Python's collector runs."""
     authority = Authority(tmp_path)
     before = weakref.WeakSet(connections_alive())
 
@@ -149,7 +149,7 @@ async def test_attack_11_uploads_share_one_budget() -> None:
 
 
 async def test_attack_11_one_body_above_the_budget_is_refused() -> None:
-    """It is the longest on its way itself."""
+    """One body above the budget is refused, because it is itself the one that is longest on its way."""
     async with serving(budget(2 * MB)) as served, client(served.url) as one:
         await upload(one, 9 * MB, 3 * MB)
         assert (await one.answer())[0] == 503
@@ -170,7 +170,7 @@ async def test_attack_11_answers_that_are_not_taken_are_bounded() -> None:
 
 
 async def test_attack_11_parts_that_are_not_taken_are_bounded() -> None:
-    """As a scrape of many cards is answered."""
+    """The parts of an answer that are not taken are bounded, as in the answer to a scrape of many cards."""
     async with serving(budget(120 * MB)) as served, contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
         for number, one in enumerate(clients, 1):
@@ -196,7 +196,7 @@ async def test_attack_11_a_body_where_none_belongs_is_not_kept() -> None:
 
 
 async def test_attack_11_the_longest_idle_makes_room() -> None:
-    """For a new connection; one that waits for its answer stays."""
+    """The connection that is idle for longest makes room for a new one. A connection that waits for its answer stays."""
     async with serving(Limits(connections=3)) as served, contextlib.AsyncExitStack() as stack:
         busy, idle, used = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
         await busy.send(b"GET /slow HTTP/1.1\r\n\r\n")

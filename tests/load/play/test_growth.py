@@ -64,12 +64,12 @@ def test_each_size_runs_with_fixed_and_real_numbers_of_names() -> None:
     ("largest", "failures", "kept"), [(1.4, 0, [True, True]), (1.6, 0, [False, True]), (1.4, 2, [True, False])]
 )
 def test_latency_must_not_grow_with_the_cluster(largest: float, failures: int, kept: list[bool]) -> None:
-    """With the names fixed, from 1,000 nodes to the largest; and nothing may fail."""
+    """The median for a fixed number of names grows only so much from 1,000 nodes to the largest cluster, and no question fails."""
     assert [promise.is_kept for promise in promises(rows(largest, failures))] == kept
 
 
 def test_growth_that_was_not_measured_is_named() -> None:
-    """Without a cluster of 1,000 nodes, or with none larger."""
+    """A run without a cluster of 1,000 nodes has no figure of growth, which the text reports."""
     small = [row(run(100, 100, 1.0), Cell(100, 100, 100))]
 
     assert promises(small)[0].is_kept is None
@@ -79,12 +79,12 @@ def test_growth_that_was_not_measured_is_named() -> None:
 
 
 def test_memory_is_a_line_over_pods() -> None:
-    """Its slope, in bytes a pod."""
+    """The slope of the line is the memory of a pod in bytes."""
     assert bytes_a_pod(rows(1.0)) == pytest.approx((190 - 50) * 1024 * 1024 / 140_000, rel=0.05)
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:
-    """Both kinds of picture."""
+    """The curves are drawn as an SVG and as a PNG."""
     if not pictures.can_draw():
         pytest.skip("matplotlib is missing (pip install '.[bench]')")
     fits = [row(run(1000, 420, 1 + fit), Cell(1000, 0, 100, fit)) for fit in (1.0, 0.5, 0.0)]

@@ -43,7 +43,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("asked", "node", "line"), BROKEN.values(), ids=BROKEN.keys())
 def test_each_false_report_of_a_bind_is_named(asked: list[Record], node: str, line: str) -> None:
-    """With the extender that made it, and an example."""
+    """The line about a false report names the extender that made it, and an example."""
     assert broken_promises(asked, {"p": node} if node else {}) == [f"BROKEN  {line}"]
 
 

@@ -69,7 +69,7 @@ async def answering(answer: Callable[[], web.StreamResponse]) -> AsyncIterator[A
     ids=["redirect", "nothing-there", "page", "other-nodes"],
 )
 async def test_an_answer_that_stays_wrong_is_shown(answer: Callable[[], web.Response], text: str) -> None:
-    """With the question, the answer and the flags to change, and without a second attempt."""
+    """The error has the question, the answer and the flags to change, and comes without a second attempt."""
     message = f"it: POST http://127.0.0.1:[0-9]+/path/filter {text}.*; --path and --verbs say where its verbs are"
     async with answering(answer) as it:
         with Progress("load", "", sys.stderr) as progress, pytest.raises(CannotMeasureError, match=message):
@@ -88,7 +88,7 @@ async def why_it_does_not_follow(it: Asked, asked: asyncio.Event) -> str:
 
 
 async def test_an_error_in_the_answer_is_shown_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may pass, so the question is asked again for a while."""
+    """An error in an answer may pass, so the question is asked again for a while."""
     monkeypatch.setattr(others, "_ANSWER_SECONDS", 1000.0)
     questions, twice = count(1), asyncio.Event()
 

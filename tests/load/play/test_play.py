@@ -28,7 +28,7 @@ NAMES = ["a", "b", "c", "d", "e"]
 
 
 def test_a_window_goes_on_where_it_stopped() -> None:
-    """As kube-scheduler's does: each node comes in its turn, over the end too."""
+    """Each node comes in its turn, and after the last one the first, as in kube-scheduler's window."""
     window = Window(NAMES, 2, start=3)
 
     assert [window.turn() for _ in range(4)] == [["d", "e"], ["a", "b"], ["c", "d"], ["e", "a"]]
@@ -111,7 +111,7 @@ def test_answers_are_read_as_kube_scheduler_reads_them(answer: bytes) -> None:
     ],
 )
 def test_scores_that_kube_scheduler_cannot_use_are_failures(answer: bytes, message: str) -> None:
-    """It decodes integers for the nodes of its question, and weighs scores up to 10."""
+    """The real kube-scheduler decodes integers for the nodes of its question, and weighs scores up to 10."""
     with pytest.raises(WrongAnswerError, match=message):
         highest(answer, ["a", "b"])
 
@@ -133,7 +133,7 @@ def test_a_node_without_a_score_has_none() -> None:
     ],
 )
 def test_a_bind_without_an_error_is_made(answer: bytes, reason: str) -> None:
-    """As kube-scheduler reads it."""
+    """An answer is a refusal only if it has an error, as kube-scheduler reads it; an empty body is a wrong answer."""
     assert refusal(answer) == reason
     with pytest.raises(WrongAnswerError):
         refusal(b"")
@@ -217,7 +217,7 @@ def test_who_fits_is_the_mean_of_the_questions() -> None:
 
 
 def test_records_are_read_as_they_were_written() -> None:
-    """With what went wrong, which may be any text of one line."""
+    """A record has a text of one line for an answer that was wrong."""
     lines = ["100.5\tfilter\tgpushare\t1.25\t500\t\t\t0.25\t\t\n", "101\tbind\tx\t2\t0\tfull\tstatus 500: no\t\tp\tn\n"]
     assert parse(lines) == [
         Record(100.5, "filter", "gpushare", 1.25, 500, "", "", 0.25),

@@ -191,8 +191,9 @@ def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
 
 
 def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
-    """As HAMi's: verbs at the root, no prioritize, its own URL for readiness; a bound can be for it alone. It binds every pod to
-    the first card of its node, so the run names over-booked cards.
+    """A foreign extender like HAMi's has its verbs at the root, no prioritize, and a URL of its own for readiness.
+
+    A bound can be for it alone. It binds every pod to the first card of its node, so the run names over-booked cards.
     """
     script, bounds = tmp_path / "foreign.py", tmp_path / "bounds.yaml"
     script.write_text(AGREES.replace("def do_GET(self):", "def do_GET(self):\n        assert self.path == '/healthz'"))

@@ -50,5 +50,5 @@ def test_schedulers_attempts_algorithm_and_plugins_are_read() -> None:
 
 
 def test_a_page_without_them_says_nothing() -> None:
-    """And is no error."""
+    """A page without these series has no figures, and is no error."""
     assert of_scheduler("") == {}

@@ -73,6 +73,6 @@ def test_the_share_is_of_medians() -> None:
 
 
 def test_the_best_possible_value_stands_beside_it() -> None:
-    """So that the price of the questions does not count as ours."""
+    """The text has the share that an extender which only agrees reaches, so the price of the questions does not count as ours."""
     turns = [Turn(WITHOUT, 100.0, {}), Turn(AGREES, 70.0, {}), Turn(WITH, 50.0, {})]
     assert "binding to the scheduler, reaches 70%" in text(turns, "5 pods on 2 nodes", 5)

@@ -61,7 +61,10 @@ def record(folder: Path, nodes: list[dict[str, Any]], *pods: dict[str, Any]) -> 
 
 
 def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
-    """With the cards that they publish, or equal ones; with what DaemonSets and static pods leave of CPU and memory."""
+    """A machine has the cards that its node publishes, or equal ones.
+
+    Its CPU and memory are those that DaemonSets and static pods leave.
+    """
     nodes = [node("old"), node("new", published=CARDS), node("none", 0, 0)]
     # The last of a DaemonSet's pods on a node that has not ended is there.
     ended = pod("d-evicted", on="new", owner="DaemonSet") | {"status": {"phase": "Failed"}}
@@ -79,7 +82,7 @@ def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
 
 
 def test_cards_are_what_of_the_healthy_ones_is_left(tmp_path: Path) -> None:
-    """Without the bookings of a DaemonSet's pods on a card; sick ones are marked."""
+    """A card has the units that a DaemonSet's pods leave; sick cards are left out and counted."""
     sick = CARDS | {"cards": [*CARDS["cards"], CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}]}  # type: ignore[index]
     monitor = pod("m", 4, on="n", owner="DaemonSet")
     monitor["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
@@ -110,7 +113,7 @@ def test_pods_are_those_that_ask_for_cards_and_those_on_machines(tmp_path: Path)
 
 
 def test_events_of_a_watch_are_read_as_their_objects(tmp_path: Path) -> None:
-    """As ``kubectl get --watch --output-watch-events`` prints them; objects without a uid are distinguished by name."""
+    """Events are read as ``kubectl get --watch --output-watch-events`` prints them; names distinguish objects without a uid."""
     pods = [pod("a", 3), pod("b", 5)]
     for one in pods:
         del one["metadata"]["uid"]
@@ -164,7 +167,7 @@ def test_a_recorded_cluster_is_replayed(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_record_that_cannot_be_read_is_one_line(
     tmp_path: Path, nodes: str, pods: str | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the file and, if it is broken, the line; exit code 1."""
+    """The line names the file and, if the file is broken, its line; the exit code is 1."""
     (tmp_path / "nodes.json").write_text(nodes)
     if pods is not None:
         (tmp_path / "pods.json").write_text(pods)

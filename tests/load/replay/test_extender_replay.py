@@ -37,7 +37,7 @@ def test_as_many_come_as_ask_for_the_part(sizes: list[int], seed: int, cards: in
 
 
 def test_another_seed_is_another_order() -> None:
-    """And the whole list comes before any pod comes again."""
+    """The whole list comes before any pod comes again."""
     trace = read(SAMPLE, "default")
     first, second = arrivals(trace, 1), arrivals(trace, 2)
 

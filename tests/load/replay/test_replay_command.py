@@ -79,7 +79,7 @@ def test_the_table_has_the_others_beside(folder: Path, capsys: pytest.CaptureFix
 def test_what_cannot_be_is_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], flags: list[str], why: str
 ) -> None:
-    """With the exit code 1, before anything is replayed."""
+    """The command ends with the exit code 1 before it replays anything."""
     flags = flags if "--trace" in flags else ["--trace", str(folder), *flags]
     assert main(["replay", "--seeds", "1", *flags]) == 1
     assert capsys.readouterr().err.splitlines() == [
@@ -88,7 +88,7 @@ def test_what_cannot_be_is_one_line(
 
 
 def test_figures_that_are_none_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Which file."""
+    """The error names the file that has no figures."""
     (folder / "published_allocation_ratio.csv").write_text("workload,policy\nopenb_pod_list_default,Random\n")
 
     assert main(["replay", "--trace", str(folder), "--seeds", "1"]) == 1

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_rows_are_read(folder: Path) -> None:
-    """With columns that others have beside them, or without those that a list need not have."""
+    """The rows of a list are read without the columns that a list need not have."""
     (folder / "openb_pod_list_multi.csv").write_text(
         "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,2,3,8,1000\nc,1,1,0,0\n"
     )

@@ -37,7 +37,7 @@ def names(cluster: Cluster) -> set[str]:
 
 
 def test_a_list_stays_as_it_was_when_it_began() -> None:
-    """Its later pages are of the same version, whatever happens in between."""
+    """The later pages of a list are of the same version, whatever happens in between."""
     cluster = Cluster(WORLD, 1, 100)
     first = cluster.collection(PODS)
     assert first is not None
@@ -63,7 +63,7 @@ def test_a_list_of_long_ago_is_forgotten() -> None:
 
 
 def test_a_pod_that_comes_waits_until_it_is_bound() -> None:
-    """It has one of the world's sizes, is reported, and then runs on its card; it is bound once."""
+    """A pod has one of the world's sizes, is reported, and runs on its card once it is bound; it is bound once."""
     cluster = Cluster(WORLD, 1, 100)
     pod, event = cluster.arrive()
     (bound,) = cluster.bind(pod.name, "b", 3)
@@ -78,7 +78,7 @@ def test_a_pod_that_comes_waits_until_it_is_bound() -> None:
 
 
 def test_pod_ends_for_each_bound_one_in_a_steady_cluster() -> None:
-    """As many run afterwards; the end of a pod is reported, and it is in no list."""
+    """The number of pods that run stays the same; the end of a pod is reported, and the pod is in no list."""
     cluster = Cluster(WORLD, 1, 100, is_steady=True)
     bound, ended = cluster.bind("w", "b", 3)
     gone = json.loads(ended.line)
@@ -92,7 +92,7 @@ def test_pod_ends_for_each_bound_one_in_a_steady_cluster() -> None:
 
 
 def test_a_card_that_gets_more_than_it_holds_is_counted() -> None:
-    """With what ran on it from the beginning; room that a pod left is room again."""
+    """The pods that ran on the card from the beginning count; the room that a pod left is room again."""
     cluster = Cluster(WORLD, 1, 100, is_steady=True)
     expected = 0
     for _ in range(30):
@@ -105,7 +105,7 @@ def test_a_card_that_gets_more_than_it_holds_is_counted() -> None:
 
 
 def test_a_pod_without_a_card_is_judged_by_the_sum_of_its_node() -> None:
-    """Its extender wrote no index, and the API shows none. Node a has 30 units, of which pods have 12."""
+    """A pod's card is unknown if its extender wrote no index; node a has 30 units, of which pods have 12."""
     cluster = Cluster(WORLD, 1, 100)
     for units, over_booked in ((18, 0), (1, 1)):
         pod, _ = cluster.arrive(units)

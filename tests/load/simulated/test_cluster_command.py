@@ -92,7 +92,7 @@ async def test_an_extender_finds_the_nodes_and_pods_of_the_file(file: Path, tmp_
 
 
 async def test_on_a_real_control_plane_kwok_lets_the_pods_run(file: Path, tmp_path: Path) -> None:
-    """And a deleted pod is gone."""
+    """All pods of the file run, and a deleted pod is gone."""
     try:
         locate(minors()[0], os.environ)
     except ClusterError as error:
@@ -121,7 +121,7 @@ async def test_on_a_real_control_plane_kwok_lets_the_pods_run(file: Path, tmp_pa
 def test_a_file_that_is_none_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, says: str
 ) -> None:
-    """With its name and the reason; exit code 1."""
+    """The line has the file's name and the reason; the exit code is 1."""
     path = tmp_path / "cluster.yaml"
     if text is not None:
         path.write_text(text)

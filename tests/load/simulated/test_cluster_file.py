@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_nodes_are_of_their_pools(path: Path) -> None:
-    """So many of each, with the cards of the catalogue, whole GiB each, and the pool among their labels."""
+    """A pool has its number of nodes, with cards of the catalogue in whole GiB, and its name is a label of each node."""
     plan = read(path)
     world = build(plan)
 

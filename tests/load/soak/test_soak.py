@@ -73,7 +73,10 @@ def test_what_is_wrong_breaks_its_promise_alone(run: dict[str, Any], what: str) 
 
 
 def test_memory_is_judged_when_tables_are_full() -> None:
-    """With few pods a second they are later: 10,000 pods that ended are remembered, and 2,000 of the beginning are replaced."""
+    """The tables fill later if few pods come a second.
+
+    The extender remembers 10,000 pods that ended, and 2,000 pods of the beginning are replaced.
+    """
     assert broken(a_run(rate=20, jump=599)) == []
     assert broken(a_run(rate=20, jump=700)) == ["memory"]
     assert broken(a_run(rate=20, mib_an_hour=5)) == ["memory"]

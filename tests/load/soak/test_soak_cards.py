@@ -34,7 +34,7 @@ def test_full_card_is_not_over_booked_and_one_unit_more_is() -> None:
 
 
 def test_a_pod_that_is_gone_leaves_its_room() -> None:
-    """And one that is deleted unbound leaves nothing."""
+    """A deleted pod leaves its room; a pod that is deleted unbound leaves nothing, because it had no card."""
     found = cards()
     found.see("ADDED", a_pod("a", units=16))
     found.see("DELETED", a_pod("waits", node=""))
@@ -44,7 +44,7 @@ def test_a_pod_that_is_gone_leaves_its_room() -> None:
 
 
 def test_a_pod_on_a_node_without_a_card_is_counted() -> None:
-    """With none, with one that the node has not, with what is no number; one that waits is none of these."""
+    """A bound pod counts if its card is missing, is not one of the node's, or is no number; a pod that waits does not count."""
     found = cards()
     for number, card in enumerate((None, "2", "-1", "x")):
         found.see("MODIFIED", a_pod(f"p{number}", card=card))

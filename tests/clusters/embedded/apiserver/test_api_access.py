@@ -85,7 +85,7 @@ async def test_another_authoritys_certificate_does_not_open(
 
 
 async def test_anonymous_callers_see_health_and_version_only(secured: EmbeddedApi, authority: Authority) -> None:
-    """As on the real server."""
+    """Anonymous callers see only health and version, as on the real server."""
     async with client(secured, authority) as http:
         paths = ("/healthz", "/version", "/api", PODS, "/nothing")
         assert [(await http.get(path)).status_code for path in paths] == [200, 200, 403, 403, 403]
@@ -136,7 +136,7 @@ async def test_administrators_act_for_others(secured: EmbeddedApi, authority: Au
 
 
 async def test_server_without_certificates_makes_all_administrators() -> None:
-    """For tests of other things."""
+    """A server without certificates treats every caller as an administrator, for tests of other things."""
     server = EmbeddedApi()
     url = await server.start()
     try:

@@ -40,7 +40,7 @@ def test_a_pod_gets_its_accounts_token() -> None:
 
 
 def test_a_container_that_mounts_something_there_keeps_it() -> None:
-    """And if all do, there is no volume."""
+    """A pod gets no token volume if all of its containers mount something else at the token's path."""
     mine = {"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": FOLDER}]}
     spec = created(new_writes(), containers=[mine], volumes=[{"name": "v", "emptyDir": {}}])
     assert [volume["name"] for volume in spec["volumes"]] == ["v"]

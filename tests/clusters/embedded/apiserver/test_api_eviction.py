@@ -26,7 +26,7 @@ def budget(allowed: int = 0, *, generation: int = 1, app: str = "a", **spec: Any
 
 
 def test_a_budget_with_room_has_less_of_it_afterwards() -> None:
-    """And remembers the pod that it let go."""
+    """An eviction lowers the budget's allowance by one and records the pod in the budget's status."""
     changed = counted(pod(), [budget(2)], NOW)
     assert changed is not None
     assert (changed["status"]["disruptionsAllowed"], changed["status"]["disruptedPods"]) == (1, {"p": NOW})

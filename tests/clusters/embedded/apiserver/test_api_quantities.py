@@ -37,7 +37,7 @@ from clusters.embedded.apiserver.api_quantities import canonical, parse
     ],
 )
 def test_a_quantity_is_stored_in_one_way(written: str, stored: str) -> None:
-    """As resource.Quantity writes it: the family stays, no fraction, the largest suffix."""
+    """A quantity is stored as resource.Quantity writes it: the family stays, no fraction, the largest suffix."""
     assert stored == canonical(written)
 
 

@@ -49,7 +49,7 @@ def test_a_path_means_an_object(path: str, route: Route) -> None:
     ],
 )
 def test_other_paths_mean_nothing(path: str) -> None:
-    """And are 404."""
+    """Unknown paths have no route, so the server answers 404."""
     assert route_of(path) is None
 
 

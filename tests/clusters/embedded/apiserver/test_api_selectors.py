@@ -76,7 +76,7 @@ def test_a_field_selector_selects(selector: str, selected: bool) -> None:
     ],
 )
 def test_a_selector_object_selects(operator: str, values: list[str] | None, selected: bool) -> None:
-    """matchExpressions of a Deployment."""
+    """A selector with matchLabels and matchExpressions selects the objects that fulfil both."""
     selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "app", "operator": operator, "values": values}]}
 
     assert matches_selector(selector, {"app": "web", "a": "b"}) is selected

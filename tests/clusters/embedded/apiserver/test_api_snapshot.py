@@ -42,7 +42,7 @@ def test_history_does_not_come_back(tmp_path: Path) -> None:
 
 
 def test_a_save_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    """Only its owner can read it."""
+    """The saved file can be read by its owner only, and no other file is left beside it."""
     path = tmp_path / "state"
     path.write_text("older")
     api_snapshot.save(new_writes().store, path)
@@ -75,7 +75,7 @@ GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "name
     ids=range(9),
 )
 def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
-    """And nothing of it is taken."""
+    """The error for a broken file names it, and the store and the file stay as they were."""
     path = tmp_path / "state"
     path.write_bytes(content)
     writes = new_writes()

@@ -40,7 +40,7 @@ async def test_an_object_lives_and_goes(client: ApiClient) -> None:
 
 
 async def test_a_created_object_is_201(http: httpx2.AsyncClient) -> None:
-    """And items of a list do not say what they are, as in the real one."""
+    """The answer to a creation is 201, and items of a list carry no kind, as on the real server."""
     assert (await http.post(PODS_PATH, json=pod())).status_code == 201
     answer = (await http.get(PODS_PATH)).json()
 
@@ -113,7 +113,7 @@ async def test_a_bad_request_is_refused_with_a_status(
 async def test_few_client_mistakes_are_500_as_in_released_servers(
     http: httpx2.AsyncClient, method: str, path: str, content: bytes, message: str
 ) -> None:
-    """With a Status that has no reason."""
+    """A few client mistakes are answered with 500 and a Status without a reason."""
     await http.post(PODS_PATH, json=pod("there"))
     answer = await http.request(method, PODS_PATH + path, content=content)
 
@@ -136,7 +136,7 @@ async def test_health_is_ok(http: httpx2.AsyncClient) -> None:
 
 
 async def test_discovery_leads_to_every_kind(http: httpx2.AsyncClient) -> None:
-    """As kubectl goes about it."""
+    """The discovery leads kubectl from the groups to every kind and its short names."""
     assert (await http.get("/api")).json()["versions"] == ["v1"]
     groups = [group["name"] for group in (await http.get("/apis")).json()["groups"]]
     assert {"apps", "authorization.k8s.io", "coordination.k8s.io", "rbac.authorization.k8s.io"} <= set(groups)
@@ -151,7 +151,7 @@ async def test_discovery_leads_to_every_kind(http: httpx2.AsyncClient) -> None:
 
 
 async def test_a_binding_is_201_with_a_status(http: httpx2.AsyncClient) -> None:
-    """Not with a Binding; by either path."""
+    """The server answers a binding by either path with 201 and a Status, not with a Binding."""
     for name, path in [("a", PODS_PATH + "/a/binding"), ("b", "/api/v1/namespaces/default/bindings")]:
         await http.post(PODS_PATH, json=pod(name))
         answer = await http.post(path, json=binding(name, "n1", annotations={"k": "v"}))
@@ -162,7 +162,7 @@ async def test_a_binding_is_201_with_a_status(http: httpx2.AsyncClient) -> None:
 
 
 async def test_an_eviction_deletes(http: httpx2.AsyncClient) -> None:
-    """As its options say."""
+    """An eviction deletes the pod, with the options that it carries."""
     await http.post(PODS_PATH, json=pod())
     body = {"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 0}}
 
@@ -184,7 +184,7 @@ async def test_a_collection_is_deleted_by_selection(client: ApiClient) -> None:
 async def test_a_thousand_nodes_and_five_thousand_pods_are_listed(
     embedded: EmbeddedApi, http: httpx2.AsyncClient
 ) -> None:
-    """And paged; the number is the promise here, not the time."""
+    """A thousand nodes and five thousand pods are listed, filtered and paged; the time is not limited."""
     for number in range(1000):
         embedded.writes.create(NODES, "", node(f"n{number}", capacity={"cpu": "4"}))
     for number in range(5000):

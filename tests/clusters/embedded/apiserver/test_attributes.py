@@ -50,5 +50,5 @@ def test_a_request_is_a_wish(method: str, path: str, params: dict[str, str], wis
     ("params", "on"), [({}, False), ({"w": ""}, True), ({"w": "no"}, True), ({"w": "False"}, False)]
 )
 def test_a_flag_is_on_unless_it_says_no(params: dict[str, str], on: bool) -> None:
-    """As the real server reads it."""
+    """A flag in the query is on unless its value is 0 or false, as on the real server."""
     assert is_on(params, "w") is on

@@ -55,7 +55,7 @@ def test_a_wrong_credential_is_401() -> None:
 
 
 def test_service_accounts_are_users() -> None:
-    """Their name and their groups."""
+    """A service account is a user with the name and groups that Kubernetes gives it."""
     user = account_user("ns", "bot", "u")
     assert account_of(user.name) == ("ns", "bot")
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")

@@ -8,7 +8,7 @@ from clusters.embedded.apiserver.server import EmbeddedApi
 
 
 def test_every_bound_role_is_there() -> None:
-    """And can be found by its name."""
+    """Every role that a binding names exists, cluster-admin included."""
     store = EmbeddedApi().store
     roles = {each.item["metadata"]["name"] for each in store.all(CLUSTER_ROLES)}
     bound = {each.item["roleRef"]["name"] for each in store.all(CLUSTER_ROLE_BINDINGS)}
@@ -17,14 +17,14 @@ def test_every_bound_role_is_there() -> None:
 
 
 def test_pods_can_come_at_once() -> None:
-    """Their account and the classes of priority are there."""
+    """The default account and the priority classes exist at the start, so that pods can come at once."""
     store = EmbeddedApi().store
     assert store.get(SERVICE_ACCOUNTS, "default", "default") is not None
     assert store.get(PRIORITY_CLASSES, "", "system-node-critical") is not None
 
 
 def test_what_is_there_stays() -> None:
-    """Also if a client has changed it."""
+    """A second bootstrap writes nothing, so objects that exist stay as they are."""
     server = EmbeddedApi()
     version = server.store.version
     bootstrap(server.store, server.writes)

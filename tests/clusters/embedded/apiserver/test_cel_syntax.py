@@ -20,7 +20,7 @@ from clusters.embedded.apiserver.cel_syntax import plain
     ],
 )
 def test_only_the_fields_of_messages_become_texts(expression: str, maps: str) -> None:
-    """Not words in strings, in conditions, or in maps of the expression's own."""
+    """The fields of Object messages become texts; words in strings, conditions and the expression's own maps do not."""
     assert plain(expression) == maps
 
 

@@ -25,7 +25,7 @@ def delete(writes: Writes, **options: Any) -> bool:
 
 
 def test_an_assigned_pod_waits_for_its_kubelet() -> None:
-    """It is marked with the time by which it should have ended, and goes with grace 0."""
+    """An assigned pod is marked with the time of its end, and is removed by a deletion with grace 0."""
     writes = assigned()
     assert not delete(writes)
     metadata = writes.get(PODS, "default", "p").item["metadata"]
@@ -35,7 +35,7 @@ def test_an_assigned_pod_waits_for_its_kubelet() -> None:
 
 
 def test_a_pod_that_no_kubelet_runs_goes_immediately() -> None:
-    """Not assigned yet, or ended."""
+    """A pod that is not assigned, or has ended, goes immediately."""
     writes = new_writes()
     writes.create(PODS, "default", pod())
     assert delete(writes)
@@ -46,7 +46,7 @@ def test_a_pod_that_no_kubelet_runs_goes_immediately() -> None:
 
 
 def test_a_finalizer_keeps_an_object_until_it_is_taken_off() -> None:
-    """And no new one comes while it is leaving."""
+    """A finalizer keeps an object until it is removed, and an object that is leaving gets no new finalizer."""
     writes = new_writes()
     writes.create(CONFIG_MAPS, "default", {**config_map(), "metadata": {"name": "c", "finalizers": ["a.b/c"]}})
     assert not writes.delete(CONFIG_MAPS, "default", "c", DeleteOptions())[1]

@@ -31,7 +31,7 @@ async def test_unknown_fields_are_refused_when_the_client_is_strict(client: ApiC
 
 @pytest.mark.parametrize(("mode", "count"), [("", 2), ("Warn", 2), ("Ignore", 0)])
 async def test_unknown_fields_are_dropped(client: ApiClient, mode: str, count: int) -> None:
-    """With a warning for each, unless the client wants none."""
+    """Unknown fields are dropped, with a warning for each unless the client wants none."""
     answer = await send(client, mode)
     assert answer.status_code == 201
     assert "size" not in answer.json()
@@ -40,7 +40,7 @@ async def test_unknown_fields_are_dropped(client: ApiClient, mode: str, count: i
 
 
 async def test_a_warning_is_quoted(client: ApiClient) -> None:
-    """As kubectl reads it."""
+    """A warning has quotes around its text in the form that kubectl reads."""
     assert (await send(client, "Warn")).headers.getall("warning")[1] == '299 - "unknown field \\"size\\""'
 
 
@@ -51,7 +51,7 @@ async def test_an_unknown_mode_is_refused(client: ApiClient) -> None:
 
 @pytest.mark.parametrize("media", ["application/merge-patch+json", "application/strategic-merge-patch+json"])
 async def test_a_patch_is_looked_at_as_well(client: ApiClient, media: str) -> None:
-    """Its directives and the fields that it deletes are not unknown."""
+    """A patch is validated, but its directives and the fields that it deletes are not unknown fields."""
     await send(client, "Ignore")
     body = b'{"colour":"red","nothing":null,"$retainKeys":["data"],"data":{"c":"d"}}'
     headers = {"Content-Type": media}

@@ -47,7 +47,7 @@ def test_the_shipped_policy_adds_a_slot_in_limits_and_requests() -> None:
 
 
 def test_a_policy_acts_with_a_binding_only() -> None:
-    """And not on kinds that it does not name; a template gets its slot when its pods are made."""
+    """A policy acts only with a binding and on kinds that it names; a template's pods get their slot when they are made."""
     writes = new_writes()
     policy, binding = yaml.safe_load_all(SHIPPED.read_text())
     writes.create(resource_of(policy), "", policy)
@@ -106,7 +106,7 @@ def test_what_a_policy_adds_to_other_kinds_is_there() -> None:
 
 
 def test_defaults_of_a_policy_are_filled_in() -> None:
-    """As the real server shows them."""
+    """Missing fields of a policy get the defaults that the real server fills in."""
     writes = new_writes()
     policy = next(yaml.safe_load_all(SHIPPED.read_text()))
     del policy["spec"]["failurePolicy"]

@@ -9,7 +9,7 @@ from clusters.embedded.apiserver.openapi import PREFIX, VERSION_2, openapi
 
 
 def test_the_index_names_every_group() -> None:
-    """With a hash, so that clients may keep what they have."""
+    """The index has every group, each with a hash so that clients may keep a copy."""
     found = json.loads(openapi(PREFIX) or b"")["paths"]
     assert set(found) == {resource.root.strip("/") for resource in ALL}
     assert all("?hash=" in one["serverRelativeURL"] for one in found.values())

@@ -51,7 +51,7 @@ def test_an_operation_that_does_not_fit_is_422(patch: Any) -> None:
 
 @pytest.mark.parametrize("patch", [{"op": "add"}, ["x"], None], ids=str)
 def test_what_is_no_json_patch_is_400(patch: Any) -> None:
-    """Not a list of operations."""
+    """A JSON patch that is not a list of operations is answered with 400."""
     refused(400, lambda: patched(JSON_PATCH, {"a": 1}, patch))
 
 
@@ -86,6 +86,6 @@ def test_bodies_that_are_no_patch_are_400(content_type: str, body: bytes) -> Non
 
 
 def test_a_strategic_patch_that_makes_no_sense_is_500() -> None:
-    """As the real server answers what only its library understands."""
+    """A strategic patch that the library cannot understand is answered with 500, as on the real server."""
     refused(500, lambda: patched(STRATEGIC_MERGE_PATCH, {"containers": []}, {"containers": [{"image": "x"}]}))
     refused(500, lambda: patched(STRATEGIC_MERGE_PATCH, {"a": 1}, {"$retainKeys": 7}))

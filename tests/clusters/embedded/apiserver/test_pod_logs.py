@@ -40,7 +40,7 @@ async def assign(client: ApiClient, url: str) -> None:
 
 
 async def test_a_log_comes_from_the_kubelet(client: ApiClient) -> None:
-    """With the parameters that it understands."""
+    """The server gets a log from the kubelet and forwards only the parameters that the kubelet understands."""
     kubelet = KubeletLogs()
     async with serve(kubelet) as url:
         await assign(client, url)
@@ -61,7 +61,7 @@ async def test_a_followed_log_arrives_at_once_and_ends_with_its_reader(client: A
 
 
 async def test_a_kubelets_refusal_is_passed_on(client: ApiClient) -> None:
-    """Its code and its words."""
+    """The server passes the kubelet's code and text on."""
     async with serve(KubeletLogs(400, b"no logs of a container that waits")) as url:
         await assign(client, url)
         with pytest.raises(ApiError, match="no logs of a container that waits") as caught:

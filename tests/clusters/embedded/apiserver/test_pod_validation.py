@@ -44,7 +44,7 @@ def test_vendors_resources_are_never_over_committed() -> None:
 
 
 def test_limits_are_requested_where_nothing_else_is() -> None:
-    """And stored in canonical form."""
+    """A limit is also the request if none is given, and both are stored in canonical form."""
     stored = new_writes().create(PODS, "default", pod(limits={GPU: "10000", "memory": "2048Ki"}))
     resources = stored.item["spec"]["containers"][0]["resources"]
 
@@ -71,12 +71,12 @@ def changed(**spec: Any) -> Object:
     ],
 )
 def test_an_invalid_pod_is_refused_with_the_field(body: Object, text: str) -> None:
-    """e2e/parity has every rule."""
+    """The refusal of an invalid pod names the field; the folder e2e/parity has every rule."""
     assert text in told(body)
 
 
 def test_all_errors_are_in_one_answer() -> None:
-    """With their causes."""
+    """The refusal holds all errors, each as a cause with its field."""
     body = changed(containers=[{"name": "c"}, {"image": "i"}])
     refusal = refused(422, lambda: new_writes().create(PODS, "default", body))
 

@@ -47,7 +47,7 @@ def test_pods_are_counted_as_the_scheduler_counts(pods: list[dict[str, Any]], us
 
 
 def test_names_of_cpu_and_memory() -> None:
-    """With and without their part."""
+    """A quota's names for cpu and memory work with and without "requests." and "limits."."""
     one = [pod("a", container("c", {"cpu": "1500m", "memory": "1Gi"}))]
     names = ["pods", "cpu", "requests.cpu", "limits.cpu", "memory", "limits.memory"]
     assert quota.written(quota.usage_of(one, names)) == {
@@ -61,7 +61,7 @@ def test_names_of_cpu_and_memory() -> None:
 
 
 def test_a_pod_that_does_not_fit_is_refused() -> None:
-    """With what it asks, what is used, and what there is."""
+    """The refusal names the amounts that the pod asks for, those in use and the quota's limits."""
     writes = new_writes()
     writes.create(
         RESOURCE_QUOTAS, "default", {"metadata": {"name": "q"}, "spec": {"hard": {MEMORY: "4", "limits.cpu": "1"}}}

@@ -65,7 +65,7 @@ def test_what_is_wrong_is_named(resource: Resource, item: dict[str, Any], fields
 
 
 def test_a_binding_is_for_one_role() -> None:
-    """For ever."""
+    """The role of a binding can never be changed."""
     (error,) = rbac_rules.check_update(ROLE_BINDINGS, {"roleRef": ROLE}, {"roleRef": {**ROLE, "name": "other"}})
     assert error.field == "roleRef"
     assert rbac_rules.check_update(ROLE_BINDINGS, {"roleRef": ROLE}, {"roleRef": ROLE}) == []

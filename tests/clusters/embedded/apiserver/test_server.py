@@ -49,7 +49,7 @@ async def test_a_stop_does_not_wait_for_watches(embedded: EmbeddedApi, client: A
 
 
 async def test_a_restart_on_the_same_port_keeps_the_objects(embedded: EmbeddedApi, client: ApiClient) -> None:
-    """As an API server over its etcd."""
+    """A server that restarts on its port keeps the objects, as an API server over its etcd does."""
     await client.create(config_map())
     await embedded.stop()
     await embedded.start(int(embedded.address.rpartition(":")[2]))
@@ -66,7 +66,7 @@ async def test_a_taken_port_is_an_error(embedded: EmbeddedApi) -> None:
 
 
 async def test_the_first_namespaces_are_there(client: ApiClient) -> None:
-    """As in every cluster."""
+    """The first four namespaces of every cluster exist, and an unknown one is refused."""
     names = [item["metadata"]["name"] for item in await client.list(NAMESPACES)]
 
     assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]

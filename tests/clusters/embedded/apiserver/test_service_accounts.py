@@ -126,7 +126,7 @@ def test_a_token_of_a_pod_on_a_node_names_the_node() -> None:
     ids=str,
 )
 def test_a_request_that_makes_no_sense_is_refused(code: int, spec: dict[str, Any]) -> None:
-    """Too short, too long, bound to what is not there or not the account's."""
+    """A token request is refused if its time is out of range or not a number, or if its bound object is not usable."""
     writes, _, tokens = issuer()
     writes.create(SERVICE_ACCOUNTS, "default", {"metadata": {"name": "bot"}})
     writes.create(PODS, "default", pod())

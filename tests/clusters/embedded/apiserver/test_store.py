@@ -21,7 +21,7 @@ def item(name: str, **data: str) -> Object:
 
 
 def test_versions_are_one_counter_for_all_kinds() -> None:
-    """So that a list of one kind has the version at which a watch of it goes on."""
+    """All kinds share one counter, so that a list of one kind has the version at which its watch goes on."""
     store = Store([CONFIG_MAPS, PODS], history=HISTORY)
     first = store.put(CONFIG_MAPS, item("a"))
     second = store.put(PODS, item("b"))
@@ -41,7 +41,7 @@ def test_a_write_leaves_what_was_read_alone() -> None:
 
 
 def test_json_of_an_object_names_its_kind_and_of_a_list_does_not() -> None:
-    """As the real API server writes them."""
+    """The JSON of an object has its kind and that of a list item does not, as on the real API server."""
     stored = Store([CONFIG_MAPS], history=HISTORY).put(CONFIG_MAPS, item("a"))
 
     assert list(json.loads(stored.json()))[:2] == ["kind", "apiVersion"]

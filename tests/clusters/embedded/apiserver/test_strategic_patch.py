@@ -81,7 +81,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_strategic_patch_merges(case: str) -> None:
-    """As kubectl and kubelets rely on it; what was there stays as it was."""
+    """A strategic patch merges as kubectl and kubelets expect, and does not change the old object."""
     old, patch, new = CASES[case]
     before = repr(old)
 

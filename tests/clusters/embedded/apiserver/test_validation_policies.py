@@ -102,7 +102,7 @@ def test_a_request_that_no_rule_names_costs_no_expression() -> None:
 
 
 def test_of_a_deletion_the_old_object_is_known() -> None:
-    """And no new one."""
+    """The policy of a deletion sees the old object and no new one."""
     writes = new_writes()
     told = "'gone: ' + oldObject.metadata.name + (object == null ? '' : '!')"
     install(writes, *policy(validations=[{"expression": "false", "messageExpression": told}]))
@@ -123,7 +123,7 @@ def test_writes_ask_before_anything_is_stored() -> None:
 
 
 def test_the_node_of_the_tokens_pod_is_known() -> None:
-    """With it a policy keeps a plugin to its own node."""
+    """A policy can compare the node of the token's pod with another, which keeps a plugin to its own node."""
     writes = new_writes()
     expression = f"'{KEY}' in request.userInfo.extra && request.userInfo.extra['{KEY}'][0] == oldObject.spec.nodeName"
     install(writes, *policy(validations=[{"expression": expression, "message": "foreign"}]))

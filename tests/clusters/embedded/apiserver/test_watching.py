@@ -57,7 +57,7 @@ def said(event: Event) -> tuple[str, str]:
 
 
 async def test_a_watch_shows_what_is_there_and_then_what_changes(embedded: EmbeddedApi) -> None:
-    """Without a version; a deletion carries the last state, at its own version."""
+    """A watch without a version shows the present state first; a deletion carries the last state at its own version."""
     url = await embedded.start()
     embedded.writes.create(CONFIG_MAPS, "default", config_map("a", x="1"))
     async with watching(url) as watch:
@@ -73,7 +73,7 @@ async def test_a_watch_shows_what_is_there_and_then_what_changes(embedded: Embed
 
 
 async def test_a_watch_goes_on_after_a_list(embedded: EmbeddedApi, client: ApiClient) -> None:
-    """Nothing lost, nothing twice, other namespaces and kinds left out."""
+    """A watch from a list's version loses and repeats no event, and leaves out other namespaces and kinds."""
     await client.create(config_map("a"))
     listed = await client.request("GET", PATH)
     await client.create(config_map("b"))
@@ -86,7 +86,7 @@ async def test_a_watch_goes_on_after_a_list(embedded: EmbeddedApi, client: ApiCl
 
 
 async def test_a_version_too_old_is_an_error_event(embedded: EmbeddedApi) -> None:
-    """As the real server mostly answers: 200, then a Status with 410."""
+    """A watch from a version that is too old is answered with 200 and an error event of code 410, as on the real server."""
     url = await embedded.start()
     embedded.writes.create(CONFIG_MAPS, "default", config_map())
     embedded.expire_history()

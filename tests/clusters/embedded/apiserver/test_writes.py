@@ -23,7 +23,7 @@ def merge(
 
 
 def test_a_new_object_gets_what_the_server_keeps() -> None:
-    """uid, time, version, namespace, generation; the manifest's own values of these do not count."""
+    """A new object gets the server's uid, time, version, namespace and generation; values in the manifest do not count."""
     item = new_writes().create(PODS, "default", pod(metadata={"uid": "mine", "generation": 9})).item
     metadata = item["metadata"]
 
@@ -65,7 +65,7 @@ def test_a_name_is_taken_once() -> None:
     ids=["namespace", "version", "kind", "metadata", "quantity", "no name"],
 )
 def test_a_body_that_makes_no_sense_is_refused(code: int, body: Object) -> None:
-    """And nothing is written."""
+    """The server refuses a wrong body and writes nothing."""
     writes = new_writes()
     before = writes.store.version
     refused(code, lambda: writes.create(PODS, "default", body))
@@ -149,7 +149,7 @@ def test_status_and_spec_are_written_apart() -> None:
 
 
 def test_the_generation_counts_changes_of_the_spec() -> None:
-    """Not of labels, not of the status."""
+    """The generation counts changes of the spec, not of labels or status."""
     writes = new_writes()
     writes.create(DEPLOYMENTS, "default", deployment())
     merge(writes, DEPLOYMENTS, "d", {"metadata": {"labels": {"a": "b"}}})
@@ -161,7 +161,7 @@ def test_the_generation_counts_changes_of_the_spec() -> None:
 
 
 def test_a_dry_run_answers_and_writes_nothing() -> None:
-    """For create, patch and delete."""
+    """A dry run of create, patch and delete answers but writes nothing."""
     writes = new_writes()
     answer = writes.create(PODS, "default", pod(), Terms(dry_run=True)).item
     refused(404, lambda: writes.get(PODS, "default", "p"))

@@ -68,7 +68,7 @@ async def test_what_a_deleted_deployment_owned_goes_with_it(api: ApiClient) -> N
 
 
 async def test_a_pod_of_a_stateful_set_comes_back_under_its_name(api: ApiClient) -> None:
-    """As another pod: its uid is new."""
+    """A deleted pod of a StatefulSet comes back under its name as another pod with a new uid."""
     await api.create(workload("StatefulSet", 2))
     await eventually(lambda: names(api), lambda found: found == ["w-0", "w-1"], "both pods")
     before = (await api.get(PODS, "w-0", "default"))["metadata"]["uid"]
@@ -97,7 +97,7 @@ async def test_a_namespace_takes_everything_in_it_with_it(api: ApiClient) -> Non
 
 @pytest.mark.parametrize(("policy", "left"), [("Foreground", 0), ("Background", 0), ("Orphan", 2)])
 async def test_a_propagation_policy_is_obeyed(api: ApiClient, policy: str, left: int) -> None:
-    """kubectl delete --cascade=…"""
+    """The propagation policy, as ``kubectl delete --cascade`` sends it, decides whether the pods go or stay without an owner."""
     await api.create(workload("StatefulSet", 2))
     await eventually(lambda: names(api), lambda found: len(found) == 2, "two pods")
     await api.request("DELETE", STATEFUL_SETS.path("default", "w"), body={"propagationPolicy": policy})

@@ -90,14 +90,14 @@ def test_a_replica_set_drops_what_does_not_run_first() -> None:
 
 
 def test_pods_of_others_do_not_count() -> None:
-    """Same labels, another owner."""
+    """A pod with the same labels but another owner does not count."""
     rs, other = owner("ReplicaSet", replicas=1), owner("StatefulSet")
 
     assert len(created(replica_set(rs, [pod("theirs", other)]))) == 1
 
 
 def test_a_status_is_written_only_where_it_differs() -> None:
-    """Otherwise each write would cause another."""
+    """A status that is right already is not written, because each write would cause another."""
     rs = owner("ReplicaSet", replicas=1)
     rs["status"] = status_of(replica_set(rs, [pod("a", rs)]))
 
@@ -125,7 +125,7 @@ def sets_of(deploy: dict[str, Any], *replicas_and_ready: tuple[str, int, int]) -
 
 @pytest.mark.parametrize(("ready", "left"), [(0, 3), (1, 2), (3, 0)])
 def test_an_old_replica_set_shrinks_as_the_new_one_gets_ready(ready: int, left: int) -> None:
-    """There are never fewer ready pods than wanted, as long as the old ones were."""
+    """The old ReplicaSet keeps the pods that the new one still lacks, so that never fewer are ready than wanted."""
     deploy = owner("Deployment", replicas=3)
     sets = sets_of(deploy, (f"w-{template_hash(TEMPLATE)}", 3, ready), ("w-old", 3, 3))
     specs = [one for one in deployment(deploy, sets) if isinstance(one, Patch) and not one.subresource]
@@ -145,7 +145,7 @@ def test_a_stateful_set_goes_in_order() -> None:
 
 
 def test_a_parallel_stateful_set_makes_all_at_once() -> None:
-    """podManagementPolicy: Parallel."""
+    """A StatefulSet with podManagementPolicy Parallel makes all missing pods at once."""
     sts = owner("StatefulSet", replicas=3, podManagementPolicy="Parallel")
 
     assert [made["metadata"]["name"] for made in created(stateful_set(sts, [pod("w-1", sts)]))] == ["w-0", "w-2"]
@@ -257,7 +257,7 @@ def test_an_ordered_stateful_set_waits_for_the_pod_that_leaves() -> None:
 
 
 def test_a_template_that_is_used_again_gets_the_next_number() -> None:
-    """So ``kubectl rollout history`` counts up, and the Deployment shows the number of its template."""
+    """A template that is used again gets the next revision, as ``kubectl rollout history`` shows, and so does its Deployment."""
     deploy = owner("Deployment", replicas=1)
     used, other = sets_of(deploy, (f"w-{template_hash(TEMPLATE)}", 1, 1), ("w-old", 0, 0))
     for one, number in ((used, "1"), (other, "2")):

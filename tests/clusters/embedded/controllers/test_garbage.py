@@ -46,5 +46,5 @@ def test_objects_all_of_whose_owners_are_gone_go(owners: list[tuple[str, str]], 
 
 
 def test_what_is_leaving_is_not_sent_away_again() -> None:
-    """Its kubelet is at it."""
+    """An orphan that is leaving is not deleted again, because its kubelet is ending it."""
     assert orphans([(PODS, item("p", ("ReplicaSet", "gone"), leaving=True))], set(), KINDS) == []

@@ -76,7 +76,7 @@ def test_superfluous_pods_go() -> None:
 
 @pytest.mark.parametrize(("spec", "phases"), [({}, ["Succeeded"]), ({"completions": None}, ["Succeeded", "Failed"])])
 def test_enough_successes_complete_a_job(spec: dict[str, Any], phases: list[str]) -> None:
-    """Its conditions, counts and end are as the real controller writes them."""
+    """A completed job has the conditions, counts and end time that the real controller writes."""
     one = owner(**spec)
     actions = job(one, of(one, *phases), NOW)
 
@@ -134,7 +134,7 @@ def test_a_deadline_ends_a_job() -> None:
 
 
 def test_an_ended_job_stays_until_its_time_is_over() -> None:
-    """It starts no pods, and goes only if its author gave it a time."""
+    """An ended job starts no pods, and is deleted only after the time that its author set, if any."""
     complete = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T11:59:00Z"}
     one = owner(ttlSecondsAfterFinished=60, status={"conditions": [complete]})
 
@@ -154,7 +154,7 @@ def test_an_ended_job_stays_until_its_time_is_over() -> None:
     ],
 )
 def test_only_some_jobs_are_looked_at_without_a_change(one: dict[str, Any], expected: bool) -> None:
-    """Those with a deadline, a back-off or an end of life to come."""
+    """A job is checked without a change only if it has a deadline, a back-off or an end of life to come."""
     assert depends_on_time(one) is expected
 
 
@@ -183,6 +183,6 @@ def test_doing_it_leaves_nothing_to_do(completions: int, parallelism: int, phase
 
 
 def test_a_suspended_job_is_an_error() -> None:
-    """Its pods would have to go and come back; the caller logs the error and goes on."""
+    """A suspended job raises an error, because its pods would have to go and come back."""
     with pytest.raises(ValueError, match="suspended"):
         job(owner(suspend=True), [], NOW)

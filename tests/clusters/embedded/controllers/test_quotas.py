@@ -19,12 +19,12 @@ def a_pod(namespace: str) -> dict[str, Any]:
 
 
 def test_a_status_that_is_not_right_is_written() -> None:
-    """With pods of its own namespace; names that have left the limits leave the status."""
+    """The status counts the pods, and names that have left the limits are removed from it."""
     (action,) = counted([a_quota(hard={"pods": "1", "cpu": "1"}, used={})], [a_pod("a"), a_pod("b")])
     assert isinstance(action, Patch)
     assert action.patch == {"status": {"hard": {"cpu": None, "pods": "2"}, "used": {"pods": "1"}}}
 
 
 def test_a_status_that_is_right_is_left_alone() -> None:
-    """Else it would be written for ever."""
+    """A status that is right is not written, because each write would cause another."""
     assert counted([a_quota(hard={"pods": "2"}, used={"pods": "0"})], []) == []

@@ -91,7 +91,7 @@ def test_set_goes_by_the_status_unless_a_node_is_given() -> None:
 
 
 def test_update_keeps_what_the_api_server_has_not_shown_yet() -> None:
-    """Only a change of the status changes the nomination."""
+    """A nomination changes only when the pod's status changes."""
     nominations = Nominations()
     nominations.set(make_pod("p1"), "n1")
 
@@ -106,7 +106,7 @@ def test_update_keeps_what_the_api_server_has_not_shown_yet() -> None:
 
 
 def test_delete_of_a_pod_without_nomination_is_nothing() -> None:
-    """It raises no error."""
+    """The deletion of a pod without a nomination raises no error."""
     nominations = Nominations()
     nominations.delete("uid-p1")
 

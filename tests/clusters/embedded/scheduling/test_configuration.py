@@ -62,7 +62,7 @@ def test_percentage_of_the_profile_wins() -> None:
 
 
 def test_parse_of_the_least() -> None:
-    """kube-scheduler's defaults."""
+    """A configuration with only a head has kube-scheduler's defaults."""
     assert parse(HEAD) == Configuration()
     assert parse(HEAD + "extenders:\n- urlPrefix: http://a\n  httpTimeout: null\n").extenders[0].timeout_seconds == 5
 
@@ -148,7 +148,7 @@ def test_parse_is_as_strict_as_kube_scheduler(text: str, error: str) -> None:
 
 
 def test_parse_refuses_versions_that_are_no_longer_served() -> None:
-    """Only v1 of the configuration is read."""
+    """A configuration of a version other than v1 is refused."""
     with pytest.raises(ConfigurationError, match="is not served"):
         parse(HEAD.replace("/v1", "/v1beta3"))
 

@@ -78,7 +78,7 @@ def refusing(*refused: str, unresolvable: bool = False) -> Any:
 async def test_only_nodes_with_enough_in_total_reach_the_extender(
     cycle_of: CycleOf, extender: RecordingExtender
 ) -> None:
-    """Without ignoredByScheduler a node without cards is never asked about; with it, it is."""
+    """The extender is asked about nodes without cards only if its resource has ignoredByScheduler."""
     nodes = [*cards(2), make_node("plain")]
 
     await cycle_of(nodes, at(extender)).place(POD, Profile())

@@ -197,7 +197,7 @@ async def call(pair: tuple[Path, Path], tls: TLSConfiguration | None, *, mutual:
 
 
 async def test_tls_without_a_ca_is_not_verified(pair: tuple[Path, Path]) -> None:
-    """enableHTTPS alone accepts any certificate, as kube-scheduler does."""
+    """The setting enableHTTPS alone accepts any certificate, as in kube-scheduler."""
     await call(pair, None)
 
 
@@ -211,7 +211,7 @@ async def test_tls_with_a_ca_verifies_the_name(pair: tuple[Path, Path]) -> None:
 
 
 async def test_tls_shows_a_client_certificate(pair: tuple[Path, Path]) -> None:
-    """Without one, a server that wants it refuses the handshake."""
+    """The client sends its certificate; a server that wants one refuses a client without."""
     certificate, key = pair
     ca = certificate.read_bytes()
     await call(

@@ -86,7 +86,7 @@ def test_reject_lets_a_toleration_past_a_cordon() -> None:
 
 @pytest.mark.parametrize(("wanted", "resolvable"), [("10", True), ("11", False)])
 def test_reject_knows_what_eviction_could_cure(wanted: str, resolvable: bool) -> None:
-    """Only what would fit the empty node."""
+    """A rejection is resolvable only if the pod would fit the empty node."""
     found = rejection(make_pod(limits={MEMORY: wanted}), make_node(allocatable={MEMORY: "10"}), {MEMORY: 1})
 
     assert found is not None
@@ -109,7 +109,7 @@ def test_reject_leaves_ignored_resources_to_the_extender() -> None:
 
 
 def test_reject_skips_resources_of_which_nothing_is_asked() -> None:
-    """Even on a node that is over-committed already."""
+    """A resource of which the pod asks for none rejects no node, even an over-committed one."""
     assert rejection(make_pod(limits={MEMORY: "0"}), make_node(), {MEMORY: 5}) is None
 
 

@@ -99,7 +99,7 @@ def test_a_pod_bound_by_another_program_leaves_the_queue() -> None:
 
 
 def test_an_assumed_pod_is_not_queued_again_by_its_own_updates() -> None:
-    """It stays counted on its node."""
+    """An assumed pod is not queued by its own update and stays counted on its node."""
     parts = Parts()
     parts.view.assume(make_pod("p1", {MEMORY: "4"}), "n1")
     parts.take(make_pod("p1", {MEMORY: "4"}))
@@ -122,7 +122,7 @@ def test_only_new_room_wakes_pods_that_lack_room() -> None:
 
 
 def test_a_nominated_pod_counts_for_others_until_it_gives_up() -> None:
-    """Then those that had to yield to it are tried again, and no more important ones."""
+    """The end of a nomination wakes the pods that yielded to it, but none with a higher priority."""
     parts = Parts()
     parts.refuse("waiting", NODE_RESOURCES_FIT)
     parts.refuse("important", NODE_RESOURCES_FIT, priority=9)
@@ -149,7 +149,7 @@ def test_a_nominated_pod_that_is_deleted_gives_up() -> None:
 
 
 def test_a_waiting_pod_that_is_deleted_wakes_no_other() -> None:
-    """It held no room."""
+    """The deletion of a waiting pod wakes no other, because it held no room."""
     parts = Parts()
     parts.refuse("waiting")
     parts.take(make_pod("p1"))
@@ -160,7 +160,7 @@ def test_a_waiting_pod_that_is_deleted_wakes_no_other() -> None:
 
 
 def test_a_node_that_is_gone_takes_no_pods() -> None:
-    """It leaves the view."""
+    """A node that is gone leaves the view."""
     parts = Parts()
     parts.intake.take_node("DELETED", make_node("n1"), 100)
 

@@ -44,7 +44,7 @@ def test_requirement_of_each_operator(operator: str, values: list[str], label: s
 
 
 def test_requirement_of_an_unknown_operator_is_an_error() -> None:
-    """It is named."""
+    """The error for an unknown operator names the operator."""
     with pytest.raises(ValueError, match="Near"):
         requirement_holds({"key": "key", "operator": "Near"}, {})
 

@@ -43,7 +43,7 @@ def test_backoff_doubles_up_to_the_largest(attempts: int) -> None:
 
 
 def test_a_refused_pod_sleeps_until_something_changes() -> None:
-    """Its backoff alone does not bring it back."""
+    """A refused pod waits for a change; the end of its backoff does not bring it back."""
     queue = SchedulingQueue()
     refused(queue, now=0)
 
@@ -52,7 +52,7 @@ def test_a_refused_pod_sleeps_until_something_changes() -> None:
 
 
 def test_woken_pod_skips_its_backoff_while_no_other_is_active() -> None:
-    """With others active it comes after them, whatever its priority."""
+    """A woken pod in backoff comes after all active pods, whatever its priority, but immediately once none is left."""
     queue = SchedulingQueue(1, 10)
     refused(queue, now=0)
 
@@ -109,7 +109,7 @@ def test_a_refusal_after_errors_begins_its_own_backoff() -> None:
 
 
 def test_an_error_means_backoff_that_grows() -> None:
-    """It doubles up to the largest backoff."""
+    """The backoff after errors doubles up to the largest backoff."""
     queue = SchedulingQueue(1, 10)
     queue.add(make_pod("p1"), 0)
     now, waits = 0.0, []
@@ -148,7 +148,7 @@ def test_gates_hold_a_pod_until_they_are_gone() -> None:
 
 
 def test_own_change_retries_a_pod_that_an_extender_refused() -> None:
-    """Even the condition that the scheduler itself has written."""
+    """A pod that an extender refused is tried again after any change of it, even after the scheduler's own of its status."""
     queue = SchedulingQueue()
     refused(queue, now=0)
 
@@ -198,7 +198,7 @@ def test_activate_tries_again_whatever_kept_the_pod() -> None:
 
 
 def test_a_deleted_pod_never_comes_up() -> None:
-    """Its timers are gone, too."""
+    """A deleted pod is never tried, and its timers are gone."""
     queue = SchedulingQueue()
     queue.add(make_pod("p1"), 0)
     queue.delete("uid-p1")

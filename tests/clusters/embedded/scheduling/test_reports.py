@@ -43,7 +43,7 @@ def test_condition_that_the_pod_already_has_is_not_written() -> None:
 
 
 def test_changed_condition_names_the_generation_that_it_saw() -> None:
-    """observedGeneration is the pod's."""
+    """The condition's observedGeneration is the generation of the pod."""
     pod = make_pod("p1")
     pod["metadata"]["generation"] = 3
 

@@ -57,7 +57,7 @@ async def test_a_managed_pod_is_bound_by_the_extender_alone(
 
 
 async def test_any_other_pod_is_bound_directly(api_server: RecordingExtender, extender: RecordingExtender) -> None:
-    """With the uid, so that a re-created pod of the same name is not bound by mistake."""
+    """The binding names the uid, so that a re-created pod of the same name is not bound by mistake."""
     await bind_pod(make_pod(), api_server, extender)
 
     assert [] == extender.calls
@@ -72,7 +72,7 @@ async def test_any_other_pod_is_bound_directly(api_server: RecordingExtender, ex
 async def test_a_refusal_of_the_api_server_is_the_reason(
     api_server: RecordingExtender, extender: RecordingExtender
 ) -> None:
-    """Without an extender that binds, the error is the API server's own text."""
+    """If no extender binds, the error is the API server's own text."""
     api_server.respond = broken
 
     with pytest.raises(BindError, match=r"DefaultBinder.*already assigned"):

@@ -109,7 +109,7 @@ def test_decode_prioritize_refuses_an_object() -> None:
 
 
 def test_decode_bind() -> None:
-    """Only a text that is not empty is an error."""
+    """The answer to bind is an error only if its error text is not empty."""
     decode_bind(b'{"Error":""}')
     decode_bind(b'{"error":null}')
     with pytest.raises(AnswerError, match=r"^card is gone$"):

@@ -28,7 +28,7 @@ def test_pods_that_ask_for_nothing_count_a_little() -> None:
 
 @given(st.integers(0, 10_000), st.integers(0, 20_000), st.integers(0, 20_000))
 def test_least_allocated_stays_between_0_and_100(capacity: int, used: int, wanted: int) -> None:
-    """Also on nodes that are empty or over-committed."""
+    """The score stays between 0 and 100 on empty and on over-committed nodes."""
     info = node_info(make_node(allocatable={"cpu": f"{capacity}m", "memory": str(capacity)}))
     info.counted = {"cpu": used, "memory": used}
 
@@ -41,7 +41,7 @@ def test_with_extenders_scales_ten_to_a_hundred_without_clamping() -> None:
 
 
 def test_pick_best_breaks_ties_at_random_by_the_seed() -> None:
-    """The same seed picks the same node."""
+    """Ties are broken at random, and the same seed picks the same node."""
     scores = [("a", 5), ("b", 7), ("c", 7)]
     picks = [pick_best(scores, random.Random(seed)) for seed in range(20)]
 

@@ -13,7 +13,7 @@ NODE = make_node()
 
 @pytest.mark.parametrize("change", Change)
 def test_every_change_wakes_a_pod_that_an_extender_refused(change: Change) -> None:
-    """As kube-scheduler does since queueing hints are for good (1.34)."""
+    """Every change wakes a pod that an extender refused, as in kube-scheduler since queueing hints are stable (1.34)."""
     assert wakes(frozenset({EXTENDER, NODE_AFFINITY}), change)
 
 

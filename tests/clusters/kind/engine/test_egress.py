@@ -21,7 +21,7 @@ COMMIT
 
 
 def test_what_was_rejected_is_summed_and_nothing_else() -> None:
-    """Not what went between nodes, and not what others reject."""
+    """The sum counts the packets that our rules reject, not those between nodes or those that other chains reject."""
     assert rejected(COUNTED) == 3 + 4
 
 

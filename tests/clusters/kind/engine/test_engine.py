@@ -16,7 +16,7 @@ from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, ROOT, TR
 
 
 def test_a_second_up_uses_what_is_there(shared: Machine) -> None:
-    """The same dockerd, and the counters go on."""
+    """A second ``up`` keeps the same dockerd, and its counters go on."""
     pid, counted = shared.dockerd(), shared.counted()
     said = shared.engine("up")
 
@@ -35,7 +35,7 @@ def test_clients_get_an_environment_in_which_all_is_found(shared: Machine) -> No
 
 
 def test_without_a_docker_it_says_what_to_do(tmp_path: Path) -> None:
-    """Not a traceback from deep within."""
+    """The error without a Docker is a ClusterError, not a traceback."""
     with pytest.raises(ClusterError, match="no Docker answers"):
         engine_environment({"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{tmp_path}/none"})
 
@@ -54,7 +54,7 @@ def test_down_leaves_nothing(fresh: Machine) -> None:
 
 
 def test_a_killed_dockerd_is_recognised_and_restarted(fresh: Machine) -> None:
-    """Its containers have ended with it, and new ones run."""
+    """After the kill of dockerd its containers have ended, and new ones run."""
     fresh.engine("up")
     fresh.load_shell()
     fresh.run("docker", "run", "--detach", "--name", "one", IMAGE, "sleep", "1000")
@@ -66,7 +66,7 @@ def test_a_killed_dockerd_is_recognised_and_restarted(fresh: Machine) -> None:
 
 
 def test_down_after_a_kill_leaves_nothing(fresh: Machine) -> None:
-    """Nor what the killed one held: the container that still ran, its shim, its mounts."""
+    """After the kill of dockerd ``down`` also removes the container that still ran, its shim and its mounts."""
     before = fresh.traces()
     fresh.engine("up")
     fresh.load_shell()
@@ -132,7 +132,7 @@ def test_an_interrupted_start_leaves_nothing(fresh: Machine) -> None:
 
 
 def test_another_docker_is_used_and_left_as_it_is(fresh: Machine) -> None:
-    """It gets our network and rules, and both are taken away again; its containers and its own rules stay."""
+    """Another Docker gets our network and rules, which ``down`` removes; its containers and its own rules stay."""
     fresh.engine("up")
     fresh.load_shell()
     fresh.run("docker", "run", "--detach", "--name", "theirs", IMAGE, "sleep", "1000")
@@ -169,5 +169,5 @@ def test_a_network_of_that_name_on_another_bridge_is_refused(shared: Machine) ->
 
 
 def test_down_where_nothing_is_up_says_so(fresh: Machine) -> None:
-    """And is no error."""
+    """If no Docker is up, ``down`` reports so and raises no error."""
     assert "no private Docker is up" in fresh.engine("down")

@@ -28,7 +28,7 @@ def mounted(tmp_path: Path) -> Path:
 
 
 def test_attack_15_members_are_those_of_our_groups(mounted: Path) -> None:
-    """Not of one with a similar name, nor of another's below its own, nor the 0 that stands for another namespace's process."""
+    """Members are those of our groups: similar names, groups below another's, and the 0 of other namespaces do not count."""
     assert engine_cgroups.members("gs", mounted) == {11, 12}
 
 

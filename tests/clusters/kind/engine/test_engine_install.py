@@ -54,7 +54,7 @@ def test_a_policy_of_the_user_stays(environment: dict[str, str]) -> None:
 
 
 def test_a_failed_installation_shows_the_output_of_apt(environment: dict[str, str]) -> None:
-    """And takes the policy away, too."""
+    """A failed installation shows the output of apt and removes the policy file."""
     with pytest.raises(ClusterError, match=r"(?s)ended with 100.*Unable to locate"):
         install({**environment, "APT_FAILS": "1"}, io.StringIO(), Path(environment["POLICY"]))
 

@@ -35,14 +35,14 @@ def written(root: Path, **facts: object) -> Path:
 
 
 def test_the_hosts_settings_are_put_back(root: Path) -> None:
-    """Both."""
+    """The settings for forwarding and for inotify instances are put back."""
     engine_settings.put_back(written(root), ENVIRONMENT, root)
 
     assert ((root / FORWARD).read_text(), (root / INSTANCES).read_text()) == ("0", "128")
 
 
 def test_what_a_user_changed_meanwhile_stays(root: Path) -> None:
-    """They know why."""
+    """A setting that a user changed in between stays as the user set it."""
     (root / INSTANCES).write_text("8192")
     engine_settings.put_back(written(root), ENVIRONMENT, root)
 
@@ -63,7 +63,7 @@ def test_what_dockerd_made_is_removed_where_it_was_not_there(root: Path) -> None
 
 
 def test_attack_15_settings_that_another_docker_needs_stay(root: Path) -> None:
-    """It came after ours, and forwarding is what its containers live by."""
+    """Settings stay if another Docker came after ours, because its containers need forwarding."""
     file = written(root, absent=["etc/docker/key.json"])
     engine_settings.put_back(file, ENVIRONMENT, root, needed=True)
 
@@ -80,5 +80,5 @@ def test_without_an_earlier_range_nothing_changes(root: Path) -> None:
 
 @pytest.mark.parametrize("had", [True, False])
 def test_it_is_known_whether_docker_was_there_before(root: Path, *, had: bool) -> None:
-    """Then its chains are another program's."""
+    """The record shows whether Docker's chains were there before and so belong to another program."""
     assert engine_settings.had_docker(written(root, docker=had)) is had

@@ -58,7 +58,7 @@ def test_what_is_missing_is_one_line_that_says_what_to_do(change: dict[str, obje
 
 
 def test_a_missing_program_that_can_be_installed_is_not_missing() -> None:
-    """It is installed when it is needed."""
+    """A program that apt-get can install is not reported as missing; it is installed when it is needed."""
     host = dataclasses.replace(GOOD, programs=frozenset({"apt-get", "ip"}))
 
     assert missing(host) == []
@@ -66,7 +66,7 @@ def test_a_missing_program_that_can_be_installed_is_not_missing() -> None:
 
 
 def test_host_without_the_privileged_capability_is_recognised(tmp_path: Path) -> None:
-    """It gets a runtime in front of runc."""
+    """A host without CAP_SYS_RESOURCE is recognised; its containers get a runtime in front of runc."""
     with_it = look(tmp_path, {"PATH": "/bin"}, tree(tmp_path / "with"))
     without = look(tmp_path, {"PATH": "/bin"}, tree(tmp_path / "without", bounding=ALL & ~(1 << 24)))
 

@@ -39,5 +39,5 @@ def test_no_free_range_is_an_error() -> None:
 
 @pytest.mark.skipif(shutil.which("ip") is None, reason="no `ip` on PATH (iproute2)")
 def test_the_routes_of_this_host_are_networks() -> None:
-    """As choose_subnet wants them."""
+    """The routes of this host are networks that choose_subnet can use."""
     assert choose_subnet(host_routes()).is_private

@@ -27,7 +27,7 @@ COMMIT
 
 
 def test_of_anothers_docker_only_the_rules_about_our_bridge_go() -> None:
-    """Its chains stay, and what they say about its bridges."""
+    """The rules about our bridge go; another Docker's chains and its rules about its own bridges stay."""
     assert removals(SAVED, ["gs0"], docker_too=False) == [
         ["-D", "FORWARD", "-o", "gs0", "-j", "DOCKER"],
         ["-D", "FORWARD", "-i", "gs0", "!", "-o", "gs0", "-j", "ACCEPT"],

@@ -37,7 +37,7 @@ def test_a_fitting_kind_on_path_is_used(tmp_path: Path) -> None:
 
 
 def test_ours_is_used_where_the_one_on_path_is_too_old(tmp_path: Path) -> None:
-    """And none if ours was not built yet."""
+    """If the kind on PATH is too old, ours is used, or none if ours is not built yet."""
     put(tmp_path / "bin" / "kind", "0.1.0")
     environment = {"PATH": f"{tmp_path / 'bin'}", "GPUSHARE_CACHE": str(tmp_path / "cache")}
     before = known_kind(environment)

@@ -56,12 +56,12 @@ def test_what_asks_for_nothing_stays_as_it_is(what: object) -> None:
     ],
 )
 def test_each_call_that_asks_for_capabilities_names_the_file(arguments: list[str], file: str | None) -> None:
-    """As containerd's shim calls runc, and as a person does."""
+    """The file is found in calls of containerd's shim to runc and in those that a person types."""
     assert asked_in(arguments) == file
 
 
 def test_a_bundle_is_rewritten_before_runc_sees_it(tmp_path: Path) -> None:
-    """Nothing but the sets of its process changes, and runc gets its arguments."""
+    """The wrapper changes only the capability sets of the process and passes its arguments to runc."""
     config = {"ociVersion": "1.0.2", "process": process("CAP_KILL", DROPPED), "root": {"path": "rootfs"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     said = run("--log", "l", "create", "--bundle", str(tmp_path), "id", cwd=tmp_path)
@@ -97,7 +97,7 @@ def test_the_exit_code_is_runcs(tmp_path: Path) -> None:
 
 
 def test_privileged_container_runs_without_the_hosts_capability(shared: Machine) -> None:
-    """With every capability that the host has; runc alone refuses."""
+    """A privileged container starts without CAP_SYS_RESOURCE if the host lacks it; runc alone refuses to start it."""
     limits = shared.run(*DOCKER_RUN, "--privileged", IMAGE, "cat", "/proc/self/status").stdout
     refused = shared.run(
         *DOCKER_RUN, "--privileged", "--runtime", "runc", IMAGE, "cat", "/proc/self/status", good=False
@@ -110,7 +110,7 @@ def test_privileged_container_runs_without_the_hosts_capability(shared: Machine)
 
 
 def test_a_privileged_exec_runs_there_too(shared: Machine) -> None:
-    """kind looks into its nodes that way."""
+    """A privileged exec works in such a container; kind looks into its nodes by privileged execs."""
     shared.run("docker", "run", "--detach", "--name", "one", "--privileged", IMAGE, "sleep", "100")
     try:
         assert shared.run("docker", "exec", "--privileged", "one", "cat", "/proc/1/comm").stdout == "sleep\n"

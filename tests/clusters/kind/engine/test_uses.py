@@ -72,7 +72,7 @@ def said_by_down(place: Place, checkout: str, *, force: bool = False) -> str:
 
 
 def test_attack_15_down_refuses_while_a_run_holds_its_lock(place: Place, checkouts: tuple[str, str]) -> None:
-    """It names the process and the checkout; once the run is gone, by whatever death, ``down`` goes on."""
+    """``down`` names the process and checkout of the run that holds a lock, and goes on once that run is gone."""
     with run_of(place, checkouts[0]) as run:
         assert run.poll() is None
         with pytest.raises(
@@ -83,7 +83,7 @@ def test_attack_15_down_refuses_while_a_run_holds_its_lock(place: Place, checkou
 
 
 def test_attack_15_down_leaves_another_checkouts_run_alone(place: Place, checkouts: tuple[str, str]) -> None:
-    """It succeeds, because this checkout is done with it; ``--force`` names the run that it ends."""
+    """``down`` succeeds although another checkout's run keeps the Docker; ``--force`` ends it and names that run."""
     registered(place, *checkouts)
     with run_of(place, checkouts[1]) as run:
         said = said_by_down(place, checkouts[0])
@@ -103,7 +103,7 @@ def test_attack_15_the_last_checkout_ends_it(place: Place, checkouts: tuple[str,
 
 
 def test_attack_15_a_removed_checkout_keeps_nothing_up(place: Place, checkouts: tuple[str, str]) -> None:
-    """Its folder is gone, and nothing there will ever call ``down``."""
+    """A checkout whose folder is gone keeps nothing up, because it can never call ``down``."""
     registered(place, *checkouts)
     Path(checkouts[1]).rmdir()
 
@@ -111,7 +111,7 @@ def test_attack_15_a_removed_checkout_keeps_nothing_up(place: Place, checkouts: 
 
 
 def test_a_stray_file_is_no_use(place: Place, checkouts: tuple[str, str]) -> None:
-    """It keeps nothing up and stops nothing."""
+    """A stray file in the folder counts as no use."""
     uses = registered(place, checkouts[0])
     for name, text in (("a.checkout", "not ours"), ("b.checkout", "[]"), ("c.run", "{"), ("notes", "")):
         (place.uses / name).write_text(text)
@@ -121,7 +121,7 @@ def test_a_stray_file_is_no_use(place: Place, checkouts: tuple[str, str]) -> Non
 
 
 def test_a_run_ends_with_its_block(place: Place, checkouts: tuple[str, str]) -> None:
-    """Nothing is left of it."""
+    """A run is listed during its block and not after it."""
     uses = Uses(place.uses)
     with uses.run(checkouts[0], "a kind cluster"), uses.locked():
         assert uses.all() == [Use(checkouts[0], os.getpid(), "a kind cluster")]
@@ -146,5 +146,5 @@ def test_a_folder_that_is_a_link_is_not_trusted(place: Place, tmp_path: Path) ->
 
 
 def test_a_run_that_ends_meanwhile_is_no_use(tmp_path: Path) -> None:
-    """Its file is gone between the listing of the folder and the look into it."""
+    """A run is no use if its file disappears between the listing of the folder and the look into it."""
     assert _live(tmp_path / "gone.run") is None

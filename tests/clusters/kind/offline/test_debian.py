@@ -26,7 +26,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def test_the_mirror_is_the_first_source_of_the_release(environment: dict[str, str]) -> None:
-    """With component main."""
+    """The mirror is the first source of the release that has the component main."""
     assert mirror("bookworm", environment) == "http://c.test/debian/"
 
 

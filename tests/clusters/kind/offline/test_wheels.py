@@ -16,7 +16,7 @@ def test_platforms_are_those_of_a_glibc_base() -> None:
 
 
 def test_the_product_s_own_dependencies_are_fetched() -> None:
-    """With pip, which installs them, and without the extras of the harness."""
+    """The lists hold the product's dependencies and pip, which installs them, but not the extras of the harness."""
     wanted = "".join(path.read_text() for path in lists(CHECKOUT))
 
     assert "\ngrpcio==" in wanted

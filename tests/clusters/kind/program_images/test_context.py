@@ -35,7 +35,7 @@ def test_a_change_of_what_goes_in_changes_the_tag(copied: Path, name: str) -> No
 
 
 def test_another_base_is_another_tag(copied: Path) -> None:
-    """The same programs on another base are another image."""
+    """An image with the same programs on another base has another tag."""
     assert context.digest(copied, "one") != context.digest(copied, "other")
 
 

@@ -139,7 +139,7 @@ def test_two_of_them_share_a_card(start: Start, cards: State) -> None:
     ids=["no room", "no such card", "one of them unknown", "refused"],
 )
 def test_it_fails_with_the_reason_where_it_gets_no_memory(start: Start, visible: str, mib: str, reason: str) -> None:
-    """As a CUDA program would: exit code 1."""
+    """The player ends with CUDA's reason and exit code 1 if it gets no memory, as a CUDA program would."""
     process = start(NVIDIA_VISIBLE_DEVICES=visible, SIMULATED_HOLDS_MIB=mib)
 
     assert any(text.startswith(reason) for text in say(process))
@@ -156,7 +156,7 @@ def test_it_goes_on_without_a_state_file(start: Start, tmp_path: Path) -> None:
 
 
 def test_it_refuses_a_file_that_is_no_state(start: Start, tmp_path: Path) -> None:
-    """Nothing is written into another program's file."""
+    """The player writes nothing into another program's file."""
     (tmp_path / "other").write_text("precious")
     process = start(FAKENVML_STATE=str(tmp_path / "other"))
     process.communicate()
@@ -204,7 +204,7 @@ def test_it_stops_as_slowly_as_it_was_set(start: Start) -> None:
     ],
 )
 def test_a_command_does_what_the_stand_in_says(player: Path, command: str) -> None:
-    """The same lines and the same exit code as ``clusters.images.image_command`` gives simulated containers."""
+    """The player prints the lines and has the exit code that ``clusters.images.image_command`` gives simulated containers."""
     words, settings = shlex.split(command), {"ONE": "1", "TWO": "a b"}
     expected = outcome_of(words, settings)
     done = subprocess.run([player / "player", *words], env=settings, capture_output=True, text=True, timeout=300)
@@ -214,14 +214,14 @@ def test_a_command_does_what_the_stand_in_says(player: Path, command: str) -> No
 
 
 def test_it_goes_by_the_names_of_its_commands(player: Path) -> None:
-    """So that a manifest's ``command: [sleep, …]`` finds a program."""
+    """The player acts by the name under which it is started, so that a manifest's ``command: [sleep, …]`` works."""
     done = subprocess.run([player / "sh", "-c", "echo here; exit 2"], capture_output=True, text=True)
 
     assert (done.stdout, done.returncode) == ("here\n", 2)
 
 
 def test_a_command_that_it_does_not_know_fails(player: Path) -> None:
-    """As a shell does, 127, with what it knows."""
+    """The player ends with 127 at an unknown command, as a shell does, and names that command."""
     done = subprocess.run([player / "player", "sh", "-c", "python3 train.py"], capture_output=True, text=True)
 
     assert done.returncode == 127
@@ -229,7 +229,7 @@ def test_a_command_that_it_does_not_know_fails(player: Path) -> None:
 
 
 def test_a_sleeper_obeys_at_once(start: Start) -> None:
-    """As process 1 of a container a real sleep would not; 143 as the stand-in has it."""
+    """The player ends at SIGTERM with code 143 like the stand-in; a real sleep as process 1 would ignore the signal."""
     process = start("sh", "-c", "sleep infinity; echo never")
     line(process, "NVIDIA_VISIBLE_DEVICES")
     process.terminate()
@@ -249,7 +249,7 @@ def test_it_passes_signals_on(player: Path, start: Start, cards: State) -> None:
 
 
 def test_a_variable_that_is_no_number_is_named(start: Start) -> None:
-    """As the stand-in: the container cannot be started, 128."""
+    """The player names a variable that is no number and ends with 128, as a container that cannot be started."""
     process = start(SIMULATED_HOLDS_MIB="much")
 
     assert "error: SIMULATED_HOLDS_MIB='much' is not a number" in say(process)

@@ -73,7 +73,7 @@ def test_images_of_simulated_cards_say_so(environment: dict[str, str], images: P
 def test_images_of_the_product_have_no_simulated_cards(
     environment: dict[str, str], images: ProgramImages, name: str
 ) -> None:
-    """Neither the package nor the command, nor a label."""
+    """An image of the product has neither the package nor the command nor the label of simulated cards."""
     code = "import importlib.util, shutil; print(importlib.util.find_spec('fake_nvml'), shutil.which('fake-nvml'))"
     image = getattr(images, name)
     done = run(environment, "--entrypoint=/opt/gpushare/bin/python", image, "-c", code)
@@ -106,7 +106,7 @@ def test_the_simulated_plugin_says_what_it_lacks(environment: dict[str, str], im
 
 
 def test_the_player_runs_a_manifest_s_command(environment: dict[str, str], images: ProgramImages) -> None:
-    """As a container's ``command``, not only as its ``args``."""
+    """The player runs as a container's ``command``, not only as its ``args``."""
     done = run(environment, "--entrypoint=sh", images.player, "-c", "echo here; exit 6")
 
     assert (done.stdout, done.returncode) == ("here\n", 6)

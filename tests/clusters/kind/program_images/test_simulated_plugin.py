@@ -15,7 +15,7 @@ PROGRAM = CHECKOUT / "clusters/kind/program_images/files/simulated_plugin.py"
 def test_it_refuses_where_a_real_driver_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also when FAKENVML_STATE is set: a node with one real card must not report eight that do not exist."""
+    """The simulated plugin refuses a node with a real driver even if FAKENVML_STATE is set; its cards would not exist there."""
     monkeypatch.setenv("FAKENVML_STATE", str(tmp_path / "state"))
     main = runpy.run_path(str(PROGRAM))["main"]
 

@@ -153,7 +153,7 @@ async def test_a_mark_that_cannot_be_written_refuses_no_pod(status: int) -> None
 
 
 async def test_with_repairs_off_the_wrong_guess_is_held_and_reported() -> None:
-    """For good: only a new pod helps."""
+    """The plugin holds a pod with wrong ids for good if repairs are off, and reports it: only a new pod helps."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods, repairs=False) as node:
         await node.admit("b")
@@ -169,7 +169,7 @@ async def test_with_repairs_off_the_wrong_guess_is_held_and_reported() -> None:
 
 
 async def test_a_pod_of_another_extender_is_never_moved() -> None:
-    """Its book would leak the old card. A pod that may move is held for it, too."""
+    """A pod of another extender keeps its card: that extender would leak the old one. A pod that needs its room is held."""
     pods = [gpu_pod("a", 8, card=0, annotations=FOREIGN), gpu_pod("b", 8, card=1)]
     async with stage(pods) as node:
         await node.admit("b")
@@ -199,7 +199,7 @@ async def test_without_a_partner_a_pod_moves_once_its_mark_has_stood() -> None:
 
 
 async def test_a_bind_that_lands_meanwhile_keeps_its_card() -> None:
-    """And the pod that waits for it is let go with it: an equal one changes places."""
+    """A waiting pod starts once an equal pod is bound to its card: the two pods change places."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods, settled_seconds=15) as node:
         await node.admit("b")
@@ -405,7 +405,7 @@ async def test_hand_bound_pod_gets_the_smallest_room_that_holds_it() -> None:
 
 
 async def test_hand_bound_pod_gets_a_card_as_soon_as_it_is_seen() -> None:
-    """Without a call of the kubelet; pods that are ending get none."""
+    """The plugin gives a hand-bound pod a card without a call of the kubelet, and gives none to a pod that is ending."""
     pods = [gpu_pod("by-hand", 4, card=None), gpu_pod("ending", 4, card=None), gpu_pod("forged", 4, card="-1")]
     pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     async with stage(pods) as node:
@@ -445,7 +445,7 @@ async def test_ids_of_another_plugin_count_on_the_annotated_card() -> None:
 
 
 async def test_pod_whose_card_is_full_of_others_ids_starts_elsewhere() -> None:
-    """Its card was over-booked past every extender; its own annotation follows."""
+    """A pod starts on another card if the ids of other pods fill its own card, and its annotation follows."""
     pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0)]
     async with stage(pods) as node:
         for name in "ab":
@@ -486,7 +486,7 @@ async def test_admitted_and_ended_pod_is_not_mistaken_for_another() -> None:
 
 
 async def test_deleted_pod_waits_on_after_a_mistaken_identity() -> None:
-    """Only the kubelet's records show that a pod was admitted: a wrong guess does not."""
+    """A pod that is being deleted waits on after a wrong guess: only the kubelet's records show that a pod was admitted."""
     pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=2), gpu_pod("b", 2, card=0)]
     pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     async with stage(pods) as node:
@@ -508,7 +508,7 @@ async def test_deleted_pod_goes_on_after_a_mistaken_first_call() -> None:
 
 @pytest.mark.parametrize("kubelet_is_another", [False, True])
 async def test_half_done_pod_blocks_no_other_pods_card(kubelet_is_another: bool) -> None:
-    """It was refused, which ended it, or another kubelet asks, in an order of its own: the next call is not taken for its rest."""
+    """The next call is not taken for the rest of a half-done pod if that pod was refused or if another kubelet asks."""
     pods = [gpu_pod("full", 6, card=0), gpu_pod("a", 2, 7, card=0), gpu_pod("b", 7, card=1)]
     async with stage(pods, sizes=(14, 7)) as node:
         await node.admit("full")
@@ -555,7 +555,7 @@ async def test_pod_taken_for_a_smaller_one_is_refused_on_a_full_card() -> None:
 
 
 async def test_what_a_kubelet_did_not_write_down_it_asks_for_again() -> None:
-    """It died with the answer in its hands: the pod waits on, and its neighbour is not mistaken for it."""
+    """A pod waits on if its kubelet died before it wrote the answer down, and the pod beside it is not mistaken for it."""
     pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1)]
     async with stage(pods) as node:
         ids = await node.allocator.prefer(node.free(), [], 2)
@@ -582,7 +582,7 @@ async def test_a_guess_that_the_book_contradicted_is_forgotten() -> None:
 
 
 async def test_a_pod_on_a_sick_card_starts_on_another_one() -> None:
-    """It was bound before the card fell ill; no kubelet offers ids of a sick card."""
+    """A pod that was bound before its card fell ill starts on another card: no kubelet offers ids of a sick card."""
     pods = [gpu_pod("a", 8, card=0)]
     async with stage(pods, settled_seconds=5) as node:
         node.node.cards = _with_sick(node, 0)
@@ -603,7 +603,7 @@ def _with_sick(node: Stage, index: int) -> Any:
 
 
 async def test_all_containers_are_answered_after_a_lost_checkpoint() -> None:
-    """Not the first alone: a refusal of the second would end a pod that runs."""
+    """All containers of a running pod are answered after a lost checkpoint: a refusal of the second would end the pod."""
     pods = [gpu_pod("a", 4, 4, card=0)]
     async with stage(pods) as node:
         await node.admit("a")
@@ -668,7 +668,7 @@ async def test_a_pod_that_may_not_be_changed_ends_no_other(code: int) -> None:
 
 @pytest.mark.parametrize("code", [400, 403, 500])
 async def test_a_pod_that_may_not_be_changed_holds_itself_alone(code: int) -> None:
-    """Nor is it asked for without end. Once the refusal ends, the repair goes on."""
+    """A pod that may not be changed holds no other pod and is not written without end. The repair goes on after the refusal."""
     async with stage([gpu_pod("a", 4, card=0), gpu_pod("b", 4, card=1), gpu_pod("c", 3, card=1)]) as node:
         await node.admit("b")
         await node.admit("c")
@@ -690,7 +690,7 @@ async def test_a_pod_that_may_not_be_changed_holds_itself_alone(code: int) -> No
 
 @pytest.mark.parametrize("several", [{}, {"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"1":4}}'}])
 async def test_a_container_that_starts_again_needs_no_api_server(several: dict[str, str]) -> None:
-    """Its pod was found right before, be it on one card or on several."""
+    """A container starts again without the API server if its pod, on one card or on several, was found right before."""
     async with stage([gpu_pod("a", 8, annotations=several)]) as node:
         await node.admit("a")
         await node.start("a")
@@ -785,7 +785,7 @@ async def test_a_list_that_is_refused_for_a_while_refuses_no_pod(monkeypatch: py
 
 
 async def test_a_container_that_starts_again_waits_for_no_admission() -> None:
-    """Which may wait for minutes for an API server that is away."""
+    """A container that starts again does not wait for an admission, which may wait for minutes for an absent API server."""
     async with stage([gpu_pod("runs", 3, card=0), gpu_pod("waits", 2, card=1)]) as node:
         await node.admit("runs")
         await node.start("runs")

@@ -89,7 +89,7 @@ async def decodes_of_a_start(monkeypatch: pytest.MonkeyPatch, *others: dict[str,
 
 
 async def test_attack_03a_ended_pods_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 25 of them, each with 250 kB of cards, another pod's start decodes as many allocations as without."""
+    """The start of a pod beside 25 ended pods with 250 kB of cards each decodes as many allocations as without them."""
     alone = await decodes_of_a_start(monkeypatch)
     beside = await decodes_of_a_start(monkeypatch, *(ended(f"e{n}", 999, {SEVERAL: LONG}) for n in range(25)))
 
@@ -165,7 +165,7 @@ async def test_attack_03b_a_failed_pod_that_runs_holds_its_card() -> None:
 
 
 async def test_attack_03b_turned_away_pods_are_bounded() -> None:
-    """They ask for cards, and are remembered for their controllers: the newest hundred, without what their author wrote."""
+    """The plugin remembers a hundred of the pods that were turned away, without the texts of their authors."""
     pods = [ended(f"e{number}", 1, {"note": "x" * 10_000, SEVERAL: LONG}) for number in range(300)]
     async with stage(pods) as node:
         await node_view.list_all(node.pods, node.client, "rig")
@@ -202,7 +202,7 @@ ALL_CHANGES = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES.k
 
 @ALL_CHANGES
 async def test_attack_04_what_a_running_pod_says_changes_nothing(changes: dict[str, str | None]) -> None:
-    """It stays booked on its card, the others have theirs, and it is written back as it was, with an event on the pod."""
+    """A running pod keeps its card if its annotations change: they are written back, with an event, and others get their cards."""
     async with stage([gpu_pod("a", 3, card=0), gpu_pod("other", 14, card=1), gpu_pod("last", 11, card=0)]) as node:
         await node.admit("a")
         await node.start("a")
@@ -412,7 +412,7 @@ async def test_attack_09_repairs_give_way_to_an_admission() -> None:
 
 
 async def test_attack_18_a_refusal_names_no_pods() -> None:
-    """Its text is shown with whichever pod fails: how many others wait is enough."""
+    """A refusal names no waiting pod, because its text is shown with whichever pod fails."""
     async with stage([gpu_pod("secret", 9, card=0), gpu_pod("secret-2", 9, card=0)]) as node:
         for ids in (node.free()[:4], node.free()[-9:]):
             with pytest.raises(NoCandidateError) as caught:

@@ -45,7 +45,7 @@ async def refusal(node: Stage) -> str:
     ],
 )
 async def test_a_wish_of_a_pod_bound_by_hand_is_granted(wishes: dict[str, Any], cards: set[int]) -> None:
-    """The same card as the extender would choose on this node."""
+    """The plugin grants the wish of a hand-bound pod with the card that the extender would choose on this node."""
     async with stage([by_hand(**wishes)]) as node:
         await node.admit("by-hand")
         await node.start("by-hand")
@@ -77,7 +77,7 @@ async def test_a_wish_of_a_pod_bound_by_hand_is_granted(wishes: dict[str, Any], 
     ],
 )
 async def test_a_wish_that_the_node_cannot_grant_is_refused(units: int, wishes: dict[str, str], reason: str) -> None:
-    """With the extender's own reason, in the kubelet's message and in an event on the pod."""
+    """The plugin refuses the pod with the extender's own reason, in the kubelet's message and in an event on the pod."""
     async with stage([by_hand(units, **wishes)]) as node:
         assert await refusal(node) == reason
 
@@ -91,7 +91,7 @@ async def test_a_full_card_is_no_reason_to_ignore_a_wish() -> None:
 
 
 async def test_a_split_of_a_pod_bound_by_hand_is_written_by_container() -> None:
-    """It has both cards, as the extender would have written it."""
+    """A hand-bound pod with a split gets both cards, which are written as the extender would have written them."""
     async with stage([by_hand(12, split="8,4")]) as node:
         await node.admit("by-hand")
         await node.start("by-hand")
@@ -114,7 +114,7 @@ async def test_pods_bound_by_hand_of_one_group_share_a_card() -> None:
 
 
 async def test_in_slots_mode_a_pod_bound_by_hand_must_name_its_slot() -> None:
-    """Without a slot the kubelet would start it with no variable of ours, so it is not shown as if it had a card."""
+    """A hand-bound pod without a slot is shown without a card: the kubelet would start it with no variable of ours."""
     async with stage([gpu_pod("a", 3, card=0), by_hand()], slots=4) as node:
         for container in node.pod("by-hand")["spec"]["containers"]:
             container["resources"]["limits"].pop("aliyun.com/gpu-slot", None)

@@ -127,7 +127,7 @@ def answer_bytes(golden: bytes) -> Any:
 
 @pytest.mark.promise("PR-006")
 async def test_an_answer_of_more_than_16_mib_is_taken(folder: Path) -> None:
-    """It carries every id of the node."""
+    """The plugin takes an answer of more than 16 MiB, because the kubelet's answer carries every id of the node."""
     lister = Lister()
     lister.more = 300_000
     async with serving(folder, lister) as book:
@@ -157,7 +157,7 @@ async def test_kubelet_that_refuses_too_long_leaves_the_checkpoint(
 
 
 async def test_a_socket_without_an_answer_leaves_the_checkpoint(folder: Path) -> None:
-    """Not implemented, or the kubelet is going down."""
+    """The plugin asks once and reads the checkpoint if the kubelet does not implement the call."""
     write_checkpoint(folder, line("c", ["1"]))
     lister = Lister(refusals=10**9, code=grpc.StatusCode.UNIMPLEMENTED)
     async with serving(folder, lister) as book:

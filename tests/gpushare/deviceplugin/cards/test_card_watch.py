@@ -375,7 +375,7 @@ async def test_a_card_in_order_for_a_whole_cool_down_recovers(simulate: Simulate
 
 @pytest.mark.parametrize("driver", ["470.57.02", NEW])
 async def test_a_lost_card_that_is_back_recovers_after_a_cool_down(simulate: Simulate, driver: str) -> None:
-    """It does so with and without field 230, and a later Xid counts again."""
+    """A lost card that is back recovers after a cool-down, with and without field 230, and a later Xid counts again."""
     async with running(simulate("t4x2", driver=driver)) as rig:
         rig.state.lose(rig.uuids[0])
         await rig.reached(["lost", ""])
@@ -472,7 +472,7 @@ async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate)
 
 
 async def test_a_card_that_is_plugged_in_is_shared(simulate: Simulate) -> None:
-    """Without a restart, at the next count; until the kubelet counts it, it does not count."""
+    """A card that is plugged in is shared without a restart at the next count. The node counts it once the kubelet does."""
     async with running(simulate("t4x2", driver=NEW), count=False) as rig:
         rig.count()
         await until(lambda: rig.capacity("count") == "2")
@@ -586,7 +586,7 @@ async def test_a_card_that_is_taken_out_is_sick_at_once_and_then_gone(simulate: 
 
 
 async def test_gone_card_is_not_given_out_while_the_node_is_unwritten(simulate: Simulate) -> None:
-    """Also if no event reported it: its ids are sick until the new list can be announced."""
+    """The ids of a gone card are sick until the new list can be announced, even if no event reported the loss."""
     async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
         await until(lambda: rig.capacity("count") == "2")
         rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
@@ -601,7 +601,7 @@ async def test_gone_card_is_not_given_out_while_the_node_is_unwritten(simulate: 
 
 
 async def test_card_that_is_back_before_the_write_is_well(simulate: Simulate) -> None:
-    """Its absence had no effect but that its ids were sick during it."""
+    """A card that is back before the node is written is well again: its absence only made its ids sick."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
     async with running(simulate("t4x2", driver=NEW), api=api, rules=XidRules(ignores_all=True)) as rig:
         await until(lambda: rig.capacity("count") == "2")
@@ -631,7 +631,7 @@ async def test_an_exchanged_card_never_gets_the_index_that_a_pod_names(simulate:
 
 
 async def test_a_card_that_comes_back_has_its_index_again(simulate: Simulate) -> None:
-    """And is as sick as it was: being plugged in is no rule."""
+    """A card that comes back has its index again and is as sick as it was: being plugged in cures nothing."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])
     async with running(simulate("t4x2", driver=NEW), api=api) as rig:
         first, second = rig.uuids

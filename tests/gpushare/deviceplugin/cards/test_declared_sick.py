@@ -69,7 +69,7 @@ async def test_an_entry_that_names_no_card_bans_none(
 async def test_an_entry_that_names_no_card_is_logged_once(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not at each look, and again if it is another."""
+    """An entry that names no card is logged once and not at each look. A different entry is logged again."""
     async with following(simulate, monkeypatch) as rig:
         for text in ("0;2,1", "GPU-87443c8a"):
             rig.api.config_maps[NAME] = {"gpus": text}
@@ -111,7 +111,7 @@ async def test_what_was_declared_holds_while_it_cannot_be_read(
 async def test_plugin_restart_announces_no_declared_card_as_healthy(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also before the ConfigMap can be read; then that is what counts."""
+    """A plugin that restarts keeps a declared card sick until it can read the ConfigMap, which then decides."""
     async with following(simulate, monkeypatch) as rig:
         rig.api.config_maps[NAME] = {"gpus": "1"}
         await rig.reached(["", "ConfigMap", ""])

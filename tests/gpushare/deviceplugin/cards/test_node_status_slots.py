@@ -78,7 +78,7 @@ async def test_the_exact_memory_is_written_beside_the_count() -> None:
 
 
 async def test_amount_in_the_api_servers_spelling_is_the_same() -> None:
-    """It stores 160000 as 160k; writing that again and again would be a write each ten seconds."""
+    """The amount 160000 is the same as the API server's 160k: otherwise the plugin would write it every ten seconds."""
     async with slotted(card("a"), card("b", 1)) as site:
         site.status["capacity"][MEMORY] = "160k"
         before = site.patches()
@@ -97,7 +97,7 @@ async def test_an_amount_that_was_set_to_zero_is_written_again() -> None:
 
 
 async def test_removed_card_keeps_its_amount_while_a_pod_names_it() -> None:
-    """And goes when the pod has gone: the amount never falls below what running pods ask for."""
+    """A removed card and its amount stay while a running pod names the card, and go when the pod has gone."""
     async with slotted(card("a"), card("b", 1)) as site:
         site.in_use = {0}
         site.node.change_cards([card("b")])

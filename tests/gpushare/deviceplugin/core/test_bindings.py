@@ -58,7 +58,7 @@ def test_a_write_that_did_not_happen_counts_not() -> None:
 
 
 def test_the_kubelets_book_counts_more() -> None:
-    """It names the card; an annotation that names no card stays if it makes sense."""
+    """The kubelet's record names the card, and an annotation that names no card stays if it makes sense."""
     bindings = Bindings()
     kept = {"ALIYUN_COM_GPU_MEM_DEV": "14", "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1", WISH: "T4"}
     bindings.see(pod(**{INDEX: "1", REPAIR: "2", ASSIGNED: "false", "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "soon", **kept}))

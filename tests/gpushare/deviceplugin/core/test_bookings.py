@@ -87,7 +87,7 @@ def test_with_repairs_off_no_pod_moves() -> None:
 
 
 def test_pods_that_are_not_on_one_card_stand_nowhere() -> None:
-    """They have ended, ask for nothing, are on several cards, or on none."""
+    """A pod that has ended, asks for nothing, or is on several cards or on none is not among the pods with one card."""
     pods = [pod("a", phase="Failed"), pod("b", 0), pod("c", "1.5"), pod("d", **SEVERAL), pod("e", card=None)]
 
     assert pod_cards(pods, Holdings(()), repairs=True) == ()

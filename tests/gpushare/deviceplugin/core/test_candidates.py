@@ -75,7 +75,7 @@ def test_half_done_pod_has_no_better_card_than_its_own() -> None:
 
 
 def test_init_containers_come_before_containers() -> None:
-    """As the kubelet allocates them."""
+    """The init containers of a pod come before its containers, as the kubelet allocates them."""
     waiting = pod("a", 2, init=(4,))
 
     assert names(candidates([waiting], {}, {})) == [("a", "i0")]
@@ -116,7 +116,7 @@ def test_pods_that_do_not_wait_for_a_card_are_no_candidates(other: Pod) -> None:
 
 
 def test_a_fully_granted_pod_is_no_candidate() -> None:
-    """Its containers start by themselves."""
+    """A pod that has the ids of all its containers is no candidate: its containers start by themselves."""
     assert candidates([pod("a", 1, 2)], {"uid-a": ["c0", "c1"]}, {}) == []
 
 
@@ -214,7 +214,7 @@ def test_container_with_shares_unlike_its_amount_is_no_candidate() -> None:
 
 
 def test_planned_card_counts_instead_of_the_annotated_one() -> None:
-    """Its annotation is about to be exchanged."""
+    """The planned card of a pod counts instead of the annotated one, because the annotation is about to be exchanged."""
     (found,) = candidates([pod("a", 3, card=0)], {}, {"uid-a": 1})
 
     assert found.cards == ((1, 3),)
@@ -319,7 +319,7 @@ def test_pod_too_large_for_its_card_moves_before_other_pods() -> None:
 
 
 def test_elsewhere_must_have_room_too() -> None:
-    """It is allowed, but its ids are another's."""
+    """A pod is refused if the other card that it may use has too few free ids for it."""
     waiting = candidates([pod("a", 3, card=0)], {}, {})
 
     with pytest.raises(NoCandidateError, match="card 0 has 2 units left"):
@@ -335,7 +335,7 @@ def test_the_call_of_a_half_done_pod_is_no_other_pods() -> None:
 
 
 def test_call_after_a_half_done_pod_may_be_anothers() -> None:
-    """It goes to no other card itself, and blocks no other pod's."""
+    """A call after a half-done pod may be for another pod. The half-done pod goes to no other card and blocks no other pod."""
     waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {})
 
     assert match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,)).pod == "b"

@@ -102,7 +102,7 @@ def test_a_process_in_the_pods_group_itself_has_no_container() -> None:
     front=st.sampled_from(["", "/docker/" + OUTER, "/lxc/box"]),
 )
 def test_every_uid_and_id_comes_back(uid: str, container: str, qos: str, runtime: str, front: str) -> None:
-    """Both drivers, all classes, any node around."""
+    """The uid and the id come back with both drivers, in every class of service, and inside any node."""
     dashed = f"-{qos}" if qos else ""
     slices = f"/kubepods{dashed}.slice" if qos else ""
     systemd = (

@@ -82,7 +82,7 @@ def test_cdi_annotation_has_an_id_that_no_container_shares() -> None:
 
 
 def test_by_mounts_the_variable_names_their_folder() -> None:
-    """Only a container that may mount below it can choose a card."""
+    """The variable names the folder of the mounts, so only a container that may mount below it can choose a card."""
     folder = "/var/run/nvidia-container-devices"
 
     assert told("volume-mounts") == ContainerAnswer(

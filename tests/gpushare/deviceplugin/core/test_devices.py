@@ -47,7 +47,7 @@ def test_a_mixed_node_has_each_cards_own_units() -> None:
 
 
 def test_new_nodes_count_cards_in_nvmls_order() -> None:
-    """Nothing known: index is NVML's."""
+    """A node without earlier annotations counts its cards in NVML's order."""
     assert indices(describe_cards(physical("b", "a"), GIB, "boot")) == {"b": 0, "a": 1}
 
 
@@ -68,7 +68,7 @@ def test_an_index_that_a_pod_names_is_not_given_to_a_new_card() -> None:
 
 
 def test_pods_of_the_go_plugin_do_not_move_indices() -> None:
-    """Without our annotation before, the indices in use are NVML's, as the Go plugin gave them."""
+    """The pods of the Go plugin keep their cards: without our annotation the indices in use are NVML's, as it gave them."""
     assert indices(describe_cards(physical("a", "b"), GIB, "boot", None, frozenset({0, 1}))) == {"a": 0, "b": 1}
 
 
@@ -106,7 +106,7 @@ def test_foreign_ids_have_no_card(device_id: str) -> None:
 
 
 def test_ids_of_two_cards_are_not_on_one_card() -> None:
-    """Nor are ids of which one is unknown."""
+    """Ids of two cards are not on one card, and neither are ids of which one is unknown."""
     cards = facts(2, 4096, GIB).cards
     ids = DeviceIds(cards)
     one, two = ids.of_card(cards[0]), ids.of_card(cards[1])
@@ -118,7 +118,7 @@ def test_ids_of_two_cards_are_not_on_one_card() -> None:
 
 
 def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
-    """They flip together."""
+    """All ids of a sick card become unhealthy together."""
     cards = [CardFacts(0, "GPU-a", "m", 2048, 2), CardFacts(1, "GPU-b", "m", 2048, 2, healthy=False)]
 
     assert [health for _, health in device_list(cards)] == ["Healthy", "Healthy", "Unhealthy", "Unhealthy"]

@@ -120,7 +120,7 @@ def test_pods_that_hold_no_card_are_not_waited_for(item: dict[str, Any]) -> None
 
 
 def test_a_started_pod_without_a_readable_card_is_waited_for() -> None:
-    """Its containers hold memory, although its annotations do not show on which card."""
+    """A started pod without a readable card is waited for, because its containers hold memory on some card."""
     assert pods_of_other_units(pods_of(pod("a", 15, index="x")), cards_in(MIB), GIB) != ()
 
 

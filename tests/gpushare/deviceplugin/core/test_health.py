@@ -46,7 +46,7 @@ def test_two_sick_cards_are_two() -> None:
 
 
 def test_a_mild_xid_never_hides_a_fatal_one() -> None:
-    """Nor does a later fatal one change why the card fell ill; and a second report is no news."""
+    """A card keeps its first fatal Xid as the reason. Later Xids, also fatal ones, and its loss are no news."""
     book = health()
     book.note_xid(A, 48)
 
@@ -160,7 +160,7 @@ def test_a_disturbance_restarts_the_cool_down(disturb: str) -> None:
 
 
 def test_lost_card_recovers_by_answering_under_an_old_driver() -> None:
-    """There was no Xid: it was away, and is back."""
+    """A lost card recovers under an old driver when it answers again, because there was no Xid."""
     book = health()
     book.lose(A)
     book.observe(A, answers=True, action=None, now=0)
@@ -206,7 +206,7 @@ def test_declared_cards_are_sick_while_they_are_declared() -> None:
 
 
 def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
-    """And a card that was sick before still is."""
+    """All cards are sick until the driver is back, and a card that was sick before stays sick."""
     book = health()
     book.note_xid(A, 48)
 
@@ -217,7 +217,7 @@ def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
 
 
 def test_removed_card_is_sick_while_it_is_still_announced() -> None:
-    """And its fault is not cured by coming back."""
+    """A removed card is sick while it is still announced, and its earlier fault is not cured when it comes back."""
     book = health()
     book.note_xid(A, 48)
 

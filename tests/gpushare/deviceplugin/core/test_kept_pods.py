@@ -60,7 +60,7 @@ def test_of_too_many_containers_the_first_that_ask_are_kept() -> None:
 
 
 def test_of_a_pod_without_cards_its_name_is_kept() -> None:
-    """And nothing once it has ended."""
+    """The plugin keeps the name of a pod without cards, and keeps nothing of it once it has ended."""
     kept = cut_down(pod(None, note="x" * 1000))
 
     assert kept is not None
@@ -81,7 +81,7 @@ def test_a_static_pod_is_known_by_its_hash() -> None:
     ids=["a card", "none", "asks for nothing", "asks for a part"],
 )
 def test_a_kept_pod_has_its_allocation(units: str, card: str, expected: Any) -> None:
-    """As any other pod, and also if another one's annotations are put in the place of its own."""
+    """A kept pod has the allocation of the whole pod, or that of the annotations that are put in the place of its own."""
     whole = pod({"aliyun.com/gpu-mem": units}, **{INDEX: card})
     found = [allocation_of(whole), allocation_of(keep(whole, {INDEX: card})), allocation_of(keep(whole, {}))]
 

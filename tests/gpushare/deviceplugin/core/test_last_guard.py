@@ -52,7 +52,7 @@ def candidate(units: int = 4, index: int = 0, **more: bool) -> Candidate:
     ids=["gone", "sick", "sick without a word", "too small"],
 )
 def test_a_card_that_is_gone_sick_or_full_takes_no_pod(cards: list[CardFacts], says: str) -> None:
-    """With the reason."""
+    """The guard refuses a card that is gone, sick or full, and gives the reason."""
     with pytest.raises(NoCandidateError, match=says):
         check(candidate(), ["0-0"], Holdings(()), [], cards, counts_slots=False)
 
@@ -69,7 +69,7 @@ def test_an_id_that_another_pod_has_is_not_given() -> None:
 
 
 def test_pod_counts_with_its_first_container_if_slots_count() -> None:
-    """And once."""
+    """A pod counts with its first container and only once if slots count."""
     pods = [pod("old", 7, 0)]
     holdings = Holdings([ours("old", 0, 0)])
 

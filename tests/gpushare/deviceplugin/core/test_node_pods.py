@@ -47,7 +47,7 @@ def test_pods_keep_the_order_in_which_the_watch_showed_them() -> None:
 
 
 def test_the_version_of_the_binding_is_the_order() -> None:
-    """Not the time of assuming: binds overtake one another. Whether a watch or a list showed the pod first is the same."""
+    """Pods are in the order of their bindings' versions and not of assuming, whether a watch or a list showed them first."""
     pods = NodePods()
     pods.set(pod("c", 1, version=30))
     pods.replace([pod("a", 9, version=20), pod("b", 5, version=25), pod("c", 1, version=30)], "31")
@@ -230,7 +230,7 @@ def finished(uid: str, version: object, phase: str = "Failed") -> Pod:
 
 
 def test_a_pod_that_has_ended_is_kept_only_if_it_failed() -> None:
-    """Its end stands, unless a later version shows that it goes on."""
+    """A pod that has ended is kept only if it failed, and its end stands unless a later version shows that it goes on."""
     pods = NodePods()
     pods.set(pod("a", version=5))
     pods.set(pod("b", version=6))
@@ -259,7 +259,7 @@ def test_a_list_ends_what_it_does_not_show() -> None:
 
 
 def test_a_write_counts_though_the_watch_showed_more() -> None:
-    """Its answer is older than what the author wrote after it."""
+    """The plugin's own write counts although the watch already showed a later write of the author."""
     index = "ALIYUN_COM_GPU_MEM_IDX"
     pods = NodePods()
     pods.set(pod("a", 1, version=5, **{index: "0"}))
@@ -285,7 +285,7 @@ def test_the_kubelets_book_says_what_counts() -> None:
 
 
 def test_pods_without_cards_push_no_end_out_of_memory() -> None:
-    """Only the ends of pods that were kept are remembered, so that an author cannot make the plugin forget them."""
+    """Pods that were not kept push no remembered end out of memory, so that an author cannot make the plugin forget one."""
     pods = NodePods()
     pods.set(pod("a", version=1))
     pods.remove(ObjectMeta(uid="a"))

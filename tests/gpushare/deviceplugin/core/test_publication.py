@@ -115,7 +115,7 @@ def test_card_that_arrives_sick_or_recovers_is_news_too() -> None:
 
 
 def test_one_write_has_annotation_count_and_operators_word() -> None:
-    """Nothing is written if all is there; an annotation that came in between stays until it was acted on."""
+    """One patch has the cards, the count and the removal of an operator's word that was acted on. A Node with all gets none."""
     there = node(mem="26", count="2")
     there.metadata.annotations = {"gpushare.aliyun.com/recovered": "0", "aliyun.com/gpushare-cards": "old"}
     patch = patch_for(there, CARDS, "0", is_moving=False)

@@ -31,7 +31,7 @@ def steps(pods: Sequence[PodCard], *settled: str) -> list[tuple[str, int, int | 
 
 
 def test_nothing_is_written_where_all_is_right() -> None:
-    """With ids or without."""
+    """The plugin writes nothing if all pods are right, with ids or without."""
     assert steps([PodCard("a", 8, 0, 0), PodCard("b", 8, 1, None)]) == []
 
 
@@ -55,7 +55,7 @@ def test_mark_that_may_not_be_removed_stays_and_others_go() -> None:
 
 
 def test_a_pod_without_ids_gives_way_at_once() -> None:
-    """a has the ids that were meant for b, which the kubelet has not asked for yet: b gets a's card."""
+    """Pod a has the ids that were meant for pod b, which the kubelet has not asked for yet, so pod b gets the card of pod a."""
     pods = [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, None)]
 
     assert aims(pods, UNITS) == {"a": 1, "b": 0}
@@ -81,7 +81,7 @@ def test_free_room_is_taken_only_once_the_mark_has_stood() -> None:
 
 
 def test_a_card_that_is_booked_for_others_holds_a_container() -> None:
-    """b has its ids there too, so there is no exchange; and no room for both, however long one waits."""
+    """Pod b has its ids on the same card, so there is no exchange and never room for both pods."""
     pods = [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, 1)]
 
     assert steps(pods, "a") == [("a", 0, 1)]
@@ -98,7 +98,7 @@ def test_unequal_pods_exchange_where_both_cards_have_room() -> None:
 
 
 def test_waiting_pod_goes_to_a_third_card_if_its_own_is_full() -> None:
-    """Nothing on the others' cards fits it."""
+    """A waiting pod goes to a third card if its own card is full and it fits on no card of the other pods."""
     pods = [PodCard("a", 14, 0, 1), PodCard("b", 9, 1, None), PodCard("c", 12, 0, 0)]
 
     assert aims(pods, UNITS)["b"] == 2
@@ -113,7 +113,7 @@ def test_waiting_pod_prefers_the_room_that_the_other_leaves() -> None:
 
 
 def test_pods_to_one_card_wait_for_the_marks_of_all() -> None:
-    """Its room is counted for all together."""
+    """Pods that come to one card wait for the marks of all, because the room of the card is counted for all together."""
     pods = [PodCard("a", 6, 0, 1), PodCard("b", 6, 2, 1)]
 
     assert steps(pods, "a") == [("a", 0, 1), ("b", 2, 1)]
@@ -124,14 +124,14 @@ def test_pods_to_one_card_wait_for_the_marks_of_all() -> None:
     "fixed", [PodCard("b", 8, 1, None, may_move=False), PodCard("b", 8, 1, 0, may_move=False)], ids=["waits", "has ids"]
 )
 def test_a_pod_that_may_not_move_stays_where_it_is_written(fixed: PodCard) -> None:
-    """Its binder would not follow; the pod that has the ids meant for it is marked, and held."""
+    """A pod that may not move stays, because its binder would not follow. The pod that has its ids is only marked."""
     pods = [PodCard("a", 8, 0, 1), fixed]
 
     assert steps(pods, "a") == [("a", 0, 1)]
 
 
 def test_repairs_that_are_off_write_nothing() -> None:
-    """Not even marks; and a mark that is there keeps the room that the pod has."""
+    """Repairs that are off write no marks either, and a mark that is there keeps the room that the pod has."""
     assert steps([PodCard("a", 8, 0, 1, may_move=False), PodCard("b", 8, 1, 0, mark=0, may_move=False)]) == []
 
 
@@ -143,7 +143,7 @@ def test_marks_without_a_use_are_taken_away() -> None:
 
 
 def test_a_card_that_left_the_node_takes_no_pod() -> None:
-    """Its pods stay as they are."""
+    """A pod with ids of a card that left the node keeps the card in its annotation."""
     assert steps([PodCard("a", 8, 0, 7)], "a") == [("a", 0, 7)]
 
 
@@ -156,7 +156,7 @@ def test_leaving_pod_stays_if_its_new_room_is_gone() -> None:
 
 
 def test_leaving_pod_goes_elsewhere_if_its_new_room_is_taken() -> None:
-    """a has come already; c was taken for b in between, and has the ids on the card that b was to get: b gets c's card."""
+    """Pod c was taken for pod b and has ids on the card that pod b was to get, so pod b gets the card of pod c."""
     pods = [PodCard("a", 8, 1, 1, mark=0), PodCard("b", 8, 1, None, mark=0), PodCard("c", 8, 2, 0)]
 
     assert aims(pods, UNITS) == {"a": 1, "b": 2, "c": 0}
@@ -185,7 +185,7 @@ def test_pod_may_have_another_card_if_all_annotations_can_follow() -> None:
 
 
 def test_leaving_pod_may_not_stay_if_another_lacks_the_room() -> None:
-    """b, for which a leaves, has come, and c may not move."""
+    """Pod a may not stay if pod b, for which it leaves, has come and pod c, which needs the room, may not move."""
     pods = [PodCard("a", 6, 0, None, mark=1), PodCard("b", 6, 0, 0, mark=1), PodCard("c", 6, 0, None, may_move=False)]
 
     assert cards_for("a", pods, UNITS) == [1, 2]
@@ -363,7 +363,7 @@ def test_no_card_is_over_booked_whatever_an_extender_does(world: World, data: st
 @settings(max_examples=400, deadline=None)
 @given(worlds())
 def test_writes_come_to_an_end(world: World) -> None:
-    """And then each pod that may move and has room is right; no pod that is right bears a mark."""
+    """The writes come to an end, and then each pod that may move and has room is right."""
     pods: Sequence[PodCard] = world.pods
     everybody = {pod.uid for pod in pods}
     for _ in range(100):

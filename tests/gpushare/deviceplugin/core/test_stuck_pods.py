@@ -121,7 +121,7 @@ WISHES = {
 def test_a_pod_whose_wish_the_node_cannot_grant_is_not_stuck(
     wishes: dict[str, str], units: int, is_stuck: bool
 ) -> None:
-    """Its replacement would be turned away for the same wish, so it is neither reported as curable nor deleted."""
+    """A pod is not stuck if the node cannot grant its wish: its replacement would be turned away for the same wish."""
     asking = pod(units, annotations={f"gpushare.aliyun.com/{key}": value for key, value in wishes.items()})
 
     assert bool(stuck_pods([asking], node(T4, SICK_T4, GTX), {})) is is_stuck
@@ -159,7 +159,7 @@ KEPT = {
 
 @pytest.mark.parametrize(("given", "because"), KEPT.values(), ids=KEPT.keys())
 def test_a_pod_without_a_controller_is_kept(given: dict[str, Any], because: str) -> None:
-    """And the reason is given."""
+    """A pod without a controller is kept, and the reason is given."""
     (stuck,) = found(pod(**given))
 
     assert stuck.keep_because.startswith(because)

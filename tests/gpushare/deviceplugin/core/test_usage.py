@@ -67,7 +67,7 @@ def test_a_pod_of_several_cards_booked_of_each() -> None:
 
 
 def test_pods_without_a_valid_card_booked_nothing_that_we_know() -> None:
-    """Not annotated, unreadable, ended; and a node with an unreadable unit."""
+    """A pod without a readable card and amount booked nothing, nor did one that has ended or one in an unreadable unit."""
     pods = [pod(), pod(**on_card("x")), pod("1.5", **on_card(0)), pod(phase="Succeeded", **on_card(0))]
 
     assert bookings(pods, CARDS) == ()
@@ -75,7 +75,7 @@ def test_pods_without_a_valid_card_booked_nothing_that_we_know() -> None:
 
 
 def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
-    """Its control groups carry that, not the uid of its mirror."""
+    """A static pod is known by the hash of its manifest: its control groups carry the hash, not the uid of its mirror."""
     mirror = pod(**{"kubernetes.io/config.mirror": "abcd"})
 
     assert uids_in_cgroups([mirror.metadata, B]) == {"abcd": mirror.metadata, "uid-b": B}
@@ -125,7 +125,7 @@ def test_a_tolerance_is_a_share_or_an_amount() -> None:
 
 
 def test_above_the_booking_is_never_negative() -> None:
-    """Nor if it is unknown."""
+    """The use above a booking is never negative, and is 0 if the use is unknown."""
     assert [CardUse(ON, 5, used).over for used in (3, 8, None)] == [0, 3, 0]
 
 
@@ -156,14 +156,14 @@ def test_overuse_and_its_end_are_reported_once_each() -> None:
 
 
 def test_the_reported_use_is_that_of_the_moment() -> None:
-    """Not of when it began."""
+    """The reported use is that of the moment of the report, and not of the beginning of the excess."""
     told = look({ON: Episode(0)}, 1253, 60)
 
     assert (told.begun[0].used, told.begun[0].booked, told.episodes) == (1253, 1000, {ON: Episode(0, reported=True)})
 
 
 def test_a_short_excess_is_never_reported() -> None:
-    """It ended before its time: neither beginning nor end."""
+    """A short excess has neither a reported beginning nor a reported end, because it ended before its time."""
     ended = look(look({}, 2000, 0).episodes, 500, 59)
 
     assert (ended.episodes, ended.begun, ended.ended) == ({}, (), ())
@@ -176,7 +176,7 @@ def test_within_the_tolerance_is_no_overuse() -> None:
 
 
 def test_an_unknown_use_changes_nothing() -> None:
-    """Neither an excess under way nor a pod that keeps to its share."""
+    """An unknown use changes neither an excess under way nor a pod that keeps to its share."""
     running = {ON: Episode(5.0, reported=True)}
 
     assert (look(running, None, 100).episodes, look({}, None, 100).episodes) == (running, {})
@@ -184,7 +184,7 @@ def test_an_unknown_use_changes_nothing() -> None:
 
 
 def test_a_pod_that_is_gone_ends_without_a_word() -> None:
-    """There is no pod left for an event."""
+    """The excess of a pod that is gone ends without a report, because there is no pod left for an event."""
     gone = judge({ON: Episode(0, reported=True)}, [], 100, NOBODY, 0)
 
     assert (gone.episodes, gone.begun, gone.ended) == ({}, (), ())
@@ -192,7 +192,7 @@ def test_a_pod_that_is_gone_ends_without_a_word() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 3000)), max_size=30), st.integers(0, 5))
 def test_beginnings_and_ends_alternate(uses: list[int | None], after: int) -> None:
-    """For any readings: reported at most once between two ends, and an end only after it was reported."""
+    """An excess is reported at most once between two ends, and an end only after such a report, for any readings."""
     episodes: Any = {}
     told = False
     for now, used in enumerate(uses):

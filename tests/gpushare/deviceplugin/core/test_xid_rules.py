@@ -9,13 +9,13 @@ from gpushare.deviceplugin.core.xid_rules import APPLICATION_XIDS, XidRules, rea
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
 def test_errors_of_applications_are_ignored(xid: int) -> None:
-    """They say nothing of the card."""
+    """The errors of applications are ignored, because they show nothing about the card."""
     assert not XidRules().is_critical(xid)
 
 
 @pytest.mark.parametrize("xid", [1, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154, 999])
 def test_every_other_xid_is_critical(xid: int) -> None:
-    """Also an unknown one."""
+    """Every other Xid is critical, also an unknown one."""
     assert XidRules().is_critical(xid)
 
 

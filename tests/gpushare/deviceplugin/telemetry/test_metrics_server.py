@@ -97,7 +97,7 @@ async def test_the_port_is_free_again_after_the_end(registry: CollectorRegistry)
 
 
 def test_an_address_that_is_not_ours_says_so() -> None:
-    """Neither an unknown name nor another machine's address."""
+    """An address of another machine is refused with an error that names it."""
     with pytest.raises(UsageError, match="cannot listen on 192.0.2.1 port 0"):
         listen(("192.0.2.1", 0))
 

@@ -24,7 +24,7 @@ def process(proc: Path, pid: int, group: str) -> None:
 
 
 def test_a_process_is_its_pods(tmp_path: Path) -> None:
-    """With its card and its memory, known or not."""
+    """A process is reported with its pod, its card and its memory, known or not."""
     process(tmp_path, 7, f"/kubepods/besteffort/pod{UID}/{ID}")
 
     uses = ProcessOwners(tmp_path).uses(2, [Process(7, 100), Process(7, None)], {UID})
@@ -49,7 +49,7 @@ def test_process_of_two_nested_pods_is_this_clusters(tmp_path: Path) -> None:
 
 
 def test_invisible_processes_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Without hostPID; what to do is in the line."""
+    """Processes that are invisible without hostPID are logged once, in a line that shows what to do."""
     owners = ProcessOwners(tmp_path)
 
     assert [owners.is_blind([7, 8]), owners.is_blind([7])] == [True, True]
@@ -77,7 +77,7 @@ def test_a_proc_that_shows_only_our_own_container_is_blind(tmp_path: Path, caplo
 
 
 def test_a_proc_whose_first_process_is_elsewhere_is_the_hosts(tmp_path: Path) -> None:
-    """As seen from a container with hostPID, with a namespace of control groups and without."""
+    """A proc whose first process is in another control group is the host's, as in a container with hostPID."""
     process(tmp_path, 1, "/../../../../init.scope")
     process(tmp_path, 7, "/")
     (tmp_path / "self").symlink_to(tmp_path / "7")
@@ -86,5 +86,5 @@ def test_a_proc_whose_first_process_is_elsewhere_is_the_hosts(tmp_path: Path) ->
 
 
 def test_the_kernels_own_folder_is_understood() -> None:
-    """This very process is of no pod that we name."""
+    """The kernel's own proc is understood: this very process belongs to no pod that the test names."""
     assert ProcessOwners(Path("/proc")).uses(0, [Process(os.getpid(), 1)], set()) == [ProcessUse(0, None, 1)]

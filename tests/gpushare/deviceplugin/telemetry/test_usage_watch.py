@@ -154,7 +154,7 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulat
 async def test_invisible_processes_have_no_pod_and_are_reported(
     simulate: Simulate, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without hostPID nothing is put on a pod, and no pod is reported to use nothing."""
+    """The memory of processes that are invisible without hostPID is put on no pod, and no pod is reported to use nothing."""
     state = simulate("t4x2")
     async with rig(state, tmp_path, after=0) as node:
         state.add_process(node.uuids[0], 4711, 300, "play")
@@ -205,7 +205,7 @@ async def test_attack_07_a_process_on_a_card_not_booked_is_reported(simulate: Si
 
 
 async def test_attack_07_a_pod_of_unknown_booking_is_not_accused(simulate: Simulate, tmp_path: Path) -> None:
-    """It asks for cards, and its annotations were removed; nor does an accusation end while its card does not answer."""
+    """A pod without its annotations is not accused, and an accusation does not end while its card does not answer."""
     state = simulate("t4x2")
     async with rig(state, tmp_path, after=0) as node:
         node.run(7, 5, card=1)

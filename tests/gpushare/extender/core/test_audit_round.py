@@ -201,7 +201,7 @@ def test_an_object_with_an_event_during_the_list_is_no_suspect() -> None:
 
 
 def test_a_suspect_that_is_right_after_all_is_no_drift() -> None:
-    """Nothing was lost: a pod that the list lacked is there as the book has it, or has been gone from both."""
+    """A suspect is no drift if the API shows it as the book has it, or if it has gone from both."""
     on = Stage()
     on.book.set_pod(pod())
     gone = Suspect(Difference("phantom", "d", "p", "u", 3), is_node=False, version="5")
@@ -292,7 +292,7 @@ def test_what_the_plugin_let_a_pod_have(annotations: dict[str, str], shares: tup
 
 
 def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
-    """The same cards with other amounts are another amount; a new assumption beside the booking is an old one."""
+    """A pod on the same cards with other amounts has another amount. An assumption beside its booking is an old one."""
     many = pod(units=12, **{"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"1":8}}'})
     wanted = wanted_of(many)
     assert wanted is not None
@@ -315,7 +315,7 @@ def test_versions_are_compared_where_they_are_numbers(seen: str, version: str, r
 
 
 def test_without_a_record_any_event_may_have_come() -> None:
-    """Without a record every object counts as changed, and the record forgets all."""
+    """Every object counts as changed without a record, and a new record forgets what came before it."""
     heard = EventMarks()
     heard.note("a")
     assert heard.since("a", heard.mark())

@@ -102,7 +102,7 @@ def test_a_dispute_ends_after_two_audits() -> None:
 
 
 def test_a_step_after_the_start_is_in_dispute() -> None:
-    """For a pod whose mark stood when it started."""
+    """A step after the start is in dispute for a pod that had its mark when the extender started."""
     belief = after(on(0, 1), on(0, 1), on(1, 0), started=1)
 
     assert cards(belief) == [0, 1]

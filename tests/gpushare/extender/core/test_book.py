@@ -131,7 +131,7 @@ def test_attack_03b_pending_pods_are_kept_small(book: Book) -> None:
 
 
 def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
-    """It corrects annotations that contradict the kubelet, so what stands for two audits is right."""
+    """A dispute ends after two audits if our plugin runs on the node, because it corrects annotations that are wrong."""
     facts = tuple(CardFacts(index, f"GPU-{index}", "m", 14, 14) for index in (0, 1))
     published = node()
     annotation = {"aliyun.com/gpushare-cards": encode_cards(NodeCards(1, "ids", "GiB", "", facts))}
@@ -151,7 +151,7 @@ def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
 
 
 def test_attack_13_a_restored_pod_is_booked(book: Book) -> None:
-    """Its end was in a history that is lost, so the pod exists again."""
+    """A restored pod is booked again, because its end was in a history that is lost."""
     book.set_pod(pod("u", 4, on="n", card=1))
     book.remove_pod(pod("u").metadata)
     book.set_pod(pod("u", 4, on="n", card=1))
@@ -192,7 +192,7 @@ def test_attack_13_a_lost_bind_frees_its_card(book: Book) -> None:
 
 
 def test_attack_13_a_bind_under_way_survives_a_restore(book: Book) -> None:
-    """Its request may still take effect, also one that repeats an earlier one after the restore."""
+    """A bind under way keeps its room after a restore, also if it is repeated, because its request may still take effect."""
     book.assume("n", booking("sent", 4, 0))
     book.assume("n", booking("repeated", 3, 1))
     book.bound(pod("repeated").metadata, "n", 0)
@@ -206,7 +206,7 @@ def test_attack_13_a_bind_under_way_survives_a_restore(book: Book) -> None:
 
 
 def test_attack_13_an_audit_under_way_believes_nothing(book: Book) -> None:
-    """Its list may be of the lost history."""
+    """An audit under way believes nothing after a restore, because its list may be of the lost history."""
     book.events.start()
     mark = book.events.mark()
     assert not book.events.since("u", mark)
@@ -248,7 +248,7 @@ def test_pod_assumed_on_two_nodes_ends_on_its_bound_one(book: Book) -> None:
 
 
 def test_an_event_without_a_node_does_not_end_an_assumption(book: Book) -> None:
-    """It is older than the bind."""
+    """An event without a node does not end an assumption, because it is older than the bind."""
     book.assume("n", booking("a", 3, 0))
     book.set_pod(pod("a", 3))
 
@@ -256,7 +256,7 @@ def test_an_event_without_a_node_does_not_end_an_assumption(book: Book) -> None:
 
 
 def test_a_pod_being_deleted_keeps_its_card_until_it_is_gone(book: Book) -> None:
-    """Its processes still hold the memory (defect D15)."""
+    """A pod that is being deleted keeps its card until it is gone: its processes still hold the memory (defect D15)."""
     book.set_pod(pod("a", 3, on="n", card=0, phase="Running", running=True, deleting=True))
     assert used(book) == [3, 0]
 
@@ -372,13 +372,13 @@ def test_a_pod_whose_card_is_being_changed_is_on_both_cards(book: Book) -> None:
 
 
 def test_a_pod_that_asks_for_nothing_books_nothing(book: Book) -> None:
-    """Even with an index that its author wrote on it."""
+    """A pod that asks for nothing books nothing, even with an index that its author wrote on it."""
     assert book.set_pod(pod("a", 0, on="n", card=0)) is None
     assert book.snapshot().nodes["n"].bookings == ()
 
 
 def test_a_pod_that_the_api_shows_elsewhere_moves(book: Book) -> None:
-    """It cannot happen to one uid, but if the API shows it the API is right."""
+    """A pod that the API shows on another node moves there. It cannot happen to one uid, but the API is right."""
     book.set_node(node("m"))
     book.set_pod(pod("a", 3, on="n", card=0))
     book.set_pod(pod("a", 3, on="m", card=1))
@@ -415,7 +415,7 @@ def test_a_pending_pod_is_its_uid(book: Book) -> None:
 
 
 def test_pods_with_units_are_counted(book: Book) -> None:
-    """Those that the API shows, and those that only we know of; on two nodes is one pod."""
+    """The book counts the pods that the API shows and those that only the book knows. A pod on two nodes counts once."""
     book.set_pod(pod("1", on="n", card=0))
     book.set_pod(pod("2", on="elsewhere", card=0))
     for name in ("n", "m"):
@@ -467,7 +467,7 @@ def test_what_pods_come_is_seen_once_each() -> None:
 
 
 def test_a_correction_counts_no_pod_twice() -> None:
-    """Neither as a pod that came nor by its CPU; cards that are written after the binding are seen then."""
+    """A corrected pod counts once, in the outlook and by its CPU, although its card was written after the binding."""
     workload = Workload(counts_cpu=True)
     book = Book(workload)
     book.set_node(node(cpu="8"))
@@ -539,7 +539,7 @@ def test_an_assumed_pod_has_its_cpu() -> None:
 
 
 def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
-    """As soon as the API server shows it, however late the watch; a pod that was seen to end in between has none."""
+    """A pod without cards uses its CPU from its bind on, unless the watch has not shown it yet or has seen its end."""
     book = Book(Workload(counts_cpu=True))
     book.set_node(node(cpu="8"))
     free, metadata = book.snapshot().free_cpu, pod("plain").metadata
@@ -749,7 +749,7 @@ def test_slots_are_booked_and_come_back_like_units() -> None:
 
 
 def test_a_node_that_changes_its_mode_is_counted_again() -> None:
-    """Nothing is frozen at first sight: slots are counted from the moment the annotation has them."""
+    """A node counts slots from the moment its annotation has them: its mode is not frozen at first sight."""
     book = Book()
     book.set_node(node("n", 200, 2))
     book.set_pod(pod("u", 5, on="n", card=0))

@@ -51,7 +51,7 @@ def test_every_card_shows_its_room_the_request_and_the_reason() -> None:
 
 
 def test_wishes_are_shown_by_the_names_of_their_annotations() -> None:
-    """And each card against them."""
+    """The explanation shows wishes by the names of their annotations, and compares each card with them."""
     wishes = Wishes(models=(" tesla t4 ",), uuids=frozenset({"gpu-a"}), group="ns/g")
     found = explain(Question(Request(2, wishes=wishes), home={"free": frozenset({1})}), CLUSTER, {}, ["free"])
 
@@ -205,7 +205,7 @@ def test_a_pod_is_described_with_its_state() -> None:
 
 
 def test_no_preemption_is_explained() -> None:
-    """Only if pods of lower priority are in the way, and the node has room in sum."""
+    """A missing preemption is explained only if pods of lower priority are in the way and the node has room in sum."""
     full, half = (on("a", 10), on("b", 10, card=1)), (on("a", 6), on("b", 6, card=1))
 
     assert why_no_preemption(node(*half), 8, 9, [[half[0]]]) == NO_PREEMPTION
@@ -221,7 +221,7 @@ def test_no_preemption_is_explained() -> None:
     st.integers(1, 12),
 )
 def test_the_end_of_exactly_these_makes_room(pods: list[tuple[int, int]], wanted: int) -> None:
-    """They make room, no smaller part of them does, and none are named only if all or none of the pods would do."""
+    """The named pods make room, and no smaller part of them does. None are named only if all or none of the pods would do."""
     info = node(*(on(str(at), units, priority) for at, (units, priority) in enumerate(pods)))
     found = room_if_ended(info.devices[0], info, wanted, 1)
     free = info.devices[0].total - info.devices[0].used

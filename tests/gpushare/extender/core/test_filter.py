@@ -55,7 +55,7 @@ def test_what_eviction_cannot_cure_is_unresolvable() -> None:
 
 @pytest.mark.promise("EXT-014")
 def test_a_pod_that_asks_for_nothing_fits_everywhere() -> None:
-    """Also on nodes without cards and on nodes that we do not know."""
+    """A pod that asks for nothing fits everywhere, also on nodes without cards and on nodes that we do not know."""
     assert filter_nodes(Question(Request(0)), ["plain", "gone", "free"], CLUSTER).fitting == ["plain", "gone", "free"]
 
 
@@ -111,7 +111,7 @@ def test_card_in_slots_mode_fits_with_a_slot_per_container() -> None:
 
 
 def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
-    """There its containers would get no variable of ours, and see every card; a node in ids mode needs none."""
+    """A pod without its slots is refused on nodes in slots mode alone: its containers would see every card there."""
     result = filter_nodes(Question(Request(6, 2, names_slots=False)), ["slotted", "free"], SLOTS)
 
     assert (result.fitting, result.failed) == (["free"], {})
@@ -150,7 +150,7 @@ def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Dev
 
 
 def test_pod_with_senseless_annotations_is_refused_everywhere() -> None:
-    """As unresolvable: the end of other pods does not mend an annotation."""
+    """A pod with senseless annotations is refused as unresolvable: the end of other pods does not mend an annotation."""
     assert refuse_everywhere("bad wish", ["a", "b", "a"]) == FilterResult([], {}, {"bad wish": ["a", "b"]})
     assert refuse_everywhere("bad wish", []) == FilterResult([], {}, {})
 

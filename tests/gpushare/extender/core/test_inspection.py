@@ -45,7 +45,7 @@ def test_all_nodes_with_cards_are_listed_by_name() -> None:
 
 
 def test_one_node_is_described_alone() -> None:
-    """The same description."""
+    """The inspection of one node describes it as the inspection of all nodes does."""
     assert inspect_node(CLUSTER, "z") == {"nodes": [Z]}
 
 

@@ -105,7 +105,7 @@ def test_scores_of_a_node_by_itself_are_known_whatever_the_cpu() -> None:
 
 
 def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
-    """Also with a request that does not come again: names of short-lived machines are new ones every day."""
+    """Nodes that come and go leave nothing behind, also with a request that does not come again."""
     nodes: dict[str, NodeInfo] = {}
     known = KnownAnswers(nodes)
     known.reasons(Request(1))
@@ -123,7 +123,7 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
 
 
 def test_nothing_of_a_former_outlook_is_kept() -> None:
-    """For whatever request it was asked: its tables are large, and its figures of another scale."""
+    """The costs of a former outlook are forgotten for every request, because its figures are of another scale."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
     for outlook in OUTLOOKS[1:]:
         for units in (1, 2):
@@ -136,7 +136,7 @@ def test_nothing_of_a_former_outlook_is_kept() -> None:
 
 
 def test_a_look_displaces_nothing() -> None:
-    """It finds what is kept, up to date, and neither keeps more nor prefers it."""
+    """A look finds the kept answers, up to date. It keeps no new answer, and does not prefer the one that it finds."""
     nodes = {"a": node("a", [(9, 0, True, 0)])}
     known = KnownAnswers(nodes)
     assert known.known(Request(1)) is None

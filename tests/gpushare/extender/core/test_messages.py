@@ -63,7 +63,7 @@ def test_full_nodes_keep_their_bytes(key: str) -> None:
 
 @pytest.mark.promise("EXT-003")
 def test_neither_nodes_nor_names_is_a_question_about_none() -> None:
-    """Both may be null."""
+    """A question with null for both nodes and names is a question about no node."""
     asked = decode_args(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None}).encode())
 
     assert (asked.names, asked.full) == ([], None)
@@ -101,7 +101,7 @@ def test_body_that_is_no_question_is_refused_with_its_fault(body: bytes, says: s
     ],
 )
 def test_bind_orders_are_read_in_any_casing(document: object) -> None:
-    """As for filter."""
+    """Bind orders are read in any casing, as those of filter are."""
     assert decode_binding(json.dumps(document).encode()) == BindingArgs("p", "d", "u", "n")
 
 
@@ -113,7 +113,7 @@ def test_a_bind_order_that_lacks_something_says_what() -> None:
 
 @pytest.mark.parametrize("name", ["a/../b", "a/b", "..", "%2e", "A", "a b", "a" * 300])
 def test_a_strangers_names_are_names(name: str) -> None:
-    """They become part of a path; a slash would reach another object."""
+    """A name that Kubernetes does not allow is refused, because a slash in a path would reach another object."""
     with pytest.raises(MalformedMessageError, match="not the name"):
         decode_binding(json.dumps({"PodName": name, "PodNamespace": "d", "Node": "n"}).encode())
     with pytest.raises(MalformedMessageError, match="not the name"):

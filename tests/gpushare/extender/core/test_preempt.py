@@ -101,7 +101,7 @@ def test_pod_of_a_used_up_budget_is_kept_if_another_can_go() -> None:
 
 
 def test_a_proposed_victim_that_is_no_pod_of_ours_stays_one() -> None:
-    """It has no card, so the scheduler had another reason."""
+    """A proposed victim that has no card of ours stays a victim, because the scheduler had another reason for it."""
     info = node(on(0, "a", 8), on(1, "b", 8, 50))
 
     assert victims(info, ask(8), "stranger", "a") == {"stranger", "a"}
@@ -178,7 +178,7 @@ PODS = st.lists(
 def test_victims_make_room_and_none_has_the_pods_priority(
     pods: list[tuple[int, int, int, int]], units: int, priority: int, data: st.DataObject
 ) -> None:
-    """For any proposal, on cards that may be over-full; and a node is dropped only if all lower pods are not enough."""
+    """The victims make room for any proposal, and a node is dropped only if all pods of lower priority are not enough."""
     bookings = [on(index, f"u{at}", size, rank, cpu=cpu) for at, (index, size, rank, cpu) in enumerate(pods)]
     info = node(*bookings)
     lower = [one.uid for one in bookings if one.evictable is not None and one.evictable.priority < priority]

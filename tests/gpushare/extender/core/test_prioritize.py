@@ -27,7 +27,7 @@ def scores(policy: str, units: int = 4) -> dict[str, int]:
 
 
 def test_binpack_likes_what_is_full() -> None:
-    """So that whole cards and whole nodes stay free."""
+    """Binpack gives a full node a higher score, so that whole cards and whole nodes stay free."""
     found = scores("binpack")
 
     assert found["full"] == 10
@@ -84,7 +84,7 @@ def test_alike_nodes_are_alike_also_where_they_are_compared() -> None:
 
 
 def test_node_that_is_unknown_or_too_small_scores_nothing() -> None:
-    """It is not the judge of that here, but it must not win."""
+    """A node that is unknown or too small scores 0: filter is its judge, but it must not win here."""
     asked = Question(Request(12))
 
     assert prioritize(asked, ["gone", "full", "empty"], CLUSTER) == {"gone": 0, "full": 0, "empty": 6}
@@ -103,7 +103,7 @@ CARDS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25), st.booleans()
 def test_score_is_a_whole_number_from_0_to_10_for_each_node(
     nodes: list[list[tuple[int, int, bool]]], units: int, policy: str
 ) -> None:
-    """kube-scheduler does not clamp, and refuses a fraction."""
+    """A score is a whole number from 0 to 10, because kube-scheduler does not clamp it and refuses a fraction."""
     infos = {
         str(at): lay_out(str(at), tuple(Device(i, *card) for i, card in enumerate(cards)), [])
         for at, cards in enumerate(nodes)

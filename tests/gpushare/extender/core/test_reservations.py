@@ -26,7 +26,7 @@ def booking(uid: str, units: int = 3, card: int = 0) -> Booking:
 
 
 def test_a_guard_is_read_back_as_written() -> None:
-    """Also one of a pod on several cards; no text is an empty guard."""
+    """A guard is read back as written, also that of a pod on several cards. No text is an empty guard."""
     split = Booking("b", "ns", "b", 5, ((0, 2), (3, 3)), 1)
     guard = Guard(seen=17).with_pod(booking("a"), "me").with_pod(split, "me").with_pod(booking("a"), "you")
 
@@ -46,13 +46,13 @@ def test_a_guard_is_read_back_as_written() -> None:
     ],
 )
 def test_a_guard_that_is_not_ours_to_read_is_an_error(text: str) -> None:
-    """Nothing may be decided as if it were empty."""
+    """A guard that cannot be read is an error, because nothing may be decided as if it were empty."""
     with pytest.raises(UnreadableGuardError):
         decode(text)
 
 
 def test_reservation_stays_until_its_pod_is_bound_or_never() -> None:
-    """And the newest version of a bound one shows how fresh a book must be."""
+    """A reservation stays until its pod is bound or never will be. The newest version of a bound pod is kept in the guard."""
     fates = {
         "pending": Fate(State.PENDING),
         "unknown": Fate(State.UNKNOWN),
@@ -104,7 +104,7 @@ def test_attack_12_a_later_guard_is_refused_by_its_version() -> None:
 
 
 def test_attack_05_a_guard_has_so_many_pods() -> None:
-    """It is refused to write more than can be read."""
+    """A guard of more than 512 pods is neither written nor read."""
     guard = Guard(reserved={str(at): Reservation(booking(str(at)), frozenset()) for at in range(512)})
 
     assert decode(encode(guard)) == guard

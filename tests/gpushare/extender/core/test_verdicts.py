@@ -41,7 +41,7 @@ def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
 
 
 def test_pod_is_due_if_refused_everywhere_and_not_asked_about() -> None:
-    """Its scheduler had the time to ask again; and each one that is asked for starts over."""
+    """A refused pod is due once its scheduler had the time to ask again, and each question about it starts that time again."""
     verdicts = Verdicts()
     verdicts.note(pod("refused"), Request(3), REFUSED, b"", 0)
     verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {}, {}), b"", 0)
@@ -55,7 +55,7 @@ def test_pod_is_due_if_refused_everywhere_and_not_asked_about() -> None:
 
 
 def test_pod_called_in_vain_is_called_less_and_less_often() -> None:
-    """Also if it is asked for in between: something else keeps it from its card."""
+    """A pod that was called in vain is called less and less often, also if the scheduler asks for it in between."""
     verdicts = Verdicts()
     verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
     now, waits = 0.0, []
@@ -101,7 +101,7 @@ def test_longest_waiting_pods_come_first_a_few_at_a_time() -> None:
 
 
 def test_who_is_passed_over_leaves_room_for_others() -> None:
-    """So that all are come to in the end."""
+    """A pod that is passed over leaves room for the others, so that all get their turn in the end."""
     verdicts = Verdicts()
     for name in ("a", "b", "c"):
         verdicts.note(pod(name), Request(3), REFUSED, b"", 0)
@@ -110,7 +110,7 @@ def test_who_is_passed_over_leaves_room_for_others() -> None:
 
 
 def test_only_the_newest_verdicts_are_kept_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the others the number of nodes for each reason; a large cluster does not fill our memory."""
+    """The newest verdicts are kept node by node. The others keep only the number of nodes for each reason, to save memory."""
     monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 7, "bytes"))
     verdicts = Verdicts()
     for name in "abc":
@@ -141,7 +141,7 @@ def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_pod_that_was_refused_everywhere_has_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also once its nodes are forgotten; one that a node held has none, and is not among them."""
+    """A pod that was refused everywhere has one reason, also once its nodes are forgotten. A pod that fits a node has none."""
     monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 1, "bytes"))
     verdicts = Verdicts()
     verdicts.note(pod("old"), Request(3), REFUSED, b"a", 0)

@@ -43,7 +43,7 @@ def expected(workload: Workload) -> dict[PodClass, float]:
 
 
 def test_nothing_is_expected_before_anything_came() -> None:
-    """Then immediately the one that did."""
+    """No pod is expected before the first one came, and that one is expected immediately."""
     workload = Workload()
     assert workload.outlook() is None
     come(workload, 4, 1)
@@ -64,7 +64,7 @@ def test_what_is_expected_stays_until_enough_is_new() -> None:
 
 
 def test_what_is_expected_is_of_some_thousands_of_pods() -> None:
-    """It is worked out seldom, knows what comes rarely, and forgets what comes no more."""
+    """The outlook is worked out seldom, knows the pods that come rarely, and forgets those that come no more."""
     workload = Workload()
     come(workload, 3, 10)
     outlooks: dict[int, Outlook | None] = {}
@@ -142,7 +142,7 @@ def test_free_cpu_is_allocatable_without_the_pods_requests() -> None:
 
 
 def test_a_node_that_is_gone_keeps_its_pods() -> None:
-    """It comes back with them."""
+    """A node that is gone keeps its pods, because it comes back with them."""
     workload = Workload(counts_cpu=True)
     workload.set_node(node("n", "4"))
     workload.set_pod(pod("a"), "n")

@@ -37,7 +37,7 @@ async def served(
 
 
 async def test_prometheus_gets_the_plain_format() -> None:
-    """Its parser reads it; a HEAD request gets the same length."""
+    """Prometheus gets the plain format, which its parser reads. A HEAD request gets the same length."""
     async with served() as http:
         answer, head = await http.get("/metrics"), await http.head("/metrics")
 

@@ -130,7 +130,7 @@ def same_decision(theirs: dict[str, Any], ours: dict[str, Any], question: dict[s
 
 @pytest.mark.promise("EXT-001")
 async def test_recorded_bind_dialogue() -> None:
-    """Same cards, same annotations; one write instead of two (D20), refusals as 200 with Error, a bind twice is success."""
+    """The extender binds as recorded, but with one write (D20). A refusal is 200 with Error, and a repeated bind a success."""
     document = recorded("bind")
     api = stub(document)
     answers = {}
@@ -346,7 +346,7 @@ async def test_fragmentation_keeps_the_cpu_that_cards_need() -> None:
     ids=["uids", "whole pods", "1.16", "lower case"],
 )
 async def test_preempt_answers_uids_whatever_it_was_asked_with(victims: dict[str, Any]) -> None:
-    """Only NodeNameToMetaVictims is read from the answer; a node that helps no pod is not in it."""
+    """Preempt answers in NodeNameToMetaVictims, which alone is read, and leaves out a node that helps no pod."""
     low = gpu_pod("low", 14, annotations={"ALIYUN_COM_GPU_MEM_IDX": "0"})
     low["spec"] |= {"nodeName": "n", "priority": 1}
     capacity = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
@@ -365,7 +365,7 @@ async def test_preempt_answers_uids_whatever_it_was_asked_with(victims: dict[str
 
 
 async def test_no_pod_is_evicted_for_half_a_book() -> None:
-    """As long as the cluster is not read no node is a candidate."""
+    """No node is a candidate for preemption until the cluster is read."""
     victims = {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "u"}]}}}
     async with extender(StubApi(), ready=False) as http:
         assert await ask(http, "preempt", {"Pod": gpu_pod("p", 1), **victims}) == {"NodeNameToMetaVictims": {}}
@@ -395,7 +395,7 @@ async def test_a_pod_that_was_refused_is_explained() -> None:
 
 
 async def test_imagined_pod_is_explained_without_effect() -> None:
-    """What-if: nothing is written, booked or remembered."""
+    """The explanation of an imagined pod writes, books and remembers nothing."""
     api = stub(recorded("filter"))
     async with extender(api) as http:
         before = (await http.get(f"{PREFIX}/inspect")).text
@@ -411,7 +411,7 @@ async def test_imagined_pod_is_explained_without_effect() -> None:
 
 
 async def test_a_bad_wish_is_refused_on_every_node_with_its_reason() -> None:
-    """As unresolvable: no pod should be evicted for it."""
+    """A bad wish is refused as unresolvable on every node, so that no pod is evicted for it."""
     async with extender(stub(recorded("filter"))) as http:
         pod = gpu_pod("p", 1, annotations={"gpushare.aliyun.com/split": "much"})
         answer = await ask(http, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["gpu-a", "gpu-b"]})
@@ -490,7 +490,7 @@ def gpu_node(name: str) -> dict[str, Any]:
     + [f"{PREFIX}/{name}" for name in ("bind", "filter", "preempt", "inspect", "inspect/n", "explain/d/p", "nope")],
 )
 def test_attack_19_a_caller_without_a_login_learns_nothing(path: str, method: str) -> None:
-    """Only a probe's paths answer it; that another path does not exist is not revealed either."""
+    """A caller without a login gets 401 on each path, also on one that does not exist."""
     answer = routes_on(Book())(HttpRequest(method, path, b"", is_known=False))
 
     assert isinstance(answer, Answer)

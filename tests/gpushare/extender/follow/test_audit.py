@@ -312,7 +312,7 @@ async def test_bind_under_way_is_not_drift_and_leaked_assumption_is() -> None:
 
 
 async def test_a_pod_without_a_valid_card_is_reported_and_no_drift(caplog: pytest.LogCaptureFixture) -> None:
-    """And a card on which plugins let more than it has; logged once, counted each time."""
+    """A pod without a valid card and a card with more than it has are no drift. They are logged once and counted each time."""
     assigned = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
     pods = [
         pod("none", 3, "n"),

@@ -92,7 +92,7 @@ async def test_node_that_comes_after_its_pods_is_judged_with_them() -> None:
 
 
 async def test_a_node_that_loses_cards_is_judged_again() -> None:
-    """Its pods have not changed, and no other event comes; cards that stay as they are are no news."""
+    """The pods of a node that loses cards are judged again, because no event of theirs comes. Unchanged cards are no news."""
     stage = Stage(pod("first", IDX="0"), pod("last", IDX="1"))
     stage.nodes = [node(2)]
     stage.watches = [[event("MODIFIED", node(2)), event("MODIFIED", node(1)), event("MODIFIED", node(1))]]
@@ -119,7 +119,7 @@ async def test_a_pod_with_some_of_its_cards_is_reported() -> None:
 
 
 async def test_an_entry_that_declares_no_card_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Not with each change of the ConfigMap; again if it is another."""
+    """An entry that declares no card is logged once and not with each change of the ConfigMap. Another entry is logged again."""
     stage = Stage()
     stage.nodes = [node(2)]
     stage.config_maps = [declared(text, str(2 + i)) for i, text in enumerate(["0;2", "0;2,0", "gpu1", "1" * 4000, "1"])]
@@ -131,7 +131,7 @@ async def test_an_entry_that_declares_no_card_is_logged_once(caplog: pytest.LogC
 
 
 async def test_attack_05_a_forged_count_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """It makes no cards, and the line of the log appears once, not with each of the node's events."""
+    """A forged count makes no cards. Its line is logged once, and not with each of the node's events."""
     stage = Stage()
     forged = node(3_000_000)
     stage.watches.append(

@@ -22,7 +22,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_each_line_is_a_class_and_equal_ones_add_up(tmp_path: Path) -> None:
-    """With the documented defaults for fields that a line leaves out."""
+    """Each line is a class, with the documented defaults for fields that it leaves out, and equal lines add up."""
     found = read_expected(
         written(
             tmp_path,
@@ -73,7 +73,7 @@ def test_a_file_that_makes_no_sense_is_refused_with_the_place(tmp_path: Path, te
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """With the system's reason."""
+    """A file that is not there is refused with the system's reason."""
     with pytest.raises(UsageError, match=r"none\.yaml: No such file"):
         read_expected(tmp_path / "none.yaml")
 
@@ -86,7 +86,7 @@ def test_attack_21_a_device_is_no_file(path: str) -> None:
 
 
 def test_attack_21_a_pipe_is_no_file(tmp_path: Path) -> None:
-    """Without a writer, opening it would wait for ever."""
+    """A pipe is refused, because opening a pipe without a writer would wait for ever."""
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(UsageError, match=r"pipe: not a regular file"):

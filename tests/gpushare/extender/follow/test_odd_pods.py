@@ -76,7 +76,7 @@ async def test_attack_04_an_ignored_change_is_an_event_of_its_own() -> None:
 
 
 async def test_a_fault_that_ended_before_its_report_is_not_reported() -> None:
-    """Or the pod is gone."""
+    """A fault that ended before its report is not reported."""
     api = ScriptedApi(lambda call: Answer({}, 201))
     async with telling(api) as odd, asyncio.TaskGroup() as group:
         odd.note(POD, "one")
@@ -114,7 +114,7 @@ async def test_a_report_that_was_not_written_is_written_again(monkeypatch: pytes
 
 
 async def test_no_annotations_wait_with_a_pod() -> None:
-    """They may be hundreds of kB."""
+    """A pod waits for its report without its annotations, which may be hundreds of kB."""
     api = ScriptedApi(lambda call: Answer({}, 201))
     async with telling(api) as odd:
         odd.note(ObjectMeta(name="p", namespace="team", uid="u1", annotations={"large": "x"}), "one")

@@ -99,7 +99,7 @@ async def test_one_call_is_for_all() -> None:
 
 
 async def test_no_pod_is_called_that_would_be_refused_or_is_bound() -> None:
-    """Too large; bound in between."""
+    """The extender calls no pod that is too large or that was bound in between."""
     async with stage() as on:
         on.refuse(pod("large", 9))
         bound = pod("bound", 1)

@@ -178,7 +178,7 @@ async def test_a_watch_shows_how_old_its_last_answer_is() -> None:
 
 
 async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
-    """Nothing before the first has come to its end."""
+    """The metrics show by kind what the last audit found, and show nothing before the first audit has ended."""
     extender = Extender()
     assert await extender.values("gpushare_book_drift_units", "kind") == {}
     extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, {}, 2, 9, 0, 1.0)
@@ -260,7 +260,7 @@ async def test_the_largest_free_block_is_that_of_the_whole_cluster() -> None:
 
 
 async def test_a_node_that_is_gone_takes_its_series_with_it() -> None:
-    """Its pods stay in the book until they are gone too."""
+    """A node that is gone takes its series with it, but its pods stay in the book until they are gone too."""
     extender = Extender()
     extender.add("a", T4)
     extender.assume("a", "p", 3)

@@ -67,7 +67,7 @@ async def test_a_verb_that_awaits_is_timed_until_it_answers() -> None:
     ("error", "reason"), [(MalformedMessageError("x"), "malformed request"), (ZeroDivisionError(), "internal error")]
 )
 async def test_what_a_verb_raises_is_counted_timed_and_raised(error: Exception, reason: str) -> None:
-    """Nothing else of it is shown."""
+    """An error that a verb raises is counted under a fixed reason, timed and raised."""
     metrics = ExtenderMetrics(Clock(0, 7, 0, 7))
 
     async def later(body: bytes) -> bytes:
@@ -105,7 +105,7 @@ def test_an_error_has_a_verdict_and_a_reason(error: GpushareError, outcome: tupl
 
 
 def test_every_reason_of_the_scheduler_is_a_label() -> None:
-    """Also one that is written down tomorrow."""
+    """Every reason of the scheduler is a label, also one that is added to wire.py later."""
     named = {value for name, value in vars(wire).items() if name.startswith("REASON_")}
 
     assert named == REASONS

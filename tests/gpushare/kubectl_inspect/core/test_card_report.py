@@ -65,7 +65,7 @@ def test_each_cards_true_size_where_it_is_published() -> None:
 
 
 def test_annotation_left_by_a_rollback_is_not_believed() -> None:
-    """Its units do not add up to the capacity: the original's average."""
+    """An annotation whose units do not add up to the capacity is not believed: the original's average is shown."""
     assert [14, 14] == [device.total for device in one(units="28", annotations=cards(80, 24)).info.devices]
 
 
@@ -104,7 +104,7 @@ def test_a_sick_card_of_a_node_without_units_is_reported() -> None:
 def test_units_without_a_card_of_the_node_are_pending(
     annotations: dict[str, str] | None, pending: int, used: list[int], warnings: list[str]
 ) -> None:
-    """Both tables count them, in the column of pending units, and a warning names what is wrong. (The original's do not agree.)"""
+    """Units without a card of the node are pending, and a warning names the fault. (The original's two tables do not agree.)"""
     ((report,), problems) = build([node()], [pod("p", "3", annotations)])
 
     assert (report.info.unplaced, report.used) == (pending, 3)
@@ -114,12 +114,12 @@ def test_units_without_a_card_of_the_node_are_pending(
 
 
 def test_a_node_that_shows_no_cards_warns_of_none() -> None:
-    """Its kubelet may just have started, so a pod's card is not wrong."""
+    """A node that shows no cards gives no warning: its kubelet may just have started, so a pod's card is not wrong."""
     assert build([node(units="0", count="0")], [pod("p", "3", on("0"))]) == ((), ())
 
 
 def test_allocatable_memory_is_divided_without_the_annotation() -> None:
-    """As the original does; a sick card's memory is not allocatable."""
+    """The allocatable memory, without that of a sick card, is divided among the cards as the original does."""
     report = one(allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
 
     assert (report.total, [device.total for device in report.info.devices]) == (14, [7, 7])
@@ -181,7 +181,7 @@ def test_evicted_pod_with_a_running_container_holds_its_memory() -> None:
 
 @pytest.mark.parametrize("addresses", [None, [], [{"type": "Hostname", "address": "n"}]])
 def test_a_node_without_an_internal_address(addresses: Any) -> None:
-    """Its address is shown as unknown."""
+    """The address of a node without an internal address is shown as unknown."""
     assert one(addresses=addresses).address == "unknown"
 
 
@@ -225,7 +225,7 @@ def test_nodes_of_different_units_are_shown_in_mebibytes() -> None:
 
 
 def test_guessed_units_stay_as_the_original_shows_them() -> None:
-    """It adds up whatever there is; the table is the same to the byte."""
+    """Guessed units stay as the original shows them, so that the table is the same to the byte."""
     reports, _ = build([node("a", units="28"), node("b", units="30000")], [])
 
     assert [(one.unit, one.total) for one in reports] == [("GiB", 28), ("MiB", 30000)]

@@ -84,7 +84,7 @@ REPORTS, _ = build(
 
 
 def test_a_namespace_leaves_the_sums_of_a_node() -> None:
-    """Its pods alone are shown, on the nodes that have some; a card is as full as it is."""
+    """A namespace shows its own pods alone, on the nodes that have some. The sums of a node and its cards stay."""
     (shown,) = select(REPORTS, "default", "name")
 
     assert (shown.name, [one.name for one in shown.info.bookings]) == ("a", ["mine"])
@@ -105,7 +105,7 @@ def test_nodes_are_sorted_by_a_field(field: str, expected: str) -> None:
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("form", ["{{.{}}}", ".{}", "{}", "{{ .{} }}"])
 def test_a_field_is_named_as_kubectl_names_it(field: str, form: str) -> None:
-    """With or without braces and dot."""
+    """A field is named as kubectl names it, with or without braces and dot."""
     assert field_of(form.format(field)) == field
 
 

@@ -104,7 +104,7 @@ def test_over_committed_is_shown_as_it_is() -> None:
 
 
 def test_the_unit_is_the_first_nodes_that_has_cards() -> None:
-    """As the original has one unit for the whole table."""
+    """The table has the unit of the first node that has cards, as the original has one unit for the whole table."""
     nodes = [node("a", {}), node("b", {0: 14}, unit="256MiB"), node("c", {0: 8}, unit="MiB")]
 
     assert summary(nodes).splitlines()[0].endswith("GPU Memory(256MiB)")

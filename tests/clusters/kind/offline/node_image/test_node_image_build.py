@@ -25,7 +25,7 @@ def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def test_name_says_version_and_content() -> None:
-    """The same content has the same name."""
+    """The image's name holds the version and a digest, and the same content has the same name."""
     built = modules(minors()[0])
 
     assert re.fullmatch(rf"gpushare/kind-node:{re.escape(built[0].version)}-[0-9a-f]{{12}}", build.name_of(built))
@@ -54,7 +54,7 @@ def test_changed_file_is_another_name(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_unknown_release_is_a_usage_error() -> None:
-    """It names those that there are."""
+    """An unknown release is a usage error that names the known releases."""
     done = call("--kubernetes", "1.2")
 
     assert done.returncode == 2
@@ -62,7 +62,7 @@ def test_unknown_release_is_a_usage_error() -> None:
 
 
 def test_no_docker_is_one_clear_line(tmp_path: Path) -> None:
-    """Nothing is built for an engine that does not answer."""
+    """If no engine answers, the build fails with one clear line and builds nothing."""
     done = call(DOCKER_HOST=f"unix://{tmp_path}/none.sock", GPUSHARE_CACHE=str(tmp_path))
 
     assert done.returncode == 1

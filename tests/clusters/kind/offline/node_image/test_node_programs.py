@@ -78,7 +78,7 @@ def pause_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_pause_ends_at_a_signal(pause_program: Path, number: signal.Signals) -> None:
-    """With exit code 0, so that no pod seems to have failed."""
+    """The pause program ends at a signal with exit code 0, so that no pod seems to have failed."""
     with subprocess.Popen([pause_program]) as process:
         _until_it_waits(process.pid)
         process.send_signal(number)
@@ -88,7 +88,7 @@ def test_pause_ends_at_a_signal(pause_program: Path, number: signal.Signals) -> 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a process tree of its own needs root")
 def test_pause_collects_the_children_of_others(pause_program: Path) -> None:
-    """As the first process of a pod's tree: a child that its own parent left is not kept as a zombie."""
+    """The pause program, as the first process of a pod, collects children that their parent left, so that no zombie stays."""
     # The shell starts the orphan, which ends after pause has taken the shell's place.
     script = f"sleep 1 & exec {pause_program}"
     argv = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", script]

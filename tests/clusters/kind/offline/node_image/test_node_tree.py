@@ -45,7 +45,7 @@ def test_kind_reads_one_line_of_version(tree: Path) -> None:
 
 
 def test_containerd_uses_the_pause_image_that_kubeadm_names(tree: Path) -> None:
-    """It would ask a registry for any other."""
+    """The pinned sandbox image is the one that kubeadm names, because containerd would ask a registry for any other."""
     config = tomllib.loads((tree / "etc/containerd/config.toml").read_text())
 
     assert config["plugins"]["io.containerd.cri.v1.images"]["pinned_images"]["sandbox"] == "registry.test/pause:9"
@@ -53,7 +53,7 @@ def test_containerd_uses_the_pause_image_that_kubeadm_names(tree: Path) -> None:
 
 
 def test_the_folder_of_static_pods_is_there_on_workers_too(tree: Path) -> None:
-    """As the kubelet's configuration names it: a kubelet without it complains for ever."""
+    """The folder of static pods exists, because a kubelet without it logs errors for ever."""
     assert list((tree / "etc/kubernetes/manifests").iterdir()) == []
 
 
@@ -76,7 +76,7 @@ def test_enabled_units_are_there(tree: Path) -> None:
 
 
 def test_masked_units_lead_nowhere(tree: Path) -> None:
-    """And none of them is enabled."""
+    """Masked units are links to /dev/null, and none of them is enabled."""
     units = yaml.safe_load(UNITS.read_text())
 
     assert not {*units["enabled"]} & {*units["masked"]}

@@ -73,7 +73,7 @@ def test_store_holds_the_images_as_they_are(built: dict[str, Path], tmp_path: Pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="containerd needs root")
 def test_containerd_that_does_not_start_is_shown(built: dict[str, Path], tmp_path: Path) -> None:
-    """With its error, and immediately."""
+    """A containerd that does not start is reported immediately and with its error."""
     (tmp_path / "program").write_text("")
     image = image_of("etcd", "example.test/etcd:1", tmp_path / "program", "v1", tmp_path, [], compressed=False)
     (tmp_path / "refuses").write_text("#!/bin/sh\necho no disk; exit 1\n")
