@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(1200)
 async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureRequest, what: str) -> None:
     """Running pods keep card and container while the kubelet is restarted, or the plugin is killed, or both, again and again.
 
-    Other pods come and go meanwhile, and get right cards.
+    Other pods come and go during that, and get right cards.
     """
     count = request.config.getoption("--restarts")
     cluster = observer.cluster

@@ -189,7 +189,7 @@ def _each(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[replay_report
 
 
 def _begin_process() -> None:
-    """Ctrl-C ends it without a word, and the end of its parent, too."""
+    """Let Ctrl-C end this process without a traceback, and let it end with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     die_with_parent()
 

@@ -163,7 +163,7 @@ async def test_deleted_pod_still_in_the_watch_is_deleted_once() -> None:
 
 
 async def test_a_node_that_always_refuses_does_not_loop() -> None:
-    """The sweeper deletes only so many pods a minute. The rest is reported immediately and deleted later."""
+    """The sweeper deletes a limited number of pods a minute. The rest is reported immediately and deleted later."""
     pods = [failed(f"p{number}") for number in range(DELETIONS_A_MINUTE + 2)]
     async with rig(*pods) as node:
         await node.sweeper.look()

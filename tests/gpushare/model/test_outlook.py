@@ -136,7 +136,7 @@ def test_rare_classes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_so_many_states_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The outlook keeps only so many states. Then it works all out again, with the same result."""
+    """The outlook keeps a limited number of states. Beyond it all is worked out again, with the same result."""
     monkeypatch.setattr(outlook, "_MOST_KNOWN", 2)
     expected = whole(4000)
     first = [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)]

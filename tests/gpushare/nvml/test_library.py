@@ -324,7 +324,7 @@ def _address(handle: Any) -> int:
 
 
 def test_an_error_whose_text_cannot_be_read_is_reported(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error whose text cannot be read is reported by its code, because pynvml asks the library for each text."""
+    """An error without a text that can be read is reported by its code, because pynvml asks the library for each text."""
     state = simulate("t4x2", driver="550.54")
     state.set_value(state.cards()[1].uuid, "state", "lost")
     nvml = open_library(None)

@@ -103,7 +103,7 @@ async def test_a_question_is_asked_again_until_its_answer_is_true(thread: NvmlTh
 
 
 async def test_a_question_is_asked_no_more_than_so_many_times(thread: NvmlThread) -> None:
-    """A question is asked no more than so many times, and its last answer is returned."""
+    """A question is asked no more often than the caller allows, and its last answer is returned."""
     asked: list[int] = []
     assert await thread.until_true(lambda: asked.append(1), times=3, every=0) is None
     assert len(asked) == 3

@@ -16,7 +16,7 @@ MOUNTS = """22 1 8:1 / / rw - ext4 /dev/root rw
 
 
 def test_mounts_below_a_folder_are_found_the_deepest_first() -> None:
-    """The mounts below a folder are found, and none of a folder whose name only begins alike."""
+    """The mounts below a folder are found, and none of a folder with a name that only begins alike."""
     found = mount_points(MOUNTS, [Path("/run/gs"), Path("/data")])
 
     assert found == ["/data/overlay2/a/merged", "/run/gs/netns", "/data/a b", "/run/gs"]

@@ -103,7 +103,7 @@ def test_attack_15_the_last_checkout_ends_it(place: Place, checkouts: tuple[str,
 
 
 def test_attack_15_a_removed_checkout_keeps_nothing_up(place: Place, checkouts: tuple[str, str]) -> None:
-    """A checkout whose folder is gone keeps nothing up, because it can never call ``down``."""
+    """A checkout without its folder keeps nothing up, because it can never call ``down``."""
     registered(place, *checkouts)
     Path(checkouts[1]).rmdir()
 

@@ -65,7 +65,7 @@ def test_each_cards_true_size_where_it_is_published() -> None:
 
 
 def test_annotation_left_by_a_rollback_is_not_believed() -> None:
-    """An annotation whose units do not add up to the capacity is not believed: the original's average is shown."""
+    """An annotation is not believed if its units do not add up to the capacity: the original's average is shown."""
     assert [14, 14] == [device.total for device in one(units="28", annotations=cards(80, 24)).info.devices]
 
 
