@@ -23,21 +23,19 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from gpushare import wire
-from gpushare.deviceplugin.core.devices import PhysicalCard, describe_cards
+from gpushare.deviceplugin.core.announced_cards import AnnouncedCards
+from gpushare.deviceplugin.core.devices import PhysicalCard
 from gpushare.deviceplugin.core.former_unit import unit_before
 from gpushare.deviceplugin.core.health import CardHealth, Recovery, named_cards
 from gpushare.deviceplugin.core.id_limits import check_ids
-from gpushare.deviceplugin.core.publication import CardChange, about_us, changes_between, has_left, patch_for, shape
-from gpushare.deviceplugin.core.roster import known_cards
+from gpushare.deviceplugin.core.publication import CardChange, about_us, has_left, patch_for, shape
 from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta
-from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.cards import NodeCards
 from gpushare.model.node import boot_of, described_cards
 from gpushare.model.quantity import MemoryUnit
 
@@ -78,38 +76,40 @@ class NodeWriter:
     ) -> None:
         self.name = name
         self.metadata = ObjectMeta(name=name)
-        self.cards = describe_cards((), unit, boot, slots=slots)
         # The Node's annotation before our start.
         self.cards_before: NodeCards | None = None
         self.unit_before: MemoryUnit | None = None
-        self.nvml_indices: Mapping[str, int] = {}
         self.isolation_off = False
         self.kubelet_version = ""
         self.listeners: list[Listener] = []
         self._client = client
-        self._physical = tuple(physical)
-        # UUIDs of the last count: an announced card that is not among them is not there, be the Node written or not.
-        self._counted = _uuids(physical)
         # Cards that will be announced once their coming is published; None: no card will come.
         self._coming: tuple[PhysicalCard, ...] | None = None
         # Cards that cannot be announced: logged once.
         self._refused: tuple[PhysicalCard, ...] | None = None
-        self._unit = unit
         # The unit of the amounts on the Node: in slots mode exact MiB.
         self.unit = MemoryUnit(1) if slots else unit
         self._boot = self.boot = boot
         self._health = health or CardHealth(XidRules(), 0)
+        self._announced = AnnouncedCards(physical, unit, boot, self._health, slots)
         self._in_use = in_use
         self._max_ids = max_ids
-        self._slots = slots
-        # The index that each card ever had: one that comes back gets its own again, if no other card has it.
-        self._facts: dict[str, CardFacts] = {}
         self._published: tuple[object, ...] = ()
         # The operator's annotation that was acted on, and that is still to be removed from the Node.
         self._acted_on = ""
         self._unknown_annotations: list[str] = []
         self._is_watched = False
         self._wake = asyncio.Event()
+
+    @property
+    def cards(self) -> NodeCards:
+        """The cards that are announced now, healthy or not."""
+        return self._announced.cards
+
+    @property
+    def nvml_indices(self) -> Mapping[str, int]:
+        """By UUID, NVML's index of each card that is in the machine."""
+        return self._announced.nvml_indices
 
     async def prepare(self, in_use: frozenset[int]) -> None:
         """Read the Node: which index its cards had, and which were sick. Raises ApiError.
@@ -123,16 +123,14 @@ class NodeWriter:
             _LOG.warning("the cards annotation is not ours node=%s reason=%s kept=indices", self.name, refusal)
         self.cards_before = known
         self.unit_before = unit_before(node)
-        if known is not None:
-            self._health.restore(known)
-            self._facts = {card.uuid: card for card in known.cards}
+        self._announced.restore(known)
         self.boot = boot_of(node) or self._boot
         self._log(self._health.booted(self.boot))
-        self._adopt(self._physical, in_use)
+        self._adopt(self._announced.physical, in_use)
 
     def begin(self, physical: Sequence[PhysicalCard]) -> None:
         """The cards at the start, when no kubelet holds a list of ours yet."""
-        self._counted = _uuids(physical)
+        self._announced.count(physical)
         self._adopt(tuple(physical), self._in_use())
 
     def check(self) -> None:
@@ -142,8 +140,8 @@ class NodeWriter:
     def change_cards(self, physical: Sequence[PhysicalCard]) -> None:
         """Cards came or went, or say other things of themselves; they are announced once that is published."""
         physical = tuple(physical)
-        self._counted = _uuids(physical)
-        if physical in (self._physical, self._refused):
+        self._announced.count(physical)
+        if physical in (self._announced.physical, self._refused):
             self._coming = None
             return
         self._coming = physical
@@ -152,8 +150,7 @@ class NodeWriter:
     def refresh(self, recoveries: Iterable[Recovery] = ()) -> None:
         """A card fell ill or recovered: show it immediately if that changes anything."""
         self._log(recoveries)
-        rules = {recovery.uuid: recovery.rule for recovery in recoveries}
-        self._show(self._health.applied(self.cards, self._absent(self.cards, self._physical)), rules)
+        self._report(self._announced.apply_health(recoveries))
 
     def wake(self) -> None:
         """Compare the Node with what should be on it, now."""
@@ -180,7 +177,7 @@ class NodeWriter:
         node = await self._read()
         self._read_annotations(node)
         if self._coming is None and has_left(self.cards, self.nvml_indices, self._in_use()):
-            self._coming = self._physical
+            self._coming = self._announced.physical
         if self._coming is not None:
             await self._exchange(node, self._coming)
             node = await self._read()
@@ -221,7 +218,7 @@ class NodeWriter:
 
     async def _exchange(self, node: Node, physical: tuple[PhysicalCard, ...]) -> None:
         """Announce other cards, in the order that the head of this module describes."""
-        cards = self._describe(physical, self._in_use())
+        cards = self._announced.describe(physical, self._in_use())
         try:
             check_ids(cards, self.kubelet_version, self._max_ids)
         except TooManyIdsError as error:
@@ -235,27 +232,12 @@ class NodeWriter:
         self._adopt(physical, self._in_use())
 
     def _adopt(self, physical: tuple[PhysicalCard, ...], in_use: frozenset[int]) -> None:
-        self._physical = physical
-        self.nvml_indices = {card.uuid: card.nvml_index for card in physical}
-        cards = self._describe(physical, in_use)
-        self._facts |= {card.uuid: card for card in cards.cards}
-        self._show(cards, {})
+        self._report(self._announced.adopt(physical, in_use))
 
-    def _describe(self, physical: Sequence[PhysicalCard], in_use: frozenset[int]) -> NodeCards:
-        before = known_cards(self._facts.values(), self.cards, physical, keep=bool(self._slots))
-        known = msgspec.structs.replace(self.cards, cards=before) if self._facts else None
-        cards = describe_cards(physical, self._unit, self._boot, known, in_use, slots=self._slots)
-        return self._health.applied(cards, self._absent(cards, physical))
-
-    def _absent(self, cards: NodeCards, physical: Sequence[PhysicalCard]) -> frozenset[str]:
-        """The cards that are not in the machine, or not yet: a card's NVML index is known once it is adopted."""
-        return _uuids(cards.cards) - (self._counted & _uuids(physical))
-
-    def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> None:
-        before, self.cards = self.cards, cards
-        if before == cards:
+    def _report(self, changes: Sequence[CardChange] | None) -> None:
+        """Publish an announcement that is not as before, and log the changes of health."""
+        if changes is None:
             return
-        changes = changes_between(before, cards, rules)
         for change in changes:
             card = change.card
             level = logging.INFO if change.healthy else logging.WARNING
@@ -312,7 +294,3 @@ class NodeWriter:
     def _log(self, recoveries: Iterable[Recovery]) -> None:
         for one in recoveries:
             _LOG.info("card recovered node=%s uuid=%s was=%s rule=%s", self.name, one.uuid, one.reason, one.rule)
-
-
-def _uuids(cards: Iterable[PhysicalCard | CardFacts]) -> frozenset[str]:
-    return frozenset(card.uuid for card in cards)

@@ -21,7 +21,9 @@ from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.devices import PhysicalCard, device_list
+from gpushare.deviceplugin.core.health import CardHealth
 from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -61,6 +63,7 @@ class Stage:
     client: ApiClient
     folder: Path
     node: NodeWriter
+    health: CardHealth
     repairs: bool = True
     settled_seconds: float = 0.0
     now: float = 0.0
@@ -239,6 +242,7 @@ async def stage(
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
-            node = NodeWriter(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", slots=slots)
+            health = CardHealth(XidRules(), 0)
+            node = NodeWriter(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", health=health, slots=slots)
             await node.prepare(frozenset())
-            yield Stage(api, client, Path(name), node, **more)
+            yield Stage(api, client, Path(name), node, health, **more)

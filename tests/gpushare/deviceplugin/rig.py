@@ -7,7 +7,7 @@ import contextlib
 import json
 import random
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class Rig:
 
     def sick_ids(self) -> int:
         """Unhealthy ids of the last list."""
-        return sum(health == "Unhealthy" for health in self.lists[-1].values())
+        return sick_in(self.lists[-1])
 
     def capacity(self, name: str) -> str | None:
         text = self.api.nodes[0]["status"]["capacity"].get(f"aliyun.com/gpu-{name}")
@@ -118,6 +118,11 @@ class Rig:
         """The kubelet writes what it has."""
         self.api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-mem"] = str(len(self.lists[-1]))
         self.node.wake()
+
+
+def sick_in(ids: Mapping[str, str]) -> int:
+    """Unhealthy ids of a list."""
+    return sum(health == "Unhealthy" for health in ids.values())
 
 
 def new_node(boot: str = "boot-1") -> dict[str, Any]:
