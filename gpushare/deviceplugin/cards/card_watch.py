@@ -12,19 +12,18 @@ import asyncio
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared
+from gpushare.deviceplugin.cards.card_news import CardNews
+from gpushare.deviceplugin.cards.card_stock import CardStock
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.container_fault import ContainerFault
 from gpushare.deviceplugin.core.devices import PhysicalCard
 from gpushare.deviceplugin.core.health import CardHealth, Recovery
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.roster import count_cards
-from gpushare.nvml.api import Card, Reports, Survey, UnreadableCard
-from gpushare.nvml.nvml_errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
+from gpushare.nvml.api import Reports, Survey
+from gpushare.nvml.nvml_errors import CONTAINER_CODES, NvmlError
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 
@@ -73,19 +72,12 @@ class CardWatch:
         # Turns taken: while this number stands still, NVML does not answer.
         self.turns = 0
         self._survey = Survey((), ())
-        self._known: tuple[PhysicalCard, ...] = ()
+        self._stock = CardStock(node.unit, health, news, clock)
         self._next_survey = 0.0
         self._retry_seconds = 0.0
         self._rest_seconds = survey_seconds
-        # Said once, not at every count: which cards are not shared, which cannot be read, and what NVML's trouble is.
-        self._withheld: frozenset[str] = frozenset()
-        self._unreadable: frozenset[UnreadableCard] = frozenset()
+        # Why NVML shows no cards, "" if it does: reported once.
         self._trouble = ""
-        self._container = ContainerFault(clock)
-        # UUIDs of cards that answered in this process.
-        self._answered: set[str] = set()
-        # Why this container is kept from a card, "" if it is not: reported once.
-        self._blocked = ""
 
     async def wait_for_cards(self, *, fail: bool = False) -> None:
         """Wait until the driver shows a card, as the node may get one.
@@ -99,7 +91,7 @@ class CardWatch:
             except NvmlError as error:
                 if fail:
                     raise
-                problem = self._problem(error)
+                problem = self._stock.problem(error)
             if not problem:
                 self._trouble = ""
                 return
@@ -111,9 +103,9 @@ class CardWatch:
 
     def begin(self, remembered: Sequence[PhysicalCard]) -> None:
         """The node's cards at the start: those of the first count, and of those ``remembered`` the ones that are lost."""
-        self._known = tuple(remembered)
+        self._stock.cards = tuple(remembered)
         self._take_stock()
-        self._node.begin(self._known)
+        self._node.begin(self._stock.cards)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -160,7 +152,7 @@ class CardWatch:
         self._trouble = ""
         self._health.miss_driver(is_away=False)
         is_whole = not self._take_stock()
-        self._node.change_cards(self._known)
+        self._node.change_cards(self._stock.cards)
         self._node.refresh()
         if is_whole:
             self._retry_seconds = 0.0
@@ -173,7 +165,7 @@ class CardWatch:
         try:
             await self._recount()
         except NvmlError as again:
-            problem = self._problem(again)
+            problem = self._stock.problem(again)
             if str(again) != self._trouble:
                 self._trouble = str(again)
                 text = (
@@ -184,13 +176,6 @@ class CardWatch:
             self._health.miss_driver(is_away=True)
             self._node.refresh()
             self._hurry()
-
-    def _problem(self, error: NvmlError) -> str:
-        """NVML does not show the cards; what to report. Raises ContainerFaultError if a new container is needed."""
-        if error.code in CONTAINER_CODES:
-            return self._container.fails(str(error))
-        self._container.works()
-        return str(error)
 
     async def _look_after_the_sick(self) -> None:
         recoveries: list[Recovery] = []
@@ -213,72 +198,12 @@ class CardWatch:
         self._next_survey = ended + self._rest_seconds
         return self._survey
 
-    def _take_stock(self) -> tuple[str, ...]:
-        """Compare the count with the known cards; those that are lost."""
-        survey = self._survey
-        self._report_withheld(survey)
-        answering = [_physical(card) for card in survey.cards if card.uuid not in self._withheld]
-        # A card that gives its UUID is that card, and no other that is missing.
-        known = {card.uuid for card in self._known}
-        places = [card.index for card in survey.unreadable if not card.uuid or card.uuid in known]
-        roster = count_cards(self._known, answering, places, self._withheld)
-        self._answered |= {card.uuid for card in answering}
-        self._log_changes(roster.cards, roster.removed)
-        self._known = roster.cards
-        lost = {card.nvml_index for card in roster.cards if card.uuid in roster.lost}
-        # Which cards the other unreadable ones are is not known; a lost one is reported by its name.
-        unknown = survey.unreadable if len(survey.unreadable) > len(roster.lost) else ()
-        self._report_unreadable(card for card in unknown if card.index not in lost)
-        for uuid in roster.lost:
-            self._health.lose(uuid)
-        for uuid in survey.missed:
-            _LOG.warning("the driver asks for a recovery of a card after an unreported fault uuid=%s", uuid)
-            self._health.miss(uuid)
-        if roster.lost:
+    def _take_stock(self) -> frozenset[str]:
+        """Compare the last count with the cards before it; those that are lost. Raises ContainerFaultError."""
+        lost = self._stock.take(self._survey)
+        if lost:
             self._hurry()
-        self._judge_container(roster.lost)
-        return tuple(roster.lost)
-
-    def _judge_container(self, lost: frozenset[str]) -> None:
-        """Cards from which this process is kept, and which it had before, are a fault of its container.
-
-        Raises ContainerFaultError.
-        """
-        blocked = [card for card in self._survey.unreadable if card.code in BLOCKED_CODES]
-        text = ""
-        if blocked and lost & self._answered:
-            text = self._container.fails(blocked[0].reason)
-        else:
-            self._container.answered()
-        if text and text != self._blocked:
-            _LOG.warning("this container is kept from a card reason=%s", text)
-            self._news.report(wire.EVENT_CARD_UNREADABLE, text)
-        self._blocked = text
-
-    def _report_withheld(self, survey: Survey) -> None:
-        withheld = {card.uuid: text for card in survey.cards if (text := why_not_shared(card, self._node.unit))}
-        for uuid in withheld.keys() - self._withheld:
-            _LOG.warning("not shared uuid=%s reason=%s", uuid, withheld[uuid])
-            self._news.report(wire.EVENT_CARD_NOT_SHARED, withheld[uuid])
-        self._withheld = frozenset(withheld)
-
-    def _report_unreadable(self, cards: Iterable[UnreadableCard]) -> None:
-        unreadable = frozenset(cards)
-        for card in unreadable - self._unreadable:
-            _LOG.warning("card cannot be read nvml_index=%d reason=%s", card.index, card.reason)
-            self._news.report(
-                wire.EVENT_CARD_UNREADABLE, f"card {card.index} by NVML's count cannot be read: {card.reason}"
-            )
-        self._unreadable = unreadable
-
-    def _log_changes(self, cards: Sequence[PhysicalCard], removed: frozenset[str]) -> None:
-        for card in cards:
-            if card not in self._known:
-                _LOG.info(
-                    "card nvml_index=%d uuid=%s model=%s mib=%d", card.nvml_index, card.uuid, card.model, card.mib
-                )
-        for uuid in removed:
-            _LOG.warning("card is gone uuid=%s", uuid)
+        return lost
 
     def _hurry(self) -> None:
         """Count again, immediately if nothing was wrong before (NVML may renumber the others), and later the longer it lasts."""
@@ -300,7 +225,3 @@ class CardWatch:
             silent = self._thread.silent_seconds()
         text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not seen"
         _LOG.warning(text, act, silent)
-
-
-def _physical(card: Card) -> PhysicalCard:
-    return PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0)
