@@ -27,7 +27,7 @@ def is_read(name: str) -> bool:
     return known or path.name.startswith(("Dockerfile", "Makefile")) or (ROOT / name).read_bytes().startswith(b"#!")
 
 
-def test_attack_16_nothing_is_fetched_without_a_pin() -> None:
+def test_nothing_is_fetched_without_a_pin() -> None:
     """In every script, Dockerfile, workflow and Python file of the repository."""
     read = [name for name in tracked() if is_read(name)]
     found = [one for name in read for one in findings(name, (ROOT / name).read_text())]
@@ -37,7 +37,7 @@ def test_attack_16_nothing_is_fetched_without_a_pin() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(LISTS.rglob("*.txt")), ids=lambda path: path.relative_to(LISTS).as_posix())
-def test_attack_16_each_listed_distribution_has_hashes(path: Path) -> None:
+def test_each_listed_distribution_has_hashes(path: Path) -> None:
     """Each listed distribution has hashes and one version, and the list names no index."""
     text = path.read_text()
 
@@ -46,7 +46,7 @@ def test_attack_16_each_listed_distribution_has_hashes(path: Path) -> None:
     assert not re.search(r"https?://|--index|--find-links|--trusted-host", text)
 
 
-def test_attack_16_the_lists_have_one_version_of_each() -> None:
+def test_the_lists_have_one_version_of_each() -> None:
     """The images have what the tests had."""
     versions: dict[str, set[str]] = {}
     for path in LISTS.glob("*.txt"):
@@ -56,7 +56,7 @@ def test_attack_16_the_lists_have_one_version_of_each() -> None:
     assert {name: found for name, found in versions.items() if len(found) > 1} == {}
 
 
-def test_attack_16_every_go_module_has_its_checksums() -> None:
+def test_every_go_module_has_its_checksums() -> None:
     """Unless it needs no other."""
     modules = [ROOT / name for name in tracked() if Path(name).name == "go.mod"]
     bare = [path for path in modules if "require" in path.read_text() and not path.with_name("go.sum").is_file()]
@@ -114,7 +114,7 @@ def test_attack_16_every_go_module_has_its_checksums() -> None:
         ("load/a.py", 'def f():\n    pip("install", "--no-deps", "somewhat")\nX = "pip"'),
     ],
 )
-def test_attack_16_a_planted_example_is_found(name: str, text: str) -> None:
+def test_a_planted_example_is_found(name: str, text: str) -> None:
     """One of each kind, with its place."""
     assert re.match(rf"{re.escape(name)}:\d+: ", "\n".join(findings(name, text)))
 
@@ -142,7 +142,7 @@ def test_what_is_pinned_is_no_finding(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     "entry", ["somewhat", "somewhat>=1 --hash=sha256:" + "0" * 64, "somewhat==1", "somewhat==1 --hash=sha256:00"]
 )
-def test_attack_16_a_list_with_an_open_entry_is_found(entry: str) -> None:
+def test_a_list_with_an_open_entry_is_found(entry: str) -> None:
     """No version, no hash, or a part of one."""
     good = "other==1 \\\n    --hash=sha256:" + "0" * 64 + "\n"
 

@@ -39,7 +39,7 @@ _REPAIRS_A_MINUTE: Final = 8
 
 
 @asynccontextmanager
-async def attack_02(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def long_wishes(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """The scheduler asks about pods that wish one of 83,000 card models; none may be compared with a card."""
     count = 4
     for number in range(count):
@@ -53,7 +53,7 @@ async def attack_02(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncI
 
 
 @asynccontextmanager
-async def attack_03a(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def ended_pods_of_many_cards(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """25 ended pods with an annotation of 20,000 cards each, and requests for more units than exist."""
     await _ended(stage, tenant, tenant.create_forged, 25, {spec.POD_ALLOCATION: _MANY_CARDS}, spec.RESOURCE_MEMORY)
     yield
@@ -61,7 +61,7 @@ async def attack_03a(stage: Stage, tenant: Tenant, findings: list[str]) -> Async
 
 
 @asynccontextmanager
-async def attack_03b(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def ended_pods_of_many_bytes(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """40 ended pods without a card, with a large annotation that our programs do not read.
 
     300 of them made a device plugin larger than its limit; to read 40 for one start is five times the bytes that are allowed.
@@ -72,7 +72,7 @@ async def attack_03b(stage: Stage, tenant: Tenant, findings: list[str]) -> Async
 
 
 @asynccontextmanager
-async def attack_09(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def rewritten_cards(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """Six running pods on which their author writes other cards, 36 times a second."""
     names = [f"changing-{number}" for number in range(6)]
     written: Counter[str] = Counter()
@@ -105,7 +105,7 @@ async def attack_09(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncI
 
 
 @asynccontextmanager
-async def attack_10(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def unread_log(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """Pods about which the extender logs, while nothing reads its stderr; it must answer every question."""
     before = await stage.extender.metric(_QUESTIONS)
 

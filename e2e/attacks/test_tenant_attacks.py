@@ -15,17 +15,24 @@ from clusters.providers import Choices
 from clusters.targets import Target
 from e2e.attacks.attack_stage import GUARD_SECONDS, Observed, Stage, open_stage
 from e2e.attacks.attacking_tenant import Tenant, open_tenant
-from e2e.attacks.attacks import Attack, attack_02, attack_03a, attack_03b, attack_09, attack_10
+from e2e.attacks.attacks import (
+    Attack,
+    ended_pods_of_many_bytes,
+    ended_pods_of_many_cards,
+    long_wishes,
+    rewritten_cards,
+    unread_log,
+)
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("programs in pods reach the API server past the door at which calls are counted")
-EACH: Final = (attack_09, attack_03b, attack_03a, attack_10, attack_02)
+EACH: Final = (rewritten_cards, ended_pods_of_many_bytes, ended_pods_of_many_cards, unread_log, long_wishes)
 # One alone shows which of them did it when all together exceed a bound.
 ALONE: Final = pytest.mark.thorough("all together are the heavier load")
 # The bounds of each program between the creation of a pod and its start: calls to the API server, and bytes of the answers.
 # Watches do not count: each of their events is a write that its author has made. Writes to the attacker's own pods do not count
-# either: attack 09 holds them against its author's changes, and a slow machine fits more of them between creation and start.
+# either: `rewritten_cards` has a bound of its own for them, and a slow machine fits more of them between creation and start.
 # A quiet start takes 3 calls and 20 kB.
 MOST_CALLS: Final = 20
 MOST_BYTES: Final = 2_000_000

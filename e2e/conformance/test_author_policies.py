@@ -186,7 +186,7 @@ def skip_what_is_not_served(request: pytest.FixtureRequest, attempt: Attempt) ->
 
 
 @pytest.mark.parametrize("attempt", FORGED, ids=lambda attempt: attempt.name)
-async def test_attack_07_a_forged_pod_is_refused_with_help(
+async def test_a_forged_pod_is_refused_with_help(
     request: pytest.FixtureRequest, pods: Tenant, attempt: Attempt
 ) -> None:
     """The author of a forged pod reads what is refused, why, and what to write instead."""
@@ -195,16 +195,14 @@ async def test_attack_07_a_forged_pod_is_refused_with_help(
 
 
 @pytest.mark.parametrize("attempt", HONEST, ids=lambda attempt: attempt.name)
-async def test_attack_07_an_honest_pod_is_accepted(
-    request: pytest.FixtureRequest, pods: Tenant, attempt: Attempt
-) -> None:
+async def test_an_honest_pod_is_accepted(request: pytest.FixtureRequest, pods: Tenant, attempt: Attempt) -> None:
     """Pods that use cards as they should, pods that use none, and changes that leave our annotations as they are."""
     skip_what_is_not_served(request, attempt)
     await attempt.check(pods.api, namespace=pods.namespace)
 
 
 @pytest.mark.parametrize("attempt", EXEMPT, ids=lambda attempt: attempt.name)
-async def test_attack_07_an_override_passes(cluster: Cluster, pods: Tenant, attempt: Attempt) -> None:
+async def test_an_override_passes(cluster: Cluster, pods: Tenant, attempt: Attempt) -> None:
     """An account with the right to override allocations, as cluster administrators have it, is not judged."""
     role = f"{ROLES.path(pods.namespace)}/{AUTHOR}"
     narrow = await cluster.api.request("GET", role)
@@ -219,7 +217,7 @@ async def test_attack_07_an_override_passes(cluster: Cluster, pods: Tenant, atte
     await eventually(lambda: attempt.send(pods.api, namespace=pods.namespace), bool, "the right is gone")
 
 
-async def test_attack_07_a_namespace_of_monitors_sees_all_cards(cluster: Cluster, pods: Tenant) -> None:
+async def test_a_namespace_of_monitors_sees_all_cards(cluster: Cluster, pods: Tenant) -> None:
     """Pods that must see all cards run in a namespace that an administrator has labelled, or in kube-system."""
     every = next(each for each in FORGED if each.name == "all cards")
     label = {"metadata": {"labels": {f"{PREFIX}all-cards": "true"}}}

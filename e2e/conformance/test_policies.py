@@ -176,15 +176,13 @@ async def extender(cluster: Cluster, target: Target) -> AsyncIterator[ApiClient]
 
 
 @pytest.mark.parametrize("attempt", OF_THE_PLUGIN, ids=lambda attempt: attempt.name)
-async def test_attack_01_a_plugin_changes_its_own_part_alone(
-    plugin: ApiClient, places: dict[str, str], attempt: Attempt
-) -> None:
+async def test_a_plugin_changes_its_own_part_alone(plugin: ApiClient, places: dict[str, str], attempt: Attempt) -> None:
     """A stolen token of one node changes our annotations on pods of that node and our part of its Node, and nothing else."""
     await attempt.check(plugin, **places)
 
 
 @pytest.mark.parametrize("attempt", UNNAMED, ids=lambda attempt: attempt.name)
-async def test_attack_01_a_token_without_a_node_is_refused(
+async def test_a_token_without_a_node_is_refused(
     cluster: Cluster, target: Target, places: dict[str, str], attempt: Attempt
 ) -> None:
     """A token that is bound to no pod could be any node's; the refusal names the token to use."""
@@ -193,7 +191,7 @@ async def test_attack_01_a_token_without_a_node_is_refused(
 
 
 @pytest.mark.parametrize("attempt", OF_THE_EXTENDER, ids=lambda attempt: attempt.name)
-async def test_attack_08b_an_extender_changes_its_own_part_alone(
+async def test_an_extender_changes_its_own_part_alone(
     extender: ApiClient, places: dict[str, str], attempt: Attempt
 ) -> None:
     """A stolen token of the extender writes one annotation of a Node, and binds pods with our annotations alone."""

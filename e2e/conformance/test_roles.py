@@ -74,7 +74,7 @@ async def test_the_extender_writes_no_pod_and_the_plugin_binds_none(observer: Ob
             assert [each for each in questions if await may(api, *each)] == []
 
 
-async def test_attack_08a_no_program_writes_leases_of_others(observer: Observer, target: Target) -> None:
+async def test_no_program_writes_leases_of_others(observer: Observer, target: Target) -> None:
     """Components elect their leaders by Leases in kube-system; guards of several extenders are in a namespace of their own."""
     verbs = ("get", "create", "update", "patch", "delete")
     accounts = [getattr(target, program).account for program in PROGRAMS]

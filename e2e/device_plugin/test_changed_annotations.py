@@ -24,7 +24,7 @@ SEVERAL = "scheduler.framework.gpushare.allocation"
     ],
     ids=["another card and a wish", "both cards, beyond its request", "nothing"],
 )
-async def test_attack_04_a_running_pod_is_written_back(stage: PluginStage, changes: dict[str, Any]) -> None:
+async def test_a_running_pod_is_written_back(stage: PluginStage, changes: dict[str, Any]) -> None:
     """The plugin writes a running pod back as it was bound, with an event on it.
 
     A pod of another tenant gets the card that the running pod claimed.

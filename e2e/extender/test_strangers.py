@@ -134,7 +134,7 @@ async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: Extender
 @pytest.mark.parametrize(
     "path", [spec.FILTER, *(pytest.param(path, marks=OTHERS) for path in POSTS if path != spec.FILTER)]
 )
-async def test_a_hundred_megabytes_are_answered(book: ExtenderStage, tmp_path: Path, path: str) -> None:
+async def test_a_body_of_a_hundred_megabytes_gets_its_status(book: ExtenderStage, tmp_path: Path, path: str) -> None:
     """A body as large as a scheduler without a node cache sends of a large cluster is read whole and found to be nonsense."""
     with (tmp_path / "body").open("wb") as file:
         file.write(b'{"Pod": {"metadata": {"name": "')
@@ -154,7 +154,7 @@ async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp
 
 
 @pytest.mark.promise("EXT-010")
-async def test_attack_11_ten_thousand_idle_connections(book: ExtenderStage) -> None:
+async def test_ten_thousand_idle_connections(book: ExtenderStage) -> None:
     """A question beside them is answered; the extender may close those that have waited longest."""
     parts = urlsplit(of(book, spec.FILTER))
     assert parts.hostname is not None

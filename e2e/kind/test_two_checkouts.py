@@ -64,7 +64,7 @@ async def containers(environment: dict[str, str]) -> set[str]:
     return set(out.decode().split())
 
 
-async def test_attack_15_another_checkout_comes_and_ends_alone(
+async def test_another_checkout_comes_and_ends_alone(
     request: pytest.FixtureRequest, docker_environment: dict[str, str], cluster: Cluster, tmp_path: Path
 ) -> None:
     """A checkout cannot end the Docker that the other one's cluster uses.

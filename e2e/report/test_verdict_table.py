@@ -39,7 +39,7 @@ def test_another_cluster_gets_a_column_of_its_own() -> None:
     assert set(both.columns) == {"embedded", "kind"}
 
 
-def test_a_later_run_replaces_the_cells_that_it_has() -> None:
+def test_a_run_of_one_case_replaces_that_cell_alone() -> None:
     """A later run may be a part of the suite; its date becomes the column's."""
     later = merged(table("kind", a=FAILED, b=PASSED, date="d1"), table("kind", a=PASSED, date="d2"))
 

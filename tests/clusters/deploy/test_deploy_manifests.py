@@ -285,7 +285,7 @@ def rights_in(objects: list[Object]) -> set[tuple[str, str]]:
     }
 
 
-async def test_attack_08a_the_base_gives_no_right_on_leases(kubectl: Path) -> None:
+async def test_the_base_gives_no_right_on_leases(kubectl: Path) -> None:
     """Guards are in a namespace of their own, and only several extenders write them; no ClusterRole names Leases."""
     base, several = await render(kubectl, BASE), await render(kubectl, BASE, components=("several-extenders",))
     cluster_wide = {
@@ -310,7 +310,7 @@ def test_samples_name_no_node() -> None:
     assert all(not spec.keys() & {"nodeName", "nodeSelector", "affinity"} for spec in specs)
 
 
-async def test_attack_01_the_policies_name_what_the_programs_write(kubectl: Path) -> None:
+async def test_the_policies_name_what_the_programs_write(kubectl: Path) -> None:
     """Each annotation that the programs write on a pod, the accounts of their pods, and each wish of a pod's author."""
     objects = await render(kubectl, BASE)
     policies = {item["metadata"]["name"]: str(item["spec"]) for item in objects if item["kind"] == POLICY}

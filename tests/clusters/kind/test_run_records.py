@@ -80,7 +80,7 @@ def test_another_users_file_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "x.run").exists()
 
 
-def test_attack_15_a_killed_run_is_swept_by_its_checkout(tmp_path: Path) -> None:
+def test_a_killed_run_is_swept_by_its_checkout(tmp_path: Path) -> None:
     """By another only if its checkout is gone, or if no checkout was recorded."""
     mine = RunRecord("gpushare-a", checkout=str(tmp_path))
 

@@ -327,7 +327,7 @@ async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, pl
     assert [event["involvedObject"]["name"] for event in api.events()] == ["b", "c", "a"]
 
 
-async def test_a_pod_that_is_gone_is_forgotten(kubelet, api) -> None:
+async def test_a_deleted_pod_is_neither_listed_nor_run(kubelet, api) -> None:
     """The kubelet neither lists nor runs a pod after its deletion."""
 
     await api.put(pod("p", container("main")))

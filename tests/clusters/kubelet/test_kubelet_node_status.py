@@ -91,7 +91,7 @@ async def test_without_a_node_there_is_no_lease(api, lease) -> None:
     assert KEY not in api.objects
 
 
-async def test_a_lease_that_was_deleted_comes_back(kubelet, api) -> None:
+async def test_a_missing_lease_is_written(kubelet, api) -> None:
     """A running kubelet writes the node's lease if it is missing."""
     await until(lambda: KEY in api.objects)
 

@@ -75,7 +75,7 @@ def test_down_ends_what_is_recorded(own_folder: Path) -> None:
     assert list(own_folder.iterdir()) == []
 
 
-def test_attack_14_down_ends_this_checkouts_clusters_alone(own_folder: Path) -> None:
+def test_down_ends_this_checkouts_clusters_alone(own_folder: Path) -> None:
     """Another checkout's cluster goes on, and its record stays; ``--all`` ends it and names the checkout."""
     with waiting(own_folder) as mine, waiting(own_folder, OTHERS) as other:
         code, said = down()
@@ -93,7 +93,7 @@ def test_attack_14_down_ends_this_checkouts_clusters_alone(own_folder: Path) -> 
     ids=["empty", "words", "of an earlier version", "half written", "nested", "of a wrong kind"],
 )
 @pytest.mark.parametrize("name", ["notes.txt", "123", "123.part"])
-def test_attack_14_a_stray_file_is_skipped_with_a_line(own_folder: Path, name: str, text: str) -> None:
+def test_a_stray_file_is_skipped_with_a_line(own_folder: Path, name: str, text: str) -> None:
     """A stray file stays and is named, and the cluster recorded beside it is ended."""
     with waiting(own_folder) as process:
         (own_folder / name).write_text(text)
@@ -104,7 +104,7 @@ def test_attack_14_a_stray_file_is_skipped_with_a_line(own_folder: Path, name: s
     assert [path.name for path in own_folder.iterdir()] == [name]
 
 
-def test_attack_14_folders_and_links_are_skipped(own_folder: Path, tmp_path: Path) -> None:
+def test_folders_and_links_are_skipped(own_folder: Path, tmp_path: Path) -> None:
     """A link may lead to a file that another user writes."""
     with waiting(own_folder) as process:
         (own_folder / str(process.pid)).rename(tmp_path / "elsewhere")
@@ -116,14 +116,14 @@ def test_attack_14_folders_and_links_are_skipped(own_folder: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("pid", [0, 1, -1, 2**40])
-def test_attack_14_a_pid_that_no_cluster_has_is_no_record(own_folder: Path, pid: int) -> None:
+def test_a_pid_that_no_cluster_has_is_no_record(own_folder: Path, pid: int) -> None:
     """Signals to 0 and -1 would reach whole groups of processes."""
     left_behind(own_folder, pid)
 
     assert down(everywhere=True)[1][0].startswith("skipping")
 
 
-def test_attack_14_a_recycled_pid_is_not_signalled(own_folder: Path) -> None:
+def test_a_recycled_pid_is_not_signalled(own_folder: Path) -> None:
     """The record of a cluster that crashed, with a number that belongs to another process now, or to none."""
     with subprocess.Popen(["/bin/sh", "-c", "read x"], stdin=subprocess.PIPE) as process:
         left_behind(own_folder, process.pid)
@@ -137,7 +137,7 @@ def test_attack_14_a_recycled_pid_is_not_signalled(own_folder: Path) -> None:
     assert list(own_folder.iterdir()) == []
 
 
-def test_attack_14_two_checkouts_have_clusters_at_once(tmp_path: Path, own_folder: Path) -> None:
+def test_two_checkouts_have_clusters_at_once(tmp_path: Path, own_folder: Path) -> None:
     """Two real clusters of two folders: ``down`` in one ends its own, and the other's API server still answers."""
     root, up = Path(__file__).parents[3], ["-m", "clusters", "up", "--nodes"]
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one}]")

@@ -172,7 +172,7 @@ async def test_a_pod_that_was_bound_a_moment_ago_is_not_ordered_again() -> None:
             await b.bind("a", "n")
 
 
-async def test_attack_13_a_bind_that_a_restore_undid_is_made_again() -> None:
+async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
     """The API server has lost the Binding that it acknowledged, so the pod is not taken for bound."""
     async with bench(pod("a")) as b:
         await b.bind("a")
@@ -364,7 +364,7 @@ async def test_pod_without_a_request_is_bound_without_annotations() -> None:
         assert b.posts()[0]["body"]["metadata"]["annotations"] == {}
 
 
-async def test_attack_08c_a_pod_without_cards_is_refused() -> None:
+async def test_a_pod_without_cards_is_refused() -> None:
     """No scheduler asks that of an extender, so the caller is a stranger."""
     stranger = pod("a")
     stranger["spec"]["containers"] = [{"name": "c", "resources": {"limits": {"cpu": "1"}}}, {"name": "d"}]

@@ -138,7 +138,7 @@ def test_the_metrics_show_how_callers_are_admitted(kubeconfig: Path, address: st
     assert (on_the_main_port, program.returncode) == ((404, 200), 0)
 
 
-def test_attack_10_a_log_that_is_not_read_stops_nothing(kubeconfig: Path) -> None:
+def test_a_log_that_is_not_read_stops_nothing(kubeconfig: Path) -> None:
     """More questions than the pipe holds lines are answered, and SIGTERM ends the program with 0."""
     questions = 3000
     with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
@@ -155,7 +155,7 @@ def test_attack_10_a_log_that_is_not_read_stops_nothing(kubeconfig: Path) -> Non
         assert program.wait(timeout=300) == 0
 
 
-def test_attack_11_idle_connections_keep_no_caller_out(kubeconfig: Path) -> None:
+def test_idle_connections_keep_no_caller_out(kubeconfig: Path) -> None:
     """400 of them at a limit of 256 files: a new caller is answered, and the log has no traceback."""
     limited = ["sh", "-c", 'ulimit -n 256; exec "$0" "$@"', PROGRAM, "--address", "127.0.0.1"]
     environment = {"PORT": "0", "KUBECONFIG": str(kubeconfig), "PATH": os.defpath}

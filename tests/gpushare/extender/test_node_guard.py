@@ -15,7 +15,7 @@ async def come_to(_version: int, _seconds: float) -> bool:
     return True
 
 
-async def test_attack_18_a_guard_error_names_no_other_pod() -> None:
+async def test_a_guard_error_names_no_other_pod() -> None:
     """A reserved pod of another namespace cannot be read; the error becomes an event of the pod that should be bound."""
     reserved = Guard().with_pod(Booking("u", "secret", "plan", 1, ((0, 1),)), "other")
 
@@ -38,7 +38,7 @@ async def test_attack_18_a_guard_error_names_no_other_pod() -> None:
     assert any(call.path.endswith("/namespaces/secret/pods/plan") for call in api.calls)
 
 
-async def test_attack_08a_a_missing_namespace_of_guards_is_named() -> None:
+async def test_a_missing_namespace_of_guards_is_named() -> None:
     """The extender was started with --guarded and the component with the namespace is not installed."""
 
     def respond(call: Call) -> Answer:

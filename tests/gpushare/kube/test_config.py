@@ -310,9 +310,7 @@ class Rotating:
         return {"client-certificate": str(now / "tls.crt"), "client-key": str(now / "tls.key")}
 
 
-async def test_attack_20_certificates_are_read_again(
-    connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_certificates_are_read_again(connect: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The next connection reads the authority and our certificate again. While they are broken the former ones stay."""
     rotating, authority = Rotating(tmp_path), trustme.CA()
     before, port = rotating.turn(authority), free_port()
@@ -338,7 +336,7 @@ async def test_attack_20_certificates_are_read_again(
     assert len(api.calls) == 3
 
 
-async def test_attack_20_a_kubeconfig_is_read_again(write: Write, nowhere: str, tmp_path: Path) -> None:
+async def test_a_kubeconfig_is_read_again(write: Write, nowhere: str, tmp_path: Path) -> None:
     """A kubeconfig is read again with the certificates that are in it, as a renewal by kubeadm writes it."""
     rotating, port = Rotating(tmp_path), free_port()
 
@@ -501,7 +499,7 @@ async def counting() -> AsyncIterator[tuple[str, list[int]]]:
         server.close()
 
 
-def test_attack_17_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
+def test_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
     """A file that is being rewritten ends anywhere, also within a token; the error names the place alone."""
     user = {"name": "u", "user": {"token": "SECRET-TOKEN", "client-key-data": "U0VDUkVULUtFWQ=="}}
     whole = json.dumps({"users": [user], "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}]})

@@ -149,7 +149,7 @@ async def test_an_events_name_is_of_whole_labels(at_the_cut: str) -> None:
     ("answer", "expected"),
     [(201, True), (422, True), (404, True), (403, True), (429, False), (500, False), (DROP, False)],
 )
-async def test_record_returns_if_another_try_may_help(answer: Any, expected: bool) -> None:
+async def test_record_answers_whether_it_is_done_with_the_event(answer: Any, expected: bool) -> None:
     """Record returns False if another try may help, and True if it is written or never will be. It raises nothing."""
     api = ScriptedApi(lambda call: answer if isinstance(answer, str) else Answer(status(answer), answer))
     async with listen(api) as url, client_of(url) as client:

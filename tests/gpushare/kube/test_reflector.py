@@ -190,7 +190,7 @@ async def test_a_watch_that_is_refused_lists_again(code: int) -> None:
     assert versions == ["900", "8"]
 
 
-async def test_attack_13_a_restore_is_reported_before_its_list() -> None:
+async def test_a_restore_is_reported_before_its_list() -> None:
     """A list below the last version starts a new history; what it lacks is removed after it."""
     api = script(
         [listing("900", pod("a", "3"), pod("b", "800")), listing("8", pod("a", "3"), pod("c", "7"))],
@@ -202,7 +202,7 @@ async def test_attack_13_a_restore_is_reported_before_its_list() -> None:
     assert told.heard[2:] == ["begin anew", "set a u-a", "set c u-c", "remove b u-b"]
 
 
-async def test_attack_13_no_later_list_is_a_restore() -> None:
+async def test_no_later_list_is_a_restore() -> None:
     """A list of the same version, or of a later one, goes on with the history; so does one after a restore."""
     api = script(
         [listing("9", pod("a", "3")), listing("9", pod("a", "3")), listing("4"), listing("6", pod("b", "5"))],
@@ -213,7 +213,7 @@ async def test_attack_13_no_later_list_is_a_restore() -> None:
     assert told.heard == ["set a u-a", "set a u-a", "begin anew", "remove a u-a", "set b u-b"]
 
 
-async def test_attack_13_a_broken_watch_looks_for_a_restore() -> None:
+async def test_a_broken_watch_looks_for_a_restore() -> None:
     """A watch from a version that is not reached stays silent, so the version is asked for first."""
     lists = [listing("900", pod("a", "3")), listing("8"), listing("8", pod("b", "7"))]
     api = script(lists, [Watch([DROP])])
@@ -224,7 +224,7 @@ async def test_attack_13_a_broken_watch_looks_for_a_restore() -> None:
     assert [call.query["limit"] for call in api.of("GET")] == ["500", "1", "500"]
 
 
-async def test_attack_13_a_wait_for_a_lost_version_ends() -> None:
+async def test_a_wait_for_a_lost_version_ends() -> None:
     """Versions of the lost history do not count as reached, and those of the restored one do."""
     api = script([listing("900"), listing("8", pod("a", "7"))], [Answer(status(500), 500)])
     told = Told()

@@ -131,7 +131,7 @@ def test_any_text_is_an_allocation_none_or_our_error(annotations: dict[str, str]
         ('{"0":{"1":10},"1":{"1":10},"2":{"3":0}}', None),
     ],
 )
-def test_attack_04_amounts_are_those_that_are_asked_for(text: str, reason: str | None) -> None:
+def test_amounts_are_those_that_are_asked_for(text: str, reason: str | None) -> None:
     """The multi-card annotation gives each container what it asks for, no more and no less, or it is none."""
     annotations = {"scheduler.framework.gpushare.allocation": text}
     if reason is None:
@@ -149,7 +149,7 @@ def test_attack_04_amounts_are_those_that_are_asked_for(text: str, reason: str |
     ],
     ids=["characters", "entries"],
 )
-def test_attack_04_a_long_allocation_is_refused(text: str, reason: str) -> None:
+def test_a_long_allocation_is_refused(text: str, reason: str) -> None:
     """The reason is short, however long the annotation is."""
     with pytest.raises(InvalidAllocationError, match=reason) as found:
         decode({"scheduler.framework.gpushare.allocation": text}, 20)
@@ -161,7 +161,7 @@ def test_attack_04_a_long_allocation_is_refused(text: str, reason: str) -> None:
     [((8, 12), ((1, 8), (3, 12))), ((20,), None), ((8, 4), None)],
     ids=["as asked", "one", "less"],
 )
-def test_attack_04_a_pod_is_read_with_its_containers(containers: tuple[int, ...], found: object) -> None:
+def test_a_pod_is_read_with_its_containers(containers: tuple[int, ...], found: object) -> None:
     """The pod's spec has the request of each container; a pod on one card needs no such look."""
     limits = [{"name": f"c{at}", "resources": {"limits": {"aliyun.com/gpu-mem": n}}} for at, n in enumerate(containers)]
     text = '{"0":{"1":8},"1":{"3":12}}'

@@ -41,7 +41,7 @@ def laid(annotation: str) -> NodeInfo:
     return lay_out("n", devices, [], refusal)
 
 
-def test_attack_12_no_pod_by_a_later_annotation() -> None:
+def test_no_pod_by_a_later_annotation() -> None:
     """A sick card is not taken for healthy because the annotation is of a later version: no pod gets a card of the node."""
     info = laid(json.dumps(LATER))
 
@@ -49,7 +49,7 @@ def test_attack_12_no_pod_by_a_later_annotation() -> None:
     assert [reason_against(info, Question(Request(units))) for units in (1, 99)] == [REASON_NEWER_CARDS] * 2
 
 
-def test_attack_12_indices_stay_readable_in_any_version() -> None:
+def test_indices_stay_readable_in_any_version() -> None:
     """The indices and the UUIDs are read in any version. The fields beside them are taken if they are what they were."""
     described = read_cards(json.dumps(LATER))
 
@@ -71,7 +71,7 @@ def test_attack_12_indices_stay_readable_in_any_version() -> None:
         [{"index": at, "uuid": str(at)} for at in range(129)],
     ],
 )
-def test_attack_12_a_later_version_is_always_refused(cards: object) -> None:
+def test_a_later_version_is_always_refused(cards: object) -> None:
     """A node with a later version shows its average cards if the indices make no sense, and no pod gets one of them."""
     text = json.dumps({"v": 2, "cards": cards})
 
@@ -80,7 +80,7 @@ def test_attack_12_a_later_version_is_always_refused(cards: object) -> None:
 
 
 @pytest.mark.parametrize("annotation", [None, encode_cards(MIXED)])
-def test_attack_05_a_forged_count_makes_no_cards(annotation: str | None) -> None:
+def test_a_forged_count_makes_no_cards(annotation: str | None) -> None:
     """Three million cards are none: the numbers of a node never size our memory."""
     devices, refusal = read_devices(node(gpus("3000000", "3000000"), annotation))
 
@@ -88,7 +88,7 @@ def test_attack_05_a_forged_count_makes_no_cards(annotation: str | None) -> None
     assert refusal == "the number of GPUs of a node is limited to 128 GPUs"
 
 
-def test_attack_05_the_largest_node_is_shared() -> None:
+def test_the_largest_node_is_shared() -> None:
     """The bound itself is taken."""
     assert len(devices_of(node(gpus("1280", "128")))) == 128
 
@@ -100,7 +100,7 @@ def test_attack_05_the_largest_node_is_shared() -> None:
         encode_cards(NodeCards(1, "ids", "GiB", "", tuple(CardFacts(at, str(at), "", 1, 1) for at in range(129)))),
     ],
 )
-def test_attack_05_an_annotation_too_large_is_refused(text: str) -> None:
+def test_an_annotation_too_large_is_refused(text: str) -> None:
     """An annotation that is too large is not replaced by an average: nothing is known of the health of the cards."""
     described = read_cards(text)
 
@@ -127,12 +127,12 @@ def card(**changes: object) -> str:
         '{"v":1,"x":' + "[" * 60_000,
     ],
 )
-def test_attack_05_impossible_cards_are_no_annotation(text: str) -> None:
+def test_impossible_cards_are_no_annotation(text: str) -> None:
     """Numbers and texts that no card has, and nesting that no reader follows."""
     assert read_cards(text) == (None, None)
 
 
-def test_attack_05_a_list_of_sick_cards_is_bounded() -> None:
+def test_a_list_of_sick_cards_is_bounded() -> None:
     """The cards at its beginning stay sick, and the caller learns that the rest is not read."""
     indices, odd = parse_unhealthy("0,2," + ",".join(map(str, range(100_000))))
 

@@ -138,13 +138,13 @@ def test_requests_beside_sidecars_are_those_of_the_worst_moment() -> None:
     assert dict(other_requests(pod(spec))) == {"cpu": 6_000, "x.io/y": 2_000}
 
 
-def test_attack_02_a_pod_of_many_resources_is_entangled() -> None:
+def test_a_pod_of_many_resources_is_entangled() -> None:
     """The resources of a pod with very many are not kept, so that it is never spared for what its end would give back."""
     assert (len(other_requests(asking(64))), is_entangled(asking(64))) == (64, False)
     assert (other_requests(asking(65)), is_entangled(asking(65))) == ((), True)
 
 
-def test_attack_02_a_pods_labels_are_kept_up_to_a_bound() -> None:
+def test_a_pods_labels_are_kept_up_to_a_bound() -> None:
     """The API server takes as many as fit into the object."""
     assert len(evictable_of(pod({}, labels={f"l{at}": "v" for at in range(64)})).labels) == 64
     assert evictable_of(pod({}, labels={f"l{at}": "v" for at in range(65)})).labels == ()
@@ -159,14 +159,14 @@ def test_attack_02_a_pods_labels_are_kept_up_to_a_bound() -> None:
         ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"] * 65}]}, False),
     ],
 )
-def test_attack_02_a_selector_is_compared_up_to_a_bound(selector: dict[str, object], protects: bool) -> None:
+def test_a_selector_is_compared_up_to_a_bound(selector: dict[str, object], protects: bool) -> None:
     """A budget that selects by more than that protects no pod from being chosen; the API server still has its own say."""
     pods = [("ns", "a", labelled(app="web"))]
 
     assert list(protected(pods, by_namespace([kept_budget(budget(0, selector))]))) == [protects]
 
 
-def test_attack_02_a_namespace_has_so_many_budgets() -> None:
+def test_a_namespace_has_so_many_budgets() -> None:
     """The budgets of a namespace are bounded, because each is compared with each pod of the namespace."""
     found = by_namespace([budget(0, None)] * 300)
 

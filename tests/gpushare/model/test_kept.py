@@ -107,7 +107,7 @@ def test_every_reader_finds_in_it_what_is_in_the_pod(document: dict[str, Any]) -
     assert kept_of(kept_of(whole)) == kept_of(whole)
 
 
-def test_attack_03b_foreign_annotations_are_not_kept() -> None:
+def test_foreign_annotations_are_not_kept() -> None:
     """Foreign annotations and labels are not kept, however many. The annotations that mark a static pod are."""
     ours = {STATIC_UID: "hash", MIRROR: "hash", wire.ANNOTATION_INDEX: "1"}
     large = pod(annotations={"note": "x" * 250_000, **ours}, labels={f"l{n}": "x" * 60 for n in range(4000)})
@@ -117,7 +117,7 @@ def test_attack_03b_foreign_annotations_are_not_kept() -> None:
     assert kept_of(large).metadata.annotations == ours
 
 
-def test_attack_03b_our_annotations_are_kept_in_part() -> None:
+def test_our_annotations_are_kept_in_part() -> None:
     """A text over its bound is refused by its reader, so the rest of it is of no use."""
     names = [value for name, value in vars(wire).items() if name.startswith(("ANNOTATION_", "WISH_"))]
     large = pod(annotations=dict.fromkeys(names, "x" * 250_000))
@@ -126,7 +126,7 @@ def test_attack_03b_our_annotations_are_kept_in_part() -> None:
 
 
 @pytest.mark.parametrize("where", ["limits", "requests"])
-def test_attack_03b_foreign_resources_are_not_kept(where: str) -> None:
+def test_foreign_resources_are_not_kept(where: str) -> None:
     """Foreign resources, ports, volumes and affinity are not kept. One resource stays: another plugin may refuse the pod for it."""
     foreign = {f"example.com/r{n}": "1" for n in range(5000)}
     container = {"name": "c", "resources": {where: foreign}, "ports": [{"hostPort": n} for n in range(1, 3000)]}

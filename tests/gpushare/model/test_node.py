@@ -226,7 +226,7 @@ def test_a_node_in_ids_mode_counts_no_slots() -> None:
     assert (info.counts_slots, info.largest_free, info.devices[0].slots_used) == (False, 75, 0)
 
 
-def test_attack_05_a_node_with_too_many_pods_gets_no_more() -> None:
+def test_a_node_with_too_many_pods_gets_no_more() -> None:
     """An author can name a node in any number of pods; they are not laid out, and no card counts as free."""
     bookings = [Booking(str(at), "d", str(at), 1, ((0, 1),)) for at in range(1025)]
     most, too_many = (lay_out("n", (Device(0, 2000),), bookings[:count]) for count in (1024, 1025))

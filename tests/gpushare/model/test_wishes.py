@@ -159,7 +159,7 @@ def test_any_text_is_a_wish_or_an_error_of_ours(name: str, text: str) -> None:
         ("split", "1," * 120_000),
     ],
 )
-def test_attack_02_a_long_wish_is_refused(name: str, text: str) -> None:
+def test_a_long_wish_is_refused(name: str, text: str) -> None:
     """By a text that does not depend on what was written, and with work that does not grow with it."""
     with pytest.raises(InvalidWishError) as refused:
         wishes_of(pod(**{name: text}))
@@ -173,7 +173,7 @@ def test_attack_02_a_long_wish_is_refused(name: str, text: str) -> None:
     assert work.bytes < 10_000
 
 
-def test_attack_02_the_largest_wish_is_read() -> None:
+def test_the_largest_wish_is_read() -> None:
     """The largest wish is read: as many entries as are taken, each as long as a UUID of NVIDIA's."""
     text = ",".join(f"GPU-{number:08x}-1b2c-4d5e-8f90-0123456789ab" for number in range(64))
 

@@ -211,7 +211,7 @@ async def test_what_is_no_request_is_answered_and_the_connection_ends(text: byte
     ],
     ids=["value", "name", "later value", "trailer", "chunk extension"],
 )
-async def test_attack_06_a_header_without_an_end_is_refused(begin: bytes) -> None:
+async def test_a_header_without_an_end_is_refused(begin: bytes) -> None:
     """A header without an end is refused with 431: the parser keeps it until its end has come, and nothing else counts it."""
     application = Application()
     async with edge(application) as url, client(url) as one:

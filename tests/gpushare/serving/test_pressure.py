@@ -85,7 +85,7 @@ def connections_alive() -> list[HttpConnection]:
 
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "TLS"])
-async def test_attack_06_an_aborted_upload_is_freed(tmp_path: Path, is_secured: bool) -> None:
+async def test_an_aborted_upload_is_freed(tmp_path: Path, is_secured: bool) -> None:
     """An aborted upload is freed with its connection, and not when Python's collector runs."""
     authority = Authority(tmp_path)
     before = weakref.WeakSet(connections_alive())
@@ -105,7 +105,7 @@ async def test_attack_06_an_aborted_upload_is_freed(tmp_path: Path, is_secured: 
 
 
 @pytest.mark.usefixtures("uncollected")
-async def test_attack_06_a_swept_upload_is_freed() -> None:
+async def test_a_swept_upload_is_freed() -> None:
     """The sweep that closes slow connections refers to none of them between two turns."""
     before = weakref.WeakSet(connections_alive())
     async with serving(Limits(transfer=0, sweep=0.01)) as served, client(served.url) as one:
@@ -115,7 +115,7 @@ async def test_attack_06_a_swept_upload_is_freed() -> None:
 
 
 @pytest.mark.usefixtures("uncollected")
-async def test_attack_06_a_refused_upload_is_freed() -> None:
+async def test_a_refused_upload_is_freed() -> None:
     """While its connection is still open."""
     async with serving() as served, client(served.url) as one:
         await upload(one, 9_000_000, 5_000_000)
@@ -125,7 +125,7 @@ async def test_attack_06_a_refused_upload_is_freed() -> None:
         assert served.held == 0
 
 
-async def test_attack_11_uploads_share_one_budget() -> None:
+async def test_uploads_share_one_budget() -> None:
     """The upload that takes longest is refused with 503 when there is no room for another, which is answered."""
     async with (
         serving(budget(10 * MB)) as served,
@@ -148,7 +148,7 @@ async def test_attack_11_uploads_share_one_budget() -> None:
         assert served.held == 0
 
 
-async def test_attack_11_one_body_above_the_budget_is_refused() -> None:
+async def test_one_body_above_the_budget_is_refused() -> None:
     """One body above the budget is refused, because it is itself the one that is longest on its way."""
     async with serving(budget(2 * MB)) as served, client(served.url) as one:
         await upload(one, 9 * MB, 3 * MB)
@@ -156,7 +156,7 @@ async def test_attack_11_one_body_above_the_budget_is_refused() -> None:
         assert served.held == 0
 
 
-async def test_attack_11_answers_that_are_not_taken_are_bounded() -> None:
+async def test_answers_that_are_not_taken_are_bounded() -> None:
     """50 MB each: the client that has not taken its answer for longest is left, and the next one is served."""
     async with serving(budget(120 * MB)) as served, contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
@@ -169,7 +169,7 @@ async def test_attack_11_answers_that_are_not_taken_are_bounded() -> None:
             await clients[0].answer()
 
 
-async def test_attack_11_parts_that_are_not_taken_are_bounded() -> None:
+async def test_parts_that_are_not_taken_are_bounded() -> None:
     """The parts of an answer that are not taken are bounded, as in the answer to a scrape of many cards."""
     async with serving(budget(120 * MB)) as served, contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
@@ -185,7 +185,7 @@ async def test_attack_11_parts_that_are_not_taken_are_bounded() -> None:
         await served.holds(0)
 
 
-async def test_attack_11_a_body_where_none_belongs_is_not_kept() -> None:
+async def test_a_body_where_none_belongs_is_not_kept() -> None:
     """A GET may have any."""
     async with serving(budget(MB)) as served, client(served.url) as one:
         await one.send(b"GET /slow HTTP/1.1\r\ncontent-length: 3000000\r\n\r\n", b"x" * 3 * MB)
@@ -195,7 +195,7 @@ async def test_attack_11_a_body_where_none_belongs_is_not_kept() -> None:
         assert (await one.answer())[0] == 200
 
 
-async def test_attack_11_the_longest_idle_makes_room() -> None:
+async def test_the_longest_idle_makes_room() -> None:
     """The connection that is idle for longest makes room for a new one. A connection that waits for its answer stays."""
     async with serving(Limits(connections=3)) as served, contextlib.AsyncExitStack() as stack:
         busy, idle, used = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
@@ -215,7 +215,7 @@ async def test_attack_11_the_longest_idle_makes_room() -> None:
         assert (await busy.answer())[2] == b"at last"
 
 
-async def test_attack_11_what_waits_for_us_keeps_its_place() -> None:
+async def test_what_waits_for_us_keeps_its_place() -> None:
     """If all do, a new connection is closed."""
     async with serving(Limits(connections=1)) as served, client(served.url) as busy:
         await busy.send(b"GET /slow HTTP/1.1\r\n\r\n")
@@ -226,7 +226,7 @@ async def test_attack_11_what_waits_for_us_keeps_its_place() -> None:
         assert (await busy.answer())[2] == b"at last"
 
 
-async def test_attack_11_strangers_make_room_first(tmp_path: Path) -> None:
+async def test_strangers_make_room_first(tmp_path: Path) -> None:
     """Connections without a certificate, and handshakes that never end, before a caller that is known."""
     authority = Authority(tmp_path)
     async with serving(Limits(connections=4), load(authority.files())) as served:
@@ -260,7 +260,7 @@ asyncio.run(main())
 """
 
 
-def test_attack_11_without_a_free_file_it_goes_on() -> None:
+def test_without_a_free_file_it_goes_on() -> None:
     """The longest idle connections make room, and the log has one line of it and no traceback."""
     with subprocess.Popen(
         [sys.executable, "-c", OUT_OF_FILES], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

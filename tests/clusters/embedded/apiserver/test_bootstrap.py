@@ -23,7 +23,7 @@ def test_pods_can_come_at_once() -> None:
     assert store.get(PRIORITY_CLASSES, "", "system-node-critical") is not None
 
 
-def test_what_is_there_stays() -> None:
+def test_a_second_bootstrap_writes_nothing() -> None:
     """A second bootstrap writes nothing, so objects that exist stay as they are."""
     server = EmbeddedApi()
     version = server.store.version

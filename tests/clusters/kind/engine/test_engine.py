@@ -34,7 +34,7 @@ def test_clients_get_an_environment_in_which_all_is_found(shared: Machine) -> No
     assert engine_environment(found.environment)["KIND_EXPERIMENTAL_DOCKER_NETWORK"] == "gpushare-kind"
 
 
-def test_without_a_docker_it_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_docker_is_a_cluster_error(tmp_path: Path) -> None:
     """The error without a Docker is a ClusterError, not a traceback."""
     with pytest.raises(ClusterError, match="no Docker answers"):
         engine_environment({"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{tmp_path}/none"})
@@ -78,7 +78,7 @@ def test_down_after_a_kill_leaves_nothing(fresh: Machine) -> None:
     assert list(Path(fresh.environment["GPUSHARE_CACHE"], "docker", "containers").iterdir()) == []
 
 
-def test_attack_15_two_checkouts_share_it_and_each_ends_alone(fresh: Machine, tmp_path: Path) -> None:
+def test_two_checkouts_share_it_and_each_ends_alone(fresh: Machine, tmp_path: Path) -> None:
     """The first to call ``down`` leaves the other's containers running; the last one ends it. Then the reverse."""
     other = dataclasses.replace(fresh, checkout=tmp_path / "other")
     copy_checkout(ROOT, other.checkout)
@@ -97,7 +97,7 @@ def test_attack_15_two_checkouts_share_it_and_each_ends_alone(fresh: Machine, tm
         assert fresh.traces() == before
 
 
-def test_attack_15_down_touches_only_what_it_made(fresh: Machine) -> None:
+def test_down_touches_only_what_it_made(fresh: Machine) -> None:
     """A process that names its folder, a user's rule and the chain with it stay, though dockerd was killed in between."""
     fresh.engine("up")
     fresh.load_shell()

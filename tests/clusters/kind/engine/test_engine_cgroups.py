@@ -27,7 +27,7 @@ def mounted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_attack_15_members_are_those_of_our_groups(mounted: Path) -> None:
+def test_members_are_those_of_our_groups(mounted: Path) -> None:
     """Members are those of our groups: similar names, groups below another's, and the 0 of other namespaces do not count."""
     assert engine_cgroups.members("gs", mounted) == {11, 12}
 

@@ -27,7 +27,7 @@ def waiting(*arguments: str, program: str = "/bin/sh") -> Iterator[subprocess.Po
             process.kill()
 
 
-def test_attack_15_a_recycled_pid_is_not_our_dockerd(tmp_path: Path) -> None:
+def test_a_recycled_pid_is_not_our_dockerd(tmp_path: Path) -> None:
     """The pid file outlives a SIGKILL. A process that only names our folder, as an editor of a file there, is none of ours."""
     place = Place(tmp_path, tmp_path / "data")
     assert daemon.running(place) is None
@@ -41,7 +41,7 @@ def test_attack_15_a_recycled_pid_is_not_our_dockerd(tmp_path: Path) -> None:
     assert daemon.running(place) is None
 
 
-def test_attack_15_a_dockerd_with_our_folder_is_ours(tmp_path: Path) -> None:
+def test_a_dockerd_with_our_folder_is_ours(tmp_path: Path) -> None:
     """The kernel names its program, whatever it calls itself; the argument is whole."""
     place = Place(tmp_path, tmp_path / "data")
     dockerd = tmp_path / "dockerd"
@@ -58,7 +58,7 @@ def test_attack_15_a_dockerd_with_our_folder_is_ours(tmp_path: Path) -> None:
     assert daemon.running(place) is None
 
 
-def test_attack_15_a_process_that_is_not_ours_gets_no_signal() -> None:
+def test_a_process_that_is_not_ours_gets_no_signal() -> None:
     """Asked when the number can no longer change hands."""
     with waiting() as other:
         assert engine_processes.end(other.pid, lambda: False, 5)

@@ -62,7 +62,7 @@ def test_what_dockerd_made_is_removed_where_it_was_not_there(root: Path) -> None
     ]
 
 
-def test_attack_15_settings_that_another_docker_needs_stay(root: Path) -> None:
+def test_settings_that_another_docker_needs_stay(root: Path) -> None:
     """Settings stay if another Docker came after ours, because its containers need forwarding."""
     file = written(root, absent=["etc/docker/key.json"])
     engine_settings.put_back(file, ENVIRONMENT, root, needed=True)

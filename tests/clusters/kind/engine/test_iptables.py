@@ -69,7 +69,7 @@ DOCKERS = """-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
 """
 
 
-def test_attack_15_chains_that_only_we_use_are_ours() -> None:
+def test_chains_that_only_we_use_are_ours() -> None:
     """A rule that leads from one chain of Docker's to the next is of use to no other."""
     assert not has_others(DOCKERS, ["gs0"])
 
@@ -84,6 +84,6 @@ def test_attack_15_chains_that_only_we_use_are_ours() -> None:
         "-A DOCKER-USER -m comment --comment gs1 -j LOG",
     ],
 )
-def test_attack_15_chains_with_a_rule_of_anothers_are_theirs(rule: str) -> None:
+def test_chains_with_a_rule_of_anothers_are_theirs(rule: str) -> None:
     """A rule of a Docker that came after ours, or of a user: DOCKER-USER exists for that."""
     assert has_others(f"{DOCKERS}{rule}\n", ["gs0"])

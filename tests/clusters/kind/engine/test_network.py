@@ -17,7 +17,7 @@ esac
 """
 
 
-def test_attack_15_a_network_on_another_bridge_is_not_removed(tmp_path: Path) -> None:
+def test_a_network_on_another_bridge_is_not_removed(tmp_path: Path) -> None:
     """A network with our name on another bridge stays: ``up`` refuses such a network, so it is another's."""
     program, calls = tmp_path / "docker", tmp_path / "calls"
     program.write_text(DOCKER)

@@ -71,7 +71,7 @@ def said_by_down(place: Place, checkout: str, *, force: bool = False) -> str:
     return out.getvalue()
 
 
-def test_attack_15_down_refuses_while_a_run_holds_its_lock(place: Place, checkouts: tuple[str, str]) -> None:
+def test_down_refuses_while_a_run_holds_its_lock(place: Place, checkouts: tuple[str, str]) -> None:
     """``down`` names the process and checkout of the run that holds a lock, and goes on once that run is gone."""
     with run_of(place, checkouts[0]) as run:
         assert run.poll() is None
@@ -82,7 +82,7 @@ def test_attack_15_down_refuses_while_a_run_holds_its_lock(place: Place, checkou
     assert said_by_down(place, checkouts[0]) == "docker: no private Docker is up\n"
 
 
-def test_attack_15_down_leaves_another_checkouts_run_alone(place: Place, checkouts: tuple[str, str]) -> None:
+def test_down_leaves_another_checkouts_run_alone(place: Place, checkouts: tuple[str, str]) -> None:
     """``down`` succeeds although another checkout's run keeps the Docker; ``--force`` ends it and names that run."""
     registered(place, *checkouts)
     with run_of(place, checkouts[1]) as run:
@@ -93,7 +93,7 @@ def test_attack_15_down_leaves_another_checkouts_run_alone(place: Place, checkou
     assert forced.splitlines()[0] == f"docker: ending it under process {run.pid} of {checkouts[1]} (a kind cluster)"
 
 
-def test_attack_15_the_last_checkout_ends_it(place: Place, checkouts: tuple[str, str]) -> None:
+def test_the_last_checkout_ends_it(place: Place, checkouts: tuple[str, str]) -> None:
     """In either order; a checkout that has only built images so far counts too."""
     for first, last in (checkouts, checkouts[::-1]):
         registered(place, *checkouts)
@@ -102,7 +102,7 @@ def test_attack_15_the_last_checkout_ends_it(place: Place, checkouts: tuple[str,
         assert said_by_down(place, last) == "docker: no private Docker is up\n"
 
 
-def test_attack_15_a_removed_checkout_keeps_nothing_up(place: Place, checkouts: tuple[str, str]) -> None:
+def test_a_removed_checkout_keeps_nothing_up(place: Place, checkouts: tuple[str, str]) -> None:
     """A checkout without its folder keeps nothing up, because it can never call ``down``."""
     registered(place, *checkouts)
     Path(checkouts[1]).rmdir()

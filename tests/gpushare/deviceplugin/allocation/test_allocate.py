@@ -198,7 +198,7 @@ async def test_without_a_partner_a_pod_moves_once_its_mark_has_stood() -> None:
         assert (node.card("b"), node.allocator.held()) == ("0", {})
 
 
-async def test_a_bind_that_lands_meanwhile_keeps_its_card() -> None:
+async def test_a_late_equal_pod_changes_places_with_a_waiting_one() -> None:
     """A waiting pod starts once an equal pod is bound to its card: the two pods change places."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods, settled_seconds=15) as node:

@@ -88,7 +88,7 @@ async def decodes_of_a_start(monkeypatch: pytest.MonkeyPatch, *others: dict[str,
     return calls[0]
 
 
-async def test_attack_03a_ended_pods_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ended_pods_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The start of a pod beside 25 ended pods with 250 kB of cards each decodes as many allocations as without them."""
     alone = await decodes_of_a_start(monkeypatch)
     beside = await decodes_of_a_start(monkeypatch, *(ended(f"e{n}", 999, {SEVERAL: LONG}) for n in range(25)))
@@ -96,7 +96,7 @@ async def test_attack_03a_ended_pods_cost_nothing(monkeypatch: pytest.MonkeyPatc
     assert beside == alone
 
 
-async def test_attack_03a_live_pods_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_pods_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each version of a pod is, however many calls of the kubelet and lists show it."""
     calls = counted(monkeypatch, allocation, "decode")
     waiting = [gpu_pod(f"w{number}", 1, card=0) for number in range(8)]
@@ -127,14 +127,14 @@ async def plans_of_a_start(monkeypatch: pytest.MonkeyPatch, others: int) -> int:
     return sum(sizes)
 
 
-async def test_attack_03a_plans_grow_with_the_live_pods_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_plans_grow_with_the_live_pods_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times the pods are about ten times the work."""
     few, many = await plans_of_a_start(monkeypatch, 4), await plans_of_a_start(monkeypatch, 40)
 
     assert many < 12 * few
 
 
-async def test_attack_03b_ended_pods_are_not_kept() -> None:
+async def test_ended_pods_are_not_kept() -> None:
     """Three hundred, each with 250 kB of annotations and without a request: nothing of them stays, nor of the list's bytes."""
     pods = [ended(f"e{number}", 1, {"note": "x" * 250_000}, asks=False) for number in range(300)]
     async with stage([*pods, gpu_pod("a", 3, card=1, annotations={"note": "y" * 250_000, SEVERAL: ""})]) as node:
@@ -147,7 +147,7 @@ async def test_attack_03b_ended_pods_are_not_kept() -> None:
         assert "status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed&limit=25" in query
 
 
-async def test_attack_03b_a_failed_pod_that_runs_holds_its_card() -> None:
+async def test_a_failed_pod_that_runs_holds_its_card() -> None:
     """The list of an admission leaves failed pods out: one that is missing there is asked for, and counts while it runs."""
     async with stage([gpu_pod("evicted", 9, card=0), gpu_pod("next", 9, card=0)], sizes=(14,)) as node:
         await node.admit("evicted")
@@ -164,7 +164,7 @@ async def test_attack_03b_a_failed_pod_that_runs_holds_its_card() -> None:
         assert [pod.metadata.name for pod in node.pods.turned_away()] == ["evicted"]
 
 
-async def test_attack_03b_turned_away_pods_are_bounded() -> None:
+async def test_turned_away_pods_are_bounded() -> None:
     """The plugin remembers a hundred of the pods that were turned away, without the texts of their authors."""
     pods = [ended(f"e{number}", 1, {"note": "x" * 10_000, SEVERAL: LONG}) for number in range(300)]
     async with stage(pods) as node:
@@ -201,7 +201,7 @@ ALL_CHANGES = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES.k
 
 
 @ALL_CHANGES
-async def test_attack_04_what_a_running_pod_says_changes_nothing(changes: dict[str, str | None]) -> None:
+async def test_what_a_running_pod_says_changes_nothing(changes: dict[str, str | None]) -> None:
     """A running pod keeps its card if its annotations change: they are written back, with an event, and others get their cards."""
     async with stage([gpu_pod("a", 3, card=0), gpu_pod("other", 14, card=1), gpu_pod("last", 11, card=0)]) as node:
         await node.admit("a")
@@ -224,7 +224,7 @@ async def test_attack_04_what_a_running_pod_says_changes_nothing(changes: dict[s
 
 
 @ALL_CHANGES
-async def test_attack_04_a_new_process_believes_the_kubelet(changes: dict[str, str | None]) -> None:
+async def test_a_new_process_believes_the_kubelet(changes: dict[str, str | None]) -> None:
     """Changed while no plugin ran: a pod that runs was bound to the card of its ids."""
     async with stage([gpu_pod("a", 3, card=0), gpu_pod("other", 14, card=1)]) as node:
         await node.admit("a")
@@ -241,7 +241,7 @@ async def test_attack_04_a_new_process_believes_the_kubelet(changes: dict[str, s
         assert (node.has("other"), node.card("other")) == ({1}, "1")
 
 
-async def test_attack_04_a_pod_on_several_cards_is_written_back() -> None:
+async def test_a_pod_on_several_cards_is_written_back() -> None:
     """By this process, and by one that starts after the change."""
     bound = '{"0":{"0":2,"1":1}}'
     async with stage([gpu_pod("a", 3, card=None, annotations={SEVERAL: bound})]) as node:
@@ -256,7 +256,7 @@ async def test_attack_04_a_pod_on_several_cards_is_written_back() -> None:
                 await until(lambda: json.loads(node.written("a")[SEVERAL]) == json.loads(bound))
 
 
-async def test_attack_04_what_changes_before_the_start_counts_not() -> None:
+async def test_what_changes_before_the_start_counts_not() -> None:
     """Bound to card 0 and changed before the kubelet asks: it gets card 0, and is written so when it starts."""
     async with stage([gpu_pod("a", 3, card=0), gpu_pod("b", 14, card=1)]) as node:
         await node.allocator.recover()
@@ -268,7 +268,7 @@ async def test_attack_04_what_changes_before_the_start_counts_not() -> None:
         assert (node.has("a"), node.card("a"), node.has("b")) == ({0}, "0", {1})
 
 
-async def test_attack_04_with_repairs_off_a_change_is_reported() -> None:
+async def test_with_repairs_off_a_change_is_reported() -> None:
     """Once, and nothing is written."""
     async with stage([gpu_pod("a", 3, card=0)], repairs=False) as node:
         await node.admit("a")
@@ -281,7 +281,7 @@ async def test_attack_04_with_repairs_off_a_change_is_reported() -> None:
         assert (node.card("a"), node.reasons()) == ("1", ["GPUShareAnnotationsChanged a"])
 
 
-async def test_attack_04_a_lost_answer_does_not_end_the_restoration() -> None:
+async def test_a_lost_answer_does_not_end_the_restoration() -> None:
     """The write took effect, so what differs later was written by the pod's author, and is put back."""
     async with stage([gpu_pod("a", 3, card=0)]) as node:
         await node.admit("a")
@@ -305,7 +305,7 @@ async def test_attack_04_a_lost_answer_does_not_end_the_restoration() -> None:
             await until(lambda: node.card("a") == "0")
 
 
-async def test_attack_09_with_repairs_off_changes_cause_few_reports() -> None:
+async def test_with_repairs_off_changes_cause_few_reports() -> None:
     """An author that changes its pod again and again causes eight events a minute at most."""
     async with stage([gpu_pod("a", 3, card=0)], repairs=False) as node:
         await node.admit("a")
@@ -325,7 +325,7 @@ def writes(node: Stage) -> list[str]:
     return [call["path"].split("/")[-1] for call in node.api.calls if call["method"] in ("PATCH", "POST")]
 
 
-async def test_attack_09_changing_pods_are_written_a_few_times() -> None:
+async def test_changing_pods_are_written_a_few_times() -> None:
     """Six pods that change again and again: at most eight writes and nine events of each, then silence until the minute is over."""
     names = [f"a{number}" for number in range(6)]
     async with stage([gpu_pod(name, 1, card=0) for name in names]) as node:
@@ -351,7 +351,7 @@ async def test_attack_09_changing_pods_are_written_a_few_times() -> None:
             await until(lambda: {node.card(name) for name in names} == {"0"})
 
 
-async def test_attack_09_wrong_and_right_in_turn_cause_few_events() -> None:
+async def test_wrong_and_right_in_turn_cause_few_events() -> None:
     """An author that writes the right card between two wrong ones causes no more events than one that stays wrong."""
     async with stage([gpu_pod("a", 1, card=0)]) as node:
         await node.admit("a")
@@ -376,7 +376,7 @@ def left_alone(node: Stage) -> set[str]:
     return {event["regarding"]["name"] for event in node.api.events if "again and again" in event["note"]}
 
 
-async def test_attack_09_an_admission_waits_for_no_repair() -> None:
+async def test_an_admission_waits_for_no_repair() -> None:
     """While a write of one pod hangs in the API server, another pod is admitted and starts."""
     async with stage([gpu_pod("a", 3, card=0), gpu_pod("b", 3, card=1)]) as node:
         await node.admit("a")
@@ -392,7 +392,7 @@ async def test_attack_09_an_admission_waits_for_no_repair() -> None:
         assert node.has("b") == {1}
 
 
-async def test_attack_09_repairs_give_way_to_an_admission() -> None:
+async def test_repairs_give_way_to_an_admission() -> None:
     """Pods that came past the extender wait for their cards: after the write that is under way the kubelet's call is next."""
     by_hand = [gpu_pod(f"h{number}", 1, card=None) for number in range(8)]
     async with stage([*by_hand, gpu_pod("b", 3, card=1)]) as node:
@@ -411,7 +411,7 @@ async def test_attack_09_repairs_give_way_to_an_admission() -> None:
         assert len(order) == 8
 
 
-async def test_attack_18_a_refusal_names_no_pods() -> None:
+async def test_a_refusal_names_no_pods() -> None:
     """A refusal names no waiting pod, because its text is shown with whichever pod fails."""
     async with stage([gpu_pod("secret", 9, card=0), gpu_pod("secret-2", 9, card=0)]) as node:
         for ids in (node.free()[:4], node.free()[-9:]):

@@ -126,7 +126,7 @@ async def test_in_slots_mode_a_pod_bound_by_hand_must_name_its_slot() -> None:
         assert note.endswith(wire.REASON_SLOT_MISSING)
 
 
-async def test_attack_09_hand_bound_pods_cause_no_event_within_a_call() -> None:
+async def test_hand_bound_pods_cause_no_event_within_a_call() -> None:
     """A kubelet admits one pod at a time, so its call must not wait for a write for each pod of another tenant."""
     others = [gpu_pod(f"other-{number}", 14, card=None) for number in range(30)]
     async with stage([gpu_pod("full", 14, card=0), gpu_pod("honest", 14, card=1), *others], sizes=(14, 14)) as node:
@@ -137,7 +137,7 @@ async def test_attack_09_hand_bound_pods_cause_no_event_within_a_call() -> None:
         assert [call["method"] for call in node.api.calls[before:]].count("POST") == 0
 
 
-async def test_attack_05_a_pod_of_many_containers_is_counted() -> None:
+async def test_a_pod_of_many_containers_is_counted() -> None:
     """The kubelet may give it ids, so its card is written and it takes none from a pod behind it."""
     many = gpu_pod("many", 10, card=None)
     many["spec"]["containers"] += [{"name": f"x{number}", "resources": {}} for number in range(1024)]

@@ -135,14 +135,12 @@ def several(uid: str, *ids: tuple[int, int]) -> Grant:
         "several, held",
     ],
 )  # fmt: skip
-def test_attack_04_what_has_run_has_what_was_bound(
-    one: Pod, grants: list[Grant], shown: Pod | None, expected: object
-) -> None:
+def test_what_has_run_has_what_was_bound(one: Pod, grants: list[Grant], shown: Pod | None, expected: object) -> None:
     """Whatever its annotations say; a pod that is held for a wrong guess keeps what is written."""
     assert by_book(one, *grants, shown=shown) == expected
 
 
-def test_attack_04_the_kubelet_reports_what_has_run() -> None:
+def test_the_kubelet_reports_what_has_run() -> None:
     """Container by container while a pod is not running as a whole; slots of several cards say no amounts."""
     one = pod("a")
     one.status = msgspec.convert({"phase": "Pending", "containerStatuses": [RAN]}, PodStatus)

@@ -181,7 +181,7 @@ def test_of_two_pods_of_one_name_the_newest_is_found() -> None:
     assert found.metadata.uid == "new"
 
 
-def test_attack_13_after_a_restore_lower_versions_count() -> None:
+def test_after_a_restore_lower_versions_count() -> None:
     """The restored state replaces the known one, and a pod that was seen to end exists again."""
     pods = NodePods()
     for one in (pod("a", version=90), pod("b", version=80), pod("ended", version=70), pod("lost", version=95)):
@@ -198,7 +198,7 @@ def test_attack_13_after_a_restore_lower_versions_count() -> None:
     assert order(pods) == ["b", "a", "ended"]
 
 
-def test_attack_13_a_list_below_the_last_version_resets() -> None:
+def test_a_list_below_the_last_version_resets() -> None:
     """The list of an admission may be the first that shows the restored state: what never happened ends, what came back counts."""
     pods = NodePods()
     for one in (pod("a", version=90), pod("lost", version=95), pod("ended", version=70)):

@@ -81,7 +81,7 @@ def test_every_known_card_is_shared_or_gone(known: set[int], answering: set[int]
     assert not roster.lost & roster.removed
 
 
-def test_attack_12_a_rollback_keeps_each_cards_index() -> None:
+def test_a_rollback_keeps_each_cards_index() -> None:
     """A plugin that was rolled back finds the indices in the annotation of the later one, and swaps none."""
     later = '{"v":2,"cards":[{"index":1,"uuid":"GPU-a","model":{"name":"T4"}},{"index":0,"uuid":"GPU-b"}]}'
     known = read_cards(later).cards

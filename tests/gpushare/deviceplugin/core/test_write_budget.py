@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 
 
-def test_attack_09_a_pod_is_written_a_few_times_a_minute() -> None:
+def test_a_pod_is_written_a_few_times_a_minute() -> None:
     """However often it changes: eight writes within any minute, and others have their own."""
     budget = WriteBudget(8)
     taken = [second for second in range(180) if budget.take("a", float(second))]

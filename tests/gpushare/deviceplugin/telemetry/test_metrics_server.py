@@ -102,7 +102,7 @@ def test_an_address_that_is_not_ours_says_so() -> None:
         listen(("192.0.2.1", 0))
 
 
-async def test_attack_11_silent_connections_leave_the_plugin_its_files(registry: CollectorRegistry) -> None:
+async def test_silent_connections_leave_the_plugin_its_files(registry: CollectorRegistry) -> None:
     """More than there is room for: those that have waited longest are closed, and a scrape is answered."""
     async with served(registry) as client:
         where = ("127.0.0.1", client.base_url.port or 0)
@@ -114,7 +114,7 @@ async def test_attack_11_silent_connections_leave_the_plugin_its_files(registry:
             writer.close()
 
 
-async def test_attack_11_an_upload_to_the_metrics_is_refused(registry: CollectorRegistry) -> None:
+async def test_an_upload_to_the_metrics_is_refused(registry: CollectorRegistry) -> None:
     """No body is expected there."""
     async with served(registry) as client:
         answer = await client.post("/metrics", content=b"x" * (BODY_BYTES_OF_STRANGERS.most + 1))

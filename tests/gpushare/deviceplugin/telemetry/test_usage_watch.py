@@ -182,7 +182,7 @@ def other_pod() -> ObjectMeta:
     return ObjectMeta("miner", "other", "11111111-2222-3333-4444-555555555555")
 
 
-async def test_attack_07_a_process_on_a_card_not_booked_is_reported(simulate: Simulate, tmp_path: Path) -> None:
+async def test_a_process_on_a_card_not_booked_is_reported(simulate: Simulate, tmp_path: Path) -> None:
     """A pod on another's card, and one without any: reported once each until it stops; processes of the host are not accused."""
     async with rig(simulate("t4x2"), tmp_path, after=0) as node:
         node.others = [other_pod()]
@@ -204,7 +204,7 @@ async def test_attack_07_a_process_on_a_card_not_booked_is_reported(simulate: Si
         assert len(node.api.events) == 2
 
 
-async def test_attack_07_a_pod_of_unknown_booking_is_not_accused(simulate: Simulate, tmp_path: Path) -> None:
+async def test_a_pod_of_unknown_booking_is_not_accused(simulate: Simulate, tmp_path: Path) -> None:
     """A pod without its annotations is not accused, and an accusation does not end while its card does not answer."""
     state = simulate("t4x2")
     async with rig(state, tmp_path, after=0) as node:

@@ -61,7 +61,7 @@ def test_a_mark_ends_after_the_start() -> None:
 
 @pytest.mark.parametrize("state", [None, on(1), MANY], ids=["removed", "another card", "several cards"])
 @pytest.mark.parametrize("started", [0, 99], ids=["started", "not started"])
-def test_attack_04_what_is_no_repair_changes_nothing(state: Allocation | None, started: int) -> None:
+def test_what_is_no_repair_changes_nothing(state: Allocation | None, started: int) -> None:
     """The pod stays on the card of its bind, and the reason names the annotation that was not believed."""
     belief = after(on(0), state, started=started)
 
@@ -69,7 +69,7 @@ def test_attack_04_what_is_no_repair_changes_nothing(state: Allocation | None, s
     assert "stays booked on card 0" in (problem_of(belief, state, None) or "")
 
 
-def test_attack_04_an_end_that_was_missed_books_both() -> None:
+def test_an_end_that_was_missed_books_both() -> None:
     """After a gap, or in the first started state, the card may be a repair's; a second one is not."""
     for belief in (after(on(1), gap=0), after(on(1), started=0)):
         assert cards(belief) == [0, 1]
@@ -78,7 +78,7 @@ def test_attack_04_an_end_that_was_missed_books_both() -> None:
     assert cards(after(on(1), on(2), gap=0, started=1)) == [0, 1]
 
 
-def test_attack_04_the_card_of_the_binding_is_not_forgotten() -> None:
+def test_the_card_of_the_binding_is_not_forgotten() -> None:
     """The author invents a whole repair; the plugin then writes back what was bound."""
     belief = after(on(0, 1), on(1, 0), on(1), on(1), on(0), started=3)
 
@@ -130,7 +130,7 @@ def test_the_same_state_again_changes_nothing(
 
 
 @given(st.lists(st.tuples(NAMED, st.booleans()), max_size=10))
-def test_attack_04_a_started_pod_stays_on_its_card(states: list[tuple[Allocation | None, bool]]) -> None:
+def test_a_started_pod_stays_on_its_card(states: list[tuple[Allocation | None, bool]]) -> None:
     """Whatever its author writes: the card is never free, and at most the one of the Binding is booked besides."""
     belief = after(on(0), started=0)
     for named, gap in states:
@@ -142,7 +142,7 @@ def test_attack_04_a_started_pod_stays_on_its_card(states: list[tuple[Allocation
 
 
 @given(st.lists(st.tuples(NAMED, st.booleans(), st.booleans()), max_size=10))
-def test_attack_04_a_pod_is_booked_on_few_cards(states: list[tuple[Allocation | None, bool, bool]]) -> None:
+def test_a_pod_is_booked_on_few_cards(states: list[tuple[Allocation | None, bool, bool]]) -> None:
     """However many its author names."""
     belief = bound_to(((0, UNITS),))
     for named, started, gap in states:

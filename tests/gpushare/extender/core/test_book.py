@@ -95,7 +95,7 @@ def test_booking_keeps_its_memory_when_the_unit_changes(before: int, units: int,
 
 
 @pytest.mark.parametrize("card", [None, "x", 1], ids=["removed", "nonsense", "another card"])
-def test_attack_04_what_was_bound_stays_booked(book: Book, card: object) -> None:
+def test_what_was_bound_stays_booked(book: Book, card: object) -> None:
     """The author of a running pod changes its annotations: its card does not look free, and no other looks used."""
     book.set_pod(pod("u", 14, on="n", card=0, phase="Running"), has_gap=False)
     problem = book.set_pod(pod("u", 14, on="n", card=card, phase="Running"), has_gap=False)
@@ -104,7 +104,7 @@ def test_attack_04_what_was_bound_stays_booked(book: Book, card: object) -> None
     assert "later changes of its annotations are not believed" in (problem or "")
 
 
-def test_attack_04_an_acknowledged_bind_is_believed(book: Book) -> None:
+def test_an_acknowledged_bind_is_believed(book: Book) -> None:
     """The watch was broken, so the first state of the bound pod is one that its author has changed: both cards are booked."""
     book.set_pod(pod("u", 4))
     book.assume("n", booking("u", 4, 0))
@@ -117,7 +117,7 @@ def test_attack_04_an_acknowledged_bind_is_believed(book: Book) -> None:
     assert used(book) == [4, 4]
 
 
-def test_attack_03b_pending_pods_are_kept_small(book: Book) -> None:
+def test_pending_pods_are_kept_small(book: Book) -> None:
     """300 pods with 250 kB of annotations each leave a few hundred bytes."""
     for number in range(300):
         large = pod(f"u{number}", 4)
@@ -150,7 +150,7 @@ def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
     assert book.set_pod(pod("u", 4, on="n", card=1), has_gap=False) is None
 
 
-def test_attack_13_a_restored_pod_is_booked(book: Book) -> None:
+def test_a_restored_pod_is_booked(book: Book) -> None:
     """A restored pod is booked again, because its end was in a history that is lost."""
     book.set_pod(pod("u", 4, on="n", card=1))
     book.remove_pod(pod("u").metadata)
@@ -163,7 +163,7 @@ def test_attack_13_a_restored_pod_is_booked(book: Book) -> None:
     assert used(book) == [0, 4]
 
 
-def test_attack_13_a_booking_stays_until_the_list_lacks_it(book: Book) -> None:
+def test_a_booking_stays_until_the_list_lacks_it(book: Book) -> None:
     """While the list comes the containers may still run."""
     book.set_pod(pod("u", 4, on="n", card=1))
     book.begin_anew()
@@ -174,7 +174,7 @@ def test_attack_13_a_booking_stays_until_the_list_lacks_it(book: Book) -> None:
     assert used(book) == [0, 0]
 
 
-def test_attack_13_a_lost_bind_frees_its_card(book: Book) -> None:
+def test_a_lost_bind_frees_its_card(book: Book) -> None:
     """The restored state shows the pod unbound: neither its booking nor what was assumed after an answer holds."""
     for uid in ("confirmed", "answered"):
         book.set_pod(pod(uid))
@@ -191,7 +191,7 @@ def test_attack_13_a_lost_bind_frees_its_card(book: Book) -> None:
     assert book.is_pending(pod("confirmed").metadata)
 
 
-def test_attack_13_a_bind_under_way_survives_a_restore(book: Book) -> None:
+def test_a_bind_under_way_survives_a_restore(book: Book) -> None:
     """A bind under way keeps its room after a restore, also if it is repeated, because its request may still take effect."""
     book.assume("n", booking("sent", 4, 0))
     book.assume("n", booking("repeated", 3, 1))
@@ -205,7 +205,7 @@ def test_attack_13_a_bind_under_way_survives_a_restore(book: Book) -> None:
     assert used(book) == [4, 3]
 
 
-def test_attack_13_an_audit_under_way_believes_nothing(book: Book) -> None:
+def test_an_audit_under_way_believes_nothing(book: Book) -> None:
     """An audit under way believes nothing after a restore, because its list may be of the lost history."""
     book.events.start()
     mark = book.events.mark()

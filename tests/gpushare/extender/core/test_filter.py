@@ -184,7 +184,7 @@ def steps_to_filter(entries: int, nodes: int) -> int:
     return steps_of(ask)
 
 
-def test_attack_02_models_are_compared_once() -> None:
+def test_models_are_compared_once() -> None:
     """The work for a node is the same for a pod that names one model and for one that names many."""
     few, many = (steps_to_filter(entries, 41) - steps_to_filter(entries, 1) for entries in (1, 64))
 

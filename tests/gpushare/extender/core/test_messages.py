@@ -223,7 +223,7 @@ VICTIMS = {"Pods": [{"UID": "u"}] * 1_001}
         ),
     ],
 )
-def test_attack_11_a_question_has_bounds(decode: Callable[[bytes], object], body: object, refusal: str) -> None:
+def test_a_question_has_bounds(decode: Callable[[bytes], object], body: object, refusal: str) -> None:
     """More than a scheduler asks of is refused, before it takes much more memory than its bytes."""
     with pytest.raises(MalformedMessageError, match=refusal):
         decode(msgspec.json.encode(body))

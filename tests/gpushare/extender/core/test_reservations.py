@@ -87,7 +87,7 @@ def test_a_guard_has_a_name_that_kubernetes_takes() -> None:
     assert name_of("n" * 253) != name_of("n" * 252 + "m")
 
 
-def test_attack_18_an_unreadable_guard_names_no_pods() -> None:
+def test_an_unreadable_guard_names_no_pods() -> None:
     """The error becomes an event of the pod that should be bound, and the reserved pods may be of other namespaces."""
     secret = '{"namespace":"secret","name":"plan","units":1,"by":[],"cards":{"x":1}}'
     for text in ('{"v":1,"seen":0,"pods":{"u":' + secret + "}}", '{"v":1,"pods":{"u":' + secret):
@@ -97,13 +97,13 @@ def test_attack_18_an_unreadable_guard_names_no_pods() -> None:
         assert "plan" not in str(refused.value)
 
 
-def test_attack_12_a_later_guard_is_refused_by_its_version() -> None:
+def test_a_later_guard_is_refused_by_its_version() -> None:
     """The reason is the version, whatever else is different in it."""
     with pytest.raises(UnreadableGuardError, match="of form 2"):
         decode('{"v":2,"pods":["of another form"]}')
 
 
-def test_attack_05_a_guard_has_so_many_pods() -> None:
+def test_a_guard_has_so_many_pods() -> None:
     """A guard of more than 512 pods is neither written nor read."""
     guard = Guard(reserved={str(at): Reservation(booking(str(at)), frozenset()) for at in range(512)})
 

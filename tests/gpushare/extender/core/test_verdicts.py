@@ -157,7 +157,7 @@ def test_a_pod_that_was_refused_everywhere_has_one_reason(monkeypatch: pytest.Mo
     assert (fits.answer, fits.reason) == (None, "")
 
 
-def test_attack_02_a_verdict_keeps_no_annotations() -> None:
+def test_a_verdict_keeps_no_annotations() -> None:
     """Thousands of pods are remembered, and an author may write 256 KiB of them for each."""
     verdicts = Verdicts()
     verdicts.note(ObjectMeta("p", "ns", "uid-p", annotations={"a": "x" * 250_000}), Request(3), REFUSED, b"", 0)
@@ -167,7 +167,7 @@ def test_attack_02_a_verdict_keeps_no_annotations() -> None:
     assert found.metadata == ObjectMeta("p", "ns", "uid-p")
 
 
-def test_attack_02_answers_are_kept_by_their_size() -> None:
+def test_answers_are_kept_by_their_size() -> None:
     """A question may name few nodes by long names, so nodes are not what is counted."""
     verdicts = Verdicts()
     for at in range(40):

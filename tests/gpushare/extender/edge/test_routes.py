@@ -174,7 +174,7 @@ def without_time(annotations: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in annotations.items() if not name.endswith("ASSUME_TIME")}
 
 
-async def test_attack_08c_a_node_that_filter_did_not_name() -> None:
+async def test_a_node_that_filter_did_not_name() -> None:
     """Bind goes by the last filter of the pod, if the extender remembers one; a pod of another uid was never asked for."""
     nodes = [
         {"metadata": {"name": name}, "status": {"capacity": {"aliyun.com/gpu-mem": units, "aliyun.com/gpu-count": "1"}}}
@@ -489,7 +489,7 @@ def gpu_node(name: str) -> dict[str, Any]:
     ["/version", "/metrics", "/", "//x"]
     + [f"{PREFIX}/{name}" for name in ("bind", "filter", "preempt", "inspect", "inspect/n", "explain/d/p", "nope")],
 )
-def test_attack_19_a_caller_without_a_login_learns_nothing(path: str, method: str) -> None:
+def test_a_caller_without_a_login_learns_nothing(path: str, method: str) -> None:
     """A caller without a login gets 401 on each path, also on one that does not exist."""
     answer = routes_on(Book())(HttpRequest(method, path, b"", is_known=False))
 
@@ -498,7 +498,7 @@ def test_attack_19_a_caller_without_a_login_learns_nothing(path: str, method: st
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_attack_19_a_probe_needs_no_login(path: str) -> None:
+def test_a_probe_needs_no_login(path: str) -> None:
     """A kubelet has no certificate."""
     answer = routes_on(Book())(HttpRequest("GET", path, b"", is_known=False))
 

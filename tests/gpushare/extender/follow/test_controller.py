@@ -130,7 +130,7 @@ async def test_an_entry_that_declares_no_card_is_logged_once(caplog: pytest.LogC
     assert [text.rpartition("=")[2] for text in said] == ["0;2", "gpu1", "1" * 200]
 
 
-async def test_attack_05_a_forged_count_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_forged_count_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A forged count makes no cards. Its line is logged once, and not with each of the node's events."""
     stage = Stage()
     forged = node(3_000_000)

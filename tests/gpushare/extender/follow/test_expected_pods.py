@@ -79,13 +79,13 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/"])
-def test_attack_21_a_device_is_no_file(path: str) -> None:
+def test_a_device_is_no_file(path: str) -> None:
     """/dev/zero never ends."""
     with pytest.raises(UsageError, match=f"--expected-pods: {path}: (not a regular file|Is a directory)"):
         read_expected(Path(path))
 
 
-def test_attack_21_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     """A pipe is refused, because opening a pipe without a writer would wait for ever."""
     os.mkfifo(tmp_path / "pipe")
 
@@ -93,7 +93,7 @@ def test_attack_21_a_pipe_is_no_file(tmp_path: Path) -> None:
         read_expected(tmp_path / "pipe")
 
 
-def test_attack_21_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
+def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
     """One byte more is refused, and a larger file is not read any further."""
     path = written(tmp_path, "#")
     os.truncate(path, 2**40)

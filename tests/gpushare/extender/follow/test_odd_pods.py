@@ -55,7 +55,7 @@ async def test_the_fault_of_a_pod_is_reported_once() -> None:
     assert {call.body["reason"] for call in api.calls} == {wire.EVENT_NOT_BOOKED}
 
 
-async def test_attack_04_an_ignored_change_is_an_event_of_its_own() -> None:
+async def test_an_ignored_change_is_an_event_of_its_own() -> None:
     """The pod is booked, so the event does not say otherwise; and its author cannot make many."""
     api = ScriptedApi(lambda call: Answer({}, 201))
     async with telling(api) as odd, asyncio.TaskGroup() as group:

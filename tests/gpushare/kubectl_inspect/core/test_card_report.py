@@ -231,7 +231,7 @@ def test_guessed_units_stay_as_the_original_shows_them() -> None:
     assert [(one.unit, one.total) for one in reports] == [("GiB", 28), ("MiB", 30000)]
 
 
-def test_attack_05_a_forged_count_makes_no_columns() -> None:
+def test_a_forged_count_makes_no_columns() -> None:
     """The table has a column for each card: three million of them would not be a table."""
     ((report,), problems) = build([node(units="3000000", count="3000000")], [])
 
@@ -239,7 +239,7 @@ def test_attack_05_a_forged_count_makes_no_columns() -> None:
     assert problems == ("node n gets no pods: the number of GPUs of a node is limited to 128 GPUs",)
 
 
-def test_attack_12_a_later_annotation_shows_what_is_known() -> None:
+def test_a_later_annotation_shows_what_is_known() -> None:
     """The indices and sizes are there, with a warning."""
     later = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(20, 8).items()}
     ((report,), problems) = build([node(units="28", annotations=later)], [pod("p", "3", on("1"))])
