@@ -1,0 +1,88 @@
+"""The result of a validation of an existing cluster or machine, as a value: what reports are made of. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from e2e.site.findings import Finding
+
+Verdict = Literal["passed", "failed", "skipped"]
+Judgement = Literal["ok", "wrong", "unknown"]
+
+
+class PreflightLine(msgspec.Struct, frozen=True):
+    """One thing that was looked at before anything ran; ``todo`` says what to do unless it is ok."""
+
+    name: str
+    """What was looked at, as ``device plugin``."""
+    subject: str
+    """Where, as ``node a1``, or ``cluster``."""
+    judgement: Judgement
+    text: str
+    todo: str = ""
+
+
+class CaseResult(msgspec.Struct, frozen=True):
+    """One case on one node. ``reason`` says why it failed or was skipped."""
+
+    name: str
+    node: str
+    promise: str
+    """The first line of the case's docstring."""
+    verdict: Verdict
+    reason: str = ""
+    seconds: float = 0.0
+
+
+class CardFacts(msgspec.Struct, frozen=True):
+    """One card, as the node or its driver shows it."""
+
+    index: int
+    uuid: str
+    model: str
+    mib: int
+    mig: str = ""
+    """``enabled`` or ``disabled``; "" if it is not known."""
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """One node that shares cards; "" for what is not known."""
+
+    name: str
+    kubelet: str = ""
+    runtime: str = ""
+    kernel: str = ""
+    system: str = ""
+    architecture: str = ""
+    driver: str = ""
+    cards: tuple[CardFacts, ...] = ()
+    mps: str = ""
+    other_resources: tuple[str, ...] = ()
+    """Extended resources of other plugins that may give out the same cards, as ``nvidia.com/gpu``."""
+
+
+class SiteReport(msgspec.Struct, frozen=True):
+    """Everything that one run found out."""
+
+    kind: str
+    """The provider: ``existing``, ``kind``, ``embedded`` or ``bare``."""
+    are_cards_simulated: bool
+    started: str
+    """When, in UTC, as ISO 8601 with seconds."""
+    seconds: float
+    server: str = ""
+    kubernetes: str = ""
+    target: str = "gpushare"
+    programs: tuple[str, ...] = ()
+    """Images of the programs under test, as ``extender gpushare/extender:1.2``."""
+    nodes: tuple[NodeFacts, ...] = ()
+    preflight: tuple[PreflightLine, ...] = ()
+    cases: tuple[CaseResult, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What ``observe`` found before and after the cases."""
+    not_run: tuple[str, ...] = ()
+    """What was not run, and why."""
+    recordings: dict[str, Any] = {}
+    """By node, a box of fake_nvml as its file has it."""
