@@ -23,7 +23,7 @@ from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
 from clusters.processes import running_clusters
 from clusters.provider import ClusterError, load_nodes
-from clusters.providers import KIND, PROVIDERS, Choices, make_cluster
+from clusters.providers import KIND, MADE, Choices, make_cluster
 from clusters.targets import load_target
 
 # A longer wait shows that it goes on, in seconds.
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         one = verbs.add_parser(verb, help=text, description=text)
         one.add_argument(
-            "--provider", default="embedded", choices=sorted(PROVIDERS), help="kind of cluster (default: %(default)s)"
+            "--provider", default="embedded", choices=sorted(MADE), help="kind of cluster (default: %(default)s)"
         )
         one.add_argument(
             "--nodes",

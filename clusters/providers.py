@@ -1,4 +1,4 @@
-"""Which kinds of cluster there are. The other of the design (existing) comes behind the same seam."""
+"""Which kinds of cluster there are, all behind one seam."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from clusters.control_plane import ControlPlane
 from clusters.controlplane import binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
+from clusters.existing import existing_cluster
+from clusters.existing.existing_cluster import ExistingCluster
 from clusters.local_cluster import LocalCluster
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.targets import Target
@@ -37,6 +39,10 @@ class Choices:
     """The image of the nodes, where they are containers; "" for the one that we build."""
     image_base: str = ""
     """The image that those of our programs are built on; "" for one of this machine's Debian packages."""
+    kubeconfig: Path | None = None
+    """Of a cluster that is there already."""
+    context: str = ""
+    """The context of that file; "" for its current one."""
 
 
 def _embedded(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
@@ -58,13 +64,20 @@ _CONTROL_PLANES: Final[Mapping[str, Callable[[Choices, Clock], Callable[[Path], 
     "controlplane": _real,
 }
 KIND: Final = "kind"
-PROVIDERS: Final = (*_CONTROL_PLANES, KIND)
+MADE: Final = (*_CONTROL_PLANES, KIND)
+"""The kinds that are made, and end with their run."""
+EXISTING: Final = existing_cluster.NAME
+PROVIDERS: Final = (*MADE, EXISTING)
 
 
 def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: Choices) -> Cluster:
     """A cluster of that kind, not yet started. Raises ClusterError for a kind that is not there, or cannot be here."""
     if name not in PROVIDERS:
         raise ClusterError(f"there is no provider {name!r}; there is: {', '.join(PROVIDERS)}")
+    if name == EXISTING:
+        if choices.kubeconfig is None:
+            raise ClusterError("provider existing: which cluster? name its kubeconfig")
+        return ExistingCluster(choices.kubeconfig, choices.context)
     try:
         clock = Clock(choices.speed)
     except ValueError as error:

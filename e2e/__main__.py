@@ -1,10 +1,9 @@
-"""``python -m e2e``: what an admin runs on an existing cluster. ``observe`` looks, and touches nothing."""
+"""``python -m e2e``: what an admin runs on an existing cluster. ``observe`` looks, ``validate`` runs pods."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import re
 import signal
 import sys
@@ -14,6 +13,8 @@ from typing import Final
 
 from clusters.api.api_client import ApiClient
 from clusters.api.connection import Connection
+from e2e.onsite import validate
+from e2e.onsite.site_options import default_kubeconfig
 from e2e.site.observe import Observation, ObserveError, as_json, summary
 
 _FAILED: Final = 1
@@ -24,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 without findings, 3 with findings, 1 if the cluster could not be looked at, 2 for a wrong call."""
     parser = _parser()
     arguments = parser.parse_args(argv)
+    if arguments.verb == "validate":
+        return _validate(arguments)
     if arguments.every < 1:
         parser.error("--every is 1s or more: each look asks the API server")
     try:
@@ -31,6 +34,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ObserveError, OSError, ValueError) as error:
         print(f"{arguments.verb}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return _FAILED
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    """The plan, and the cases if the administrator agreed."""
+    try:
+        asyncio.run(validate.plan(arguments, _say))
+    except validate.ValidateError as error:
+        print(f"{arguments.verb}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
+        return _FAILED
+    if not arguments.yes:
+        _say("nothing was created; to go on, add --yes")
+        return 0
+    return validate.run(arguments)
 
 
 async def _observe(arguments: argparse.Namespace) -> int:
@@ -53,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     text = "report each invariant of sharing that a cluster breaks; nothing is created or changed"
     observe = verbs.add_parser("observe", help=text, description=text, epilog=main.__doc__)
     observe.add_argument(
-        "--kubeconfig", type=Path, default=_default_kubeconfig(), metavar="FILE", help="(default: %(default)s)"
+        "--kubeconfig", type=Path, default=default_kubeconfig(), metavar="FILE", help="(default: %(default)s)"
     )
     observe.add_argument(
         "--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)"
@@ -70,6 +86,9 @@ def _parser() -> argparse.ArgumentParser:
         "--every", type=seconds_of, default=10.0, metavar="TIME", help="between two looks, 1s or more (default: 10s)"
     )
     observe.add_argument("-o", "--output", default="text", choices=("text", "json"), help="(default: %(default)s)")
+    text = "run small pods on a cluster, and report what of sharing works there; prints its plan first"
+    description = f"{text}. Exit code 0 if all held, 3 if something did not, 1 if it could not be tried."
+    validate.add_arguments(verbs.add_parser("validate", help=text, description=description))
     return parser
 
 
@@ -80,11 +99,6 @@ def seconds_of(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is no length of time; write 90s, 10m or 1h30m")
     hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return float(hours * 3600 + minutes * 60 + seconds)
-
-
-def _default_kubeconfig() -> Path:
-    """As kubectl has it; of several files in $KUBECONFIG the first."""
-    return Path(os.environ.get("KUBECONFIG", "").split(os.pathsep)[0] or Path.home() / ".kube" / "config")
 
 
 def _say(line: str) -> None:

@@ -11,14 +11,14 @@ import pytest
 import pytest_asyncio
 
 from clusters.controlplane.binaries import Binaries, locate, minors
-from clusters.provider import Cluster, ClusterError, NodeSpec, load_nodes
+from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
 from e2e import distribution, real_kubelets, summary, uncounted
 from e2e.observer import Observer, observing
+from e2e.onsite import site_options
 from e2e.report import verdict_plugin as verdicts
 
-_SIMULATED = Path(__file__).parent.parent / "clusters" / "simulated"
 _HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)
 
@@ -56,6 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     real_kubelets.add_option(group)
     verdicts.add_options(group)
+    site_options.add_options(group.addoption)
+    group.addoption("--site-report", type=Path, help="folder of the report of cases on any cluster (HTML, JUnit, JSON)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
     config.pluginmanager.register(summary)
+    site_options.check(config)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
 
 
@@ -88,6 +91,8 @@ def choices(request: pytest.FixtureRequest) -> Choices:
         request.config.getoption("--assets", default=None),
         node_image=request.config.getoption("--node-image"),
         image_base=request.config.getoption("--image-base"),
+        kubeconfig=request.config.getoption("--kubeconfig"),
+        context=request.config.getoption("--context"),
     )
 
 
@@ -110,9 +115,8 @@ def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
 
 @pytest.fixture(scope="session")
 def nodes(request: pytest.FixtureRequest) -> list[NodeSpec]:
-    """The nodes of the session's cluster: six of mixed cards, or three if nodes are real. Cases name a1, a2 and b2."""
-    are_real = request.config.getoption("--cluster") not in real_kubelets.STAND_INS
-    return load_nodes(_SIMULATED / ("three-mixed.yaml" if are_real else "six-mixed.yaml"))
+    """The nodes of the session's cluster. Cases name a1, a2 and b2."""
+    return real_kubelets.session_nodes(request.config)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

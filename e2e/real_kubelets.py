@@ -8,11 +8,18 @@ admission. ``real_kubelet_only(why)`` needs what a stand-in has not. ``minutes_o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from clusters.provider import NodeSpec, load_nodes
+from clusters.providers import EXISTING
+
+_SIMULATED: Final = Path(__file__).parent.parent / "clusters" / "simulated"
 STAND_INS: Final = ("embedded", "controlplane")
+# Its cases are for any cluster.
+ONSITE: Final = Path(__file__).parent / "onsite"
 # The limit of a case beyond the minutes that it names, in seconds.
 _LIMIT_SECONDS: Final = 600
 _MARKERS: Final = (
@@ -35,17 +42,28 @@ def add_markers(config: pytest.Config) -> None:
 
 def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     """Skip, with the reason, what is not for this run's kind of kubelet, and give the others time."""
-    is_real = config.getoption("--cluster", default="embedded") not in STAND_INS
+    kind = config.getoption("--cluster", default="embedded")
+    is_real = kind not in STAND_INS
     is_slow = config.getoption("--slow", default=False)
     for item in items:
-        why = _why_skipped(item, is_real=is_real, is_slow=is_slow)
+        why = _why_skipped(item, is_existing=kind == EXISTING, is_real=is_real, is_slow=is_slow)
         if why:
             item.add_marker(pytest.mark.skip(why))
         elif is_real and (slow := item.get_closest_marker("minutes_on_kind")) is not None:
             item.add_marker(pytest.mark.timeout(slow.args[0] * 60 + _LIMIT_SECONDS))
 
 
-def _why_skipped(item: pytest.Item, *, is_real: bool, is_slow: bool) -> str:
+def session_nodes(config: pytest.Config) -> list[NodeSpec]:
+    """The nodes of the session's cluster: six of mixed cards, three if kubelets are real, none of ours if it exists already."""
+    kind = config.getoption("--cluster")
+    if kind == EXISTING:
+        return []
+    return load_nodes(_SIMULATED / ("six-mixed.yaml" if kind in STAND_INS else "three-mixed.yaml"))
+
+
+def _why_skipped(item: pytest.Item, *, is_existing: bool, is_real: bool, is_slow: bool) -> str:
+    if is_existing and "choices" in getattr(item, "fixturenames", ()) and ONSITE not in item.path.parents:
+        return "not for a cluster that is there already: needs nodes and programs of its own"
     only = item.get_closest_marker("stand_in_only" if is_real else "real_kubelet_only")
     if only is not None:
         return f"for {'the stand-in kubelet' if is_real else 'real kubelets'} only: {only.args[0]}"

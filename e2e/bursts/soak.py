@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.providers import PROVIDERS, Choices
+from clusters.providers import MADE, Choices
 from clusters.targets import load_target
 from e2e.bursts.burst_stage import open_player, venue_of
 from e2e.bursts.commit import commit_number
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="default: that of the state file, else the commit")
     parser.add_argument("--state", type=Path, default=_STATE, help="default: %(default)s")
     parser.add_argument("--only", metavar="SEED/NUMBER", help="play this burst alone, and keep no state")
-    parser.add_argument("--cluster", default="embedded", choices=PROVIDERS)
+    parser.add_argument("--cluster", default="embedded", choices=MADE)
     parser.add_argument("--target", default="gpushare")
     return parser
 

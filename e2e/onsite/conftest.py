@@ -1,0 +1,78 @@
+"""The site of the cases, and one case for each node."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
+from clusters.api.resources import NODES
+from clusters.provider import Cluster
+from clusters.providers import EXISTING
+from e2e import real_kubelets
+from e2e.onsite import site_results
+from e2e.onsite.site import Site, discovered
+from e2e.onsite.site_options import permissions
+from e2e.onsite.tenancy import Tenancy
+from e2e.site.picture import Picture
+
+# On the session's own cluster, so many nodes: the cases are then about themselves.
+_MOST_NODES: Final = 3
+_NAMES: Final = pytest.StashKey[list[str]]()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One case for each node."""
+    if "node" in metafunc.fixturenames:
+        metafunc.parametrize("node", _names(metafunc.config), scope="session")
+
+
+def _names(config: pytest.Config) -> list[str]:
+    named = [name for name in config.getoption("--nodes").split(",") if name]
+    if config.getoption("--cluster") != EXISTING:
+        return named or [node.name for node in real_kubelets.session_nodes(config) if node.box != "none"][:_MOST_NODES]
+    if _NAMES not in config.stash:
+        config.stash[_NAMES] = asyncio.run(_ask_for_names(config, named))
+    return config.stash[_NAMES]
+
+
+async def _ask_for_names(config: pytest.Config, named: list[str]) -> list[str]:
+    connection = Connection.from_kubeconfig(config.getoption("--kubeconfig"), config.getoption("--context"))
+    async with ApiClient(connection) as api:
+        picture = Picture(datetime.now(UTC), await api.list(NODES), ())
+    try:
+        return discovered(picture, named)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Site]:
+    """The session's cluster, with a namespace that no other run has; what it was like goes into the report."""
+    config = request.config
+    report = _reporter(config)
+    tenancy = Tenancy(cluster.api, secrets.token_hex(4), report)
+    async with site_results.visited(config, cluster.api, _names(config)) as visit, tenancy.held():
+        yield Site(
+            cluster.api, tenancy, permissions(config), are_cards_simulated=visit.are_cards_simulated, report=report
+        )
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def clean(site: Site) -> AsyncIterator[None]:
+    """The pods of a case are gone before the next one."""
+    async with site.clean():
+        yield
+
+
+def _reporter(config: pytest.Config) -> Callable[[str], None]:
+    """Lines that are seen at once, although pytest holds back what tests print."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    return terminal.write_line if terminal is not None else lambda line: None

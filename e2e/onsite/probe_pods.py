@@ -1,0 +1,71 @@
+"""Pods that run the probe of ``clusters.images.gpu_probe``, by any image with Python 3 and as an ordinary user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.images import gpu_probe
+from e2e import spec
+from e2e.onsite.card_room import NodeRoom
+
+_TEXT: Final = Path(gpu_probe.__file__).read_text(encoding="utf-8")
+# Any number that is not root's.
+_USER: Final = 65532
+# The limits of a pod that keeps itself small: the probe's own memory, without the card's.
+_SMALL: Final[Mapping[str, str]] = {"cpu": "100m", "memory": "64Mi"}
+
+
+def probe_pod(
+    name: str,
+    room: NodeRoom,
+    node: Mapping[str, Any],
+    image: str,
+    units: Sequence[int],
+    *arguments: object,
+    card_uuid: str = "",
+) -> dict[str, Any]:
+    """A pod with one container for each amount of units, on that node; each runs the probe with these arguments.
+
+    ``card_uuid`` is a wish for one card, which gpushare knows and the original does not.
+    """
+    metadata: dict[str, Any] = {"name": name}
+    if card_uuid:
+        metadata["annotations"] = {spec.WISH_UUID: card_uuid}
+    labels = node["metadata"].get("labels") or {}
+    body = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "nodeSelector": {_HOSTNAME: labels.get(_HOSTNAME, room.node)},
+        # By this taint, clusters keep other pods from their GPU nodes.
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(f"c{number}", room, image, one, arguments) for number, one in enumerate(units)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+_HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+def _container(name: str, room: NodeRoom, image: str, units: int, arguments: Sequence[object]) -> dict[str, Any]:
+    limits = {spec.RESOURCE_MEMORY: units, **({spec.RESOURCE_SLOT: 1} if room.has_slots else {})}
+    return {
+        "name": name,
+        "image": image,
+        "command": ["python3", "-c", _TEXT, *map(str, arguments)],
+        "resources": {"limits": {key: str(amount) for key, amount in limits.items()}, "requests": dict(_SMALL)},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }

@@ -1,0 +1,244 @@
+"""A validation's view of a cluster: its nodes and the room on their cards, and the pods that it may create."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shlex
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.resources import EVENTS, NODES, PODS
+from clusters.api.waiting import NotReachedError, eventually, glimpse
+from e2e import spec
+from e2e.checkers.pod_requests import units_of
+from e2e.onsite.card_room import NodeRoom, room_on
+from e2e.onsite.tenancy import NAMESPACE, RUN_LABEL, Tenancy
+from e2e.site.picture import Picture
+
+# The least time for a container to be asked again, in seconds.
+_GRACE_SECONDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that a run has on the cluster at a time, and how long it waits for a pod (an image may have to come)."""
+
+    units: int = 8
+    pods: int = 4
+    seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """The choices of an administrator. ``image`` is any image with Python 3 for the pods; "" for the device plugin's own."""
+
+    limits: Limits = Limits()
+    image: str = ""
+    allow_disruption: bool = False
+    restart_kubelet: str = ""
+    """A command of this machine that restarts the kubelet of ``{node}``; "" if none may be restarted."""
+
+
+class Site:
+    """One cluster. ``report`` gets a line about anything that takes a while."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        tenancy: Tenancy,
+        permissions: Permissions,
+        *,
+        are_cards_simulated: bool,
+        report: Callable[[str], None],
+    ) -> None:
+        self.api = api
+        self.permissions = permissions
+        self.are_cards_simulated = are_cards_simulated
+        self.report = report
+        self._tenancy = tenancy
+        self._created: dict[str, int] = {}
+
+    # What there is
+
+    async def node(self, name: str) -> Object:
+        """One node."""
+        return await self.api.get(NODES, name)
+
+    async def room(self, name: str) -> NodeRoom:
+        """The room on a node's cards now."""
+        return room_on(await self.node(name), await self.api.list(PODS))
+
+    async def pod(self, name: str) -> Object:
+        """A pod of ours."""
+        return await self.api.get(PODS, name, NAMESPACE)
+
+    async def image(self, node: str) -> str:
+        """The image of our pods on a node. Skips the case if none is named and no program of the node has a usable one."""
+        if self.permissions.image:
+            return self.permissions.image
+        plugins = await self.plugins(node)
+        if not plugins:
+            pytest.skip(
+                f"no device plugin runs in a pod on {node} whose image could be used; name one with --probe-image"
+            )
+        return str(plugins[0]["spec"]["containers"][0]["image"])
+
+    async def plugins(self, node: str) -> list[Object]:
+        """The pods of device plugins on a node, by the label that the original and ours have."""
+        return await self.api.list(
+            PODS,
+            "kube-system",
+            label_selector="component=gpushare-device-plugin",
+            field_selector=f"spec.nodeName={node}",
+        )
+
+    # What a case does
+
+    async def needs(self, node: str, *units: int, mib: int = 0, on_one_card: bool = False) -> NodeRoom:
+        """Skip the case unless pods of these units may be created and fit a node's cards now; the room there.
+
+        ``mib`` is that of each pod at least, in place of ``units``, which are then their number.
+        """
+        room = await self.room(node)
+        asked = list(units) if not mib else [-(-mib // room.mib_per_unit)] * len(units)
+        limits = self.permissions.limits
+        if sum(asked) > limits.units or len(asked) > limits.pods:
+            pytest.skip(
+                f"needs {sum(asked)} units in {len(asked)} pods at a time: --max-units is {limits.units}, "
+                f"--max-pods is {limits.pods}"
+            )
+        most = sum(asked) if on_one_card else max(asked)
+        if room.freest < most:
+            pytest.skip(f"{node} has {room.freest} units free on its freest card, and this case needs {most}")
+        return room
+
+    async def create(self, manifest: Object) -> None:
+        """Create a pod within the limits. Raises TenancyError if the namespace was lost, and AssertionError beyond a limit."""
+        self._tenancy.check()
+        name, units = manifest["metadata"]["name"], units_of(manifest)
+        limits = self.permissions.limits
+        assert sum(self._created.values()) + units <= limits.units, f"{name} is beyond --max-units {limits.units}"
+        assert len(self._created) < limits.pods, f"{name} is beyond --max-pods {limits.pods}"
+        manifest["metadata"]["labels"] = {RUN_LABEL: self._tenancy.run}
+        self._created[name] = units
+        await self.api.create(manifest, NAMESPACE)
+
+    async def delete(self, name: str) -> None:
+        """Delete a pod of ours and wait until it is gone."""
+        with contextlib.suppress(ApiError):
+            await self.api.delete(PODS, name, NAMESPACE)
+
+        async def is_gone() -> bool:
+            return all(pod["metadata"]["name"] != name for pod in await self.api.list(PODS, NAMESPACE))
+
+        await eventually(is_gone, bool, f"pod {name} is gone", seconds=self.permissions.limits.seconds)
+        self._created.pop(name, None)
+
+    @contextlib.asynccontextmanager
+    async def clean(self) -> AsyncIterator[None]:
+        """All pods that are created inside are gone behind."""
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(self.delete(name) for name in list(self._created)))
+
+    async def replace_plugin(self, node: str, plugin: Object) -> None:
+        """Delete a device plugin's pod, and wait until its DaemonSet's next one runs and the node offers its memory again."""
+        metadata = plugin["metadata"]
+        offered = (await self.node(node))["status"]["allocatable"].get(spec.RESOURCE_MEMORY)
+        await self.api.delete(PODS, metadata["name"], metadata["namespace"])
+
+        async def is_back() -> bool:
+            plugins = [pod for pod in await self.plugins(node) if pod["metadata"]["uid"] != metadata["uid"]]
+            now = (await self.node(node))["status"]["allocatable"].get(spec.RESOURCE_MEMORY)
+            return now == offered and any(is_ready(pod) for pod in plugins)
+
+        await eventually(is_back, bool, f"another plugin serves {node}", seconds=self.permissions.limits.seconds)
+
+    async def restart_kubelet(self, node: str) -> None:
+        """Restart a node's kubelet by the administrator's command, and wait until the node is ready again.
+
+        Raises AssertionError if the command fails.
+        """
+        before = _heartbeat(await self.node(node))
+        command = [word.format(node=node) for word in shlex.split(self.permissions.restart_kubelet)]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0, f"{shlex.join(command)} ended with {process.returncode}: {output.decode()}"
+
+        async def is_back() -> bool:
+            now = await self.node(node)
+            offers = now["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0") != "0"
+            return offers and _heartbeat(now) != before and condition(now, "Ready") == "True"
+
+        await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.limits.seconds)
+
+    async def runs(self, name: str) -> Object:
+        """Wait until a pod of ours runs or has ended well; the pod. Raises NotReachedError with its events."""
+        return await self._phase(name, "Running", "Succeeded")
+
+    async def ended(self, name: str) -> Object:
+        """Wait until a pod of ours has ended, well or not; the pod."""
+        return await self._phase(name, "Succeeded", "Failed")
+
+    async def _phase(self, name: str, *phases: str) -> Object:
+        seconds = self.permissions.limits.seconds
+
+        def is_settled(pod: Object) -> bool:
+            return pod["status"].get("phase") in ("Succeeded", "Failed", *phases)
+
+        try:
+            pod = await eventually(lambda: self.pod(name), is_settled, f"{name} is {phases[0]}", seconds=seconds)
+        except NotReachedError as error:
+            raise NotReachedError(f"{error}; events: {await self.events(name)}") from error
+        if pod["status"]["phase"] not in phases:
+            raise NotReachedError(f"{glimpse(pod)}; events: {await self.events(name)}")
+        return pod
+
+    async def events(self, name: str, reason: str = "") -> list[str]:
+        """The texts of the events about a pod of ours."""
+        found = await self.api.list(EVENTS, NAMESPACE, field_selector=f"involvedObject.name={name}")
+        return [str(event["message"]) for event in found if reason in ("", event.get("reason"))]
+
+    async def lines(self, pod: str, container: str = "c0") -> list[Mapping[str, Any]]:
+        """The JSON lines that a probe has printed so far."""
+        try:
+            text = await self.api.text(PODS.path(NAMESPACE, pod, "log"), {"container": container})
+        except ApiError as error:
+            if error.code not in (400, 404):
+                raise
+            return []
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def condition(item: Object, name: str) -> str:
+    """The status of a condition of a node or pod; "" without it."""
+    found = (one["status"] for one in item["status"].get("conditions") or () if one["type"] == name)
+    return str(next(found, ""))
+
+
+def is_ready(pod: Object) -> bool:
+    """Does the pod serve?"""
+    return condition(pod, "Ready") == "True" and not pod["metadata"].get("deletionTimestamp")
+
+
+def _heartbeat(node: Object) -> str:
+    return str(max((one.get("lastHeartbeatTime") or "" for one in node["status"].get("conditions") or ()), default=""))
+
+
+def discovered(picture: Picture, names: Sequence[str]) -> list[str]:
+    """The nodes to validate: those that are named, or all that share cards and take pods. Raises ValueError for an unknown one."""
+    known = picture.sharing_nodes
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(
+            f"{', '.join(unknown)}: no node of that name shares cards; there are: {', '.join(known) or 'none'}"
+        )
+    return list(names) or [name for name, node in known.items() if not node["spec"].get("unschedulable")]

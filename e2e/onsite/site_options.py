@@ -1,0 +1,79 @@
+"""The options of cases on any cluster, for pytest and for ``python -m e2e validate`` alike, and their values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from clusters.providers import EXISTING
+from e2e.onsite.site import Limits, Permissions
+
+
+def default_kubeconfig() -> Path:
+    """As kubectl has it; of several files in $KUBECONFIG the first."""
+    return Path(os.environ.get("KUBECONFIG", "").split(os.pathsep)[0] or Path.home() / ".kube" / "config")
+
+
+_LIMITS: Final = Limits()
+OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "--kubeconfig": {"type": Path, "default": default_kubeconfig(), "help": "of the cluster (default: %(default)s)"},
+    "--context": {"default": "", "help": "context of the kubeconfig (default: the current one)"},
+    "--nodes": {"default": "", "help": "nodes to validate, with commas (default: all that share cards)"},
+    "--max-units": {"type": int, "default": _LIMITS.units, "help": "most units at a time (default: %(default)s)"},
+    "--max-pods": {"type": int, "default": _LIMITS.pods, "help": "most pods at a time (default: %(default)s)"},
+    "--pod-seconds": {
+        "type": float,
+        "default": _LIMITS.seconds,
+        "help": "longest wait for a pod; its image may have to come (default: %(default)s)",
+    },
+    "--probe-image": {"default": "", "help": "image with python3 for the pods (default: the device plugin's own)"},
+    "--allow-disruption": {"action": "store_true", "help": "delete the device plugin's pod of each node once"},
+    "--restart-kubelet": {
+        "default": "",
+        "metavar": "COMMAND",
+        "help": "with --allow-disruption: restart the kubelet of {node} by this command of this machine",
+    },
+    "--yes": {"action": "store_true", "help": "create pods on a cluster that is not ours"},
+}
+
+
+def add_options(add: Callable[..., object]) -> None:
+    """All options, by pytest's ``addoption`` or argparse's ``add_argument``."""
+    for name, settings in OPTIONS.items():
+        add(name, **settings)
+
+
+def argv_of(values: Mapping[str, Any]) -> list[str]:
+    """The options on a command line again; ``values`` are by name, with underscores."""
+    argv = []
+    for name, settings in OPTIONS.items():
+        value = values[name.removeprefix("--").replace("-", "_")]
+        if settings.get("action") != "store_true":
+            argv.append(f"{name}={value}")
+        elif value:
+            argv.append(name)
+    return argv
+
+
+def check(config: pytest.Config) -> None:
+    """Raises UsageError for options that do not go together."""
+    if config.getoption("--cluster") == EXISTING and not config.getoption("--yes"):
+        raise pytest.UsageError(
+            "--cluster existing creates pods on a cluster that is not ours: `python -m e2e validate` prints the plan; agree "
+            "with --yes"
+        )
+    if config.getoption("--restart-kubelet") and not config.getoption("--allow-disruption"):
+        raise pytest.UsageError("--restart-kubelet needs --allow-disruption")
+    if config.getoption("--site-report") and getattr(config.option, "numprocesses", None):
+        raise pytest.UsageError("--site-report is of one process; leave out --numprocesses")
+
+
+def permissions(config: pytest.Config) -> Permissions:
+    """What the run may do."""
+    option = config.getoption
+    limits = Limits(option("--max-units"), option("--max-pods"), option("--pod-seconds"))
+    return Permissions(limits, option("--probe-image"), option("--allow-disruption"), option("--restart-kubelet"))

@@ -1,0 +1,139 @@
+"""The outcome of the cases, with what the cluster was like before and after: a ``SiteReport`` at the end of a session."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import NODES, PODS
+from e2e.onsite.site_facts import is_simulated, node_facts, programs
+from e2e.report.verdict_plugin import verdict_of
+from e2e.site.findings import Finding
+from e2e.site.observe import Observation
+from e2e.site.site_report import CaseResult, NodeFacts, PreflightLine, SiteReport
+
+NAME: Final = "gpushare-site-results"
+_NODE, _CASE, _PROMISE = "site-node", "site-case", "site-promise"
+# Between two looks at the invariants, in seconds.
+_LOOK_SECONDS: Final = 2.0
+
+
+@dataclass
+class Visit:
+    """What was seen of the cluster beside the cases."""
+
+    server: str = ""
+    kubernetes: str = ""
+    are_cards_simulated: bool = True
+    programs: tuple[str, ...] = ()
+    nodes: tuple[NodeFacts, ...] = ()
+    preflight: tuple[PreflightLine, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+    recordings: dict[str, Any] = field(default_factory=dict)
+
+
+VISIT: Final = pytest.StashKey[Visit]()
+
+
+@contextlib.asynccontextmanager
+async def visited(config: pytest.Config, api: ApiClient, names: list[str]) -> AsyncIterator[Visit]:
+    """Look at the cluster before the cases, and judge its invariants before and behind."""
+    visit = config.stash.setdefault(VISIT, Visit())
+    visit.server = api.http.url
+    visit.kubernetes = (await api.request("GET", "/version"))["gitVersion"]
+    nodes, pods = await api.list(NODES), await api.list(PODS)
+    visit.are_cards_simulated = config.getoption("--cluster") != "existing" or any(map(is_simulated, nodes))
+    visit.programs = programs(pods)
+    visit.nodes = tuple(node_facts(node) for node in nodes if node["metadata"]["name"] in names)
+    wants_report = config.getoption("--site-report") is not None
+    if wants_report:
+        visit.findings += await _findings(api)
+    yield visit
+    if wants_report:
+        known = {finding.key for finding in visit.findings}
+        visit.findings += [finding for finding in await _findings(api) if finding.key not in known]
+
+
+async def _findings(api: ApiClient) -> list[Finding]:
+    observation = Observation(api, _LOOK_SECONDS, lambda line: None)
+    return (await observation.run(api.http.url, 0.0, asyncio.Event())).findings
+
+
+class SiteResults:
+    """Collects the cases of one session in this process, and writes their report to ``--site-report``."""
+
+    def __init__(self, config: pytest.Config, cases: Path) -> None:
+        self._config = config
+        self._folder_of_cases = cases
+        self._started = datetime.now(UTC)
+        self._results: dict[str, CaseResult] = {}
+        self._line = ""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Each case's node and promise, into its properties."""
+        for item in items:
+            if (
+                self._folder_of_cases in item.path.parents
+                and isinstance(item, pytest.Function)
+                and hasattr(item, "callspec")
+            ):
+                promise = " ".join((item.function.__doc__ or "").strip().split("\n\n")[0].split())
+                node = item.callspec.params.get("node", "")
+                item.user_properties += [(_NODE, node), (_CASE, item.originalname), (_PROMISE, promise)]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """One phase of a case: the first trouble is its verdict."""
+        facts = dict(report.user_properties)
+        if _CASE not in facts:
+            return
+        before = self._results.get(report.nodeid)
+        seconds = report.duration + (before.seconds if before is not None else 0.0)
+        verdict = verdict_of(report)
+        if before is not None and (verdict is None or before.verdict != "passed"):
+            self._results[report.nodeid] = msgspec.structs.replace(before, seconds=seconds)
+        elif verdict is not None:
+            outcome = "failed" if verdict.outcome == "error" else verdict.outcome
+            words = [str(facts[key]) for key in (_CASE, _NODE, _PROMISE)]
+            self._results[report.nodeid] = CaseResult(*words, outcome, verdict.reason, seconds)  # type: ignore[arg-type]
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the report."""
+        folder = self._config.getoption("--site-report")
+        if folder is None or not self._results:
+            return
+        report = self.report()
+        self._line = f"{summary_of(report)}; report in {write_reports(report, folder)}"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The verdict, in one line."""
+        if self._line:
+            terminalreporter.write_line(self._line)
+
+    def report(self) -> SiteReport:
+        """Everything so far."""
+        visit = self._config.stash.get(VISIT, Visit())
+        return SiteReport(
+            kind=self._config.getoption("--cluster"),
+            are_cards_simulated=visit.are_cards_simulated,
+            started=self._started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            seconds=(datetime.now(UTC) - self._started).total_seconds(),
+            server=visit.server,
+            kubernetes=visit.kubernetes,
+            target=Path(self._config.getoption("--target")).stem,
+            programs=visit.programs,
+            nodes=visit.nodes,
+            preflight=visit.preflight,
+            cases=tuple(self._results.values()),
+            findings=tuple(visit.findings),
+            recordings=visit.recordings,
+        )

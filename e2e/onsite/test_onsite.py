@@ -1,0 +1,221 @@
+"""Does sharing work on each node of this cluster? Small pods, created as a user creates them, look from inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+
+from clusters.api.api_client import Object
+from clusters.api.waiting import eventually
+from e2e import spec
+from e2e.checkers.overcommit import check_api
+from e2e.checkers.right_card import check_pod
+from e2e.onsite.card_room import NodeRoom
+from e2e.onsite.probe_pods import probe_pod
+from e2e.onsite.site import Site
+from e2e.site.picture import annotations_of
+
+pytestmark = pytest.mark.usefixtures("clean")
+# The demo's player of the original holds this much, in MiB; three of them share one card.
+_PLAYER_MIB: Final = 1253
+_PLAYERS: Final = 3
+# A CUDA context takes memory of its own on the card, in MiB: so much of a share is not asked for.
+_CONTEXT_MIB: Final = 512
+_LONG: Final = 600
+
+
+async def test_a_pod_runs_on_the_card_that_it_got(site: Site, node: str) -> None:
+    """A pod that asks for card memory runs, and its annotation and its variables name one card and the right amounts."""
+    room = await site.needs(node, 1)
+    await look(site, room, "look", 1)
+
+    await check(site, room, "look")
+
+
+async def test_containers_of_a_pod_get_their_amounts(site: Site, node: str) -> None:
+    """Two containers of a pod see the same card, and each gets its own amount."""
+    room = await site.needs(node, 3)
+    await look(site, room, "two", 1, 2)
+
+    await check(site, room, "two")
+
+
+async def test_pods_that_run_together_fit_the_cards(site: Site, node: str) -> None:
+    """Two pods run on a node at the same time, and no card has more booked than it has."""
+    room = await site.needs(node, 1, 1)
+    for name in ("first", "second"):
+        await hold(site, room, name, 1, seconds=_LONG, mib=0)
+    for name in ("first", "second"):
+        await site.runs(name)
+    pods = [await site.pod(name) for name in ("first", "second")]
+    sizes = {node: {card.index: card.units for card in (await site.room(node)).cards}}
+
+    assert [pod["spec"]["nodeName"] for pod in pods] == [node, node]
+    assert check_api(pods, sizes) == []
+    assert all(card.free >= 0 for card in (await site.room(node)).cards)
+
+
+async def test_a_container_sees_its_card_alone(site: Site, node: str) -> None:
+    """NVML in a container shows one card, that of the pod's annotation."""
+    room = await site.needs(node, 1)
+    await look(site, room, "nvml", 1)
+    nvml = await part(site, "nvml", "nvml")
+    needs_driver(site, nvml)
+    index = int(annotations_of(await site.pod("nvml"))[spec.POD_INDEX])
+
+    assert "error" not in nvml, nvml["error"]
+    assert [card["uuid"] for card in nvml["cards"]] == [uuid_of(room, index)]
+
+
+async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
+    """``nvidia-smi -L`` in a container lists one card, that of the pod's annotation."""
+    room = await site.needs(node, 1)
+    await look(site, room, "smi", 1)
+    smi = await part(site, "smi", "nvidia-smi")
+    if smi.get("missing"):
+        pytest.skip("nvidia-smi is not in the container's PATH")
+    index = int(annotations_of(await site.pod("smi"))[spec.POD_INDEX])
+
+    assert "error" not in smi, smi["error"]
+    assert len(smi["lines"]) == 1
+    assert uuid_of(room, index) in smi["lines"][0]
+
+
+async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> None:
+    """A CUDA program allocates its share of the card through libcuda, writes to it, and reads it back."""
+    room = await site.needs(node, 2)
+    mib = max(2 * room.mib_per_unit - _CONTEXT_MIB, 1)
+    await hold(site, room, "cuda", 2, seconds=0, mib=mib)
+    pod = await site.ended("cuda")
+    steps = await site.lines("cuda")
+    needs_driver(site, *steps)
+
+    assert pod["status"]["phase"] == "Succeeded", failures(steps)
+
+
+async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
+    """Three programs that hold 1253 MiB each run on one card at the same time."""
+    room = await site.needs(node, *[1] * _PLAYERS, mib=_PLAYER_MIB, on_one_card=True)
+    units = -(-_PLAYER_MIB // room.mib_per_unit)
+    names = [f"player-{number}" for number in range(_PLAYERS)]
+    for name in names:
+        await hold(site, room, name, units, seconds=_LONG, mib=_PLAYER_MIB, card_uuid=room.cards[0].uuid)
+    for name in names:
+        await site.runs(name)
+        steps = await eventually(
+            lambda name=name: site.lines(name),  # type: ignore[misc]  # bound at once
+            lambda lines: any(is_over(line) for line in lines),
+            f"{name} holds its memory",
+            seconds=site.permissions.limits.seconds,
+        )
+        needs_driver(site, *steps)
+        assert not failures(steps), failures(steps)
+    cards = {annotations_of(await site.pod(name))[spec.POD_INDEX] for name in names}
+
+    assert len(cards) == 1 or not room.cards[0].uuid
+
+
+async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -> None:
+    """A pod runs on while its node's device plugin is replaced, and the next pod gets a card."""
+    if not site.permissions.allow_disruption:
+        pytest.skip("the device plugin's pod is deleted with --allow-disruption only")
+    plugins = await site.plugins(node)
+    if not plugins:
+        pytest.skip(f"no device plugin runs in a pod on {node}")
+    room = await site.needs(node, 1, 1)
+    await hold(site, room, "before", 1, seconds=_LONG, mib=0)
+    before = await site.runs("before")
+    await site.replace_plugin(node, plugins[0])
+    await look(site, room, "after", 1)
+    after = await site.pod("before")
+
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
+    await check(site, room, "after")
+
+
+async def test_the_kubelet_restarts_beside_a_running_pod(site: Site, node: str) -> None:
+    """A pod runs on while its node's kubelet restarts, and the next pod gets a card."""
+    if not site.permissions.restart_kubelet:
+        pytest.skip("a kubelet is restarted with --allow-disruption and --restart-kubelet only")
+    room = await site.needs(node, 1, 1)
+    await hold(site, room, "before", 1, seconds=_LONG, mib=0)
+    before = await site.runs("before")
+    await site.restart_kubelet(node)
+    await look(site, room, "after", 1)
+    after = await site.pod("before")
+
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
+    await check(site, room, "after")
+
+
+# What the cases have in common
+
+
+async def look(site: Site, room: NodeRoom, name: str, *units: int) -> None:
+    """Run a pod of these containers which look around, to its end."""
+    await _create(site, room, name, units, "look")
+    await site.ended(name)
+
+
+async def hold(
+    site: Site, room: NodeRoom, name: str, units: int, *, seconds: float, mib: int, card_uuid: str = ""
+) -> None:
+    """Create a pod that allocates this much through CUDA and holds it for so long; without memory it only waits."""
+    arguments = ("allocate", "--mib", mib, "--seconds", seconds) if mib else ("wait", "--seconds", seconds)
+    await _create(site, room, name, (units,), *arguments, card_uuid=card_uuid)
+
+
+async def _create(
+    site: Site, room: NodeRoom, name: str, units: Sequence[int], *arguments: object, card_uuid: str = ""
+) -> None:
+    node, image = await site.node(room.node), await site.image(room.node)
+    await site.create(probe_pod(name, room, node, image, units, *arguments, card_uuid=card_uuid))
+
+
+async def check(site: Site, room: NodeRoom, name: str) -> None:
+    """The pod is on the node, and its containers' variables are those of its annotation's card."""
+    pod: Object = await site.pod(name)
+    variables = [
+        (await part(site, name, "environment", container["name"]))["variables"]
+        for container in pod["spec"]["containers"]
+    ]
+    uuids = {card.index: card.uuid for card in room.cards if card.uuid}
+
+    assert pod["spec"]["nodeName"] == room.node
+    assert check_pod(pod, variables, uuids) == []
+
+
+async def part(site: Site, pod: str, name: str, container: str = "c0") -> Mapping[str, Any]:
+    """One part of what a container that looked around has printed. Raises AssertionError without it."""
+    lines = await site.lines(pod, container)
+    found = next((line for line in lines if line.get("part") == name), None)
+    assert found is not None, f"the log of {pod} has no part {name!r}: {lines}"
+    return found
+
+
+def uuid_of(room: NodeRoom, index: int) -> str:
+    """The UUID of a card; skips the case if the node does not publish UUIDs."""
+    uuid = next((card.uuid for card in room.cards if card.index == index), "")
+    if not uuid:
+        pytest.skip(f"{room.node} does not publish the UUIDs of its cards")
+    return uuid
+
+
+def needs_driver(site: Site, *parts: Mapping[str, Any]) -> None:
+    """Skip the case if cards are simulated, and so no runtime gives containers a driver."""
+    if site.are_cards_simulated and any(one.get("missing") for one in parts):
+        pytest.skip("the cards are simulated, and containers of this cluster get no driver")
+
+
+def is_over(line: Mapping[str, Any]) -> bool:
+    """Does the probe hold its memory, or did it fail?"""
+    return line.get("step") == "hold" or "error" in line
+
+
+def failures(lines: Sequence[Mapping[str, Any]]) -> str:
+    """The steps of a probe that failed."""
+    return "; ".join(f"{line.get('step')}: {line['error']}" for line in lines if "error" in line)

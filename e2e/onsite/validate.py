@@ -1,0 +1,111 @@
+"""``python -m e2e validate``: the cases for any cluster, run on one that exists; first the plan, then, if agreed, the cases."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import Connection, TransportError
+from clusters.api.resources import NODES, PODS
+from clusters.providers import EXISTING
+from e2e.onsite import site_options
+from e2e.onsite.card_room import NodeRoom, room_on
+from e2e.onsite.site import discovered
+from e2e.onsite.tenancy import NAMESPACE
+from e2e.site.node_cards import UnreadableError
+from e2e.site.picture import Picture
+
+_CASES: Final = Path(__file__).parent / "test_onsite.py"
+OK, FAILED, MISUSED, UNTRUE, INTERRUPTED = 0, 1, 2, 3, 130
+_CODES: Final[Mapping[int, int]] = {
+    pytest.ExitCode.OK: OK,
+    pytest.ExitCode.TESTS_FAILED: UNTRUE,
+    pytest.ExitCode.INTERRUPTED: INTERRUPTED,
+    pytest.ExitCode.USAGE_ERROR: MISUSED,
+}
+
+
+class ValidateError(Exception):
+    """The cluster cannot be validated; the text has why, and what to do."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the verb."""
+    site_options.add_options(parser.add_argument)
+    parser.add_argument(
+        "--target", default="gpushare", help="what is installed there: a name in e2e/targets, or a file"
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        default=Path("validation"),
+        metavar="DIR",
+        help="folder of the report (default: %(default)s)",
+    )
+
+
+async def plan(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
+    """Print what a run would create. Raises ValidateError."""
+    try:
+        connection = Connection.from_kubeconfig(arguments.kubeconfig, arguments.context)
+        async with ApiClient(connection) as api:
+            nodes, pods = await api.list(NODES), await api.list(PODS)
+    except (ApiError, TransportError, OSError, ValueError) as error:
+        raise ValidateError(f"the cluster of {arguments.kubeconfig} cannot be read: {error}") from error
+    try:
+        names = discovered(
+            Picture(datetime.now(UTC), nodes, pods), [name for name in arguments.nodes.split(",") if name]
+        )
+    except ValueError as error:
+        raise ValidateError(str(error)) from error
+    if not names:
+        raise ValidateError(
+            "no node shares cards there: label one gpushare=true, and install gpushare (docs/install.md)"
+        )
+    for line in _plan(
+        arguments, connection.url, [_room(node, pods) for node in nodes if node["metadata"]["name"] in names]
+    ):
+        say(line)
+
+
+def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | str]) -> Iterable[str]:
+    yield f"validation of {url}:"
+    yield f"- creates namespace {NAMESPACE}, a lease in it, and pods there; removes all of it in the end, also after Ctrl-C"
+    yield f"- at most {arguments.max_pods} pods and {arguments.max_units} units of card memory at a time, on these nodes only:"
+    for room in rooms:
+        if isinstance(room, str):
+            yield f"    {room}"
+        else:
+            cards = ", ".join(f"card {card.index}: {card.free} of {card.units} units free" for card in room.cards)
+            yield f"    {room.node}: {cards or 'no healthy card'}"
+    yield "- pods of others are neither evicted nor changed: a case that does not fit beside them is skipped"
+    yield f"- image of the pods: {arguments.probe_image or 'that of the device plugin on the node'}"
+    if arguments.allow_disruption:
+        yield "- deletes the device plugin's pod of each node once (--allow-disruption)"
+        if arguments.restart_kubelet:
+            yield f"- restarts each node's kubelet by: {arguments.restart_kubelet}"
+    else:
+        yield "- restarts nothing (--allow-disruption is not given)"
+
+
+def _room(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> NodeRoom | str:
+    try:
+        return room_on(node, pods)
+    except UnreadableError as error:
+        return f"{node['metadata']['name']}: its cards annotation cannot be read: {error}"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the cases in this process; the exit code of the verb. Ctrl-C and SIGTERM clean up first."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    report = str(arguments.report)
+    argv = [str(_CASES), "--cluster", EXISTING, "--target", arguments.target, "--site-report", report]
+    argv += ["--verdicts", report, "-p", "no:cacheprovider", "-q", *site_options.argv_of(vars(arguments))]
+    return _CODES.get(pytest.main(argv), FAILED)
