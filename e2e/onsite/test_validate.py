@@ -1,0 +1,171 @@
+"""``python -m e2e validate`` on a running cluster that it uses as if it were foreign, beside pods of others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from clusters.api.api_client import MERGE_PATCH, ApiError, Object
+from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS
+from clusters.provider import Cluster
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+from e2e.onsite.tenancy import NAMESPACE
+
+_RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
+_ACCOUNT: Final = "kube-system/gpushare-validate"
+_KILLS: Final = 5
+# About as long as a run takes here, in seconds: a kill comes at any moment of it.
+_RUN_SECONDS: Final = 20.0
+
+
+class Validation:
+    """The command with the rights that its file asks for."""
+
+    def __init__(self, cluster: Cluster, kubeconfig: Path, report: Path, image: str) -> None:
+        self.report = report
+        self._command = (sys.executable, "-m", "e2e", "validate", "--kubeconfig", str(kubeconfig), "--report", str(report))
+        self._image = ("--probe-image", image) if image else ()
+        self._cluster = cluster
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        """Start it."""
+        command = (*self._command, *self._image, *arguments)
+        out = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(*command, stdout=out, stderr=asyncio.subprocess.STDOUT)
+
+    async def run(self, *arguments: str) -> tuple[int | None, str]:
+        """Run it to its end: its exit code and output."""
+        process = await self.start(*arguments)
+        output, _ = await process.communicate()
+        return process.returncode, output.decode()
+
+    def document(self) -> dict[str, Any]:
+        """The report."""
+        (path,) = self.report.glob("*.json")
+        return dict(json.loads(path.read_text()))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def validation(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> AsyncIterator[Validation]:
+    """The account and the namespace of the file are there inside, and gone behind."""
+    for manifest in yaml.safe_load_all(_RIGHTS.read_text()):
+        # What an earlier case made is good as well.
+        with contextlib.suppress(ApiError):
+            await cluster.api.create(manifest)
+    is_stand_in = request.config.getoption("--cluster") in ("embedded", "controlplane")
+    image = "python:3" if is_stand_in else ""
+    yield Validation(cluster, await cluster.kubeconfig_of(_ACCOUNT), tmp_path / "report", image)
+    await cluster.api.delete(NAMESPACES, NAMESPACE)
+
+
+async def bystanders(observer: Observer, cluster: Cluster) -> None:
+    """Pods of others, with bookings, and a resource of a second plugin on the first node."""
+    node = str((await nodes_with_cards(cluster))[0]["metadata"]["name"])
+    await observer.create(gpu_pod("tenant", 3, node=node), gpu_pod("other", 2))
+    await observer.running("tenant", "other")
+    patch = {"status": {"capacity": {"nvidia.com/gpu": "1"}}}
+    await cluster.api.patch(NODES, node, patch, subresource="status", content_type=MERGE_PATCH)
+
+
+async def nodes_with_cards(cluster: Cluster) -> list[Object]:
+    """The nodes that have the label."""
+    return await cluster.api.list(NODES, label_selector="gpushare=true")
+
+
+async def traces(cluster: Cluster) -> dict[str, Any]:
+    """The pods outside of the namespace, and the events about them, by what a bystander would notice."""
+    pods = [pod for pod in await cluster.api.list(PODS) if pod["metadata"]["namespace"] != NAMESPACE]
+    events = [one for one in await cluster.api.list(EVENTS) if one["metadata"]["namespace"] != NAMESPACE]
+    return {
+        **{
+            f"pod {pod['metadata']['name']}": (
+                pod["metadata"]["uid"],
+                pod["status"].get("phase"),
+                [one["restartCount"] for one in pod["status"].get("containerStatuses") or ()],
+                pod["metadata"].get("annotations"),
+            )
+            for pod in pods
+        },
+        **{
+            f"event {one['metadata']['name']}": one.get("count")
+            for one in events
+            if one["involvedObject"]["kind"] == "Pod"
+        },
+    }
+
+
+async def left(cluster: Cluster) -> list[Object]:
+    """The pods in the namespace."""
+    return await cluster.api.list(PODS, NAMESPACE)
+
+
+async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, validation: Validation) -> None:
+    """Without --yes the command prints what it would create on which nodes, and ends."""
+    before = {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
+    code, output = await validation.run("--max-units", "3")
+
+    assert code == 0
+    assert "at most 4 pods and 3 units of card memory" in output
+    assert output.rstrip().endswith("nothing was created; to go on, add --yes")
+    assert before == {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
+
+
+async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validation, observer: Observer) -> None:
+    """A run passes beside pods of others, changes none of them, and leaves no pod."""
+    await bystanders(observer, cluster)
+    before = await traces(cluster)
+    nodes = [one["metadata"]["name"] for one in await nodes_with_cards(cluster)][:2]
+    code, output = await validation.run("--yes", "--nodes", ",".join(nodes))
+    document = validation.document()
+
+    assert code == 0, output
+    assert await traces(cluster) == before
+    assert await left(cluster) == []
+    assert {case["node"] for case in document["cases"]} == set(nodes)
+    assert all(case["reason"] for case in document["cases"] if case["verdict"] == "skipped")
+
+
+async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Validation) -> None:
+    """SIGTERM in the middle of a case ends the run, and its pods are gone."""
+    process = await validation.start("--yes")
+    async with asyncio.timeout(300):
+        while not await left(cluster):
+            await asyncio.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    output, _ = await process.communicate()
+
+    assert process.returncode == 130, output.decode()
+    assert await left(cluster) == []
+
+
+@pytest.mark.thorough("each run after a kill waits until the lease of the one before has passed")
+@pytest.mark.minutes_on_kind(10, "five runs that are killed, and one that ends")
+async def test_a_run_after_kills_leaves_nothing(cluster: Cluster, validation: Validation, observer: Observer) -> None:
+    """Runs that are killed at random moments leave pods, and the next whole run removes all of them."""
+    await bystanders(observer, cluster)
+    before = await traces(cluster)
+    moments = random.Random(7)
+    for _ in range(_KILLS):
+        process = await validation.start("--yes")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), moments.uniform(0, _RUN_SECONDS))
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+    code, output = await validation.run("--yes")
+
+    assert code == 0, output
+    assert await left(cluster) == []
+    assert await traces(cluster) == before
