@@ -95,6 +95,11 @@ def _init_fails(state: State, arguments: argparse.Namespace) -> str:
     return f"nvmlInit answers {arguments.code}" if code else "nvmlInit answers success"
 
 
+def _device_file(state: State, arguments: argparse.Namespace) -> str:
+    state.set_device_file(arguments.file, missing=arguments.presence == "missing")
+    return f"/dev/{arguments.file} is {arguments.presence} in containers"
+
+
 def _reboot(state: State, arguments: argparse.Namespace) -> str:
     state.reboot(still_lost=arguments.still_lost)
     return "rebooted"
@@ -118,6 +123,7 @@ _OF_THE_NODE: Final[Mapping[str, Callable[[State, argparse.Namespace], str]]] = 
         "fail": _fault,
         "faults": _faults_clear,
         "init-fails": _init_fails,
+        "device-file": _device_file,
         "reboot": _reboot,
     }
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from fake_nvml.box import box_names
+from fake_nvml.core.records import FILES_TO_MISS
 from fake_nvml.core.values import KEYS
 from fake_nvml.guard import DEFAULT_STATE, STATE_VARIABLE
 from fake_nvml.loader import LAYERS
@@ -170,3 +171,6 @@ def _add_call_faults(command: _Command) -> None:
     faults.add_argument("action", nargs="?", choices=("list", "clear"), default="list")
     init_fails = command("init-fails", "Let nvmlInit fail from now on, as without a driver.")
     init_fails.add_argument("code", metavar="CODE|NAME|none", help="as DRIVER_NOT_LOADED; none: it works")
+    file = command("device-file", "Take a device file away from containers, in which CUDA fails then, or give it back.")
+    file.add_argument("file", metavar="FILE", choices=FILES_TO_MISS, help=f"of /dev: {', '.join(FILES_TO_MISS)}")
+    file.add_argument("presence", metavar="missing|there", choices=("missing", "there"))

@@ -13,6 +13,7 @@ from fake_nvml.core.call_faults import CallFault, call_faults
 from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.card_table import table
 from fake_nvml.core.layout import StateFile
+from fake_nvml.core.records import missing_files
 from fake_nvml.core.returns import code_name
 from fake_nvml.state import State
 
@@ -42,7 +43,8 @@ def render(output: str, content: StateFile) -> str:
     """The state in the format ``output``: table, json or yaml."""
     data, header = as_data(content), content.header
     if output == "table":
-        return table(data["driver"], data["cuda"], card_states(content), call_faults(content), header.init_return)
+        page = table(data["driver"], data["cuda"], card_states(content), call_faults(content), header.init_return)
+        return page + "".join(f"\ncontainers have no /dev/{name}\n" for name in data["missing_device_files"])
     return json.dumps(data, indent=2) + "\n" if output == "json" else yaml.safe_dump(data, sort_keys=False)
 
 
@@ -55,6 +57,7 @@ def as_data(content: StateFile) -> dict[str, Any]:
         "cuda": f"{header.cuda // 1000}.{header.cuda % 1000 // 10}",
         "cards": [_card(card) for card in card_states(content)],
         "init_fails": code_name(header.init_return) if header.init_return else None,
+        "missing_device_files": missing_files(content),
         "faults": [_fault(fault) for fault in call_faults(content)],
     }
 

@@ -12,7 +12,7 @@ StateError, and change nothing, for a card that is not there.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -24,7 +24,7 @@ from fake_nvml.core.call_faults import CallFault
 from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.fill import MIB, fill
 from fake_nvml.core.layout import COMPUTE, FREE, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
-from fake_nvml.core.records import find_process, free_bytes, free_row, other_bytes, slot_of
+from fake_nvml.core.records import device_files, find_process, free_bytes, free_row, other_bytes, set_missing, slot_of
 from fake_nvml.core.returns import Code
 from fake_nvml.core.values import PENDING, parse_value
 from fake_nvml.fake_nvml_errors import CardFullError, StateError
@@ -222,6 +222,18 @@ class State:
             raise StateError(f"return codes are numbers from 0 on, not {code}")
         with self._changing_cards() as content:
             content.header.init_return = code
+
+    def set_device_file(self, name: str, *, missing: bool) -> None:
+        """Let containers of this node lack a device file (``nvidia-uvm``): cuInit answers UNKNOWN there, NVML works.
+
+        Raises StateError for a file that cannot be missing.
+        """
+        with self.mapped.writing() as content:
+            set_missing(content, name, missing=missing)
+
+    def device_files(self, uuids: Collection[str]) -> list[str]:
+        """The names of NVIDIA's files in the /dev of a container that is given these cards; none without a card."""
+        return device_files(self.read(), uuids)
 
     def add_fault(
         self, function: str, *, card: str | None = None, code: int = 0, seconds: float = 0, count: int | None = None

@@ -23,6 +23,7 @@ from clusters.kubelet.machine import Machine
 from clusters.kubelet.plugin_registration import RegistrationServer
 from clusters.kubelet.pod_picture import Surroundings
 from clusters.kubelet.pod_resources import PodResourcesServer
+from clusters.kubelet.probe_process import Probes
 from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, ProcessTree, Runtime
 from clusters.kubelet.timings import Timings
 
@@ -66,7 +67,8 @@ class Kubelet:
         self.machine = machine
         self.plugin_folder = root / "device-plugins"
         self.pod_resources_socket = root / "pod-resources" / pod_resources.SOCKET_NAME
-        self.runtime = Runtime(behaviours, cards, clock, ProcessTree(root / PROCESS_FOLDER_NAME))
+        tree, probes = ProcessTree(root / PROCESS_FOLDER_NAME), Probes(root / "containers", cards)
+        self.runtime = Runtime(behaviours, cards, clock, tree, probes)
         self.log_port = 0
         self._client = client
         self._timings = timings or Timings()
@@ -140,6 +142,7 @@ class Kubelet:
         await self._parts.aclose()
         if not keep_containers:
             self.runtime.kill_all()
+            await self.runtime.settled()
 
     async def restart(self, *, lose_checkpoint: bool = False) -> None:
         """As ``systemctl restart kubelet``: containers run on, plugins have to register again."""

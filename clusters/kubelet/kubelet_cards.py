@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from fake_nvml.core.card_state import CardState
 from fake_nvml.fake_nvml_errors import CardFullError, FakeNvmlError
+from fake_nvml.guard import STATE_VARIABLE
+from fake_nvml.native.build import library_folder
 from fake_nvml.state import State
 
 # Values of NVIDIA_VISIBLE_DEVICES by which a container asks for no card.
 _NONE: Final = ("", "none", "void")
+# The libraries in C show only the cards that it names, as NVIDIA's do in a container.
+_VISIBLE_VARIABLE: Final = "FAKENVML_VISIBLE"
 
 
 class CardError(Exception):
@@ -41,6 +46,24 @@ class Cards:
         """The process is gone."""
         assert self._state is not None
         self._state.remove_process(uuid, pid)
+
+
+    def device_files(self, uuids: Sequence[str]) -> list[str]:
+        """The names of NVIDIA's files in the /dev of a container with these cards."""
+        return [] if self._state is None else self._state.device_files(uuids)
+
+    def libraries(self) -> Path:
+        """The folder of the simulated NVML and CUDA libraries; builds what is missing. Raises CardError without a compiler."""
+        assert self._state is not None
+        try:
+            return library_folder(self._state.driver())
+        except FakeNvmlError as error:
+            raise CardError(f"no simulated libraries: {error}") from error
+
+    def variables(self, uuids: Sequence[str]) -> dict[str, str]:
+        """The variables with which these libraries show the node's cards, and only these."""
+        assert self._state is not None
+        return {STATE_VARIABLE: str(self._state.path.absolute()), _VISIBLE_VARIABLE: ",".join(uuids)}
 
 
 def visible_cards(value: str | None, cards: Sequence[CardState]) -> tuple[CardState, ...]:

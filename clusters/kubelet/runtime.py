@@ -1,12 +1,14 @@
 """The stand-in for a container runtime: containers are records with timers, their processes lines in a card's list.
 
-No process is started. The pids are simulated: they count up from a number above any pid that a kernel gives
-(its ``pid_max`` is at most 2²²), so they never name a real process. Containers outlive their kubelet's restart.
+No process is started, with one exception: a container whose command is the probe of GPU containers runs it (``probe_process``).
+The pids of all others are simulated: they count up from a number above any pid that a kernel gives (its ``pid_max`` is at most
+2²²), so they never name a real process. Containers outlive their kubelet's restart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -17,9 +19,11 @@ from pathlib import Path
 from typing import Final
 
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
+from clusters.images.probe_container import probe_arguments
 from clusters.kubelet.environment import DeviceRequests, gpu_lines, visible_devices
 from clusters.kubelet.kubelet_cards import CardError, Cards
 from clusters.kubelet.pods import Container
+from clusters.kubelet.probe_process import Probes, Process
 
 PROCESS_FOLDER_NAME: Final = "proc"
 _FIRST_PID: Final = 5_000_000
@@ -64,6 +68,7 @@ class Run:
         self._timer: asyncio.TimerHandle | None = None
         self._prints: list[asyncio.TimerHandle] = []
         self._releases: list[Callable[[], None]] = []
+        self._process: Process | None = None
 
     async def ended(self) -> Exit:
         """Wait for its end."""
@@ -98,9 +103,21 @@ class Run:
         if self.behaviour.exits_after is not None:
             self._at(self.behaviour.exits_after, self.behaviour.exit_code)
 
+    async def play(self, process: Process) -> None:
+        """Be a real process until that ends: its output is the log, and its end the container's."""
+        self.pid, self._process = process.pid, process
+        self.at_end(process.kill)
+        async for line in process.lines():
+            if self.exit is None:
+                self.print(line)
+        self.finish(await process.exit_code())
+
     def stop(self, grace_seconds: float) -> None:
         """Tell it to stop, which its log shows; it is gone when its behaviour obeys, at the latest after the grace period."""
-        if self.exit is None:
+        if self._process is not None and self.exit is None:
+            self._process.terminate()
+            self._at(grace_seconds, _KILLED)
+        elif self.exit is None:
             if self.behaviour.stop_seconds:
                 self.print("asked to stop")
             obeys = self.behaviour.stop_seconds <= grace_seconds
@@ -177,7 +194,7 @@ class ProcessTree:
 
 
 class Runtime:
-    """The containers of one node; ``processes`` shows their processes, if it is given."""
+    """The containers of one node; if they are given, ``processes`` shows their processes, and ``probes`` runs probes for real."""
 
     def __init__(
         self,
@@ -185,11 +202,14 @@ class Runtime:
         cards: Cards,
         clock: Callable[[], float],
         processes: ProcessTree | None = None,
+        probes: Probes | None = None,
     ) -> None:
         self._behaviours = behaviours
         self._cards = cards
         self._clock = clock
         self._processes = processes
+        self._probes = probes
+        self._playing: set[asyncio.Task[None]] = set()
         self._pids = itertools.count(_FIRST_PID)
         self._runs: dict[tuple[str, str], list[Run]] = {}
 
@@ -219,9 +239,29 @@ class Runtime:
             run.print(f"error: {failure}")
             run.finish(_CANNOT_RUN, "StartError", failure)
         else:
-            self._show(run, uid)
-            run.begin(self._cards, visible_devices(environment, requests))
+            self._begin(run, uid, environment, visible_devices(environment, requests))
         return run
+
+    def _begin(self, run: Run, uid: str, environment: Mapping[str, str], visible: str | None) -> None:
+        arguments = None if self._probes is None else probe_arguments(run.container.command)
+        if self._probes is None or arguments is None:
+            self._show(run, uid)
+            run.begin(self._cards, visible)
+            return
+        task = asyncio.create_task(self._play(run, uid, self._probes.running(arguments, environment, visible)))
+        self._playing.add(task)
+        task.add_done_callback(self._playing.discard)
+
+    async def _play(self, run: Run, uid: str, probe: contextlib.AbstractAsyncContextManager[Process]) -> None:
+        try:
+            async with probe as process:
+                if run.exit is None:
+                    run.pid = process.pid
+                    self._show(run, uid)
+                    await run.play(process)
+        except (CardError, OSError) as error:
+            run.print(f"error: {error}")
+            run.finish(_CANNOT_RUN, "StartError", str(error))
 
     def _show(self, run: Run, uid: str) -> None:
         """It is seen before it holds a card, and until it has let go."""
@@ -262,3 +302,7 @@ class Runtime:
         """End everything in one moment, as a power failure would; each card gets its memory back."""
         for runs in self._runs.values():
             runs[-1].finish(_KILLED)
+
+    async def settled(self) -> None:
+        """Wait until nothing is left of real processes that have ended or were killed."""
+        await asyncio.gather(*self._playing, return_exceptions=True)

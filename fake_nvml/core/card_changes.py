@@ -100,7 +100,7 @@ def reboot(content: StateFile, *, still_lost: bool) -> None:
     for table in (content.processes, content.faults):
         ctypes.memset(ctypes.addressof(table), 0, ctypes.sizeof(table))
     content.header.process_rows = 0
-    content.header.init_return = 0
+    content.header.init_return = content.header.missing_files = 0
     content.header.generation += 1
     for slot in card_slots(content):
         card = content.cards[slot]

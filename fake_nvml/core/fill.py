@@ -37,7 +37,7 @@ def fill(content: StateFile, box: Box) -> None:
     header.generation += 1
     header.driver = box.driver.encode()
     header.cuda = box.cuda
-    header.init_return = 0
+    header.init_return = header.missing_files = 0
     header.process_rows = 0
     ctypes.memset(ctypes.addressof(header.refused), 0, ctypes.sizeof(header.refused))
     refuse(header.refused, box.refused, branch(box.driver))

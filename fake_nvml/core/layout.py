@@ -63,6 +63,9 @@ LOST: Final = 1
 # Fault.count of a fault that never wears off.
 FOR_EVER: Final = 0xFFFFFFFF
 
+# Bits of Header.missing_files.
+UVM_FILE: Final = 1
+
 # Process.kind; 0 is a free row.
 FREE: Final = 0
 COMPUTE: Final = 1
@@ -95,7 +98,9 @@ class Header(ctypes.LittleEndianStructure):
         ("process_rows", _u32),  # process rows from this one on are free
         ("padding", _u32),
         ("refused", _u16 * REFUSALS),  # of the functions that are about no card
-        ("reserved", ctypes.c_char * 128),
+        ("missing_files", _u32),  # device files that containers on this node do not get
+        ("padding_files", _u32),
+        ("reserved", ctypes.c_char * 120),
     )
 
 

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Final
 
 from fake_nvml.core.fill import MIB
-from fake_nvml.core.layout import FREE, PROCESSES, UNKNOWN64, Card, Process, StateFile
+from fake_nvml.core.layout import FREE, PROCESSES, UNKNOWN64, UVM_FILE, Card, Process, StateFile
 from fake_nvml.fake_nvml_errors import StateError
+
+# Device files that a container may lack, each with its bit in the header and what is gone with it.
+_FILES: Final = {"nvidia-uvm": (UVM_FILE, ("nvidia-uvm", "nvidia-uvm-tools"))}
+FILES_TO_MISS: Final = tuple(_FILES)
+
+
+def missing_files(content: StateFile) -> list[str]:
+    """The names of ``FILES_TO_MISS`` that containers on this node do not get."""
+    return [name for name, (bit, _) in _FILES.items() if content.header.missing_files & bit]
+
+
+def set_missing(content: StateFile, name: str, *, missing: bool) -> None:
+    """Containers get a device file from now on, or do not. Raises StateError for a name that is not in ``FILES_TO_MISS``."""
+    if name not in _FILES:
+        raise StateError(f"no device file {name!r} can be missing; one of {', '.join(FILES_TO_MISS)}")
+    bit, _ = _FILES[name]
+    content.header.missing_files = content.header.missing_files & ~bit | (bit if missing else 0)
+
+
+def device_files(content: StateFile, uuids: Collection[str]) -> list[str]:
+    """The names of NVIDIA's files in the /dev of a container that is given these cards; none without a card."""
+    cards = [content.cards[slot] for slot in card_slots(content)]
+    given = [f"nvidia{card.minor}" for card in cards if card.uuid.decode(errors="replace") in uuids]
+    gone = {file for name in missing_files(content) for file in _FILES[name][1]}
+    shared = [name for name in ("nvidia-uvm", "nvidia-uvm-tools", "nvidiactl") if name not in gone]
+    return [*shared, *given] if given else []
 
 
 def memory_used(content: StateFile, slot: int) -> int:

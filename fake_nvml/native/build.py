@@ -1,7 +1,7 @@
 """``python -m fake_nvml.native.build``: build the C library for every driver era, once, into the user's cache.
 
-``<cache>/fake-nvml/<sources and compiler>/<era>/libnvidia-ml.so.1``; readers see all eras or none. A second
-call finds them and returns immediately.
+``<cache>/fake-nvml/<sources and compiler>/<era>/libnvidia-ml.so.1``, with ``libcuda.so.1`` beside it; readers see all eras or
+none. A second call finds them and returns immediately.
 """
 
 from __future__ import annotations
@@ -25,12 +25,18 @@ from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
 
 LIBRARY: Final = "libnvidia-ml.so.1"
+# Beside it, the same for each era: as much of CUDA as memory needs.
+CUDA_LIBRARY: Final = "libcuda.so.1"
+# How a process holds memory of a card, for other programs in C too.
+HELD_SOURCES: Final = ("held.c", "held.h", "place.h", "visible.c")
 # As clusters keeps its programs: another place for everything that is built.
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
 # Where the libraries of all eras lie ready, in an image that has no compiler.
 READY_VARIABLE: Final = "FAKENVML_LIBRARIES"
 # The one source that each era compiles for itself.
 _PER_ERA: Final = "era.c"
+_OF_CUDA: Final = ("cuda.c", "held.c", "place.c", "visible.c")
+_ONLY_OF_CUDA: Final = ("cuda.c", "held.c")
 _SOURCES: Final = Path(__file__).parent
 _COMPILE: Final = ("-std=gnu11", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-pthread", "-I.")
 
@@ -98,6 +104,11 @@ def source_files() -> dict[str, str]:
     return written | generated
 
 
+def source_text(name: str) -> str:
+    """One of the source files in C."""
+    return (_SOURCES / name).read_text(encoding="utf-8")
+
+
 def compile_libraries(
     compiler: Compiler,
     sources: Mapping[str, str],
@@ -110,9 +121,12 @@ def compile_libraries(
     """Compile in ``work`` and put a library for each era below ``target``. ``flags`` go to compiler and linker."""
     for name, text in sources.items():
         (work / name).write_text(text)
-    objects = [name.replace(".c", ".o") for name in sources if name.endswith(".c") and name != _PER_ERA]
+    others = (_PER_ERA, *_ONLY_OF_CUDA)
+    objects = [name.replace(".c", ".o") for name in sources if name.endswith(".c") and name not in others]
     for name in objects:
         compiler.run([*_COMPILE, *flags, "-c", name.replace(".o", ".c"), "-o", name], work)
+    cuda = ["-shared", *_COMPILE, *flags, "-fvisibility=hidden", f"-Wl,-soname,{CUDA_LIBRARY}", "-o", CUDA_LIBRARY]
+    compiler.run([*cuda, *_OF_CUDA, "-pthread", "-ldl"], work)
     for era in eras:
         folder = target / str(era)
         folder.mkdir(parents=True)
@@ -129,6 +143,7 @@ def compile_libraries(
             str(folder / LIBRARY),
         ]
         compiler.run([*link, *objects, "-pthread", "-ldl"], work)
+        shutil.copy(work / CUDA_LIBRARY, folder / CUDA_LIBRARY)
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:

@@ -6,7 +6,6 @@
  * answer needs. This file has that, init and shutdown; cards.c the calls about cards, events.c those about events.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,12 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "place.h"
 #include "session.h"
-
-#ifndef DEFAULT_STATE /* tests build with folders of their own */
-#define DEFAULT_STATE "/run/fakenvml/state"
-#define REAL_DRIVER "/proc/driver/nvidia"
-#endif
 
 /* A program that finds this symbol runs on simulated cards. */
 const char fakenvml_version[] = FAKENVML_MARKER;
@@ -263,25 +258,6 @@ int write_text(char *buffer, unsigned size, const char *text, size_t room)
 
 /* ---- Init and shutdown. ---- */
 
-/* Where the state is: the variable, the node's place, else beside this library. */
-static const char *state_path(char *room, size_t size)
-{
-    const char *named = getenv("FAKENVML_STATE");
-    if (named != NULL && *named != 0)
-        return named;
-    if (access(REAL_DRIVER, F_OK) == 0) {
-        fprintf(stderr, "fake nvml: this machine has a real NVIDIA driver (" REAL_DRIVER "); "
-                        "to have simulated cards all the same, set FAKENVML_STATE to the path of their state file\n");
-        return NULL;
-    }
-    Dl_info self;
-    if (access(DEFAULT_STATE, F_OK) == 0 || dladdr(fakenvml_version, &self) == 0)
-        return DEFAULT_STATE;
-    const char *slash = strrchr(self.dli_fname, '/');
-    snprintf(room, size, "%.*sfakenvml.state", slash == NULL ? 0 : (int)(slash - self.dli_fname) + 1, self.dli_fname);
-    return room;
-}
-
 static int map_file(struct session *session, const char *path)
 {
     session->writable = true;
@@ -340,17 +316,19 @@ int nvmlSystemGetNVMLVersion(char *buffer, unsigned size)
 static int take_down_cards(struct session *session)
 {
     const StateFile *file = session->file;
+    const char *visible = getenv("FAKENVML_VISIBLE"); /* what a container is given; other programs see all */
     int code = SUCCESS;
     struct reading r = {0};
     while (reading(session, &r)) {
         code = (int)file->header.init_return;
         session->count = 0;
         memset(session->known, 0, sizeof session->known);
-        for (unsigned slot = 0; slot < file->header.card_count && slot < CARDS; slot++)
-            if (file->cards[slot].uuid[0] != 0) {
-                session->known[slot] = file->cards[slot];
+        unsigned slots[CARDS], seen = visible_slots(file, visible == NULL ? "all" : visible, slots);
+        for (unsigned place = 0; place < seen; place++)
+            session->known[slots[place]] = file->cards[slots[place]];
+        for (unsigned slot = 0; slot < CARDS; slot++)
+            if (session->known[slot].uuid[0] != 0)
                 session->slots[session->count++] = slot;
-            }
     }
     return code;
 }

@@ -52,7 +52,7 @@ def compile_player(compiler: Compiler, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="gs-player-") as work:
         for name, text in player_sources():
             (Path(work) / name).write_text(text)
-        parts = sorted(path.name for path in SOURCES.glob("*.c"))
+        parts = sorted(name for name, _ in player_sources() if name.endswith(".c"))
         target = ["-target", f"{os.uname().machine}-linux-musl"] if "ziglang" in compiler.command else []
         try:
             compiler.run([*target, *_FLAGS, *parts, "-o", str(folder.absolute() / "player")], Path(work))
@@ -67,8 +67,9 @@ def compile_player(compiler: Compiler, folder: Path) -> None:
 
 
 def player_sources() -> Iterator[tuple[str, str]]:
-    """Name and text of each source, with the layout of the state file as fake_nvml has it."""
+    """Name and text of each source, with the layout of the state file, and how a process holds memory, as fake_nvml has them."""
     yield "state_file.h", header()
+    yield from ((name, build.source_text(name)) for name in build.HELD_SOURCES)
     for path in sorted(SOURCES.glob("*.[ch]")):
         yield path.name, path.read_text(encoding="utf-8")
 

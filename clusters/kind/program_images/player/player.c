@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "held.h"
 #include "player.h"
 
 enum { ROOM = 512, TERMINATED = 128 + SIGTERM, CANNOT_RUN = 128 };
@@ -155,7 +156,7 @@ static bool wait_for(double seconds) { return wait_until(seconds < 0 ? FOR_EVER 
 
 /* ---- Start and end. ---- */
 
-static void hold_memory(double mib)
+static void begin_to_hold(double mib)
 {
     const char *named = getenv("FAKENVML_STATE");
     const char *path = named != NULL && *named != 0 ? named : DEFAULT_STATE;
@@ -183,7 +184,7 @@ static int play(int words, char **command)
     stop_seconds = number_of("SIMULATED_STOP_SECONDS", 0);
     planned_code = (int)number_of("SIMULATED_EXIT_CODE", 0) % 256;
     grows_mib = (unsigned long)number_of("SIMULATED_GROWS_MIB", 512);
-    hold_memory(number_of("SIMULATED_HOLDS_MIB", words > 0 ? 0 : 1253));
+    begin_to_hold(number_of("SIMULATED_HOLDS_MIB", words > 0 ? 0 : 1253));
     if (exit_code < 0 && words == 0) {
         puts("Created device /job:localhost/replica:0/task:0/device:GPU:0");
         wait_for(FOR_EVER);

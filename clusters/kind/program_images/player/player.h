@@ -5,8 +5,6 @@
 
 /* ---- cards.c: memory of a simulated card. ---- */
 
-/* Opens the state file. False, with the reason in `reason`, where it is none; ENOENT in errno where nothing is there. */
-bool open_cards(const char *path, char *reason, size_t size);
 /* Takes `mib` more on the first card that `visible` (NVIDIA_VISIBLE_DEVICES) names. False, with the reason, where it cannot be. */
 bool take_memory(const char *visible, unsigned long mib, const char *name, char *reason, size_t size);
 /* Gives all of it back. */

@@ -1,0 +1,329 @@
+/* As much of CUDA as a program needs to take memory of a simulated card, write to it and read it: a libcuda.so.1.
+ *
+ * An allocation counts on the card as memory of this process (held.c), and every program on the state file sees it. Its bytes are
+ * not kept: an allocation has the one byte that it was last filled with. Nothing is computed.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "held.h"
+#include "place.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+    CU_OK = 0, CU_INVALID_VALUE = 1, CU_OUT_OF_MEMORY = 2, CU_NOT_INITIALIZED = 3, CU_NO_DEVICE = 100, CU_INVALID_DEVICE = 101,
+    CU_INVALID_CONTEXT = 201, CU_ILLEGAL_ADDRESS = 700, CU_UNKNOWN = 999,
+};
+
+static const struct { int code; const char *name, *text; } errors[] = {
+    {CU_OK, "CUDA_SUCCESS", "no error"},
+    {CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {CU_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
+struct allocation {
+    uint64_t address, size;
+    unsigned slot;
+    unsigned char byte;
+    struct allocation *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned devices[CARDS], count; /* slots, by CUDA's ordinal */
+static bool initialized;
+static int current = -1; /* the slot of the one context */
+static struct allocation *allocations;
+static uint64_t next_address = 0x7f0000000000;
+
+/* ---- Which devices. ---- */
+
+/* A card by its place in what the container sees, or by a UUID or the beginning of one; -1 for none. */
+static int device_of(const unsigned *seen, unsigned most, const char *name, size_t length)
+{
+    char number[16];
+    for (unsigned place = 0; place < most; place++) {
+        snprintf(number, sizeof number, "%u", place);
+        if (strlen(number) == length && memcmp(number, name, length) == 0)
+            return (int)seen[place];
+        if (length > 4 && strncmp(held_file->cards[seen[place]].uuid, name, length) == 0)
+            return (int)seen[place];
+    }
+    return -1;
+}
+
+/* The cards that the container sees and that answer, in NVML's order. */
+static unsigned seen_cards(unsigned seen[CARDS])
+{
+    unsigned slots[CARDS], most = 0;
+    bool is_seen[CARDS] = {false};
+    const char *visible = getenv("FAKENVML_VISIBLE");
+    if (visible == NULL)
+        visible = getenv("NVIDIA_VISIBLE_DEVICES");
+    unsigned named = visible_slots(held_file, visible == NULL ? "all" : visible, slots);
+    for (unsigned place = 0; place < named; place++)
+        is_seen[slots[place]] = held_file->cards[slots[place]].state != LOST;
+    for (unsigned slot = 0; slot < CARDS; slot++)
+        if (is_seen[slot])
+            seen[most++] = slot;
+    return most;
+}
+
+/* CUDA_VISIBLE_DEVICES chooses and orders; what follows an unknown name in it is ignored. */
+static void find_devices(void)
+{
+    unsigned seen[CARDS], most = seen_cards(seen);
+    const char *chosen = getenv("CUDA_VISIBLE_DEVICES");
+    count = 0;
+    for (unsigned place = 0; chosen == NULL && place < most; place++)
+        devices[count++] = seen[place];
+    while (chosen != NULL && *chosen != 0 && count < CARDS) {
+        size_t length = strcspn(chosen, ",");
+        int slot = device_of(seen, most, chosen, length);
+        if (slot < 0)
+            return;
+        devices[count++] = (unsigned)slot;
+        chosen += length + (chosen[length] == ',');
+    }
+}
+
+static int initialize(void)
+{
+    char room[PATH_MAX], reason[256];
+    const char *path = state_path(room, sizeof room);
+    if (path == NULL || (held_file == NULL && !open_cards(path, reason, sizeof reason)))
+        return CU_NO_DEVICE;
+    begin_writing();
+    const Header *header = &held_file->header;
+    int code = header->missing_files & UVM_FILE ? CU_UNKNOWN : CU_OK;
+    if (header->init_return != SUCCESS)
+        code = header->init_return == DRIVER_NOT_LOADED ? CU_NO_DEVICE : CU_UNKNOWN;
+    if (code == CU_OK)
+        find_devices();
+    end_writing();
+    return code == CU_OK && count == 0 ? CU_NO_DEVICE : code;
+}
+
+EXPORT int cuInit(unsigned flags)
+{
+    if (flags != 0)
+        return CU_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    int code = initialized ? CU_OK : initialize();
+    initialized = code == CU_OK;
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+static int check_device(const void *out, int device)
+{
+    if (!initialized)
+        return CU_NOT_INITIALIZED;
+    if (out == NULL)
+        return CU_INVALID_VALUE;
+    return device < 0 || device >= (int)count ? CU_INVALID_DEVICE : CU_OK;
+}
+
+EXPORT int cuDriverGetVersion(int *version)
+{
+    if (version == NULL)
+        return CU_INVALID_VALUE;
+    *version = held_file == NULL ? 0 : (int)held_file->header.cuda;
+    return CU_OK;
+}
+
+EXPORT int cuDeviceGetCount(int *number)
+{
+    int code = check_device(number, 0);
+    if (code == CU_OK)
+        *number = (int)count;
+    return code;
+}
+
+EXPORT int cuDeviceGet(int *device, int ordinal)
+{
+    int code = check_device(device, ordinal);
+    if (code == CU_OK)
+        *device = ordinal;
+    return code;
+}
+
+EXPORT int cuDeviceGetName(char *name, int size, int device)
+{
+    int code = check_device(name, device);
+    if (code == CU_OK && size > 0)
+        snprintf(name, (size_t)size, "%s", held_file->cards[devices[device]].name);
+    return code;
+}
+
+EXPORT int cuDeviceGetUuid(unsigned char *uuid, int device)
+{
+    int code = check_device(uuid, device);
+    if (code != CU_OK)
+        return code;
+    unsigned digits = 0, value;
+    memset(uuid, 0, 16);
+    for (const char *at = held_file->cards[devices[device]].uuid + 4; digits < 32 && *at != 0; at++)
+        if (sscanf((char[]){*at, 0}, "%x", &value) == 1) {
+            uuid[digits / 2] |= (unsigned char)(digits % 2 == 0 ? value << 4 : value);
+            digits++;
+        }
+    return CU_OK;
+}
+
+EXPORT int cuDeviceGetUuid_v2(unsigned char *uuid, int device) { return cuDeviceGetUuid(uuid, device); }
+
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    int code = check_device(bytes, device);
+    if (code == CU_OK)
+        *bytes = room_on(devices[device]);
+    return code;
+}
+
+/* ---- The context, one at a time. ---- */
+
+EXPORT int cuCtxCreate_v2(void **context, unsigned flags, int device)
+{
+    (void)flags;
+    int code = check_device(context, device);
+    if (code != CU_OK)
+        return code;
+    current = (int)devices[device];
+    *context = &devices[device];
+    return CU_OK;
+}
+
+static int release(struct allocation **place)
+{
+    struct allocation *gone = *place;
+    *place = gone->next;
+    begin_writing();
+    let_go_of_memory(gone->slot, gone->size);
+    end_writing();
+    free(gone);
+    return CU_OK;
+}
+
+EXPORT int cuCtxDestroy_v2(void *context)
+{
+    if (current < 0 || context == NULL)
+        return CU_INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    while (allocations != NULL)
+        release(&allocations);
+    current = -1;
+    pthread_mutex_unlock(&lock);
+    return CU_OK;
+}
+
+/* ---- Memory. ---- */
+
+EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total)
+{
+    if (left == NULL || total == NULL)
+        return CU_INVALID_VALUE;
+    if (current < 0)
+        return CU_INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    begin_writing();
+    *left = free_on((unsigned)current);
+    *total = room_on((unsigned)current);
+    end_writing();
+    pthread_mutex_unlock(&lock);
+    return CU_OK;
+}
+
+EXPORT int cuMemAlloc_v2(uint64_t *address, size_t size)
+{
+    if (address == NULL || size == 0)
+        return CU_INVALID_VALUE;
+    if (current < 0)
+        return CU_INVALID_CONTEXT;
+    struct allocation *taken = malloc(sizeof *taken);
+    if (taken == NULL)
+        return CU_OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    begin_writing();
+    unsigned slot = (unsigned)current;
+    bool held = size <= free_on(slot) && hold_memory(slot, size, program_invocation_short_name);
+    end_writing();
+    if (held) {
+        *taken = (struct allocation){next_address, size, slot, 0, allocations};
+        *address = next_address;
+        allocations = taken;
+        next_address += size;
+    } else {
+        free(taken);
+    }
+    pthread_mutex_unlock(&lock);
+    return held ? CU_OK : CU_OUT_OF_MEMORY;
+}
+
+EXPORT int cuMemFree_v2(uint64_t address)
+{
+    pthread_mutex_lock(&lock);
+    struct allocation **place = &allocations;
+    while (*place != NULL && (*place)->address != address)
+        place = &(*place)->next;
+    int code = *place == NULL ? CU_INVALID_VALUE : release(place);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+static struct allocation *around(uint64_t address, size_t size)
+{
+    for (struct allocation *one = allocations; one != NULL; one = one->next)
+        if (address >= one->address && size <= one->size && address - one->address <= one->size - size)
+            return one;
+    return NULL;
+}
+
+EXPORT int cuMemsetD8_v2(uint64_t address, unsigned char byte, size_t size)
+{
+    pthread_mutex_lock(&lock);
+    struct allocation *found = around(address, size);
+    if (found != NULL)
+        found->byte = byte;
+    pthread_mutex_unlock(&lock);
+    return found == NULL ? CU_ILLEGAL_ADDRESS : CU_OK;
+}
+
+EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t address, size_t size)
+{
+    if (to == NULL)
+        return CU_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    struct allocation *found = around(address, size);
+    if (found != NULL)
+        memset(to, found->byte, size);
+    pthread_mutex_unlock(&lock);
+    return found == NULL ? CU_ILLEGAL_ADDRESS : CU_OK;
+}
+
+/* ---- Texts. ---- */
+
+static int answer_text(int code, const char **out, bool name)
+{
+    if (out == NULL)
+        return CU_INVALID_VALUE;
+    *out = NULL;
+    for (size_t row = 0; row < sizeof errors / sizeof *errors; row++)
+        if (errors[row].code == code)
+            *out = name ? errors[row].name : errors[row].text;
+    return *out == NULL ? CU_INVALID_VALUE : CU_OK;
+}
+
+EXPORT int cuGetErrorName(int code, const char **name) { return answer_text(code, name, true); }
+EXPORT int cuGetErrorString(int code, const char **text) { return answer_text(code, text, false); }

@@ -1,0 +1,160 @@
+/* Memory of simulated cards, held by this process: its rows in the node's state file, one for each card that it uses.
+ *
+ * layout.py says what the records mean, how a writer keeps out of the others' way, and how a process holds its row: by a lock
+ * that the kernel drops with it. The file is opened once and never closed: closing any descriptor of it would drop that lock,
+ * and so does an nvmlShutdown in the same process.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "held.h"
+
+StateFile *held_file;
+static int descriptor = -1;
+static bool ours[PROCESSES]; /* rows whose lock we have */
+
+/* ---- The file. ---- */
+
+bool open_cards(const char *path, char *reason, size_t size)
+{
+    struct stat status;
+    descriptor = open(path, O_RDWR | O_CLOEXEC);
+    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
+        int why = errno;
+        snprintf(reason, size, "the simulated cards in %s cannot be used: %s", path, strerror(why));
+        errno = why;
+        return false;
+    }
+    bool fits = status.st_size == sizeof(StateFile);
+    void *mapped = fits ? mmap(NULL, sizeof(StateFile), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;
+    if (mapped == MAP_FAILED || memcmp(((StateFile *)mapped)->header.magic, FAKENVML_MAGIC, 8) != 0 ||
+        ((StateFile *)mapped)->header.version != VERSION) {
+        snprintf(reason, size, "%s is no state file that this program knows (version %d)", path, VERSION);
+        errno = EINVAL;
+        return false;
+    }
+    held_file = mapped;
+    return true;
+}
+
+static struct flock lock_of(unsigned row, short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(sizeof(StateFile) + row), .l_len = 1};
+}
+
+/* A row that somebody still stands behind. Our own lock is no conflict for us, so the kernel would not name it. */
+static bool lives(unsigned row)
+{
+    const Process *process = &held_file->processes[row];
+    if (process->kind == FREE || process->held == 0 || ours[row])
+        return process->kind != FREE;
+    struct flock lock = lock_of(row, F_WRLCK);
+    return fcntl(descriptor, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+void begin_writing(void)
+{
+    while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR)
+        ;
+    atomic_fetch_or((_Atomic uint64_t *)&held_file->header.sequence, 1);
+    for (unsigned row = 0; row < held_file->header.process_rows && row < PROCESSES; row++)
+        if (!lives(row))
+            held_file->processes[row].kind = FREE;
+}
+
+void end_writing(void)
+{
+    atomic_fetch_add((_Atomic uint32_t *)&held_file->header.wake, 1);
+    atomic_fetch_add((_Atomic uint64_t *)&held_file->header.sequence, 1);
+    syscall(SYS_futex, &held_file->header.wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    flock(descriptor, LOCK_UN);
+}
+
+/* ---- Holding. ---- */
+
+uint64_t room_on(unsigned slot)
+{
+    const Card *card = &held_file->cards[slot];
+    return card->memory_total - card->memory_reserved;
+}
+
+uint64_t free_on(unsigned slot)
+{
+    uint64_t used = held_file->cards[slot].memory_other, room = room_on(slot);
+    for (unsigned row = 0; row < held_file->header.process_rows && row < PROCESSES; row++) {
+        const Process *process = &held_file->processes[row];
+        if (process->card == slot && process->memory != UNKNOWN64 && lives(row))
+            used += process->memory;
+    }
+    return used < room ? room - used : 0;
+}
+
+/* A free row that nobody has locked, locked by us from now on; -1 where the table is full. */
+static int lock_row(void)
+{
+    for (unsigned row = 0; row < PROCESSES; row++) {
+        if (row < held_file->header.process_rows && held_file->processes[row].kind != FREE)
+            continue;
+        struct flock lock = lock_of(row, F_WRLCK);
+        if (fcntl(descriptor, F_SETLK, &lock) != 0)
+            continue; /* of a process that is just about to end, or whose card was taken away */
+        ours[row] = true;
+        if (row >= held_file->header.process_rows)
+            held_file->header.process_rows = row + 1;
+        return (int)row;
+    }
+    return -1;
+}
+
+/* Our row on a card. Whoever pulls a card or reboots the node clears its rows, and others may have come since. */
+static Process *own_row(unsigned slot)
+{
+    for (unsigned place = 0; place < PROCESSES; place++) {
+        Process *row = &held_file->processes[place];
+        if (ours[place] && row->kind != FREE && row->held == 1 && row->card == slot && row->pid == (uint32_t)getpid())
+            return row;
+    }
+    return NULL;
+}
+
+bool hold_memory(unsigned slot, uint64_t bytes, const char *name)
+{
+    Process *row = own_row(slot);
+    if (row == NULL) {
+        int own = lock_row();
+        if (own < 0)
+            return false;
+        row = &held_file->processes[own];
+        memset(row, 0, sizeof *row);
+        snprintf(row->name, sizeof row->name, "%s", name);
+        row->gpu_instance = row->compute_instance = UNKNOWN32;
+        row->pid = (uint32_t)getpid();
+        row->card = slot;
+        row->held = 1;
+    }
+    row->memory += bytes;
+    row->kind = COMPUTE;
+    return true;
+}
+
+void let_go_of_memory(unsigned slot, uint64_t bytes)
+{
+    Process *row = own_row(slot);
+    if (row == NULL)
+        return;
+    row->memory -= bytes < row->memory ? bytes : row->memory;
+    if (row->memory == 0)
+        row->kind = FREE;
+}

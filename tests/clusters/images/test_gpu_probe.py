@@ -1,0 +1,212 @@
+"""The probe runs as text on the simulated libraries and reports each step, or the one that failed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.images import gpu_probe
+from clusters.images.probe_container import PROBE, probe_arguments, probe_container
+from fake_nvml.box import Box
+from fake_nvml.native.build import library_folder
+from fake_nvml.native.compiler import CompilerError
+from fake_nvml.state import State
+
+ALLOCATE = ("allocate", "--mib", "1000", "--seconds", "0")
+Line = dict[str, Any]
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Iterator[State]:
+    """A node with two T4."""
+    with State.create(tmp_path / "state", Box.load("t4x2", seed="node", driver="535")) as state:
+        yield state
+
+
+@pytest.fixture
+def variables(cards: State, tmp_path: Path) -> dict[str, str]:
+    """Those of a container that sees the second card, as its runtime makes them."""
+    try:
+        libraries = library_folder(cards.driver(), os.environ)
+    except CompilerError as error:
+        pytest.skip(f"no library in C: {error}")
+    dev, uuid = tmp_path / "dev", cards.cards()[1].uuid
+    dev.mkdir()
+    for name in cards.device_files([uuid]):
+        (dev / name).touch()
+    return {
+        "FAKENVML_STATE": str(cards.path),
+        "FAKENVML_VISIBLE": uuid,
+        "LD_LIBRARY_PATH": str(libraries),
+        "NVIDIA_VISIBLE_DEVICES": uuid,
+        gpu_probe.DEV_VARIABLE: str(dev),
+    }
+
+
+def probe(variables: dict[str, str], *arguments: str) -> tuple[int, list[Line]]:
+    """The exit code of the probe's text and its lines."""
+    argv = [sys.executable, "-I", "-c", PROBE, *arguments]
+    done = subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.stderr == "", done.stderr
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def by_part(lines: list[Line]) -> dict[str, Line]:
+    return {line["part"]: line for line in lines}
+
+
+def test_look_shows_the_containers_card_and_files(variables: dict[str, str], cards: State) -> None:
+    """The container sees its own card alone, with index 0, its device files and its variables."""
+    code, lines = probe(variables, "look")
+    seen, card = by_part(lines), cards.cards()[1]
+
+    assert code == 0
+    assert seen["nvml"]["driver"] == cards.driver()
+    expected = {"index": 0, "uuid": card.uuid, "name": "Tesla T4", "total_mib": card.total_mib}
+    assert [{key: shown[key] for key in expected} for shown in seen["nvml"]["cards"]] == [expected]
+    assert seen["device-files"]["files"] == ["/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia1", "/dev/nvidiactl"]
+    assert seen["environment"]["variables"] == {"NVIDIA_VISIBLE_DEVICES": card.uuid}
+
+
+def test_look_without_a_driver_is_an_answer(tmp_path: Path) -> None:
+    """A library and a program that are missing are errors of their parts, and the exit code is 0."""
+    code, lines = probe({gpu_probe.DEV_VARIABLE: str(tmp_path), "PATH": str(tmp_path)}, "look")
+    seen = by_part(lines)
+
+    assert code == 0
+    assert "libnvidia-ml.so.1" in seen["nvml"]["error"]
+    assert seen["nvidia-smi"]["error"] == "nvidia-smi is not in PATH"
+    assert seen["device-files"]["files"] == []
+
+
+def test_look_has_what_nvidia_smi_prints(variables: dict[str, str], tmp_path: Path) -> None:
+    """The program in PATH is run with -L; one that fails is an error with its output."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text('#!/bin/sh\necho "GPU 0: $1"\n')
+    program.chmod(0o755)
+    worked = by_part(probe({**variables, "PATH": str(tmp_path)}, "look")[1])
+    program.write_text("#!/bin/sh\necho broken\nexit 9\n")
+    failed = by_part(probe({**variables, "PATH": str(tmp_path)}, "look")[1])
+
+    assert worked["nvidia-smi"] == {"part": "nvidia-smi", "lines": ["GPU 0: -L"]}
+    assert failed["nvidia-smi"]["error"] == "nvidia-smi -L ended with 9: broken"
+
+
+def test_allocate_takes_proves_and_returns_memory(variables: dict[str, str], cards: State) -> None:
+    """Each step is reported, and the free memory before, during and after follows from the allocation."""
+    code, lines = probe(variables, *ALLOCATE)
+    steps, card = {line["step"]: line for line in lines}, cards.cards()[1]
+
+    assert (code, [line["ok"] for line in lines]) == (0, [True] * len(lines))
+    assert list(steps)[-1] == "done"
+    assert steps["card"]["uuid"] == card.uuid
+    assert steps["allocate"]["free_mib_before"] - steps["allocate"]["free_mib_after"] == 1000
+    assert steps["free"]["free_mib"] == steps["card"]["total_mib"] == card.total_mib - card.reserved_mib
+    assert card.used_mib == 0
+
+
+def test_a_missing_device_file_is_named(variables: dict[str, str], cards: State, tmp_path: Path) -> None:
+    """Without /dev/nvidia-uvm cuInit fails with 999, and the hint names the file; NVML works."""
+    cards.set_device_file("nvidia-uvm", missing=True)
+    for name in ("nvidia-uvm", "nvidia-uvm-tools"):
+        (tmp_path / "dev" / name).unlink()
+    code, lines = probe(variables, *ALLOCATE)
+    last = lines[-1]
+
+    assert (code, last["step"], last["ok"]) == (3, "initialize", False)
+    assert (last["call"], last["number"], last["error"]) == ("cuInit", 999, "CUDA_ERROR_UNKNOWN")
+    assert last["missing"] == ["/dev/nvidia-uvm"]
+    assert len(by_part(probe(variables, "look")[1])["nvml"]["cards"]) == 1
+
+
+def test_more_memory_than_the_card_has_is_refused(variables: dict[str, str], cards: State) -> None:
+    """The step fails with out of memory, and what was taken before is given back."""
+    code, lines = probe(variables, "allocate", "--mib", "20000", "--seconds", "0")
+    failed = next(line for line in lines if not line["ok"])
+
+    assert code == 3
+    assert (failed["step"], failed["number"], failed["error"]) == ("allocate", 2, "CUDA_ERROR_OUT_OF_MEMORY")
+    assert failed["free_mib_before"] == cards.cards()[1].total_mib - cards.cards()[1].reserved_mib
+    assert cards.cards()[1].used_mib == 0
+
+
+def test_another_count_of_cards_is_a_failed_step(variables: dict[str, str]) -> None:
+    """A container that sees more or fewer cards than it must is found out."""
+    code, lines = probe({**variables, "FAKENVML_VISIBLE": "all"}, *ALLOCATE)
+
+    assert (code, lines[-1]["text"]) == (3, "2 cards, not 1")
+    assert probe({**variables, "FAKENVML_VISIBLE": "all"}, *ALLOCATE, "--expect-cards", "2")[0] == 0
+
+
+def test_a_container_without_cards_has_no_device(variables: dict[str, str]) -> None:
+    """The CUDA library without a visible card answers cuInit with NO_DEVICE."""
+    for changed in ({"FAKENVML_VISIBLE": "none"}, {"CUDA_VISIBLE_DEVICES": ""}):
+        code, lines = probe({**variables, **changed}, *ALLOCATE)
+        assert (code, lines[-1]["error"]) == (3, "CUDA_ERROR_NO_DEVICE")
+
+
+def test_allocate_without_the_library_fails_to_load(tmp_path: Path) -> None:
+    """The loader's own text is the reason."""
+    code, lines = probe({gpu_probe.DEV_VARIABLE: str(tmp_path)}, *ALLOCATE)
+
+    assert (code, lines[-1]["step"], "libcuda.so.1" in lines[-1]["text"]) == (3, "load", True)
+
+
+def test_sigterm_gives_the_memory_back(variables: dict[str, str], cards: State) -> None:
+    """While it holds, the process is in the card's list; after SIGTERM it frees and ends with 0."""
+    argv = [sys.executable, "-I", "-c", PROBE, "allocate", "--mib", "1000", "--seconds", "600"]
+    with subprocess.Popen(argv, env=variables, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["step"] == "verify":
+                break
+        (held,) = cards.cards()[1].processes
+        process.send_signal(signal.SIGTERM)
+        rest = [json.loads(line)["step"] for line in process.stdout]
+
+    assert (held.pid, held.mib) == (process.pid, 1000)
+    assert (process.returncode, rest) == (0, ["free", "close", "stopped"])
+    assert cards.cards()[1].processes == ()
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("dance",), ("allocate", "--mib", "5"), ("allocate", "--mib", "0", "--seconds", "1")], ids=str
+)
+def test_a_wrong_call_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+    """The exit code is 2."""
+    done = subprocess.run([sys.executable, "-I", "-c", PROBE, *arguments], capture_output=True, timeout=300)
+
+    assert done.returncode == 2
+
+
+def test_the_text_runs_in_old_images() -> None:
+    """The syntax is that of Python 3.7, the oldest that can be checked, and only the standard library is imported."""
+    tree = ast.parse(PROBE, feature_version=(3, 7))
+    imported = [node.names[0].name for node in tree.body if isinstance(node, ast.Import)]
+
+    assert set(imported) <= sys.stdlib_module_names
+
+
+def test_a_kubelet_leaves_the_text_as_it_is() -> None:
+    """A kubelet expands $(NAME) in commands, so the text has no dollar sign."""
+    assert "$" not in PROBE
+
+
+def test_the_probe_is_known_by_its_whole_text() -> None:
+    """A container's command with any other text, or another program, is not the probe."""
+    container = probe_container("main", "python:3.12", "look", limits={"aliyun.com/gpu-mem": 1})
+
+    assert probe_arguments([*container["command"], *container["args"]]) == ("look",)
+    assert probe_arguments(["python3", "-c", PROBE + "\n", "look"]) is None
+    assert probe_arguments(["python", "-c", PROBE]) is None
+    assert probe_arguments(["python3"]) is None
+    assert container["resources"] == {"limits": {"aliyun.com/gpu-mem": 1}}
