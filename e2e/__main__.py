@@ -15,6 +15,7 @@ from typing import Final
 from clusters.api.api_client import ApiClient
 from clusters.api.connection import Connection
 from e2e.site.observe import Observation, ObserveError, as_json, summary
+from e2e.site.report import report_verbs
 
 _FAILED: Final = 1
 _FINDINGS: Final = 3
@@ -24,9 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 without findings, 3 with findings, 1 if the cluster could not be looked at, 2 for a wrong call."""
     parser = _parser()
     arguments = parser.parse_args(argv)
-    if arguments.every < 1:
+    if arguments.verb == "observe" and arguments.every < 1:
         parser.error("--every is 1s or more: each look asks the API server")
     try:
+        if "run" in arguments:
+            return int(arguments.run(arguments))
         return asyncio.run(_observe(arguments))
     except (ObserveError, OSError, ValueError) as error:
         print(f"{arguments.verb}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
@@ -50,6 +53,7 @@ async def _observe(arguments: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    report_verbs.add_verbs(verbs)
     text = "report each invariant of sharing that a cluster breaks; nothing is created or changed"
     observe = verbs.add_parser("observe", help=text, description=text, epilog=main.__doc__)
     observe.add_argument(
