@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from e2e.site.report.matrix import NOT_RUN, WHOLE_CLUSTER, cells_of, columns_of, rows_of
+from e2e.site.report.matrix import NOT_RUN, WHOLE_CLUSTER, cells_of, columns_of, pairs_of
 from e2e.site.report.site_verdict import verdict_of
 from e2e.site.site_report import CaseResult, SiteReport
+
+# By case and node, the result in each report.
+_Cells = Mapping[tuple[str, str], tuple[CaseResult | None, CaseResult | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,30 +23,43 @@ class Comparison:
 
 def compare(first: SiteReport, second: SiteReport) -> Comparison:
     """Raises ValueError if neither has a case: they would agree, and nothing would be shown."""
-    nodes, names = columns_of(first, second), rows_of(first, second)
-    if not names:
+    if not (pairs := pairs_of(first, second)):
         raise ValueError("neither report has a case, so there is nothing to compare")
     one, other = cells_of(first), cells_of(second)
-    rows = [["case", *(node or WHOLE_CLUSTER for node in nodes)]]
-    different = []
-    for name in names:
-        pairs = [(one.get((name, node)), other.get((name, node))) for node in nodes]
-        rows.append([name, *(" | ".join(dict.fromkeys(_word(result) for result in pair)) for pair in pairs)])
-        for node, (left, right) in zip(nodes, pairs, strict=True):
-            if _word(left) != _word(right):
-                different.append(f"{name} on {node or WHOLE_CLUSTER}: A {_with_reason(left)}, B {_with_reason(right)}")
+    cells = {pair: (one.get(pair), other.get(pair)) for pair in pairs}
+    different = [
+        f"{name} on {node or WHOLE_CLUSTER}: A {_with_reason(left)}, B {_with_reason(right)}"
+        for (name, node), (left, right) in cells.items()
+        if _word(left) != _word(right)
+    ]
     verdicts = verdict_of(first), verdict_of(second)
     if verdicts[0].word != verdicts[1].word:
         different.append(f"the whole: A {verdicts[0].word}, B {verdicts[1].word}")
-    heads = [
-        f"{letter}  {report.kind}, {report.started}: {verdict.line}"
-        for letter, report, verdict in zip("AB", (first, second), verdicts, strict=True)
+    lines = [
+        f"A  {first.kind}, {first.started}: {verdicts[0].line}",
+        f"B  {second.kind}, {second.started}: {verdicts[1].line}",
+        "",
+        *_matrix(cells, columns_of(first, second)),
+        "",
+        *(f"differs: {line}" for line in different),
+        *_findings(first, second),
+        f"{len(different)} of {len(cells) + 1} verdicts differ"
+        if different
+        else f"all {len(cells) + 1} verdicts are equal",
     ]
-    last = f"{len(different)} verdicts differ" if different else "all verdicts are equal"
-    differs = [f"differs: {line}" for line in different]
-    return Comparison(
-        "\n".join([*heads, "", *_aligned(rows), "", *differs, *_findings(first, second), last]), len(different)
-    )
+    return Comparison("\n".join(lines), len(different))
+
+
+def _matrix(cells: _Cells, nodes: Sequence[str]) -> Iterator[str]:
+    """A cell has one word if both reports agree, else that of A and that of B."""
+    words = {pair: " | ".join(dict.fromkeys(map(_word, both))) for pair, both in cells.items()}
+    rows = [["case", *(node or WHOLE_CLUSTER for node in nodes)]]
+    rows += [
+        [name, *(words.get((name, node), "") for node in nodes)] for name in dict.fromkeys(name for name, _ in cells)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _word(result: CaseResult | None) -> str:
@@ -61,9 +77,3 @@ def _findings(first: SiteReport, second: SiteReport) -> Iterator[str]:
         for key, finding in own.items():
             if key not in others:
                 yield f"only {letter} has the {finding.severity} {finding.rule} of {finding.subject}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -14,7 +14,7 @@ import yaml
 from e2e.site.findings import in_order
 from e2e.site.report.compatibility import cards_of, file_name_of, markdown_of
 from e2e.site.report.markup import table, tag
-from e2e.site.report.matrix import NOT_RUN, WHOLE_CLUSTER, cells_of, columns_of, rows_of
+from e2e.site.report.matrix import NOT_RUN, WHOLE_CLUSTER, cells_of, columns_of, pairs_of, rows_of
 from e2e.site.report.site_verdict import verdict_of
 from e2e.site.site_report import Judgement, NodeFacts, SiteReport
 
@@ -97,7 +97,7 @@ def _preflight(report: SiteReport) -> Element:
 
 def _cases(report: SiteReport) -> Iterator[Element]:
     """The matrix, then the reasons that its numbers stand for."""
-    cells, nodes = cells_of(report), columns_of(report)
+    cells, nodes, expected = cells_of(report), columns_of(report), set(pairs_of(report))
     notes: dict[str, int] = {}
     rows: _Rows = []
     for name, promise in rows_of(report).items():
@@ -105,7 +105,7 @@ def _cases(report: SiteReport) -> Iterator[Element]:
         for node in nodes:
             result = cells.get((name, node))
             number = f" [{notes.setdefault(result.reason, len(notes) + 1)}]" if result and result.reason else ""
-            word = result.verdict if result else NOT_RUN
+            word = result.verdict if result else NOT_RUN if (name, node) in expected else ""
             row.append(tag("td", f"{word}{number}", class_=word.replace(" ", "-")))
         rows.append(row)
     yield _table_or_none(("case", *(node or WHOLE_CLUSTER for node in nodes)), rows)
@@ -124,12 +124,11 @@ def _findings(report: SiteReport) -> Element:
 def _left_out(report: SiteReport) -> Element:
     cells = cells_of(report)
     nodes_by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for name in rows_of(report):
-        for node in columns_of(report):
-            result = cells.get((name, node))
-            if result is None or result.verdict == "skipped":
-                reason = (result.reason or "no reason is given") if result else NOT_RUN
-                nodes_by_reason[name, reason].append(node or WHOLE_CLUSTER)
+    for name, node in pairs_of(report):
+        result = cells.get((name, node))
+        if result is None or result.verdict == "skipped":
+            reason = (result.reason or "no reason is given") if result else NOT_RUN
+            nodes_by_reason[name, reason].append(node or WHOLE_CLUSTER)
     rows: _Rows = [["", "", _text(line)] for line in report.not_run]
     rows += [[name, ", ".join(nodes), _text(reason)] for (name, reason), nodes in nodes_by_reason.items()]
     return _table_or_none(("case", "on", "why"), rows)

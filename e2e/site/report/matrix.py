@@ -23,6 +23,13 @@ def rows_of(*reports: SiteReport) -> dict[str, str]:
     return {case.name: case.promise for report in reversed(reports) for case in report.cases}
 
 
+def pairs_of(*reports: SiteReport) -> list[tuple[str, str]]:
+    """Case and node of each result that is expected: a case of nodes has one on every node, one of the whole cluster just one."""
+    kinds = {(case.name, bool(case.node)) for report in reports for case in report.cases}
+    nodes = columns_of(*reports)
+    return [(name, node) for name in rows_of(*reports) for node in nodes if (name, bool(node)) in kinds]
+
+
 def cells_of(report: SiteReport) -> Mapping[tuple[str, str], CaseResult]:
     """The results by case and node; of a case that ran several times the worst."""
     worst_last = sorted(report.cases, key=lambda case: _WORST_FIRST.index(case.verdict), reverse=True)
