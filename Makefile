@@ -154,13 +154,14 @@ fuzz: $(READY) #+ Feed the extender's edge with what a coverage-guided fuzzer ma
 	@$(call LOCKED,product cluster dev fuzz)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, and docs/reference.md from the code
+generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, docs/reference.md from the code, docs/compatibility.md from kept reports
 	@$(BIN)/python -m gpushare.deviceplugin.proto.generate
 	@$(BIN)/python -m clusters.kubelet.proto.generate
 	@$(BIN)/python docs/reference_page.py
+	@$(BIN)/python docs/compatibility_page.py
 
 verify: generate ## Fail if a generated file is not what its source says
-	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' docs/reference.md
+	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' docs/reference.md docs/compatibility.md
 
 site: $(SITE) #+ Build the pages as a site in build/site; a link to a page or heading that is not there fails it
 	@rm -rf build/site; $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -73,7 +73,7 @@ def _summary(table: Table, shown: Iterable[str]) -> str:
         column = table.columns.get(name)
         when = (column.kubernetes, column.date) if column else ("", NOT_RUN)
         lines.append([name, *when, *(str(counts(table, name)[word]) for word in _COUNTED)])
-    return _table(["cluster", "Kubernetes", "run at", *_COUNTED], lines)
+    return markdown_table(["cluster", "Kubernetes", "run at", *_COUNTED], lines)
 
 
 def _promises(
@@ -91,7 +91,7 @@ def _promises(
         # A proof that ran nowhere is one that is missing.
         cases += [Case() for test in proofs if test not in tests]
         rows.append([one, text, *(_cell(cases, name, notes) for name in shown)])
-    return _table(["id", "promise", *shown], rows)
+    return markdown_table(["id", "promise", *shown], rows)
 
 
 def _cases(rows: Iterable[tuple[str, list[Case]]], shown: list[str], notes: dict[str, int]) -> str:
@@ -99,7 +99,7 @@ def _cases(rows: Iterable[tuple[str, list[Case]]], shown: list[str], notes: dict
     for test, cases in rows:
         ids = dict.fromkeys(one for case in cases for one in case.promises)
         lines.append([test.partition("::")[2], " ".join(ids), *(_cell(cases, column, notes) for column in shown)])
-    return _table(["case", "ids", *shown], lines)
+    return markdown_table(["case", "ids", *shown], lines)
 
 
 def _cell(cases: list[Case], cluster: str, notes: dict[str, int]) -> str:
@@ -116,7 +116,8 @@ def _cell(cases: list[Case], cluster: str, notes: dict[str, int]) -> str:
     return f"{worst}{count}{numbers}"
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of any texts."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(_escaped(cell) for cell in line)} |\n" for line in lines)
 

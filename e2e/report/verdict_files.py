@@ -20,8 +20,8 @@ def add(folder: Path, run: Table, promises: Mapping[str, tuple[str, tuple[str, .
     with (folder / ".verdicts.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         table = merged(_read(folder / "verdicts.json"), run)
-        _replace(folder / "verdicts.json", to_json(table))
-        _replace(folder / "verdicts.md", to_markdown(table, promises))
+        write_whole(folder / "verdicts.json", to_json(table))
+        write_whole(folder / "verdicts.md", to_markdown(table, promises))
     return table
 
 
@@ -32,7 +32,8 @@ def _read(path: Path) -> Table | None:
         return None
 
 
-def _replace(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all. Raises OSError."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         new = Path(file.name)
         try:

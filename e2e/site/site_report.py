@@ -25,7 +25,7 @@ class PreflightLine(msgspec.Struct, frozen=True):
 
 
 class CaseResult(msgspec.Struct, frozen=True):
-    """One case on one node. ``reason`` says why it failed or was skipped."""
+    """One case on one node; ``node`` is "" for one of the whole cluster. ``reason``: why it failed or was skipped."""
 
     name: str
     node: str
@@ -86,3 +86,7 @@ class SiteReport(msgspec.Struct, frozen=True):
     """What was not run, and why."""
     recordings: dict[str, Any] = {}
     """By node, a box of fake_nvml as its file has it."""
+    commit: str = ""
+    """The state of this suite's sources, as ``e2e.report.sources`` has it."""
+    form: Literal[1] = 1
+    """Of the file: a later form of it would be another number."""

@@ -1,0 +1,35 @@
+"""Elements of HTML and XML out of any text: the writer escapes it, and characters that no document may have are replaced. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+from xml.etree.ElementTree import Element
+
+# What XML 1.0 allows.
+_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def readable(text: str) -> str:
+    """The text, with a mark for each character that no document may have."""
+    return _FORBIDDEN.sub("\ufffd", text)
+
+
+def tag(kind: str, /, *children: str | Element, **attributes: str) -> Element:
+    """An element; ``class_`` is the attribute ``class``."""
+    element = Element(kind, {key.rstrip("_"): readable(value) for key, value in attributes.items()})
+    for child in children:
+        if isinstance(child, Element):
+            element.append(child)
+        elif len(element):
+            element[-1].tail = (element[-1].tail or "") + readable(child)
+        else:
+            element.text = (element.text or "") + readable(child)
+    return element
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str | Element]]) -> Element:
+    """A table; a cell that is an element of its own is taken as it is."""
+    lines = [tag("tr", *(cell if isinstance(cell, Element) else tag("td", cell) for cell in row)) for row in rows]
+    return tag("table", tag("thead", tag("tr", *(tag("th", cell) for cell in head))), tag("tbody", *lines))

@@ -1,0 +1,59 @@
+"""The verdict of a validation. Pure; what was not shown has not passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from e2e.site.report.matrix import columns_of
+from e2e.site.site_report import SiteReport
+
+
+@dataclass(frozen=True, slots=True)
+class SiteVerdict:
+    """``why`` is one sentence."""
+
+    word: Literal["passed", "failed", "incomplete"]
+    why: str
+    are_cards_simulated: bool
+
+    @property
+    def line(self) -> str:
+        """The verdict in one line, which never hides that cards are simulated."""
+        return f"{self.word}{' with simulated cards' if self.are_cards_simulated else ''}: {self.why}"
+
+
+def verdict_of(report: SiteReport) -> SiteVerdict:
+    """Passed: no case failed, no finding is an error, preflight found nothing wrong, and a case passed on every node."""
+    if why := next(_failures(report), ""):
+        return SiteVerdict("failed", why, report.are_cards_simulated)
+    if why := next(_gaps(report), ""):
+        return SiteVerdict("incomplete", why, report.are_cards_simulated)
+    count = {word: sum(case.verdict == word for case in report.cases) for word in ("passed", "skipped")}
+    nodes = len([name for name in columns_of(report) if name])
+    skipped = f", {count['skipped']} skipped" if count["skipped"] else ""
+    why = f"{count['passed']} results are good on {nodes} node{'s' * (nodes > 1)}{skipped}, and none is bad."
+    return SiteVerdict("passed", why, report.are_cards_simulated)
+
+
+def _failures(report: SiteReport) -> Iterator[str]:
+    failed = [f"{case.name} on {case.node or 'the cluster'}" for case in report.cases if case.verdict == "failed"]
+    if failed:
+        yield f"{len(failed)} of {len(report.cases)} results failed, first {failed[0]}."
+    errors = [f"{finding.rule} of {finding.subject}" for finding in report.findings if finding.severity == "error"]
+    if errors:
+        yield f"The cluster breaks {len(errors)} invariant{'s' * (len(errors) > 1)} of sharing, first {errors[0]}."
+
+
+def _gaps(report: SiteReport) -> Iterator[str]:
+    """What is missing for a pass."""
+    for line in report.preflight:
+        if line.judgement == "wrong":
+            yield f"Preflight found {line.name} of {line.subject} wrong."
+    nodes = [name for name in columns_of(report) if name]
+    if not nodes:
+        yield "No node was validated."
+    passed = {case.node for case in report.cases if case.verdict == "passed"}
+    if missing := [name for name in nodes if name not in passed]:
+        yield f"No case passed on {len(missing)} of {len(nodes)} nodes, first {missing[0]}."
