@@ -1,4 +1,4 @@
-"""``python -m e2e``: what an admin runs on an existing cluster. ``observe`` looks, and touches nothing."""
+"""``python -m e2e``: what an admin runs on an existing cluster. ``observe`` and ``preflight`` look, and touch nothing."""
 
 from __future__ import annotations
 
@@ -12,23 +12,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from clusters.api.api_client import ApiClient
 from clusters.api.connection import Connection
+from e2e.site.machine_preflight import machine_preflight
 from e2e.site.observe import Observation, ObserveError, as_json, summary
+from e2e.site.preflight_lines import as_text, is_wrong
+from e2e.site.preflight_reading import PreflightError, preflight
 
 _FAILED: Final = 1
 _FINDINGS: Final = 3
+_OBSERVE: Final = "report each invariant of sharing that a cluster breaks; nothing is created or changed"
+_PREFLIGHT: Final = (
+    "look at a cluster or a machine before an installation or a validation; nothing is created or changed"
+)
+_CODES: Final = (
+    "Exit code 0 without findings, 3 with findings, 1 if the cluster could not be looked at, 2 for a wrong call. "
+    "What is unknown to preflight is no finding."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0 without findings, 3 with findings, 1 if the cluster could not be looked at, 2 for a wrong call."""
+    """Run the verb; the result is the exit code."""
     parser = _parser()
     arguments = parser.parse_args(argv)
-    if arguments.every < 1:
+    if arguments.verb == "observe" and arguments.every < 1:
         parser.error("--every is 1s or more: each look asks the API server")
+    if arguments.verb == "preflight" and arguments.root is not None and not arguments.machine:
+        parser.error("--root is for --machine")
+    verb = {"observe": _observe, "preflight": _preflight}[arguments.verb]
     try:
-        return asyncio.run(_observe(arguments))
-    except (ObserveError, OSError, ValueError) as error:
+        return asyncio.run(verb(arguments))
+    except (ObserveError, PreflightError, OSError, ValueError) as error:
         print(f"{arguments.verb}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return _FAILED
 
@@ -38,7 +54,7 @@ async def _observe(arguments: argparse.Namespace) -> int:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    connection = Connection.from_kubeconfig(arguments.kubeconfig, arguments.context)
+    connection = _connection(arguments)
     is_json = arguments.output == "json"
     async with ApiClient(connection) as api:
         observation = Observation(api, arguments.every, _error if is_json else _say)
@@ -47,17 +63,28 @@ async def _observe(arguments: argparse.Namespace) -> int:
     return _FINDINGS if outcome.findings else 0
 
 
+async def _preflight(arguments: argparse.Namespace) -> int:
+    """Of the machine, or else of the cluster."""
+    if arguments.machine:
+        lines = machine_preflight(arguments.root or Path("/"))
+    else:
+        async with ApiClient(_connection(arguments)) as api:
+            lines = await preflight(api)
+    is_json = arguments.output == "json"
+    _say(msgspec.json.format(msgspec.json.encode({"lines": lines}), indent=2).decode() if is_json else as_text(lines))
+    return _FINDINGS if is_wrong(lines) else 0
+
+
+def _connection(arguments: argparse.Namespace) -> Connection:
+    named = [arguments.kubeconfig] if arguments.kubeconfig else _kubeconfigs()
+    return Connection.from_kubeconfig(named, arguments.context)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    text = "report each invariant of sharing that a cluster breaks; nothing is created or changed"
-    observe = verbs.add_parser("observe", help=text, description=text, epilog=main.__doc__)
-    observe.add_argument(
-        "--kubeconfig", type=Path, default=_default_kubeconfig(), metavar="FILE", help="(default: %(default)s)"
-    )
-    observe.add_argument(
-        "--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)"
-    )
+    observe = verbs.add_parser("observe", help=_OBSERVE, description=_OBSERVE, epilog=_CODES)
+    _add_cluster(observe)
     observe.add_argument(
         "--for",
         dest="length",
@@ -69,8 +96,20 @@ def _parser() -> argparse.ArgumentParser:
     observe.add_argument(
         "--every", type=seconds_of, default=10.0, metavar="TIME", help="between two looks, 1s or more (default: 10s)"
     )
-    observe.add_argument("-o", "--output", default="text", choices=("text", "json"), help="(default: %(default)s)")
+    before = verbs.add_parser("preflight", help=_PREFLIGHT, description=_PREFLIGHT, epilog=_CODES)
+    _add_cluster(before)
+    before.add_argument("--machine", action="store_true", help="look at this machine, without a cluster")
+    before.add_argument("--root", type=Path, metavar="DIR", help="where the files of the machine are (default: /)")
     return parser
+
+
+def _add_cluster(verb: argparse.ArgumentParser) -> None:
+    """What all verbs have: which cluster, and the form of the output."""
+    verb.add_argument("--kubeconfig", type=Path, metavar="FILE", help="(default: $KUBECONFIG, or ~/.kube/config)")
+    verb.add_argument(
+        "--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)"
+    )
+    verb.add_argument("-o", "--output", default="text", choices=("text", "json"), help="(default: %(default)s)")
 
 
 def seconds_of(text: str) -> float:
@@ -82,9 +121,10 @@ def seconds_of(text: str) -> float:
     return float(hours * 3600 + minutes * 60 + seconds)
 
 
-def _default_kubeconfig() -> Path:
-    """As kubectl has it; of several files in $KUBECONFIG the first."""
-    return Path(os.environ.get("KUBECONFIG", "").split(os.pathsep)[0] or Path.home() / ".kube" / "config")
+def _kubeconfigs() -> list[Path]:
+    """As kubectl has them: those of $KUBECONFIG, or the one of this user."""
+    named = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return named or [Path.home() / ".kube" / "config"]
 
 
 def _say(line: str) -> None:

@@ -154,7 +154,7 @@ def _of_configured(picture: ClusterPicture, name: str, pod: Object) -> Seen:
     found = next((mounts[str(folder)] for folder in (path, *path.parents) if str(folder) in mounts), None)
     if found is None:
         return wrong(f"pod {name}", f"--config={path} is not mounted into it", f"mount it: {_STEP}")
-    volume = next((one for one in pod["spec"].get("volumes") or () if one["name"] == found), {})
+    volume: Object = next((one for one in pod["spec"].get("volumes") or () if one["name"] == found), {})
     config_map = (volume.get("configMap") or {}).get("name", "")
     content = _content(picture, pod["metadata"].get("namespace", ""), config_map)
     if not content:
