@@ -39,10 +39,10 @@ class Choices:
     """The image of the nodes, where they are containers; "" for the one that we build."""
     image_base: str = ""
     """The image that those of our programs are built on; "" for one of this machine's Debian packages."""
-    kubeconfig: Path | None = None
-    """Of a cluster that is there already."""
+    kubeconfigs: Sequence[Path] = ()
+    """Of a cluster that is there already, to be merged."""
     context: str = ""
-    """The context of that file; "" for its current one."""
+    """The context of these files; "" for the current one."""
 
 
 def _embedded(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
@@ -75,9 +75,9 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
     if name not in PROVIDERS:
         raise ClusterError(f"there is no provider {name!r}; there is: {', '.join(PROVIDERS)}")
     if name == EXISTING:
-        if choices.kubeconfig is None:
+        if not choices.kubeconfigs:
             raise ClusterError("provider existing: which cluster? name its kubeconfig")
-        return ExistingCluster(choices.kubeconfig, choices.context)
+        return ExistingCluster(choices.kubeconfigs, choices.context)
     try:
         clock = Clock(choices.speed)
     except ValueError as error:

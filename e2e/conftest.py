@@ -18,6 +18,7 @@ from e2e import distribution, real_kubelets, summary, uncounted
 from e2e.observer import Observer, observing
 from e2e.onsite import site_options
 from e2e.report import verdict_plugin as verdicts
+from e2e.site.kubeconfig_choice import kubeconfigs
 
 _HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)
@@ -91,7 +92,7 @@ def choices(request: pytest.FixtureRequest) -> Choices:
         request.config.getoption("--assets", default=None),
         node_image=request.config.getoption("--node-image"),
         image_base=request.config.getoption("--image-base"),
-        kubeconfig=request.config.getoption("--kubeconfig"),
+        kubeconfigs=kubeconfigs(request.config.getoption("--kubeconfig")),
         context=request.config.getoption("--context"),
     )
 

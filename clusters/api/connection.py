@@ -7,7 +7,7 @@ import io
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 from yaml import YAMLError
+
+from clusters.api.kubeconfig_merge import merged
 
 # For connecting, and between two pieces of an answer, in seconds. A real API server takes three to say that it does not know a
 # version yet.
@@ -113,17 +115,19 @@ class Connection:
         self._opening = asyncio.Lock()
 
     @classmethod
-    def from_kubeconfig(cls, path: Path, context: str = "") -> Self:
+    def from_kubeconfig(cls, path: Path | Sequence[Path], context: str = "") -> Self:
         """By a context of the kubeconfig at ``path``, the current one unless named, with any login that lightkube knows.
 
-        Raises OSError and ValueError.
+        Several files are merged. Raises OSError and ValueError.
         """
+        paths = [path] if isinstance(path, Path) else path
         try:
-            config = KubeConfig.from_file(path).get(context or None)
+            config = KubeConfig.from_dict(merged(paths), paths[0]).get(context or None)
         except (ConfigError, YAMLError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is not a usable kubeconfig: {error}") from error
+            text = ", ".join(map(str, paths))
+            raise ValueError(f"{text} is not a usable kubeconfig: {error}") from error
         if config is None:
-            raise ValueError(f"{path}: no current context")
+            raise ValueError(f"{', '.join(map(str, paths))}: no current context")
         user, url = config.user or User(), config.cluster.server
         is_plain = url.startswith("http://")
         tls = None if is_plain else verify_cluster(config.cluster, user, config.abs_file, trust_env=False)

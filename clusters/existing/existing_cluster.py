@@ -5,6 +5,7 @@ A case that needs more than the API server (a kubelet that is killed, simulated 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -18,10 +19,11 @@ NAME: Final = "existing"
 class ExistingCluster:
     """The cluster of one context of a kubeconfig (the seam is ``clusters.provider.Cluster``)."""
 
-    def __init__(self, kubeconfig: Path, context: str = "") -> None:
-        self.kubeconfig = kubeconfig
+    def __init__(self, kubeconfigs: Sequence[Path], context: str = "") -> None:
+        """Several files are merged as kubectl merges them."""
+        self.kubeconfig = kubeconfigs[0]
         try:
-            self.api = ApiClient(Connection.from_kubeconfig(kubeconfig, context))
+            self.api = ApiClient(Connection.from_kubeconfig(kubeconfigs, context))
         except (OSError, ValueError) as error:
             raise ClusterError(f"provider {NAME}: {error}") from error
 

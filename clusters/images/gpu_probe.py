@@ -3,7 +3,7 @@
 It has no imports but the standard library's and runs on Python 3.6, because the text must run in any image with Python.
 nvidia-smi alone proves little: it works without ``/dev/nvidia-uvm``, and no CUDA program does. So memory is taken and used.
 
-    look                                              NVML, nvidia-smi, variables and device files, each with its own error
+    look [--seconds S]                                NVML, nvidia-smi, variables and device files, each with its own error
     allocate --mib N --seconds S [--expect-cards N]   memory of the first card through libcuda.so.1, held for S seconds
 
 Each line of output is a JSON object: ``part`` for look, ``step`` and ``ok`` for allocate. Exit codes: 0 all right, 2 wrong call,
@@ -145,13 +145,14 @@ def device_names() -> List[str]:
 PARTS = (("nvml", nvml), ("nvidia-smi", nvidia_smi), ("environment", environment), ("device-files", device_files))
 
 
-def look() -> int:
-    """Print each part: what it has, or its error."""
+def look(seconds: float) -> int:
+    """Print each part: what it has, or its error. Then wait."""
     for name, part in PARTS:
         try:
             say(part=name, **part())
         except (CallError, OSError, AttributeError, subprocess.SubprocessError) as error:
             say(part=name, error=str(error))
+    time.sleep(seconds)
     return 0
 
 
@@ -313,7 +314,8 @@ def arguments() -> argparse.Namespace:
     )
     verbs = parser.add_subparsers(dest="verb", metavar="look|allocate")
     verbs.required = True
-    verbs.add_parser("look", help="NVML, nvidia-smi, variables and device files")
+    looks = verbs.add_parser("look", help="NVML, nvidia-smi, variables and device files")
+    looks.add_argument("--seconds", type=float, default=0.0, metavar="S", help="stay so long")
     takes = verbs.add_parser("allocate", help="take, prove and hold memory of the first card through CUDA")
     takes.add_argument("--mib", type=int, required=True, metavar="N")
     takes.add_argument("--seconds", type=float, required=True, metavar="S")
@@ -321,6 +323,8 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.verb == "allocate" and (options.mib < 1 or options.seconds < 0):
         takes.error("--mib goes from 1 on, --seconds from 0 on")
+    if options.seconds < 0:
+        looks.error("--seconds goes from 0 on")
     return options
 
 
@@ -329,7 +333,7 @@ def main() -> int:
     options = arguments()
     signal.signal(signal.SIGTERM, stop)
     try:
-        return look() if options.verb == "look" else allocate(options)
+        return look(options.seconds) if options.verb == "look" else allocate(options)
     except Stopped:
         say(step="stopped", ok=True)
         return 0

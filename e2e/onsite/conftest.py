@@ -21,6 +21,7 @@ from e2e.onsite import site_results
 from e2e.onsite.site import Site, discovered
 from e2e.onsite.site_options import permissions
 from e2e.onsite.tenancy import Tenancy
+from e2e.site.kubeconfig_choice import kubeconfigs
 from e2e.site.picture import Picture
 
 # On the session's own cluster, so many nodes: the cases are then about themselves.
@@ -44,8 +45,8 @@ def _names(config: pytest.Config) -> list[str]:
 
 
 async def _ask_for_names(config: pytest.Config, named: list[str]) -> list[str]:
-    connection = Connection.from_kubeconfig(config.getoption("--kubeconfig"), config.getoption("--context"))
-    async with ApiClient(connection) as api:
+    files = kubeconfigs(config.getoption("--kubeconfig"))
+    async with ApiClient(Connection.from_kubeconfig(files, config.getoption("--context"))) as api:
         picture = Picture(datetime.now(UTC), await api.list(NODES), ())
     try:
         return discovered(picture, named)

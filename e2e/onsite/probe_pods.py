@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from clusters.images import gpu_probe
+from clusters.images.probe_container import probe_container
 from e2e import spec
 from e2e.onsite.card_room import NodeRoom
 
-_TEXT: Final = Path(gpu_probe.__file__).read_text(encoding="utf-8")
 # Any number that is not root's.
 _USER: Final = 65532
 # The limits of a pod that keeps itself small: the probe's own memory, without the card's.
@@ -58,11 +56,10 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 def _container(name: str, room: NodeRoom, image: str, units: int, arguments: Sequence[object]) -> dict[str, Any]:
     limits = {spec.RESOURCE_MEMORY: units, **({spec.RESOURCE_SLOT: 1} if room.has_slots else {})}
+    container = probe_container(name, image, *map(str, arguments), limits=limits)
+    container["resources"]["requests"] = dict(_SMALL)
     return {
-        "name": name,
-        "image": image,
-        "command": ["python3", "-c", _TEXT, *map(str, arguments)],
-        "resources": {"limits": {key: str(amount) for key, amount in limits.items()}, "requests": dict(_SMALL)},
+        **container,
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,15 +11,9 @@ import pytest
 from clusters.providers import EXISTING
 from e2e.onsite.site import Limits, Permissions
 
-
-def default_kubeconfig() -> Path:
-    """As kubectl has it; of several files in $KUBECONFIG the first."""
-    return Path(os.environ.get("KUBECONFIG", "").split(os.pathsep)[0] or Path.home() / ".kube" / "config")
-
-
 _LIMITS: Final = Limits()
 OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "--kubeconfig": {"type": Path, "default": default_kubeconfig(), "help": "of the cluster (default: %(default)s)"},
+    "--kubeconfig": {"type": Path, "help": "of the cluster (default: $KUBECONFIG, or ~/.kube/config)"},
     "--context": {"default": "", "help": "context of the kubeconfig (default: the current one)"},
     "--nodes": {"default": "", "help": "nodes to validate, with commas (default: all that share cards)"},
     "--max-units": {"type": int, "default": _LIMITS.units, "help": "most units at a time (default: %(default)s)"},
@@ -52,7 +45,7 @@ def argv_of(values: Mapping[str, Any]) -> list[str]:
     argv = []
     for name, settings in OPTIONS.items():
         value = values[name.removeprefix("--").replace("-", "_")]
-        if settings.get("action") != "store_true":
+        if value is not None and settings.get("action") != "store_true":
             argv.append(f"{name}={value}")
         elif value:
             argv.append(name)

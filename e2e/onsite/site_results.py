@@ -19,6 +19,9 @@ from e2e.onsite.site_facts import is_simulated, node_facts, programs
 from e2e.report.verdict_plugin import verdict_of
 from e2e.site.findings import Finding
 from e2e.site.observe import Observation
+from e2e.site.preflight_reading import preflight
+from e2e.site.report import site_verdict
+from e2e.site.report.report_files import write_reports
 from e2e.site.site_report import CaseResult, NodeFacts, PreflightLine, SiteReport
 
 NAME: Final = "gpushare-site-results"
@@ -57,6 +60,7 @@ async def visited(config: pytest.Config, api: ApiClient, names: list[str]) -> As
     wants_report = config.getoption("--site-report") is not None
     if wants_report:
         visit.findings += await _findings(api)
+        visit.preflight = tuple(await preflight(api))
     yield visit
     if wants_report:
         known = {finding.key for finding in visit.findings}
@@ -103,8 +107,8 @@ class SiteResults:
             self._results[report.nodeid] = msgspec.structs.replace(before, seconds=seconds)
         elif verdict is not None:
             outcome = "failed" if verdict.outcome == "error" else verdict.outcome
-            words = [str(facts[key]) for key in (_CASE, _NODE, _PROMISE)]
-            self._results[report.nodeid] = CaseResult(*words, outcome, verdict.reason, seconds)  # type: ignore[arg-type]
+            name, node, promise = (str(facts[key]) for key in (_CASE, _NODE, _PROMISE))
+            self._results[report.nodeid] = CaseResult(name, node, promise, outcome, verdict.reason, seconds)
 
     def pytest_sessionfinish(self) -> None:
         """Write the report."""
@@ -112,7 +116,8 @@ class SiteResults:
         if folder is None or not self._results:
             return
         report = self.report()
-        self._line = f"{summary_of(report)}; report in {write_reports(report, folder)}"
+        write_reports(report, folder)
+        self._line = f"{site_verdict.verdict_of(report).line} The report is in {folder}."
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The verdict, in one line."""

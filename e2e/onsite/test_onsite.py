@@ -24,6 +24,8 @@ _PLAYERS: Final = 3
 # A CUDA context takes memory of its own on the card, in MiB: so much of a share is not asked for.
 _CONTEXT_MIB: Final = 512
 _LONG: Final = 600
+# As the dynamic loader words it.
+_NO_LIBRARY: Final = "cannot open shared object file"
 
 
 async def test_a_pod_runs_on_the_card_that_it_got(site: Site, node: str) -> None:
@@ -74,7 +76,7 @@ async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
     room = await site.needs(node, 1)
     await look(site, room, "smi", 1)
     smi = await part(site, "smi", "nvidia-smi")
-    if smi.get("missing"):
+    if "not in PATH" in smi.get("error", ""):
         pytest.skip("nvidia-smi is not in the container's PATH")
     index = int(annotations_of(await site.pod("smi"))[spec.POD_INDEX])
 
@@ -165,7 +167,7 @@ async def hold(
     site: Site, room: NodeRoom, name: str, units: int, *, seconds: float, mib: int, card_uuid: str = ""
 ) -> None:
     """Create a pod that allocates this much through CUDA and holds it for so long; without memory it only waits."""
-    arguments = ("allocate", "--mib", mib, "--seconds", seconds) if mib else ("wait", "--seconds", seconds)
+    arguments = ("allocate", "--mib", mib, "--seconds", seconds) if mib else ("look", "--seconds", seconds)
     await _create(site, room, name, (units,), *arguments, card_uuid=card_uuid)
 
 
@@ -206,16 +208,22 @@ def uuid_of(room: NodeRoom, index: int) -> str:
 
 
 def needs_driver(site: Site, *parts: Mapping[str, Any]) -> None:
-    """Skip the case if cards are simulated, and so no runtime gives containers a driver."""
-    if site.are_cards_simulated and any(one.get("missing") for one in parts):
+    """Skip the case if cards are simulated, and no runtime gives containers a driver."""
+    words = [str(one.get(key, "")) for one in parts for key in ("error", "text")]
+    if site.are_cards_simulated and any(_NO_LIBRARY in text for text in words):
         pytest.skip("the cards are simulated, and containers of this cluster get no driver")
 
 
 def is_over(line: Mapping[str, Any]) -> bool:
-    """Does the probe hold its memory, or did it fail?"""
-    return line.get("step") == "hold" or "error" in line
+    """Does the probe hold memory that it has proved, or did it fail?"""
+    return line.get("step") == "verify" or line.get("ok") is False
 
 
 def failures(lines: Sequence[Mapping[str, Any]]) -> str:
-    """The steps of a probe that failed."""
-    return "; ".join(f"{line.get('step')}: {line['error']}" for line in lines if "error" in line)
+    """The steps of a probe that failed, each with CUDA's error and the hint."""
+    facts = ("call", "error", "number", "text", "hint")
+    return "; ".join(
+        f"step {line['step']}: " + ", ".join(str(line[fact]) for fact in facts if fact in line)
+        for line in lines
+        if line.get("ok") is False
+    )

@@ -18,6 +18,7 @@ import yaml
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
 from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS
+from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
@@ -35,7 +36,16 @@ class Validation:
 
     def __init__(self, cluster: Cluster, kubeconfig: Path, report: Path, image: str) -> None:
         self.report = report
-        self._command = (sys.executable, "-m", "e2e", "validate", "--kubeconfig", str(kubeconfig), "--report", str(report))
+        self._command = (
+            sys.executable,
+            "-m",
+            "e2e",
+            "validate",
+            "--kubeconfig",
+            str(kubeconfig),
+            "--report",
+            str(report),
+        )
         self._image = ("--probe-image", image) if image else ()
         self._cluster = cluster
 
@@ -140,9 +150,7 @@ async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validatio
 async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Validation) -> None:
     """SIGTERM in the middle of a case ends the run, and its pods are gone."""
     process = await validation.start("--yes")
-    async with asyncio.timeout(300):
-        while not await left(cluster):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: left(cluster), bool, "a case has created a pod", seconds=300)
     process.send_signal(signal.SIGTERM)
     output, _ = await process.communicate()
 

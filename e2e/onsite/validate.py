@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from clusters.api.api_client import ApiClient, ApiError
-from clusters.api.connection import Connection, TransportError
+from clusters.api.connection import TransportError
 from clusters.api.resources import NODES, PODS
 from clusters.providers import EXISTING
 from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.site import discovered
 from e2e.onsite.tenancy import NAMESPACE
+from e2e.site.kubeconfig_choice import connection
 from e2e.site.node_cards import UnreadableError
 from e2e.site.picture import Picture
+from e2e.site.site_error import SiteError
 
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_HELP: Final = "run small pods on a cluster, and report what of sharing works there; prints its plan first"
+_CODES_HELP: Final = "Exit code 0 if all held, 3 if something did not, 1 if it could not be tried, 2 for a wrong call."
 _CASES: Final = Path(__file__).parent / "test_onsite.py"
 OK, FAILED, MISUSED, UNTRUE, INTERRUPTED = 0, 1, 2, 3, 130
 _CODES: Final[Mapping[int, int]] = {
@@ -32,12 +40,10 @@ _CODES: Final[Mapping[int, int]] = {
 }
 
 
-class ValidateError(Exception):
-    """The cluster cannot be validated; the text has why, and what to do."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+def add_verbs(verbs: Verbs) -> None:
+    """The verb; see ``look_verbs.add_verbs``."""
+    parser = verbs.add_parser("validate", help=_HELP, description=_HELP, epilog=_CODES_HELP)
+    parser.set_defaults(run=_validate)
     site_options.add_options(parser.add_argument)
     parser.add_argument(
         "--target", default="gpushare", help="what is installed there: a name in e2e/targets, or a file"
@@ -51,28 +57,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def plan(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
-    """Print what a run would create. Raises ValidateError."""
+def _validate(arguments: argparse.Namespace) -> int:
+    """The plan, and the cases if the administrator agreed."""
+    for line in asyncio.run(_look(arguments)):
+        print(line, flush=True)  # noqa: T201  # a command's output
+    if arguments.yes:
+        return _run(arguments)
+    print("nothing was created; to go on, add --yes")  # noqa: T201
+    return OK
+
+
+async def _look(arguments: argparse.Namespace) -> list[str]:
+    """What a run would create, line by line. Raises SiteError."""
     try:
-        connection = Connection.from_kubeconfig(arguments.kubeconfig, arguments.context)
-        async with ApiClient(connection) as api:
+        async with ApiClient(connection(arguments)) as api:
             nodes, pods = await api.list(NODES), await api.list(PODS)
     except (ApiError, TransportError, OSError, ValueError) as error:
-        raise ValidateError(f"the cluster of {arguments.kubeconfig} cannot be read: {error}") from error
+        raise SiteError(f"the cluster cannot be read: {error}") from error
     try:
         names = discovered(
             Picture(datetime.now(UTC), nodes, pods), [name for name in arguments.nodes.split(",") if name]
         )
     except ValueError as error:
-        raise ValidateError(str(error)) from error
+        raise SiteError(str(error)) from error
     if not names:
-        raise ValidateError(
-            "no node shares cards there: label one gpushare=true, and install gpushare (docs/install.md)"
-        )
-    for line in _plan(
-        arguments, connection.url, [_room(node, pods) for node in nodes if node["metadata"]["name"] in names]
-    ):
-        say(line)
+        raise SiteError("no node shares cards there: label one gpushare=true, and install gpushare (docs/install.md)")
+    rooms = [_room(node, pods) for node in nodes if node["metadata"]["name"] in names]
+    return list(_plan(arguments, api.http.url, rooms))
 
 
 def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | str]) -> Iterable[str]:
@@ -102,7 +113,7 @@ def _room(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> NodeRoo
         return f"{node['metadata']['name']}: its cards annotation cannot be read: {error}"
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     """Run the cases in this process; the exit code of the verb. Ctrl-C and SIGTERM clean up first."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     report = str(arguments.report)

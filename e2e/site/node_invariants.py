@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +14,15 @@ from e2e.site.picture import Object, Picture, annotations_of, name_of, shares_or
 
 _UNHEALTHY: Final = "unhealthy-gpu-"
 # Resources of other plugins that hand out the same cards whole, or shared in another way.
-_OTHER_PLUGINS: Final = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "volcano.sh/vgpu-number", "aliyun.com/gpu")
+_OTHER_PLUGINS: Final = re.compile(
+    r"nvidia\.com/(gpu|mig-).*|volcano\.sh/vgpu-.*|tencent\.com/vcuda-.*|koordinator\.sh/gpu.*|aliyun\.com/gpu"
+)
+
+
+def other_resources(node: Object) -> list[str]:
+    """The resources of other plugins that the node offers and that may be the same cards."""
+    offered = (node.get("status", {}).get("capacity") or {}).items()
+    return sorted(name for name, count in offered if _OTHER_PLUGINS.fullmatch(name) and str(count) != "0")
 
 
 def cards_of(node: Object) -> Cards | None:
@@ -110,7 +119,7 @@ def over_booked(picture: Picture) -> Iterator[Finding]:
 def one_owner(picture: Picture) -> Iterator[Finding]:
     """No other plugin offers the cards that a node shares."""
     for name, node in picture.sharing_nodes.items():
-        if others := [resource for resource in _OTHER_PLUGINS if amount(node, resource)]:
+        if others := other_resources(node):
             yield Finding(
                 "warning",
                 "other-plugin",

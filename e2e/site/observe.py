@@ -19,15 +19,12 @@ from clusters.api.resources import CONFIG_MAPS, NODES, PODS, Resource
 from e2e.site.findings import Finding, Reported, counts, in_order
 from e2e.site.invariants import RULES, judge
 from e2e.site.picture import Object, Picture
+from e2e.site.site_error import SiteError
 
 _KUBE_SYSTEM: Final = "kube-system"
 _FORBIDDEN: Final = 403
 # Against an API server that does not answer, in seconds.
 _PATIENCE: Final = 30.0
-
-
-class ObserveError(Exception):
-    """The cluster cannot be observed; the text has what, and what to do."""
 
 
 @dataclass(slots=True)
@@ -84,7 +81,7 @@ class Observation:
     async def run(self, server: str, seconds: float, ended: asyncio.Event) -> Outcome:
         """Look for this long or until ``ended``, twice at least.
 
-        Raises ObserveError, also if two looks of the whole time were not answered, or the account lost its rights.
+        Raises SiteError, also if two looks of the whole time were not answered, or the account lost its rights.
         """
         self._outcome.server = server
         await self._greet(server)
@@ -99,7 +96,7 @@ class Observation:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), self._every)
         if self._outcome.looks < 2 and not ended.is_set():
-            raise ObserveError(f"the API server at {server} stopped answering, so nothing was judged")
+            raise SiteError(f"the API server at {server} stopped answering, so nothing was judged")
         self._outcome.findings = in_order(self._reported.confirmed.values())
         return self._outcome
 
@@ -108,7 +105,7 @@ class Observation:
             async with asyncio.timeout(_PATIENCE):
                 self._outcome.kubernetes = (await self._api.request("GET", "/version"))["gitVersion"]
         except (ApiError, TransportError, TimeoutError) as error:
-            raise ObserveError(f"the API server at {server} does not answer: {str(error) or 'timeout'}") from error
+            raise SiteError(f"the API server at {server} does not answer: {str(error) or 'timeout'}") from error
 
     @contextlib.asynccontextmanager
     async def _following(self) -> AsyncIterator[Sequence[asyncio.Task[None]]]:
@@ -118,7 +115,7 @@ class Observation:
         if self._config_maps is not None:
             try:
                 await self._may_read(CONFIG_MAPS, _KUBE_SYSTEM)
-            except ObserveError as error:
+            except SiteError as error:
                 self._config_maps = None
                 self._outcome.not_judged.append(f"cards that ConfigMaps ban: {error}")
         mirrors = [mirror for mirror in (self._nodes, self._pods, self._config_maps) if mirror is not None]
@@ -129,7 +126,7 @@ class Observation:
                     await asyncio.gather(*(mirror.is_whole.wait() for mirror in mirrors))
             except TimeoutError as error:
                 _raise_what_ended(tasks)
-                raise ObserveError(f"the API server did not list nodes and pods within {_PATIENCE:.0f} s") from error
+                raise SiteError(f"the API server did not list nodes and pods within {_PATIENCE:.0f} s") from error
             yield tasks
         finally:
             for task in tasks:
@@ -137,14 +134,14 @@ class Observation:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _may_read(self, resource: Resource, namespace: str | None = None) -> None:
-        """Raise ObserveError if the account may not list these, before a watch retries for ever."""
+        """Raise SiteError if the account may not list these, before a watch retries for ever."""
         try:
             await self._api.request("GET", resource.path(namespace), params={"limit": "1"})
         except ApiError as error:
             todo = " (e2e/site/observe-rbac.yaml has the rights)" if error.code == _FORBIDDEN else ""
-            raise ObserveError(f"{resource.plural} cannot be listed: {error.message}{todo}") from error
+            raise SiteError(f"{resource.plural} cannot be listed: {error.message}{todo}") from error
         except TransportError as error:
-            raise ObserveError(f"{resource.plural} cannot be listed: {error}") from error
+            raise SiteError(f"{resource.plural} cannot be listed: {error}") from error
 
     async def _look(self) -> None:
         """Judge the present state, if the API server answers: an old state would look stuck."""
@@ -177,10 +174,10 @@ class Observation:
 
 
 def _raise_what_ended(watches: Sequence[asyncio.Task[None]]) -> None:
-    """Raise ObserveError if a watch is over: what it showed last would be judged for ever."""
+    """Raise SiteError if a watch is over: what it showed last would be judged for ever."""
     for watch in watches:
         if watch.done():
-            raise ObserveError(f"a watch ended, so the cluster is not seen any more: {watch.exception()}")
+            raise SiteError(f"a watch ended, so the cluster is not seen any more: {watch.exception()}")
 
 
 def summary(outcome: Outcome) -> str:

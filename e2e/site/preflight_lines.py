@@ -1,0 +1,82 @@
+"""What a look before an installation gives: rules yield what they saw, and each becomes lines of its name. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from e2e.site.site_report import Judgement, PreflightLine
+
+_P = TypeVar("_P")
+_JUDGEMENTS: Final[tuple[Judgement, ...]] = ("ok", "wrong", "unknown")
+
+
+class Seen(NamedTuple):
+    """One thing that a rule saw; the fields are those of PreflightLine."""
+
+    subject: str
+    judgement: Judgement
+    text: str
+    todo: str = ""
+
+
+Rule = Callable[[_P], Iterator[Seen]]
+
+
+class UnseenError(Exception):
+    """A rule cannot see what it judges; the text has why, ``todo`` what to do."""
+
+    def __init__(self, text: str, todo: str) -> None:
+        super().__init__(text)
+        self.todo = todo
+
+
+def ok(subject: str, text: str) -> Seen:
+    """It is as it must be."""
+    return Seen(subject, "ok", text)
+
+
+def wrong(subject: str, text: str, todo: str) -> Seen:
+    """An installation or a validation fails by this."""
+    return Seen(subject, "wrong", text, todo)
+
+
+def unknown(subject: str, text: str, todo: str) -> Seen:
+    """It cannot be judged from here."""
+    return Seen(subject, "unknown", text, todo)
+
+
+def judged(rules: Mapping[str, Rule[_P]], picture: _P, subject: str) -> list[PreflightLine]:
+    """The lines of all rules, in their order; a rule that cannot see is one unknown line of ``subject``."""
+    lines: list[PreflightLine] = []
+    for name, rule in rules.items():
+        try:
+            lines += [PreflightLine(name, *seen) for seen in rule(picture)]
+        except UnseenError as error:
+            lines.append(PreflightLine(name, *unknown(subject, str(error), error.todo)))
+    return lines
+
+
+def is_wrong(lines: Sequence[PreflightLine]) -> bool:
+    """Is anything wrong? What is unknown is not."""
+    return any(line.judgement == "wrong" for line in lines)
+
+
+def as_text(lines: Sequence[PreflightLine]) -> str:
+    """For people: a line for each judgement, in columns, and the counts below."""
+    columns = [(line.judgement.upper() if line.judgement == "wrong" else line.judgement, line.name) for line in lines]
+    subjects = [line.subject for line in lines]
+    widths = [max(map(len, column), default=0) for column in (*zip(*columns, strict=True), subjects)]
+    texts = [
+        "  ".join(
+            [*(cell.ljust(width) for cell, width in zip((*cells, line.subject), widths, strict=True)), _text(line)]
+        )
+        for cells, line in zip(columns, lines, strict=True)
+    ]
+    counts = Counter(line.judgement for line in lines)
+    return "\n".join([*texts, ", ".join(f"{counts[word]} {word}" for word in _JUDGEMENTS)])
+
+
+def _text(line: PreflightLine) -> str:
+    return f"{line.text}; {line.todo}" if line.todo else line.text

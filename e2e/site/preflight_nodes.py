@@ -1,0 +1,209 @@
+"""Judges nodes before an installation or a validation. Pure; a rule is one function, its lines have the name in NODE_RULES."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from clusters.api.resources import NODES, PODS
+from e2e import spec
+from e2e.site import node_invariants
+from e2e.site.node_cards import amount, described
+from e2e.site.picture import Object, annotations_of, name_of
+from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
+from e2e.site.preflight_picture import (
+    DEVICE_PLUGIN,
+    INSTALL,
+    ClusterPicture,
+    condition,
+    has_ended,
+    is_labelled,
+    minor_of,
+)
+
+# From Kubernetes 1.28 on a kubelet may be three minors older than its API server, before two; it may never be newer.
+_SKEW_SINCE: Final = 28
+_OTHER_PROGRAMS: Final = (
+    "nvidia-device-plugin",
+    "nvidia/k8s-device-plugin",
+    "hami-device-plugin",
+    "projecthami/",
+    "volcano-device-plugin",
+    "volcano-vgpu-device-plugin",
+    "gpu-manager",
+    "nvidia-dra-driver-gpu",
+    "k8s-dra-driver-gpu",
+)
+
+
+def labels(picture: ClusterPicture) -> Iterator[Seen]:
+    """Nodes that share cards have the label that places the device plugin."""
+    nodes = picture.sharing.sharing_nodes
+    for name, node in nodes.items():
+        if is_labelled(node):
+            yield ok(_node(name), "gpushare=true")
+        elif amount(node, spec.RESOURCE_MEMORY):
+            text = f"it offers {spec.RESOURCE_MEMORY} and lacks the label gpushare=true, so its plugin is not replaced"
+            yield wrong(_node(name), text, f"kubectl label node {name} gpushare=true")
+        else:
+            todo = f"kubectl label node {name} gpushare=true, or remove the annotation {spec.NODE_CARDS}"
+            yield wrong(_node(name), "its cards are described, it offers none and lacks the label gpushare=true", todo)
+    if not nodes:
+        yield unknown(
+            "cluster",
+            f"none of {len(picture.all(NODES))} nodes has the label gpushare=true",
+            "kubectl label node NODE gpushare=true for each node with cards, before the device plugin is installed",
+        )
+
+
+def readiness(picture: ClusterPicture) -> Iterator[Seen]:
+    """They are ready, and pods may come."""
+    for name, node in picture.sharing.sharing_nodes.items():
+        ready = condition(node, "Ready")
+        pressures = [
+            kind for kind in ("MemoryPressure", "DiskPressure", "PIDPressure") if condition(node, kind) == "True"
+        ]
+        spec_of = node.get("spec") or {}
+        taints = [
+            f"{taint['key']}:{taint['effect']}"
+            for taint in spec_of.get("taints") or ()
+            if taint["effect"] != "PreferNoSchedule" and not taint["key"].startswith("node.kubernetes.io/")
+        ]
+        if ready != "True":
+            todo = f"kubectl describe node {name}: look at its conditions, then at the kubelet's log"
+            yield wrong(_node(name), f"its condition Ready is {ready or 'not there'}", todo)
+        elif spec_of.get("unschedulable"):
+            yield wrong(_node(name), "it is cordoned: no pod comes to it", f"kubectl uncordon {name}")
+        elif pressures:
+            yield wrong(_node(name), f"it is under {', '.join(pressures)}", "free what it lacks; it evicts pods")
+        elif taints:
+            todo = "give pods that share cards the tolerations"
+            yield unknown(_node(name), f"ready, and only pods that tolerate {', '.join(taints)} come to it", todo)
+        else:
+            yield ok(_node(name), "ready and schedulable")
+
+
+def versions(picture: ClusterPicture) -> Iterator[Seen]:
+    """The kubelet's version fits the API server's; what else the node runs is named."""
+    server = picture.minor
+    oldest = server - (3 if server >= _SKEW_SINCE else 2)
+    for name, node in picture.sharing.sharing_nodes.items():
+        info = (node.get("status") or {}).get("nodeInfo") or {}
+        kubelet = str(info.get("kubeletVersion", ""))
+        parts = (info.get(key) or "" for key in ("containerRuntimeVersion", "kernelVersion", "osImage", "architecture"))
+        text = ", ".join([f"kubelet {kubelet or 'of unknown version'}", *(part for part in parts if part)])
+        minor = minor_of(kubelet)
+        if not minor or not server:
+            todo = "compare kubectl version with kubectl get nodes yourself"
+            yield unknown(_node(name), f"{text}: the versions cannot be compared", todo)
+        elif not oldest <= minor <= server:
+            relation = "newer" if minor > server else "too old"
+            todo = "update the API server" if minor > server else "update the kubelet"
+            yield wrong(_node(name), f"{text}: the kubelet is {relation} for API server {picture.version}", todo)
+        else:
+            yield ok(_node(name), text)
+
+
+def device_plugin(picture: ClusterPicture) -> Iterator[Seen]:
+    """One device plugin is ready on each node that shares cards."""
+    pods = picture.programs(DEVICE_PLUGIN)
+    for name, node in picture.sharing.sharing_nodes.items():
+        here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
+        if len(here) > 1:
+            names = ", ".join(map(name_of, here))
+            yield wrong(
+                _node(name), f"{len(here)} device plugins are on it: {names}", "remove all DaemonSets of it but one"
+            )
+        elif here:
+            yield _of_plugin(name, here[0])
+        elif amount(node, spec.RESOURCE_MEMORY, "allocatable"):
+            text = f"it offers cards, and no pod with the label component={DEVICE_PLUGIN} is on it"
+            yield unknown(_node(name), text, "check the program that registers its cards yourself")
+        elif picture.is_installed():
+            text = f"no pod with the label component={DEVICE_PLUGIN} is on it"
+            yield wrong(
+                _node(name), text, "kubectl --namespace kube-system describe daemonset gpushare-device-plugin-ds"
+            )
+        else:
+            yield unknown(_node(name), "the device plugin is not installed", INSTALL)
+
+
+def cards(picture: ClusterPicture) -> Iterator[Seen]:
+    """A node offers what its annotation describes, and pods may have it."""
+    rules = (node_invariants.cards_annotation, node_invariants.capacity, node_invariants.sick_cards)
+    faults: dict[str, list[Seen]] = {}
+    for finding in (one for rule in rules for one in rule(picture.sharing)):
+        # ``node a1`` or ``node a1 card 0``.
+        name = finding.subject.split(" ")[1]
+        faults.setdefault(name, []).append(wrong(finding.subject, finding.text, finding.todo))
+    for name, node in picture.sharing.sharing_nodes.items():
+        yield from faults.get(name) or (_of_cards(picture, name, node),)
+
+
+def other_plugins(picture: ClusterPicture) -> Iterator[Seen]:
+    """No other plugin gives out the same cards."""
+    others = [pod for pod in picture.all(PODS) if not has_ended(pod) and _is_other(pod)]
+    for name, node in picture.sharing.sharing_nodes.items():
+        resources = node_invariants.other_resources(node)
+        here = [name_of(pod) for pod in others if pod["spec"].get("nodeName") == name]
+        if resources or here:
+            seen = [f"it offers {', '.join(resources)}"] * bool(resources) + [f"{', '.join(here)} run on it"] * bool(
+                here
+            )
+            text = f"{' and '.join(seen)}: pods of both plugins may get the same card"
+            yield wrong(_node(name), text, "keep the other plugin off nodes with the label gpushare=true")
+        else:
+            yield ok(_node(name), "none is there")
+
+
+def _of_plugin(node: str, pod: Object) -> Seen:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    images = ", ".join(str(container.get("image", "")) for container in pod["spec"]["containers"])
+    restarts = sum(int(status.get("restartCount", 0)) for status in statuses)
+    text = f"{name_of(pod)} of {images}" + (f", restarted {restarts} times" if restarts else "")
+    if condition(pod, "Ready") == "True":
+        return ok(_node(node), f"{text} is ready")
+    waits = [state.get("reason", "") for status in statuses for state in (status.get("state") or {}).values()]
+    reason = ", ".join(filter(None, waits)) or (pod.get("status") or {}).get("phase") or "no status"
+    namespace, _, name = name_of(pod).partition("/")
+    return wrong(_node(node), f"{text} is not ready: {reason}", f"kubectl --namespace {namespace} logs {name}")
+
+
+def _of_cards(picture: ClusterPicture, name: str, node: Object) -> Seen:
+    units, count = amount(node, spec.RESOURCE_MEMORY), amount(node, spec.RESOURCE_COUNT)
+    if not units:
+        if not picture.is_installed():
+            return unknown(_node(name), f"no {spec.RESOURCE_MEMORY}: the device plugin is not installed", INSTALL)
+        todo = (
+            f"look at the log of its device plugin: kubectl --namespace kube-system logs -l component={DEVICE_PLUGIN}"
+        )
+        return wrong(_node(name), f"it offers no {spec.RESOURCE_MEMORY}", todo)
+    text = f"{units} units on {count} cards"
+    if (free := amount(node, spec.RESOURCE_MEMORY, "allocatable")) != units:
+        return wrong(_node(name), f"{text}, pods may have {free} of them", "restart the node's device plugin")
+    if spec.NODE_CARDS not in annotations_of(node):
+        return ok(_node(name), f"{text}, no annotation {spec.NODE_CARDS}: equal cards are assumed")
+    found = described(node)
+    assert found is not None
+    return ok(_node(name), f"{text}, described in mode {found.mode}")
+
+
+def _is_other(pod: Object) -> bool:
+    """Is it of a plugin that hands out NVIDIA's cards in its own way?"""
+    owners = (owner.get("name", "") for owner in pod["metadata"].get("ownerReferences") or ())
+    images = (container.get("image", "") for container in pod["spec"]["containers"])
+    return any(word in text for text in (*owners, *images) for word in _OTHER_PROGRAMS)
+
+
+def _node(name: str) -> str:
+    return f"node {name}"
+
+
+NODE_RULES: Final[Mapping[str, Rule[ClusterPicture]]] = {
+    "node label": labels,
+    "node readiness": readiness,
+    "node versions": versions,
+    "device plugin": device_plugin,
+    "cards": cards,
+    "other plugins": other_plugins,
+}

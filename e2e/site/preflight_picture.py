@@ -1,0 +1,130 @@
+"""What the API server shows before an installation or a validation, and what it refuses to show. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from clusters.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, SERVICES, Resource
+from e2e import spec
+from e2e.site.node_cards import amount
+from e2e.site.picture import Object, Picture
+from e2e.site.preflight_lines import UnseenError
+
+EXTENDER: Final = "gpushare-schd-extender"
+DEVICE_PLUGIN: Final = "gpushare-device-plugin"
+KUBE_SYSTEM: Final = "kube-system"
+INSTALL: Final = "install it as clusters/deploy/README.md has it"
+RIGHTS_FILE: Final = "bind the account to the role in e2e/site/preflight-rbac.yaml"
+MUTATING_WEBHOOKS: Final = Resource(
+    "admissionregistration.k8s.io/v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+
+
+class Right(NamedTuple):
+    """One thing that an account may be allowed to do, in all namespaces."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    subresource: str = ""
+
+
+@dataclass(frozen=True)
+class ClusterPicture:
+    """Objects by kind, or the reason why they cannot be listed; ``rights`` likewise."""
+
+    now: datetime
+    version: str
+    listed: Mapping[Resource, Sequence[Object] | str]
+    rights: Mapping[Right, bool | str]
+    policies: frozenset[str] = frozenset()
+    """Names of the admission policies that clusters/deploy/base installs."""
+
+    def all(self, resource: Resource) -> Sequence[Object]:
+        """All objects of the kind that were asked for. Raises UnseenError."""
+        found = self.listed.get(resource, "they were not asked for")
+        if isinstance(found, str):
+            raise UnseenError(f"{resource.plural} cannot be listed: {found}", RIGHTS_FILE)
+        return found
+
+    @cached_property
+    def sharing(self) -> Picture:
+        """As ``observe`` sees it. Raises UnseenError without nodes; pods that cannot be listed are none."""
+        pods = self.listed.get(PODS, ())
+        return Picture(self.now, self.all(NODES), () if isinstance(pods, str) else pods)
+
+    @property
+    def minor(self) -> int:
+        """Of the API server's version; 0 if it has none."""
+        return minor_of(self.version)
+
+    def programs(self, component: str) -> list[Object]:
+        """The pods of a program that have not ended, by the labels of the original's manifests. Raises UnseenError."""
+        return [pod for pod in self.all(PODS) if is_program(pod, component) and not has_ended(pod)]
+
+    def extenders(self) -> list[Object]:
+        """The Deployments of the extender. Raises UnseenError."""
+        return [one for one in self.all(DEPLOYMENTS) if is_program(one, EXTENDER)]
+
+    def is_installed(self) -> bool:
+        """Is any part of gpushare there? Raises UnseenError."""
+        offered = any(amount(node, spec.RESOURCE_MEMORY) for node in self.all(NODES))
+        return bool(offered or self.programs(DEVICE_PLUGIN) or self.programs(EXTENDER))
+
+    def services(self) -> Iterator[tuple[str, bool, set[int]]]:
+        """Name, whether it is the extender's, and node ports of each Service. Raises UnseenError."""
+        for service in self.all(SERVICES):
+            ports = {port.get("nodePort", 0) for port in service["spec"].get("ports") or ()}
+            selector = service["spec"].get("selector") or {}
+            is_ours = selector.get("component") == EXTENDER
+            yield f"{service['metadata']['namespace']}/{service['metadata']['name']}", is_ours, ports - {0}
+
+    def namespace(self, name: str) -> Object:
+        """One namespace. Raises UnseenError."""
+        return next((one for one in self.all(NAMESPACES) if one["metadata"]["name"] == name), {"metadata": {}})
+
+
+def labels_of(item: Object) -> Mapping[str, str]:
+    """An object's labels, which it may lack."""
+    return item["metadata"].get("labels") or {}
+
+
+def is_program(item: Object, component: str) -> bool:
+    """Is it of this program, ours or the original's?"""
+    labels = labels_of(item)
+    return labels.get("component") == component or labels.get("name") == f"{component}-ds"
+
+
+def has_ended(pod: Object) -> bool:
+    """Do its containers run no more?"""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_labelled(node: Object) -> bool:
+    """Does it share its cards, by the label that places the plugin?"""
+    return labels_of(node).get("gpushare") == "true"
+
+
+def is_control_plane(node: Object) -> bool:
+    """May the extender run there?"""
+    return any(f"node-role.kubernetes.io/{role}" in labels_of(node) for role in ("control-plane", "master"))
+
+
+def condition(item: Object, kind: str) -> str:
+    """The status of a condition: True, False or Unknown; "" without it."""
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    return next((str(one.get("status")) for one in conditions if one.get("type") == kind), "")
+
+
+def minor_of(version: str) -> int:
+    """36 of ``v1.36.3``; 0 of what is no version."""
+    found = re.match(r"v?1\.(\d+)", version)
+    return int(found[1]) if found else 0
