@@ -34,7 +34,9 @@ def _read(path: Path) -> Table | None:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all. Raises OSError."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as file:
         new = Path(file.name)
         try:
             file.write(text)

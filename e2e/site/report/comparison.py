@@ -67,7 +67,8 @@ def _word(result: CaseResult | None) -> str:
 
 
 def _with_reason(result: CaseResult | None) -> str:
-    return f"{_word(result)} ({result.reason})" if result and result.reason else _word(result)
+    """In one line."""
+    return f"{_word(result)} ({' '.join(result.reason.split())})" if result and result.reason else _word(result)
 
 
 def _findings(first: SiteReport, second: SiteReport) -> Iterator[str]:

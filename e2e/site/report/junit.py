@@ -13,6 +13,7 @@ from e2e.site.report.matrix import WHOLE_CLUSTER, columns_of
 from e2e.site.report.site_verdict import verdict_of
 from e2e.site.site_report import CaseResult, NodeFacts, SiteReport
 
+_DECLARATION: Final = '<?xml version="1.0" encoding="utf-8"?>\n'
 # The verdict's element: what is incomplete must not look good.
 _OF_VERDICT: Final[Mapping[str, str]] = {"failed": "failure", "incomplete": "error"}
 _OF_CASE: Final[Mapping[str, str]] = {"failed": "failure", "skipped": "skipped"}
@@ -36,7 +37,7 @@ def to_junit(report: SiteReport) -> str:
         suites.append(_suite(report, node or WHOLE_CLUSTER, properties, results))
     root = tag("testsuites", *suites, name="gpushare", time=f"{report.seconds:.3f}")
     ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    return f"{_DECLARATION}{ElementTree.tostring(root, encoding='unicode')}\n"
 
 
 def _suite(report: SiteReport, name: str, properties: Mapping[str, str], cases: list[Element]) -> Element:
