@@ -47,7 +47,6 @@ class Cards:
         assert self._state is not None
         self._state.remove_process(uuid, pid)
 
-
     def device_files(self, uuids: Sequence[str]) -> list[str]:
         """The names of NVIDIA's files in the /dev of a container with these cards."""
         return [] if self._state is None else self._state.device_files(uuids)

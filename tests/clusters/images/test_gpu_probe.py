@@ -73,7 +73,12 @@ def test_look_shows_the_containers_card_and_files(variables: dict[str, str], car
     assert seen["nvml"]["driver"] == cards.driver()
     expected = {"index": 0, "uuid": card.uuid, "name": "Tesla T4", "total_mib": card.total_mib}
     assert [{key: shown[key] for key in expected} for shown in seen["nvml"]["cards"]] == [expected]
-    assert seen["device-files"]["files"] == ["/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia1", "/dev/nvidiactl"]
+    assert seen["device-files"]["files"] == [
+        "/dev/nvidia-uvm",
+        "/dev/nvidia-uvm-tools",
+        "/dev/nvidia1",
+        "/dev/nvidiactl",
+    ]
     assert seen["environment"]["variables"] == {"NVIDIA_VISIBLE_DEVICES": card.uuid}
 
 
