@@ -220,7 +220,7 @@ class Runtime:
         environment: Mapping[str, str],
         requests: DeviceRequests | None = None,
     ) -> Run:
-        """Start a container of the pod; its log begins with its GPU variables and what else names its cards."""
+        """Start a container of the pod; its log begins with its GPU variables and what else names its cards, if it is simulated."""
         requests = requests or DeviceRequests()
         failure = ""
         behaviour = Behaviour()
@@ -231,20 +231,21 @@ class Runtime:
         before = self._runs.get((uid, container.name), [])
         attempt = before[-1].attempt + 1 if before else 0
         run = Run(container, behaviour, attempt, next(self._pids), self._clock)
-        for line in (*gpu_lines(environment), *requests.lines()):
-            run.print(line)
         # The life before is kept for its log and its exit code.
         self._runs[uid, container.name] = [*before[-1:], run]
         if failure:
             run.print(f"error: {failure}")
             run.finish(_CANNOT_RUN, "StartError", failure)
         else:
-            self._begin(run, uid, environment, visible_devices(environment, requests))
+            self._begin(run, uid, environment, requests)
         return run
 
-    def _begin(self, run: Run, uid: str, environment: Mapping[str, str], visible: str | None) -> None:
+    def _begin(self, run: Run, uid: str, environment: Mapping[str, str], requests: DeviceRequests) -> None:
+        visible = visible_devices(environment, requests)
         arguments = None if self._probes is None else probe_arguments(run.container.command)
         if self._probes is None or arguments is None:
+            for line in (*gpu_lines(environment), *requests.lines()):
+                run.print(line)
             self._show(run, uid)
             run.begin(self._cards, visible)
             return

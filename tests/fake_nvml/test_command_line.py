@@ -20,6 +20,7 @@ WHOLE = {
     "fail": "fail nvmlInit --with DRIVER_NOT_LOADED --count 3 --seconds 1",
     "faults": "faults clear",
     "init-fails": "init-fails none",
+    "device-file": "device-file nvidia-uvm missing",
     "reboot": "reboot --still-lost",
 }
 

@@ -184,6 +184,8 @@ def test_every_change_says_what_it_did(path: Path, capsys: pytest.CaptureFixture
         "fail nvmlInit --with driver-not-loaded": "nvmlInit: fails with driver-not-loaded",
         "init-fails 9": "nvmlInit answers 9",
         "init-fails none": "nvmlInit answers success",
+        "device-file nvidia-uvm missing": "/dev/nvidia-uvm is missing in containers",
+        "device-file nvidia-uvm there": "/dev/nvidia-uvm is there in containers",
         "faults clear": "faults cleared: 2",
         "reboot": "rebooted",
     }

@@ -68,6 +68,17 @@ def test_json_says_what_is_wrong_with_the_library(content: StateFile) -> None:
     assert as_data(content)["init_fails"] == "DRIVER_NOT_LOADED"
 
 
+def test_missing_device_files_are_shown(state: State) -> None:
+    """The table and the JSON name them, until a reboot brings them back."""
+    state.set_device_file("nvidia-uvm", missing=True)
+    content = state.read()
+
+    assert as_data(content)["missing_device_files"] == ["nvidia-uvm"]
+    assert render("table", content).endswith("\ncontainers have no /dev/nvidia-uvm\n")
+    state.reboot()
+    assert as_data(state.read())["missing_device_files"] == []
+
+
 def test_yaml_says_the_same_as_json(content: StateFile) -> None:
     """The YAML and the JSON are equal as data."""
     assert yaml.safe_load(render("yaml", content)) == json.loads(render("json", content))

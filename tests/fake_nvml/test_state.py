@@ -405,3 +405,22 @@ def test_every_change_of_a_missing_card_is_refused(state: State) -> None:
             change()
 
     assert (state.cards(), state.faults()) == (before, [])
+
+
+def test_device_files_are_those_of_the_given_cards(state: State) -> None:
+    """A container has the file of each of its cards and the shared ones; without a card it has none."""
+    first, second, _ = (card.uuid for card in state.cards())
+
+    assert state.device_files([second]) == ["nvidia-uvm", "nvidia-uvm-tools", "nvidiactl", "nvidia1"]
+    assert state.device_files([first, second])[3:] == ["nvidia0", "nvidia1"]
+    assert state.device_files([]) == []
+    state.set_device_file("nvidia-uvm", missing=True)
+    assert state.device_files([first]) == ["nvidiactl", "nvidia0"]
+    state.set_device_file("nvidia-uvm", missing=False)
+    assert len(state.device_files([first])) == 4
+
+
+def test_only_a_known_device_file_can_be_missing(state: State) -> None:
+    """The error names those that can."""
+    with pytest.raises(StateError, match="nvidia-uvm"):
+        state.set_device_file("sda", missing=True)

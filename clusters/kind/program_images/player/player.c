@@ -29,7 +29,7 @@
 
 enum { ROOM = 512, TERMINATED = 128 + SIGTERM, CANNOT_RUN = 128 };
 static const char *const DEFAULT_STATE = "/var/lib/gpushare-simulated/state";
-static const double FOR_EVER = -1;
+static const double WITHOUT_END = -1;
 
 extern char **environ;
 
@@ -152,7 +152,7 @@ static bool wait_until(double moment)
     return false;
 }
 
-static bool wait_for(double seconds) { return wait_until(seconds < 0 ? FOR_EVER : now() + seconds); }
+static bool wait_for(double seconds) { return wait_until(seconds < 0 ? WITHOUT_END : now() + seconds); }
 
 /* ---- Start and end. ---- */
 
@@ -179,7 +179,7 @@ static void begin_to_hold(double mib)
 
 static int play(int words, char **command)
 {
-    deadline = number_of("SIMULATED_EXITS_AFTER", FOR_EVER);
+    deadline = number_of("SIMULATED_EXITS_AFTER", WITHOUT_END);
     deadline += deadline < 0 ? 0 : now();
     stop_seconds = number_of("SIMULATED_STOP_SECONDS", 0);
     planned_code = (int)number_of("SIMULATED_EXIT_CODE", 0) % 256;
@@ -187,13 +187,13 @@ static int play(int words, char **command)
     begin_to_hold(number_of("SIMULATED_HOLDS_MIB", words > 0 ? 0 : 1253));
     if (exit_code < 0 && words == 0) {
         puts("Created device /job:localhost/replica:0/task:0/device:GPU:0");
-        wait_for(FOR_EVER);
+        wait_for(WITHOUT_END);
     } else if (exit_code < 0) {
         struct outcome outcome = run_command(words, command, wait_for);
         planned_code = (int)number_of("SIMULATED_EXIT_CODE", outcome.code) % 256;
         /* Where a time was set for its end, a command that was quicker waits for it, as the stand-in does. */
         if (exit_code < 0 && deadline >= 0)
-            wait_for(FOR_EVER);
+            wait_for(WITHOUT_END);
         if (exit_code < 0)
             exit_code = planned_code;
     }
