@@ -71,7 +71,12 @@ def load(name: str) -> ctypes.CDLL:
 class Memory(ctypes.Structure):
     """nvmlMemory_t, in bytes."""
 
-    _fields_ = (("total", ctypes.c_uint64), ("free", ctypes.c_uint64), ("used", ctypes.c_uint64))
+    # ctypes declares it mutable.
+    _fields_ = (  # type: ignore[mutable-override]
+        ("total", ctypes.c_uint64),
+        ("free", ctypes.c_uint64),
+        ("used", ctypes.c_uint64),
+    )
 
 
 class Nvml:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -20,12 +21,14 @@ from e2e import real_kubelets
 from e2e.onsite import site_results
 from e2e.onsite.site import Site, discovered
 from e2e.onsite.site_options import permissions
-from e2e.onsite.tenancy import Tenancy
+from e2e.onsite.tenancy import Tenancy, TenancyError
 from e2e.site.kubeconfig_choice import kubeconfigs
 from e2e.site.picture import Picture
 
 # On the session's own cluster, so many nodes: the cases are then about themselves.
 _MOST_NODES: Final = 3
+# Of the session; no code of pytest's own.
+_NOTHING_TRIED: Final = 9
 _NAMES: Final = pytest.StashKey[list[str]]()
 
 
@@ -60,7 +63,13 @@ async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterato
     config = request.config
     report = _reporter(config)
     tenancy = Tenancy(cluster.api, secrets.token_hex(4), report)
-    async with site_results.visited(config, cluster.api, _names(config)) as visit, tenancy.held():
+    async with contextlib.AsyncExitStack() as stack:
+        visit = await stack.enter_async_context(site_results.visited(config, cluster.api, _names(config)))
+        try:
+            await stack.enter_async_context(tenancy.held())
+        except TenancyError as error:
+            # Once, and not for each case.
+            pytest.exit(f"nothing was tried: {error}", returncode=_NOTHING_TRIED)
         yield Site(
             cluster.api, tenancy, permissions(config), are_cards_simulated=visit.are_cards_simulated, report=report
         )

@@ -10,6 +10,7 @@ import pytest
 
 from clusters.providers import EXISTING
 from e2e.onsite.site import Limits, Permissions
+from e2e.real_kubelets import STAND_INS
 
 _LIMITS: Final = Limits()
 OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -69,4 +70,6 @@ def permissions(config: pytest.Config) -> Permissions:
     """What the run may do."""
     option = config.getoption
     limits = Limits(option("--max-units"), option("--max-pods"), option("--pod-seconds"))
-    return Permissions(limits, option("--probe-image"), option("--allow-disruption"), option("--restart-kubelet"))
+    # A stand-in kubelet pulls no image, and runs the probe by whichever is named.
+    image = option("--probe-image") or ("python:3" if option("--cluster") in STAND_INS else "")
+    return Permissions(limits, image, option("--allow-disruption"), option("--restart-kubelet"))

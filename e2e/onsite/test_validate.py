@@ -63,8 +63,7 @@ class Validation:
 
     def document(self) -> dict[str, Any]:
         """The report."""
-        (path,) = self.report.glob("*.json")
-        return dict(json.loads(path.read_text()))
+        return dict(json.loads((self.report / "site_report.json").read_text()))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -78,6 +77,11 @@ async def validation(request: pytest.FixtureRequest, cluster: Cluster, tmp_path:
     image = "python:3" if is_stand_in else ""
     yield Validation(cluster, await cluster.kubeconfig_of(_ACCOUNT), tmp_path / "report", image)
     await cluster.api.delete(NAMESPACES, NAMESPACE)
+
+    async def is_gone() -> bool:
+        return NAMESPACE not in [one["metadata"]["name"] for one in await cluster.api.list(NAMESPACES)]
+
+    await eventually(is_gone, bool, "the namespace is gone")
 
 
 async def bystanders(observer: Observer, cluster: Cluster) -> None:
