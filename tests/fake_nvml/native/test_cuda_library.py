@@ -106,7 +106,9 @@ def test_cuda_chooses_by_the_beginning_of_a_uuid(cards: State, variables: dict[s
     """A whole UUID and as much of it as is unique name the same card."""
     uuid = cards.cards()[1].uuid
     for name in (uuid, uuid[:12]):
-        assert answer({**variables, "CUDA_VISIBLE_DEVICES": name}, 'call("cuInit", 0); show(devices())') == digits(cards, 1)
+        assert answer({**variables, "CUDA_VISIBLE_DEVICES": name}, 'call("cuInit", 0); show(devices())') == digits(
+            cards, 1
+        )
 
 
 def test_a_lost_card_is_not_shown(cards: State, variables: dict[str, str]) -> None:
