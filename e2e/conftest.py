@@ -16,7 +16,7 @@ from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
 from e2e import distribution, real_kubelets, summary, uncounted
 from e2e.observer import Observer, observing
-from e2e.onsite import site_options
+from e2e.onsite import site_options, site_results
 from e2e.report import verdict_plugin as verdicts
 from e2e.site.kubeconfig_choice import kubeconfigs
 
@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(uncounted)
     config.pluginmanager.register(summary)
     site_options.check(config)
+    config.pluginmanager.register(site_results.SiteResults(config, _HERE / "onsite"), site_results.NAME)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
 
 

@@ -1,6 +1,6 @@
 """Looks, from within a GPU container, at what a program there can use; run as ``python3 -c TEXT VERB``.
 
-It has no imports but the standard library's and runs on Python 3.6, because the text must run in any image with Python.
+It has no imports but the standard library's and runs on Python 3.6, because the text must run in any image with Python and glibc.
 nvidia-smi alone proves little: it works without ``/dev/nvidia-uvm``, and no CUDA program does. So memory is taken and used.
 
     look [--seconds S]                                NVML, nvidia-smi, variables and device files, each with its own error
@@ -47,10 +47,6 @@ class CallError(Exception):
         self.facts = facts
 
 
-class StepError(Exception):
-    """A step failed, and its line was printed."""
-
-
 def say(**facts: object) -> None:
     """Print a line."""
     sys.stdout.write(json.dumps(facts) + "\n")
@@ -71,12 +67,7 @@ def load(name: str) -> ctypes.CDLL:
 class Memory(ctypes.Structure):
     """nvmlMemory_t, in bytes."""
 
-    # ctypes declares it mutable.
-    _fields_ = (  # type: ignore[mutable-override]
-        ("total", ctypes.c_uint64),
-        ("free", ctypes.c_uint64),
-        ("used", ctypes.c_uint64),
-    )
+    _fields_ = [(name, ctypes.c_uint64) for name in ("total", "free", "used")]  # type: ignore[mutable-override]
 
 
 class Nvml:
@@ -125,11 +116,11 @@ def nvidia_smi() -> Facts:
     program = shutil.which("nvidia-smi")
     if program is None:
         raise CallError(text="nvidia-smi is not in PATH")
-    pipe = subprocess.PIPE
-    done = subprocess.run([program, "-L"], stdout=pipe, stderr=pipe, universal_newlines=True, timeout=60)
+    done = subprocess.run([program, "-L"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+    output = done.stdout.decode(errors="replace").strip()
     if done.returncode:
-        raise CallError(text=f"nvidia-smi -L ended with {done.returncode}: {(done.stdout + done.stderr).strip()}")
-    return {"lines": done.stdout.splitlines()}
+        raise CallError(text=f"nvidia-smi -L ended with {done.returncode}: {output}")
+    return {"lines": output.splitlines()}
 
 
 def environment() -> Facts:
@@ -204,14 +195,14 @@ class Cuda:
 
 @contextlib.contextmanager
 def step(name: str) -> Iterator[Facts]:
-    """A step that prints its line when it is done, with the facts that are put into what it gives. Raises StepError."""
+    """A step that prints its line at its end, with the facts that are put into what it gives. A CallError goes on."""
     facts = {}  # type: Facts
     try:
         yield facts
     except CallError as error:
         facts.update(error.facts)
         say(step=name, ok=False, **facts)
-        raise StepError from error
+        raise
     say(step=name, ok=True, **facts)
 
 
@@ -301,7 +292,7 @@ def allocate(options: argparse.Namespace) -> int:
         finally:
             with step("close"):
                 cuda.call("cuCtxDestroy_v2", context)
-    except StepError:
+    except CallError:
         return 3
     say(step="done", ok=True)
     return 0

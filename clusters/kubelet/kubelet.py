@@ -41,6 +41,8 @@ _PAUSE_SECONDS: Final = 1.0
 class Kubelet:
     """One node: ``start`` it, ``stop`` it, ``restart`` it as often as a test likes.
 
+    Its containers are simulated; the one program that it runs is the probe of GPU containers (``probe_process``).
+
     What it does not do: look at labels and taints again when a pod comes, pull images, run probes (a container that runs is
     ready), mount volumes, evict under pressure, take static pods, resize pods in place, find plugins in
     ``plugins_registry``, align devices with NUMA nodes, write the Normal events of a container's life, or stand still for

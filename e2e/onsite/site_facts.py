@@ -10,8 +10,9 @@ from e2e import spec
 from e2e.site.picture import annotations_of
 from e2e.site.site_report import CardFacts, NodeFacts
 
-# kind's workers, which have simulated cards, carry labels that begin so.
+# Our kind's workers, which have simulated cards, carry labels that begin so; the runtime of our stand-in kubelet is this one.
 _SIMULATED: Final = "clusters.gpushare/"
+_SIMULATED_RUNTIME: Final = "simulated://"
 _COMPONENTS: Final[Mapping[str, str]] = {
     "gpushare-schd-extender": "extender",
     "gpushare-device-plugin": "device plugin",
@@ -21,8 +22,9 @@ _OTHERS: Final = ("nvidia.com/", "volcano.sh/", "4pd.io/", "hami.io/")
 
 
 def is_simulated(node: Mapping[str, Any]) -> bool:
-    """Are the node's cards simulated by our own kind of cluster?"""
-    return any(label.startswith(_SIMULATED) for label in node["metadata"].get("labels") or {})
+    """Are the node's cards simulated by a cluster of ours?"""
+    runtime = node.get("status", {}).get("nodeInfo", {}).get("containerRuntimeVersion", "")
+    return runtime.startswith(_SIMULATED_RUNTIME) or any(label.startswith(_SIMULATED) for label in node["metadata"].get("labels") or {})
 
 
 def programs(pods: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import pytest
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import NODES, PODS
 from e2e.onsite.site_facts import is_simulated, node_facts, programs
+from e2e.report.sources import state
 from e2e.report.verdict_plugin import verdict_of
 from e2e.site.findings import Finding
 from e2e.site.observe import Observation
@@ -136,6 +137,7 @@ class SiteResults:
             kubernetes=visit.kubernetes,
             target=Path(self._config.getoption("--target")).stem,
             programs=visit.programs,
+            commit=state(self._config.rootpath),
             nodes=visit.nodes,
             preflight=visit.preflight,
             cases=tuple(self._results.values()),

@@ -26,6 +26,8 @@ from e2e.onsite.tenancy import NAMESPACE
 
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
 _ACCOUNT: Final = "kube-system/gpushare-validate"
+_CUDA: Final = "test_a_program_gets_the_memory_of_its_share"
+_SMI: Final = "test_nvidia_smi_shows_the_card_alone"
 _KILLS: Final = 5
 # About as long as a run takes here, in seconds: a kill comes at any moment of it.
 _RUN_SECONDS: Final = 20.0
@@ -181,3 +183,21 @@ async def test_a_run_after_kills_leaves_nothing(cluster: Cluster, validation: Va
     assert code == 0, output
     assert await left(cluster) == []
     assert await traces(cluster) == before
+
+
+async def test_a_missing_device_file_fails_cuda_alone(cluster: Cluster, validation: Validation) -> None:
+    """Without /dev/nvidia-uvm in containers the CUDA case fails with that reason, and the nvidia-smi case does not."""
+    node = str((await nodes_with_cards(cluster))[0]["metadata"]["name"])
+    await cluster.fake_nvml(node, "device-file", "nvidia-uvm", "missing")
+    try:
+        code, output = await validation.run("--yes", "--nodes", node)
+    finally:
+        await cluster.fake_nvml(node, "device-file", "nvidia-uvm", "there")
+    results = {case["name"]: case for case in validation.document()["cases"]}
+    cuda, smi = (results[name] for name in (_CUDA, _SMI))
+
+    assert code == 3, output
+    assert cuda["verdict"] == "failed"
+    assert "cuInit, CUDA_ERROR_UNKNOWN, 999" in cuda["reason"]
+    assert "the container has no /dev/nvidia-uvm" in cuda["reason"]
+    assert smi["verdict"] == "passed"

@@ -4,5 +4,8 @@
 (the records of ``layout``, functions that answer NOT_SUPPORTED, the symbols of each driver era); ``build`` compiles it into
 the user's cache.
 
-Membership rule: only what the C library is made of. The rest of the package never needs it.
+``libcuda.so.1`` beside it simulates as much of CUDA as takes memory: ``cuda.c`` on ``held.c``, by which a process holds memory of
+a card. ``place.c`` (where the state is) and ``visible.c`` (which cards a container sees) are parts of both.
+
+Membership rule: only what the C libraries are made of. The rest of the package never needs it.
 """

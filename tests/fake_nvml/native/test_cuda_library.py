@@ -1,0 +1,198 @@
+"""The simulated libcuda.so.1: which cards it shows, whose memory it takes, and what it answers to calls that make no sense."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_nvml.box import Box
+from fake_nvml.native.build import CUDA_LIBRARY
+from fake_nvml.state import State
+from tests.fake_nvml.native.sanitized import sanitized_library
+from tests.fake_nvml.native.test_real_libraries import exported
+
+# A program on the library: ``call`` answers a return code, and what is printed last is the answer of the test.
+HEAD = """
+import ctypes, json, sys
+from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
+library = ctypes.CDLL("libcuda.so.1")
+def call(name, *arguments):
+    return getattr(library, name)(*arguments)
+def devices():
+    count, device, uuids = c_int(), c_int(), []
+    call("cuDeviceGetCount", byref(count))
+    for ordinal in range(count.value):
+        uuid = (ctypes.c_ubyte * 16)()
+        assert call("cuDeviceGet", byref(device), ordinal) == call("cuDeviceGetUuid_v2", uuid, device) == 0
+        uuids.append(bytes(uuid).hex())
+    return uuids
+def context():
+    assert call("cuInit", 0) == call("cuCtxCreate_v2", byref(made := c_void_p()), 0, 0) == 0
+    return made
+def take(mib):
+    return call("cuMemAlloc_v2", byref(address := c_uint64()), c_size_t(mib << 20)), address
+def show(answer):
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Iterator[State]:
+    """A node with two T4."""
+    with State.create(tmp_path / "state", Box.load("t4x2", seed="node", driver="535")) as state:
+        yield state
+
+
+@pytest.fixture
+def variables(cards: State, built: Path) -> dict[str, str]:
+    return {"FAKENVML_STATE": str(cards.path), "LD_LIBRARY_PATH": str(built / "535")}
+
+
+def answer(variables: dict[str, str], code: str) -> Any:
+    """The last line that the program prints, as data."""
+    argv = [sys.executable, "-I", "-c", HEAD + code]
+    done = subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def digits(cards: State, *indices: int) -> list[str]:
+    return [cards.cards()[index].uuid.removeprefix("GPU-").replace("-", "") for index in indices]
+
+
+def test_every_era_has_the_same_library_with_cuda_alone(built: Path) -> None:
+    """Nothing but functions of CUDA is exported, and each era's folder has them."""
+    libraries = {path.read_bytes() for path in built.glob(f"*/{CUDA_LIBRARY}")}
+
+    assert len(libraries) == 1
+    assert len(list(built.glob(f"*/{CUDA_LIBRARY}"))) == len(list(built.iterdir()))
+    assert all(name.startswith("cu") for name in exported(built / "535" / CUDA_LIBRARY))
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({}, [0, 1]),
+        ({"NVIDIA_VISIBLE_DEVICES": "1"}, [1]),
+        ({"NVIDIA_VISIBLE_DEVICES": "1,0"}, [0, 1]),
+        ({"NVIDIA_VISIBLE_DEVICES": "1", "FAKENVML_VISIBLE": "0"}, [0]),
+        ({"CUDA_VISIBLE_DEVICES": "1,0"}, [1, 0]),
+        ({"CUDA_VISIBLE_DEVICES": "1,7,0"}, [1]),
+        ({"FAKENVML_VISIBLE": "1", "CUDA_VISIBLE_DEVICES": "0"}, [1]),
+        ({"FAKENVML_VISIBLE": "1", "CUDA_VISIBLE_DEVICES": "1"}, []),
+        ({"NVIDIA_VISIBLE_DEVICES": "7"}, []),
+        ({"NVIDIA_VISIBLE_DEVICES": "void"}, []),
+        ({"CUDA_VISIBLE_DEVICES": ""}, []),
+    ],
+    ids=str,
+)
+def test_the_variables_decide_which_cards_are_shown(
+    cards: State, variables: dict[str, str], given: dict[str, str], shown: list[int]
+) -> None:
+    """The container's variable chooses, CUDA's chooses and orders among those; without a card cuInit answers NO_DEVICE."""
+    code, uuids = answer({**variables, **given}, 'show([call("cuInit", 0), devices()])')
+
+    assert (code, uuids) == (0 if shown else 100, digits(cards, *shown))
+
+
+def test_cuda_chooses_by_the_beginning_of_a_uuid(cards: State, variables: dict[str, str]) -> None:
+    """A whole UUID and as much of it as is unique name the same card."""
+    uuid = cards.cards()[1].uuid
+    for name in (uuid, uuid[:12]):
+        assert answer({**variables, "CUDA_VISIBLE_DEVICES": name}, 'call("cuInit", 0); show(devices())') == digits(
+            cards, 1
+        )
+
+
+def test_a_lost_card_is_not_shown(cards: State, variables: dict[str, str]) -> None:
+    """The others are."""
+    cards.lose(cards.cards()[0].uuid)
+
+    assert answer(variables, 'call("cuInit", 0); show(devices())') == digits(cards, 1)
+
+
+def test_memory_of_another_process_is_not_free(cards: State, variables: dict[str, str]) -> None:
+    """What others hold is missing from the free memory, and an allocation that does not fit changes nothing."""
+    cards.add_process(cards.cards()[0].uuid, 4711, 10_000, "other")
+    code = """
+context()
+free, total = c_size_t(), c_size_t()
+first, second = take(3000)[0], take(3000)[0]
+call("cuMemGetInfo_v2", byref(free), byref(total))
+show([first, second, free.value >> 20, total.value >> 20])
+"""
+    room = cards.cards()[0].total_mib - cards.cards()[0].reserved_mib
+
+    assert answer(variables, code) == [0, 2, room - 13_000, room]
+    assert cards.cards()[0].used_mib == 10_000
+
+
+def test_bytes_are_those_that_were_last_written(variables: dict[str, str]) -> None:
+    """An allocation is read as it was filled; beyond its end and after it was freed is an illegal address."""
+    code = """
+context()
+_, address = take(1)
+found, end = (ctypes.c_ubyte * 4)(), c_uint64(address.value + (1 << 20) - 4)
+codes = [call("cuMemsetD8_v2", address, 7, c_size_t(1 << 20)), call("cuMemcpyDtoH_v2", found, end, c_size_t(4))]
+codes += [call("cuMemcpyDtoH_v2", found, end, c_size_t(5)), call("cuMemFree_v2", address), call("cuMemFree_v2", address)]
+show([codes, list(found), call("cuMemcpyDtoH_v2", found, end, c_size_t(4))])
+"""
+    assert answer(variables, code) == [[0, 0, 700, 0, 1], [7, 7, 7, 7], 700]
+
+
+def test_a_killed_process_gives_its_memory_back(cards: State, variables: dict[str, str]) -> None:
+    """While it lives it is a process of its card under its own pid."""
+    argv = [sys.executable, "-I", "-c", HEAD + 'context(); take(500); show("held"); sys.stdin.read()']
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env=variables, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (held,) = cards.cards()[0].processes
+        process.kill()
+        process.wait()
+
+    assert (held.pid, held.mib, held.name) == (process.pid, 500, Path(sys.executable).name)
+    assert cards.cards()[0].processes == ()
+
+
+def test_init_fails_as_nvml_does(cards: State, variables: dict[str, str]) -> None:
+    """Without a driver there is no device; another failure of the driver, and a missing device file, are UNKNOWN."""
+    cards.set_init_return(9)
+    assert answer(variables, 'show(call("cuInit", 0))') == 100
+    cards.set_init_return(18)
+    assert answer(variables, 'show(call("cuInit", 0))') == 999
+    cards.set_init_return(0)
+    cards.set_device_file("nvidia-uvm", missing=True)
+    assert answer(variables, 'show(call("cuInit", 0))') == 999
+    assert answer({**variables, "FAKENVML_STATE": "/nowhere"}, 'show(call("cuInit", 0))') == 100
+
+
+def test_calls_that_make_no_sense_are_refused_under_sanitizers(cards: State) -> None:
+    """Each function takes null pointers before cuInit, after it and with a context, and the sanitizers find no fault."""
+    names = [
+        "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetUuid_v2",
+        "cuDeviceTotalMem_v2", "cuCtxCreate_v2", "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemsetD8_v2",
+        "cuMemcpyDtoH_v2", "cuGetErrorName", "cuGetErrorString",
+    ]  # fmt: skip
+    code = f"""
+null, codes = [c_void_p(None)] * 4, []
+for begin in (lambda: None, lambda: call("cuInit", 0), context):
+    begin()
+    codes += [call(name, *null) for name in {names}]
+take(5), take(5)
+codes += [call("cuInit", 1), call("cuDeviceGet", byref(c_int()), 2), call("cuCtxDestroy_v2", None)]
+show(codes + [call("cuCtxDestroy_v2", c_void_p(1)), call("cuMemAlloc_v2", byref(c_uint64()), c_size_t(5))])
+"""
+    variables = {"FAKENVML_STATE": str(cards.path), "PATH": os.environ["PATH"], **sanitized_library("580.65.06")}
+    codes = answer(variables, code)
+
+    assert 0 not in codes[:-2]
+    assert codes[-5:] == [1, 101, 201, 0, 201]
+    assert cards.cards()[0].used_mib == 0
