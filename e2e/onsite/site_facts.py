@@ -24,7 +24,8 @@ _OTHERS: Final = ("nvidia.com/", "volcano.sh/", "4pd.io/", "hami.io/")
 def is_simulated(node: Mapping[str, Any]) -> bool:
     """Are the node's cards simulated by a cluster of ours?"""
     runtime = node.get("status", {}).get("nodeInfo", {}).get("containerRuntimeVersion", "")
-    return runtime.startswith(_SIMULATED_RUNTIME) or any(label.startswith(_SIMULATED) for label in node["metadata"].get("labels") or {})
+    labels = node["metadata"].get("labels") or {}
+    return runtime.startswith(_SIMULATED_RUNTIME) or any(label.startswith(_SIMULATED) for label in labels)
 
 
 def programs(pods: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
