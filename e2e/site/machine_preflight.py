@@ -76,7 +76,7 @@ def driver(machine: Machine) -> Iterator[Seen]:
     version = found[1] if found else "of unknown version"
     models = ", ".join(f"{minor}: {model}" for minor, model in sorted(machine.cards.items()))
     if models:
-        yield ok(_MACHINE, f"driver {version}, {len(machine.cards)} cards ({models})")
+        yield ok(_MACHINE, f"driver {version}; cards {models}")
     else:
         yield wrong(_MACHINE, f"driver {version} sees no card", "look for NVRM in the kernel's log, and at lspci")
 
