@@ -131,7 +131,7 @@ def container_runtime(machine: Machine) -> Iterator[Seen]:
             _MACHINE, text, "install NVIDIA's container toolkit, then nvidia-ctk runtime configure --set-as-default"
         )
     seen = [_of_runtime(machine.root, one) for one in found]
-    # Without the kubelet's word one that is as it must be may be the one.
+    # If the kubelet names none of them, one that is as it must be is taken to be the one.
     yield from seen if used else ([one for one in seen if one.judgement == "ok"] or seen)
 
 
@@ -186,13 +186,14 @@ def ports(machine: Machine) -> Iterator[Seen]:
 
 
 def mig(machine: Machine) -> Iterator[Seen]:
-    """No card is in MIG mode: the memory of such a card belongs to its slices."""
+    """Not all cards are in MIG mode: the memory of such a card belongs to its slices."""
     if machine.probed is None or machine.probed.get("nvml", "no answer") or not machine.probed.get("mig"):
         raise UnseenError("NVML showed no card", "run nvidia-smi --query-gpu=index,mig.mode.current --format=csv")
     cards = [str(index) for index, is_mig in enumerate(machine.probed["mig"]) if is_mig]
     if cards:
+        judgement = wrong if len(cards) == len(machine.probed["mig"]) else unknown
         todo = "nvidia-smi -mig 0 for a card that is to be shared; gpushare leaves the others alone"
-        yield wrong(_MACHINE, f"cards in MIG mode: {', '.join(cards)}", todo)
+        yield judgement(_MACHINE, f"cards in MIG mode: {', '.join(cards)}", todo)
     else:
         yield ok(_MACHINE, "no card is in MIG mode")
 

@@ -48,11 +48,12 @@ def unknown(subject: str, text: str, todo: str) -> Seen:
 
 
 def judged(rules: Mapping[str, Rule[_P]], picture: _P, subject: str) -> list[PreflightLine]:
-    """The lines of all rules, in their order; a rule that cannot see is one unknown line of ``subject``."""
+    """The lines of all rules, in their order; where a rule cannot see, it ends with an unknown line of ``subject``."""
     lines: list[PreflightLine] = []
     for name, rule in rules.items():
         try:
-            lines += [PreflightLine(name, *seen) for seen in rule(picture)]
+            for seen in rule(picture):
+                lines.append(PreflightLine(name, *seen))
         except UnseenError as error:
             lines.append(PreflightLine(name, *unknown(subject, str(error), error.todo)))
     return lines

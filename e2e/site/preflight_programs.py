@@ -33,10 +33,10 @@ _STEP: Final = "step 2 of clusters/deploy/README.md"
 def extender(picture: ClusterPicture) -> Iterator[Seen]:
     """The extender is ready, and no second one binds beside it unguarded."""
     pods = picture.programs(EXTENDER)
-    for deployment in picture.extenders():
-        yield _of_deployment(deployment)
     for pod in pods:
         yield _of_extender(pod)
+    for deployment in picture.extenders():
+        yield _of_deployment(deployment)
     if pods or picture.extenders():
         return
     if not picture.is_installed():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -12,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from e2e.site import default_ports
+from e2e.site import default_ports, driver_probe
 from e2e.site.listening_ports import listening
 from e2e.site.machine_preflight import RULES, Machine, machine_preflight, probe
 from e2e.site.preflight_lines import judged
 from e2e.site.site_report import PreflightLine
+from fake_nvml.native.build import ensure
+from fake_nvml.native.compiler import CompilerError
 
 _VERSIONS = {
     "closed": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.274.02  Tue Sep 2 2025\nGCC version: 12\n",
@@ -53,7 +56,7 @@ _SOUND = {
     "var/lib/kubelet/device-plugins/aliyungpushare.sock": "",
     "var/lib/kubelet/pod-resources/kubelet.sock": "",
 }
-_ANSWERS = {"libraries": {"libnvidia-ml.so.1": "", "libcuda.so.1": ""}, "nvml": "", "mig": [False]}
+_ANSWERS: dict[str, Any] = {"libraries": {"libnvidia-ml.so.1": "", "libcuda.so.1": ""}, "nvml": "", "mig": [False]}
 
 
 def machine(root: Path, changes: Mapping[str, str | None] = {}) -> Path:
@@ -158,7 +161,7 @@ def test_the_kubelet_names_the_runtime_that_counts(tmp_path: Path) -> None:
         ({"nvml": "Driver/library version mismatch (18)"}, "libraries", "does not start: Driver/library"),
         ({"libraries": {"libcuda.so.1": "no such file"}}, "libraries", "cannot be loaded: no such file"),
         ({"crash": "died with <Signals.SIGSEGV: 11>"}, "libraries", "SIGSEGV"),
-        ({"mig": [False, True]}, "MIG", "cards in MIG mode: 1"),
+        ({"mig": [True, True]}, "MIG", "cards in MIG mode: 0, 1"),
     ],
 )
 def test_what_libraries_answer_is_judged(tmp_path: Path, answers: Any, name: str, words: str) -> None:
@@ -171,7 +174,27 @@ def test_what_libraries_answer_is_judged(tmp_path: Path, answers: Any, name: str
 def test_libraries_are_asked_in_a_process_of_their_own() -> None:
     """Whatever this machine has, the answer comes and names both libraries."""
     answers = probe()
-    assert set(answers.get("libraries", {})) == set(_ANSWERS["libraries"])  # type: ignore[call-overload]
+    assert set(answers.get("libraries", {})) == set(_ANSWERS["libraries"])
+
+
+def test_nvml_is_asked_for_the_mode_of_each_card(tmp_path: Path) -> None:
+    """The simulated library in C answers as the driver's does; one card of two in MIG mode is not wrong by itself."""
+    try:
+        ensure(os.environ)
+    except CompilerError as error:
+        pytest.skip(f"no library in C: {error}")
+    state = ("--state", str(tmp_path / "state"))
+    fake_nvml("init", *state, "--box", "h100x8")
+    fake_nvml("set", *state, "1", "mig", "on")
+    answers = json.loads(fake_nvml("exec", *state, "--", sys.executable, driver_probe.__file__))
+    assert (answers["nvml"], answers["mig"]) == ("", [False, True, *[False] * 6])
+    assert ("MIG", "unknown") in bad(judge(machine(tmp_path), **answers))
+
+
+def fake_nvml(*arguments: str) -> str:
+    """The output of the command."""
+    command = [sys.executable, "-m", "fake_nvml.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture

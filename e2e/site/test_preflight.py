@@ -38,7 +38,9 @@ from e2e.site.preflight_picture import MUTATING_WEBHOOKS, ClusterPicture, Right
 from e2e.site.site_report import PreflightLine
 
 _CONFIG: Final = "/etc/kubernetes/scheduler-gpushare-config.yaml"
-_ALL_RIGHTS: Final = dict.fromkeys((right for wanted in RIGHTS.values() for right in wanted), True)
+_ALL_RIGHTS: Final[Mapping[Right, bool | str]] = dict.fromkeys(
+    (right for wanted in RIGHTS.values() for right in wanted), True
+)
 _PATH: Final = Path(__file__).parent / "preflight-rbac.yaml"
 
 
@@ -264,7 +266,7 @@ def test_ports_are_those_of_the_manifests() -> None:
 
 def test_a_right_that_lacks_is_wrong() -> None:
     """It is named; an API server that does not answer makes it unknown."""
-    rights = _ALL_RIGHTS | {Right("create", "namespaces"): False, Right("list", "events"): "no answer"}
+    rights = {**_ALL_RIGHTS, Right("create", "namespaces"): False, Right("list", "events"): "no answer"}
     found = lines(rights=rights)
     assert bad(found) == [("rights", "namespaces", "wrong"), ("rights", "events", "unknown")]
 

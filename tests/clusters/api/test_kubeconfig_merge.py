@@ -20,7 +20,7 @@ def written(path: Path, name: str, *, current: str = "", **user: str) -> Path:
     return path
 
 
-def test_several_files_are_one_kubeconfig(tmp_path):
+def test_several_files_are_one_kubeconfig(tmp_path: Path) -> None:
     """Of two parts of one name, and of two current contexts, the first file's counts; a file that lacks is passed over."""
     files = [
         tmp_path / "none",
@@ -36,7 +36,7 @@ def test_several_files_are_one_kubeconfig(tmp_path):
     assert Connection.from_kubeconfig(files, "same").url == "http://one"
 
 
-def test_paths_stay_relative_to_their_own_file(tmp_path):
+def test_paths_stay_relative_to_their_own_file(tmp_path: Path) -> None:
     """Each file of several may lie in a folder of its own; a whole path stays as it is."""
     files = [
         written(tmp_path / "a" / "config", "a", tokenFile="/var/token"),
@@ -51,7 +51,7 @@ def test_paths_stay_relative_to_their_own_file(tmp_path):
     assert users == {"a": "/var/token", "b": str(tmp_path / "b" / "token")}
 
 
-def test_without_any_file_the_error_names_them(tmp_path):
+def test_without_any_file_the_error_names_them(tmp_path: Path) -> None:
     """No file is there, so nothing is asked of a server that was not meant."""
     with pytest.raises(FileNotFoundError, match="there is no kubeconfig at"):
         merged([tmp_path / "none"])
