@@ -64,7 +64,7 @@ async def _observe(arguments: argparse.Namespace) -> int:
 
 
 async def _preflight(arguments: argparse.Namespace) -> int:
-    """Of the machine, or else of the cluster."""
+    """Judge the machine if the call asks for it, otherwise the cluster."""
     if arguments.machine:
         lines = machine_preflight(arguments.root or Path("/"))
     else:
@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_cluster(verb: argparse.ArgumentParser) -> None:
-    """What all verbs have: which cluster, and the form of the output."""
+    """Add the options of all verbs: which cluster, and the form of the output."""
     verb.add_argument("--kubeconfig", type=Path, metavar="FILE", help="(default: $KUBECONFIG, or ~/.kube/config)")
     verb.add_argument(
         "--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)"

@@ -1,4 +1,4 @@
-"""What the API server shows before an installation or a validation, and what it refuses to show. Pure."""
+"""A cluster as its API server shows it before an installation or a validation, with what it refuses to show. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ClusterPicture:
 
     @property
     def minor(self) -> int:
-        """Of the API server's version; 0 if it has none."""
+        """36 of an API server of version 1.36; 0 if its version cannot be read."""
         return minor_of(self.version)
 
     def programs(self, component: str) -> list[Object]:

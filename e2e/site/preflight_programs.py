@@ -147,7 +147,7 @@ def _config_of(pod: Object) -> str:
 
 
 def _of_configured(picture: ClusterPicture, name: str, pod: Object) -> Seen:
-    """A scheduler with a configuration, whose content only a ConfigMap shows."""
+    """Judge a scheduler with a configuration; the API shows its content only if it is in a ConfigMap."""
     path = PurePosixPath(_config_of(pod))
     container = _scheduling(pod) or {}
     mounts = {mount["mountPath"].rstrip("/"): mount["name"] for mount in container.get("volumeMounts") or ()}

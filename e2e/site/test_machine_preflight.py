@@ -16,7 +16,7 @@ import pytest
 from e2e.site import default_ports, driver_probe
 from e2e.site.listening_ports import listening
 from e2e.site.machine_preflight import RULES, Machine, machine_preflight, probe
-from e2e.site.preflight_lines import judged
+from e2e.site.preflight_lines import Seen, judged, ok
 from e2e.site.site_report import PreflightLine
 from fake_nvml.native.build import ensure
 from fake_nvml.native.compiler import CompilerError
@@ -60,7 +60,7 @@ _ANSWERS: dict[str, Any] = {"libraries": {"libnvidia-ml.so.1": "", "libcuda.so.1
 
 
 def machine(root: Path, changes: Mapping[str, str | None] = {}) -> Path:
-    """The folder of a sound machine, but for files with other texts; None: the file is not there."""
+    """The folder of a sound machine, except for files with other texts; None: the file is not there."""
     for name, text in {**_SOUND, **changes}.items():
         if text is not None:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def texts(lines: list[PreflightLine], name: str) -> str:
 
 
 def judge(root: Path, **answers: Any) -> list[PreflightLine]:
-    """The lines of a machine whose libraries answered as those of a sound one, but for these."""
+    """The lines of a machine; its libraries answer like those of a sound one, except for ``answers``."""
     return judged(RULES, Machine(root, {**_ANSWERS, **answers}), "machine")
 
 
@@ -178,7 +178,7 @@ def test_libraries_are_asked_in_a_process_of_their_own() -> None:
 
 
 def test_nvml_is_asked_for_the_mode_of_each_card(tmp_path: Path) -> None:
-    """The simulated library in C answers as the driver's does; one card of two in MIG mode is not wrong by itself."""
+    """The simulated library in C answers as the driver's does; a single card of several in MIG mode is not wrong."""
     try:
         ensure(os.environ)
     except CompilerError as error:
@@ -221,6 +221,18 @@ def test_a_port_of_ours_that_another_has_is_wrong(tmp_path: Path, command: str |
         (root / "proc/18/fd").mkdir()
         (root / "proc/18/fd/3").symlink_to("socket:[4711]")
     assert bad(judge(root)) == judgements
+
+
+def test_a_file_that_may_not_be_read_is_unknown() -> None:
+    """The line names the file; what the rule saw before stays."""
+
+    def rule(_: Machine) -> Iterator[Seen]:
+        yield ok("machine", "seen")
+        raise PermissionError(13, "Permission denied", "/var/lib/kubelet")
+
+    seen, unseen = judged({"x": rule}, Machine(Path("/")), "machine")
+    assert (seen.text, unseen.judgement) == ("seen", "unknown")
+    assert "/var/lib/kubelet" in unseen.text
 
 
 def test_the_command_judges_a_machine_below_a_root(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def lines(
     version: str = "v1.36.0",
     rights: Mapping[Right, bool | str] = _ALL_RIGHTS,
 ) -> list[PreflightLine]:
-    """The lines of a sound cluster with gpushare, but for ``changes`` to what is listed."""
+    """The lines of a sound cluster with gpushare, except for ``changes`` to what is listed."""
     control_plane = node("cp", labels={"node-role.kubernetes.io/control-plane": ""}, capacity={})
     extender = pod("extender", on="cp", component="gpushare-schd-extender")
     listed: dict[Resource, Any] = {
@@ -137,7 +137,7 @@ def test_a_sound_cluster_is_ok() -> None:
 
 
 def test_before_an_installation_nothing_is_wrong() -> None:
-    """What is to be installed is unknown, with what to do; the exit code stays 0."""
+    """Missing programs are unknown, with what to do; the exit code stays 0."""
     bare = node(capacity={}, allocatable={})
     changes = {NODES: [bare], PODS: [scheduler(flag="-v=2")], DEPLOYMENTS: [], VALIDATING_ADMISSION_POLICIES: []}
     found = lines(changes)
@@ -257,7 +257,7 @@ def test_ports_of_others_are_conflicts() -> None:
 
 
 def test_ports_are_those_of_the_manifests() -> None:
-    """What is looked for is what clusters/deploy asks for."""
+    """The preflight looks for the ports that clusters/deploy asks for."""
     text = "\n".join(path.read_text() for path in FOLDER.rglob("*.yaml"))
     for port in (*default_ports.CONTROL_PLANE, *default_ports.SHARING):
         assert f"containerPort: {port}" in text

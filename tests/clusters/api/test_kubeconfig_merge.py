@@ -21,7 +21,7 @@ def written(path: Path, name: str, *, current: str = "", **user: str) -> Path:
 
 
 def test_several_files_are_one_kubeconfig(tmp_path: Path) -> None:
-    """Of two parts of one name, and of two current contexts, the first file's counts; a file that lacks is passed over."""
+    """The first file with a name counts, also for the current context; a missing file is passed over."""
     files = [
         tmp_path / "none",
         written(tmp_path / "one", "same"),
