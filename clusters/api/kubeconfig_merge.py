@@ -1,4 +1,4 @@
-"""Several kubeconfig files as one, as kubectl merges those of $KUBECONFIG: of two parts of one name the first file's counts."""
+"""Several kubeconfig files as one, as kubectl merges those of $KUBECONFIG: for each name the first file that has it counts."""
 
 from __future__ import annotations
 

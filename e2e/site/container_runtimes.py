@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 NVIDIA: Final = "nvidia-container-runtime"
-# Of Debian's and NVIDIA's packages, of k3s and of RKE2.
+# The usual packages have the first, k3s and RKE2 the others.
 _CONTAINERD: Final = (
     "etc/containerd/config.toml",
     "var/lib/rancher/k3s/agent/etc/containerd/config.toml",
@@ -24,7 +24,7 @@ _PLUGINS: Final = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: "io.containerd.c
 
 @dataclass(frozen=True)
 class Configuration:
-    """Of one program that runs containers; ``programs`` by the name of the runtime. ``error``: the file cannot be read."""
+    """The settings of one program that runs containers; ``programs`` by the name of the runtime; ``error`` of reading it."""
 
     owner: str
     path: str

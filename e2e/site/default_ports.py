@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 EXTENDER: Final = 12345
-# Of the Service in overlays/nodeport, as the original has it.
+# The Service in overlays/nodeport has it, as the original.
 NODE_PORT: Final = 32766
 # By the kind of node: what runs on control planes, and on nodes with cards.
 CONTROL_PLANE: Final = {EXTENDER: "the extender", 12346: "the extender's metrics"}

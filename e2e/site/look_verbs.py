@@ -75,7 +75,7 @@ async def _observe(arguments: argparse.Namespace) -> int:
 
 
 async def _preflight(arguments: argparse.Namespace) -> int:
-    """Of the machine, or else of the cluster."""
+    """Judge the machine if the call asks for it, otherwise the cluster."""
     if arguments.machine:
         lines = machine_preflight(arguments.root or Path("/"))
     else:

@@ -50,13 +50,13 @@ class Machine:
 
 
 def machine_preflight(root: Path = Path("/")) -> list[PreflightLine]:
-    """All lines of the machine whose files are below ``root``; libraries are loaded from the machine that runs alone."""
+    """All lines of the machine with its files below ``root``; libraries are loaded only if that is ``/``."""
     probed = probe() if root == Path("/") else None
     return judged(RULES, Machine(root, probed), _MACHINE)
 
 
 def probe() -> Mapping[str, Any]:
-    """What NVIDIA's libraries answer, in a process of their own; ``crash``: it did not come to its end."""
+    """The answers of NVIDIA's libraries, from a process of their own; ``crash``: it failed or hung."""
     command = [sys.executable, driver_probe.__file__]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=True)
@@ -76,7 +76,7 @@ def driver(machine: Machine) -> Iterator[Seen]:
     version = found[1] if found else "of unknown version"
     models = ", ".join(f"{minor}: {model}" for minor, model in sorted(machine.cards.items()))
     if models:
-        yield ok(_MACHINE, f"driver {version}, {len(machine.cards)} cards ({models})")
+        yield ok(_MACHINE, f"driver {version}; cards {models}")
     else:
         yield wrong(_MACHINE, f"driver {version} sees no card", "look for NVRM in the kernel's log, and at lspci")
 
@@ -131,7 +131,7 @@ def container_runtime(machine: Machine) -> Iterator[Seen]:
             _MACHINE, text, "install NVIDIA's container toolkit, then nvidia-ctk runtime configure --set-as-default"
         )
     seen = [_of_runtime(machine.root, one) for one in found]
-    # Without the kubelet's word one that is as it must be may be the one.
+    # If the kubelet names none of them, one that is as it must be is taken to be the one.
     yield from seen if used else ([one for one in seen if one.judgement == "ok"] or seen)
 
 
@@ -140,9 +140,7 @@ def device_plugin_folder(machine: Machine) -> Iterator[Seen]:
     folder = machine.root / _DEVICE_PLUGINS
     try:
         sockets = sorted(path.name for path in folder.iterdir() if path.suffix == ".sock")
-    except PermissionError as error:
-        raise UnseenError(f"/{_DEVICE_PLUGINS} cannot be read", "run it as root") from error
-    except OSError:
+    except FileNotFoundError:
         yield wrong(_MACHINE, f"/{_DEVICE_PLUGINS} is not there: no kubelet ran here", "join the machine to a cluster")
         return
     others = [name for name in sockets if _OTHER_SOCKET.search(name)]
@@ -157,11 +155,7 @@ def device_plugin_folder(machine: Machine) -> Iterator[Seen]:
 
 def pod_resources(machine: Machine) -> Iterator[Seen]:
     """The kubelet shows which container has which devices."""
-    try:
-        is_there = (machine.root / _POD_RESOURCES).exists()
-    except PermissionError as error:
-        raise UnseenError(f"/{_POD_RESOURCES} cannot be read", "run it as root") from error
-    if is_there:
+    if (machine.root / _POD_RESOURCES).exists():
         yield ok(_MACHINE, f"/{_POD_RESOURCES}")
     else:
         yield wrong(_MACHINE, f"/{_POD_RESOURCES} is not there", "start the kubelet; before Kubernetes 1.15 update it")
@@ -186,19 +180,20 @@ def ports(machine: Machine) -> Iterator[Seen]:
 
 
 def mig(machine: Machine) -> Iterator[Seen]:
-    """No card is in MIG mode: the memory of such a card belongs to its slices."""
+    """Not all cards are in MIG mode: the memory of such a card belongs to its slices."""
     if machine.probed is None or machine.probed.get("nvml", "no answer") or not machine.probed.get("mig"):
         raise UnseenError("NVML showed no card", "run nvidia-smi --query-gpu=index,mig.mode.current --format=csv")
     cards = [str(index) for index, is_mig in enumerate(machine.probed["mig"]) if is_mig]
     if cards:
+        judgement = wrong if len(cards) == len(machine.probed["mig"]) else unknown
         todo = "nvidia-smi -mig 0 for a card that is to be shared; gpushare leaves the others alone"
-        yield wrong(_MACHINE, f"cards in MIG mode: {', '.join(cards)}", todo)
+        yield judgement(_MACHINE, f"cards in MIG mode: {', '.join(cards)}", todo)
     else:
         yield ok(_MACHINE, "no card is in MIG mode")
 
 
 def mps(machine: Machine) -> Iterator[Seen]:
-    """No MPS daemon runs whose pipe containers do not have."""
+    """No MPS daemon runs: containers do not have its pipe."""
     if any(_MPS in command for _, command in command_lines(machine.root / "proc")):
         text = "an MPS daemon runs: containers without its pipe cannot use a card in exclusive mode"
         yield unknown(_MACHINE, text, "look at nvidia-smi -q -d COMPUTE; echo quit | nvidia-cuda-mps-control ends it")

@@ -15,7 +15,7 @@ from e2e.site.preflight_picture import ClusterPicture
 from e2e.site.preflight_programs import PROGRAM_RULES
 from e2e.site.site_report import PreflightLine
 
-# The oldest minor whose kube-scheduler reads base/scheduler-config.yaml.
+# The kube-scheduler of older minors does not read base/scheduler-config.yaml.
 _OLDEST: Final = 25
 
 

@@ -26,7 +26,7 @@ def _rights(resource: str, *verbs: str, group: str = "", subresource: str = "") 
     return tuple(Right(verb, resource, group, subresource) for verb in verbs)
 
 
-# What a validation does, by what a line reports.
+# The requests of a validation, by the resource that a line names.
 RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
     "namespaces": _rights("namespaces", "create", "delete"),
     "pods": _rights("pods", "create", "delete", "get", "list", "watch"),

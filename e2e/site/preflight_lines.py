@@ -1,4 +1,4 @@
-"""What a look before an installation gives: rules yield what they saw, and each becomes lines of its name. Pure."""
+"""The result of a look before an installation: rules yield what they saw, and it becomes lines with their names. Pure."""
 
 from __future__ import annotations
 
@@ -48,13 +48,16 @@ def unknown(subject: str, text: str, todo: str) -> Seen:
 
 
 def judged(rules: Mapping[str, Rule[_P]], picture: _P, subject: str) -> list[PreflightLine]:
-    """The lines of all rules, in their order; a rule that cannot see is one unknown line of ``subject``."""
+    """The lines of all rules, in their order; a rule that cannot see on ends with an unknown line of ``subject``."""
     lines: list[PreflightLine] = []
     for name, rule in rules.items():
         try:
-            lines += [PreflightLine(name, *seen) for seen in rule(picture)]
+            for seen in rule(picture):
+                lines.append(PreflightLine(name, *seen))
         except UnseenError as error:
             lines.append(PreflightLine(name, *unknown(subject, str(error), error.todo)))
+        except OSError as error:
+            lines.append(PreflightLine(name, *unknown(subject, f"it cannot be read: {error}", "run it as root")))
     return lines
 
 

@@ -43,7 +43,7 @@ def labels(picture: ClusterPicture) -> Iterator[Seen]:
         if is_labelled(node):
             yield ok(_node(name), "gpushare=true")
         elif amount(node, spec.RESOURCE_MEMORY):
-            text = f"it offers {spec.RESOURCE_MEMORY} and lacks the label gpushare=true, so its plugin is not replaced"
+            text = f"it offers {spec.RESOURCE_MEMORY} and lacks the label gpushare=true, which places the device plugin"
             yield wrong(_node(name), text, f"kubectl label node {name} gpushare=true")
         else:
             todo = f"kubectl label node {name} gpushare=true, or remove the annotation {spec.NODE_CARDS}"
@@ -178,7 +178,7 @@ def _of_cards(picture: ClusterPicture, name: str, node: Object) -> Seen:
             f"look at the log of its device plugin: kubectl --namespace kube-system logs -l component={DEVICE_PLUGIN}"
         )
         return wrong(_node(name), f"it offers no {spec.RESOURCE_MEMORY}", todo)
-    text = f"{units} units on {count} cards"
+    text = f"{units} units on {count} card{'s' * (count != 1)}"
     if (free := amount(node, spec.RESOURCE_MEMORY, "allocatable")) != units:
         return wrong(_node(name), f"{text}, pods may have {free} of them", "restart the node's device plugin")
     if spec.NODE_CARDS not in annotations_of(node):

@@ -1,4 +1,4 @@
-"""What the API server shows before an installation or a validation, and what it refuses to show. Pure."""
+"""A cluster as its API server shows it before an installation or a validation, with what it refuses to show. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from clusters.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, SERVICES, Resource
+from clusters.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS, SERVICES, Resource
 from e2e import spec
 from e2e.site.node_cards import amount
 from e2e.site.picture import Object, Picture
@@ -57,13 +57,18 @@ class ClusterPicture:
 
     @cached_property
     def sharing(self) -> Picture:
-        """As ``observe`` sees it. Raises UnseenError without nodes; pods that cannot be listed are none."""
-        pods = self.listed.get(PODS, ())
-        return Picture(self.now, self.all(NODES), () if isinstance(pods, str) else pods)
+        """As ``observe`` sees it. Raises UnseenError without nodes; what else cannot be listed is not there."""
+        pods, maps = (self.listed.get(resource, ()) for resource in (PODS, CONFIG_MAPS))
+        return Picture(
+            self.now,
+            self.all(NODES),
+            () if isinstance(pods, str) else pods,
+            None if isinstance(maps, str) else maps,
+        )
 
     @property
     def minor(self) -> int:
-        """Of the API server's version; 0 if it has none."""
+        """36 of an API server of version 1.36; 0 if its version cannot be read."""
         return minor_of(self.version)
 
     def programs(self, component: str) -> list[Object]:

@@ -33,10 +33,10 @@ _STEP: Final = "step 2 of clusters/deploy/README.md"
 def extender(picture: ClusterPicture) -> Iterator[Seen]:
     """The extender is ready, and no second one binds beside it unguarded."""
     pods = picture.programs(EXTENDER)
-    for deployment in picture.extenders():
-        yield _of_deployment(deployment)
     for pod in pods:
         yield _of_extender(pod)
+    for deployment in picture.extenders():
+        yield _of_deployment(deployment)
     if pods or picture.extenders():
         return
     if not picture.is_installed():
@@ -147,7 +147,7 @@ def _config_of(pod: Object) -> str:
 
 
 def _of_configured(picture: ClusterPicture, name: str, pod: Object) -> Seen:
-    """A scheduler with a configuration, whose content only a ConfigMap shows."""
+    """Judge a scheduler with a configuration; the API shows its content only if it is in a ConfigMap."""
     path = PurePosixPath(_config_of(pod))
     container = _scheduling(pod) or {}
     mounts = {mount["mountPath"].rstrip("/"): mount["name"] for mount in container.get("volumeMounts") or ()}

@@ -54,7 +54,7 @@ async def preflight(api: ApiClient) -> list[PreflightLine]:
 
 
 async def look(api: ApiClient) -> ClusterPicture:
-    """The cluster at this moment. What the account may not see is left out with the reason. Raises SiteError."""
+    """The cluster at this moment. A part that the account may not see is left out with the reason. Raises SiteError."""
     try:
         async with asyncio.timeout(_PATIENCE):
             version = str((await api.request("GET", "/version"))["gitVersion"])

@@ -1,0 +1,249 @@
+"""The preflight of a machine: each fault is a wrong line, on folders that stand for machines and on this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.site import default_ports, driver_probe
+from e2e.site.listening_ports import listening
+from e2e.site.machine_preflight import RULES, Machine, machine_preflight, probe
+from e2e.site.preflight_lines import Seen, judged, ok
+from e2e.site.site_report import PreflightLine
+from fake_nvml.native.build import ensure
+from fake_nvml.native.compiler import CompilerError
+
+_VERSIONS = {
+    "closed": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.274.02  Tue Sep 2 2025\nGCC version: 12\n",
+    "open": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.163.01  Release Build\n",
+}
+_CONTAINERD_2 = """version = 2
+[plugins."io.containerd.grpc.v1.cri".containerd]
+default_runtime_name = "nvidia"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]
+BinaryName = "/usr/bin/nvidia-container-runtime"
+"""
+_CONTAINERD_3 = _CONTAINERD_2.replace("version = 2", "version = 3").replace("grpc.v1.cri", "cri.v1.runtime")
+_SETS_IN_A_FOLDER = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
+_CRIO = """[crio.runtime]
+default_runtime = "nvidia"
+[crio.runtime.runtimes.nvidia]
+runtime_path = "/usr/bin/nvidia-container-runtime"
+"""
+_DOCKER = json.dumps({"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}})
+_CONFIG = "etc/containerd/config.toml"
+_SOUND = {
+    "proc/driver/nvidia/version": _VERSIONS["closed"],
+    "proc/driver/nvidia/gpus/0000:3b:00.0/information": "Model: \t\t Tesla T4\nDevice Minor: \t 0\n",
+    "proc/net/tcp": "  sl  local_address\n",
+    "proc/17/cmdline": "sh\0",
+    "dev/nvidia0": "",
+    "dev/nvidiactl": "",
+    "dev/nvidia-uvm": "",
+    "usr/bin/nvidia-container-runtime": "",
+    "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1": "",
+    "usr/lib/x86_64-linux-gnu/libcuda.so.1": "",
+    _CONFIG: _CONTAINERD_2,
+    "var/lib/kubelet/device-plugins/kubelet.sock": "",
+    "var/lib/kubelet/device-plugins/aliyungpushare.sock": "",
+    "var/lib/kubelet/pod-resources/kubelet.sock": "",
+}
+_ANSWERS: dict[str, Any] = {"libraries": {"libnvidia-ml.so.1": "", "libcuda.so.1": ""}, "nvml": "", "mig": [False]}
+
+
+def machine(root: Path, changes: Mapping[str, str | None] = {}) -> Path:
+    """The folder of a sound machine, except for files with other texts; None: the file is not there."""
+    for name, text in {**_SOUND, **changes}.items():
+        if text is not None:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+    return root
+
+
+def bad(lines: list[PreflightLine]) -> list[tuple[str, str]]:
+    """Name and judgement of what is not ok; each has what to do."""
+    worse = [line for line in lines if line.judgement != "ok"]
+    assert all(line.todo and line.subject == "machine" for line in worse)
+    return [(line.name, line.judgement) for line in worse]
+
+
+def texts(lines: list[PreflightLine], name: str) -> str:
+    """The texts of one name."""
+    return "\n".join(line.text for line in lines if line.name == name)
+
+
+def judge(root: Path, **answers: Any) -> list[PreflightLine]:
+    """The lines of a machine; its libraries answer like those of a sound one, except for ``answers``."""
+    return judged(RULES, Machine(root, {**_ANSWERS, **answers}), "machine")
+
+
+@pytest.mark.parametrize("kind", _VERSIONS)
+def test_a_sound_machine_is_ok(tmp_path: Path, kind: str) -> None:
+    """With the version of either kernel module."""
+    lines = judge(machine(tmp_path, {"proc/driver/nvidia/version": _VERSIONS[kind]}))
+    assert bad(lines) == []
+    assert texts(lines, "driver").endswith("; cards 0: Tesla T4")
+    assert [line.name for line in lines if line.name != "libraries"] == [name for name in RULES if name != "libraries"]
+
+
+def test_libraries_below_a_root_are_looked_for(tmp_path: Path) -> None:
+    """They cannot be loaded from there, so the MIG mode is unknown."""
+    lines = machine_preflight(machine(tmp_path))
+    assert bad(lines) == [("MIG", "unknown")]
+    assert texts(lines, "libraries").count("not loaded below another root") == 2
+    (tmp_path / "usr/lib/x86_64-linux-gnu/libcuda.so.1").unlink()
+    assert ("libraries", "wrong") in bad(machine_preflight(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "judgement"),
+    [
+        ({"dev/nvidia0": None}, "device files", "wrong"),
+        ({"dev/nvidia-uvm": None}, "device files", "wrong"),
+        ({_CONFIG: None}, "container runtime", "wrong"),
+        ({_CONFIG: "version = 2"}, "container runtime", "wrong"),
+        ({_CONFIG: "= nothing"}, "container runtime", "unknown"),
+        ({_CONFIG: _CONTAINERD_2.replace('"nvidia"', '"runc"', 1)}, "container runtime", "unknown"),
+        ({"usr/bin/nvidia-container-runtime": None}, "container runtime", "wrong"),
+        ({"var/lib/kubelet/device-plugins/kubelet.sock": None}, "device plugin folder", "wrong"),
+        ({"var/lib/kubelet/device-plugins/nvidia-gpu.sock": ""}, "device plugin folder", "wrong"),
+        ({"var/lib/kubelet/pod-resources/kubelet.sock": None}, "pod resources", "wrong"),
+        ({"proc/18/cmdline": "/usr/bin/nvidia-cuda-mps-control\0-d\0"}, "MPS", "unknown"),
+        ({"proc/net/tcp": None}, "ports", "unknown"),
+    ],
+)
+def test_a_fault_of_a_machine_is_its_line(tmp_path: Path, changes: Any, name: str, judgement: str) -> None:
+    """One fault is one line that is not ok."""
+    assert bad(judge(machine(tmp_path, changes))) == [(name, judgement)]
+
+
+def test_a_machine_without_a_driver_is_wrong(tmp_path: Path) -> None:
+    """Its device files cannot be named then."""
+    none = {name: None for name in _SOUND if name.startswith("proc/driver")}
+    assert bad(judge(machine(tmp_path, none))) == [("driver", "wrong"), ("device files", "unknown")]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {_CONFIG: _CONTAINERD_3},
+        {_CONFIG: _SETS_IN_A_FOLDER, "etc/containerd/conf.d/99-nvidia.toml": _CONTAINERD_3},
+        {_CONFIG: None, "etc/docker/daemon.json": _DOCKER},
+        {_CONFIG: None, "etc/crio/crio.conf.d/10-crio.conf": _CRIO},
+        {_CONFIG: None, f"var/lib/rancher/k3s/agent/{_CONFIG}": _CONTAINERD_2},
+        {"etc/docker/daemon.json": "{}"},
+    ],
+    ids=["version 3", "imported", "docker", "cri-o", "k3s", "docker beside containerd"],
+)
+def test_the_runtime_of_each_program_is_read(tmp_path: Path, files: Any) -> None:
+    """containerd, Docker and CRI-O with NVIDIA's runtime as the default."""
+    assert bad(judge(machine(tmp_path, files))) == []
+
+
+def test_the_kubelet_names_the_runtime_that_counts(tmp_path: Path) -> None:
+    """Another program's configuration does not excuse it."""
+    flags = "KUBELET_KUBEADM_ARGS=--container-runtime-endpoint=unix:///var/run/cri-dockerd.sock\n"
+    files = {"etc/docker/daemon.json": "{}", "var/lib/kubelet/kubeadm-flags.env": flags}
+    assert bad(judge(machine(tmp_path, files))) == [("container runtime", "wrong")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "name", "words"),
+    [
+        ({"nvml": "Driver/library version mismatch (18)"}, "libraries", "does not start: Driver/library"),
+        ({"libraries": {"libcuda.so.1": "no such file"}}, "libraries", "cannot be loaded: no such file"),
+        ({"crash": "died with <Signals.SIGSEGV: 11>"}, "libraries", "SIGSEGV"),
+        ({"mig": [True, True]}, "MIG", "cards in MIG mode: 0, 1"),
+    ],
+)
+def test_what_libraries_answer_is_judged(tmp_path: Path, answers: Any, name: str, words: str) -> None:
+    """Each fault is a wrong line with the answer."""
+    lines = judge(machine(tmp_path), **answers)
+    assert (name, "wrong") in bad(lines)
+    assert words in texts(lines, name)
+
+
+def test_libraries_are_asked_in_a_process_of_their_own() -> None:
+    """Whatever this machine has, the answer comes and names both libraries."""
+    answers = probe()
+    assert set(answers.get("libraries", {})) == set(_ANSWERS["libraries"])
+
+
+def test_nvml_is_asked_for_the_mode_of_each_card(tmp_path: Path) -> None:
+    """The simulated library in C answers as the driver's does; a single card of several in MIG mode is not wrong."""
+    try:
+        ensure(os.environ)
+    except CompilerError as error:
+        pytest.skip(f"no library in C: {error}")
+    state = ("--state", str(tmp_path / "state"))
+    fake_nvml("init", *state, "--box", "h100x8")
+    fake_nvml("set", *state, "1", "mig", "on")
+    answers = json.loads(fake_nvml("exec", *state, "--", sys.executable, driver_probe.__file__))
+    assert (answers["nvml"], answers["mig"]) == ("", [False, True, *[False] * 6])
+    assert ("MIG", "unknown") in bad(judge(machine(tmp_path), **answers))
+
+
+def fake_nvml(*arguments: str) -> str:
+    """The output of the command."""
+    command = [sys.executable, "-m", "fake_nvml.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """A port that this process listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_found_with_its_program(listener: int) -> None:
+    """The command line of the program that listens comes with the port."""
+    assert "pytest" in listening(Path("/proc"))[listener]
+
+
+@pytest.mark.parametrize(
+    ("command", "judgements"),
+    [("other\0--serve\0", [("ports", "wrong")]), ("gpushare-extender\0", []), (None, [("ports", "unknown")])],
+)
+def test_a_port_of_ours_that_another_has_is_wrong(tmp_path: Path, command: str | None, judgements: Any) -> None:
+    """Our own programs may have it; a program that is not to be seen is unknown."""
+    line = f"0: 0100007F:{default_ports.EXTENDER:04X} 00000000:0000 0A 0:0 0:0 0 0 0 4711 1\n"
+    root = machine(tmp_path, {"proc/net/tcp": f"sl\n{line}", "proc/18/cmdline": command})
+    if command is not None:
+        (root / "proc/18/fd").mkdir()
+        (root / "proc/18/fd/3").symlink_to("socket:[4711]")
+    assert bad(judge(root)) == judgements
+
+
+def test_a_file_that_may_not_be_read_is_unknown() -> None:
+    """The line names the file; what the rule saw before stays."""
+
+    def rule(_: Machine) -> Iterator[Seen]:
+        yield ok("machine", "seen")
+        raise PermissionError(13, "Permission denied", "/var/lib/kubelet")
+
+    seen, unseen = judged({"x": rule}, Machine(Path("/")), "machine")
+    assert (seen.text, unseen.judgement) == ("seen", "unknown")
+    assert "/var/lib/kubelet" in unseen.text
+
+
+def test_the_command_judges_a_machine_below_a_root(tmp_path: Path) -> None:
+    """Exit code 0 if nothing is wrong, 3 if something is; the last line has the counts."""
+    machine(tmp_path)
+    assert _run(tmp_path) == (0, "9 ok, 0 wrong, 1 unknown")
+    (tmp_path / "dev/nvidia0").unlink()
+    assert _run(tmp_path)[0] == 3
+
+
+def _run(root: Path) -> tuple[int, str]:
+    command = [sys.executable, "-m", "e2e", "preflight", "--machine", "--root", str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.splitlines()[-1]
