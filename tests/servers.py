@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -22,11 +23,14 @@ Object = dict[str, Any]
 STATUS_OF = {404: "NotFound", 409: "Conflict", 410: "Expired", 500: "InternalError"}
 
 
-async def until(condition: Callable[[], object], seconds: float = 300) -> None:
+async def until(condition: Callable[[], object], what: str = "condition", seconds: float = 300) -> None:
     """Wait for a condition of this process; the limit is against hangs."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  # a condition over code that has no event for it
-            await asyncio.sleep(0.005)
+    try:
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110  # a condition over code that has no event for it
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"never came: {what}") from None
 
 
 def plain_http(url: str = "", **more: Any) -> httpx2.AsyncClient:
@@ -42,6 +46,18 @@ async def serve(app: Any) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{await server.listen()}"
     finally:
         await server.end()
+
+
+def kubeconfig(folder: Path, url: str) -> str:
+    """The path of a kubeconfig for that API server."""
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": {}}],
+        "current-context": "c",
+    }
+    (folder / "kubeconfig").write_text(json.dumps(document))
+    return str(folder / "kubeconfig")
 
 
 class Watch(NamedTuple):

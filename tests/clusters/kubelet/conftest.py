@@ -21,9 +21,8 @@ from clusters.kubelet.plugin_registration import RegistrationServer
 from clusters.kubelet.timings import Timings
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids, register
-from tests.servers import StubApi, serve
+from tests.servers import StubApi, serve, until
 
 
 @pytest.fixture

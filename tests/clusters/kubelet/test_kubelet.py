@@ -16,10 +16,9 @@ from clusters.kubelet.machine import Machine
 from clusters.kubelet.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.conftest import plug
-from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids
-from tests.servers import plain_http
+from tests.servers import plain_http, until
 
 
 def states(api, name, kind="containerStatuses") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from clusters.kubelet.kubelet_devices import Count
 from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus, difference, resources_of
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
-from tests.clusters.kubelet.kubelet_waiting import until
+from tests.servers import until
 
 R = "example.com/slice"
 
