@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import json
+import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import httpx2
 
 from clusters.processes.http_server import HttpServer
 
+Object = dict[str, Any]
+
 STATUS_OF = {404: "NotFound", 409: "Conflict", 410: "Expired", 500: "InternalError"}
 
 
-async def until(condition: Callable[[], object], seconds: float = 300) -> None:
+async def until(condition: Callable[[], object], what: str = "condition", seconds: float = 300) -> None:
     """Wait for a condition of this process; the limit is against hangs."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  # a condition over code that has no event for it
-            await asyncio.sleep(0.005)
+    try:
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110  # a condition over code that has no event for it
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"never came: {what}") from None
 
 
 def plain_http(url: str = "", **more: Any) -> httpx2.AsyncClient:
@@ -38,125 +48,254 @@ async def serve(app: Any) -> AsyncIterator[str]:
         await server.end()
 
 
+def kubeconfig(folder: Path, url: str) -> str:
+    """The path of a kubeconfig for that API server."""
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": {}}],
+        "current-context": "c",
+    }
+    (folder / "kubeconfig").write_text(json.dumps(document))
+    return str(folder / "kubeconfig")
+
+
+class Watch(NamedTuple):
+    """A watch that stands: what it is of, and its events to come; None ends it."""
+
+    plural: str
+    selector: str
+    news: asyncio.Queue[Object | None]
+
+
 @dataclass
 class StubApi:
-    """A small API server: pods and nodes as given, watches that stay silent, bindings applied, every call remembered.
+    """A small API server: objects by their plural, watches that tell what changes, and every call remembered.
 
-    ``fault`` may answer a call before it does: (status, body) or ``"hang"``, or None for business as usual.
+    What a test changes in the objects itself, no watch tells; nor what happens while the server is ``deaf``.
+    ``fault`` may answer a call that is no watch: (status, body), or ``"hang"`` to wait for ``released`` before it is done,
+    ``"late"`` to wait when it is done, or None for business as usual.
     """
 
-    nodes: list[dict[str, Any]] = field(default_factory=list)
-    pods: list[dict[str, Any]] = field(default_factory=list)
+    nodes: list[Object] = field(default_factory=list)
+    pods: list[Object] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
     fault: Callable[[str, str], Any] = lambda method, path: None
-    events: list[dict[str, Any]] = field(default_factory=list)
-    config_maps: dict[str, dict[str, str]] = field(default_factory=dict)
+    events: list[Object] = field(default_factory=list)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    page: int = 10_000
+    deaf: bool = False
+    watches: list[Watch] = field(default_factory=list)
+    history: list[tuple[int, str, Object]] = field(default_factory=list)
+    gone_from: int = 0
+    # Later than any version that a test gives to its objects.
+    version: int = 10**15
+    # A client of it, where a test wants one.
+    client: Any = None
+
+    def __post_init__(self) -> None:
+        self.items: defaultdict[str, list[Object]] = defaultdict(list)
+        self.items |= {"nodes": self.nodes, "pods": self.pods, "events": self.events}
+
+    def find(self, plural: str, name: str, namespace: str | None = None) -> Object | None:
+        """The object of that name, in any namespace or in that one."""
+        found = (one for one in self.items[plural] if one["metadata"]["name"] == name)
+        return next((one for one in found if namespace in (None, one["metadata"].get("namespace", ""))), None)
+
+    def pod(self, name: str) -> Object:
+        """The pod of that name."""
+        found = self.find("pods", name)
+        assert found is not None
+        return found
+
+    def phase(self, name: str) -> str:
+        """The phase of the pod of that name, or "" if there is none."""
+        return str((self.find("pods", name) or {}).get("status", {}).get("phase", ""))
+
+    def put(self, item: Object) -> None:
+        """Make it so; an object of another uid under that name is gone before."""
+        item, plural = copy.deepcopy(item), item["kind"].lower() + "s"
+        name = item["metadata"]["name"]
+        there = self.find(plural, name, item["metadata"].get("namespace", ""))
+        if there and there["metadata"].get("uid") == item["metadata"].setdefault("uid", f"uid-{name}"):
+            there.clear()
+            there.update(item)
+            self._tell("MODIFIED", plural, there)
+            return
+        if there:
+            self.delete(plural, name)
+        self._create(plural, item)
+
+    def delete(self, plural: str, name: str, grace: int = 0) -> None:
+        """As a user would: with a grace the object stays until its kubelet has ended it."""
+        item = self.find(plural, name)
+        assert item is not None
+        if grace:
+            item["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace}
+        else:
+            self.items[plural].remove(item)
+        self._tell("MODIFIED" if grace else "DELETED", plural, item)
+
+    def disconnect(self, *, forget: bool) -> None:
+        """All watches break; with ``forget`` a client that comes again with an old version gets 410."""
+        if forget:
+            self.gone_from = self.version + 1
+        for watch in self.watches:
+            watch.news.put_nowait(None)
+
+    def bookmark(self) -> None:
+        """Watches get bookmarks."""
+        for watch in self.watches:
+            watch.news.put_nowait({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self.version)}}})
+
+    def _tell(self, kind: str, plural: str, item: Object) -> None:
+        """The object has a new version, and watches hear of it."""
+        self.version += 1
+        item["metadata"]["resourceVersion"] = str(self.version)
+        if self.deaf:
+            return
+        event = {"type": kind, "object": copy.deepcopy(item)}
+        self.history.append((self.version, plural, event))
+        for watch in self.watches:
+            if watch.plural == plural and selected(item, watch.selector):
+                watch.news.put_nowait(event)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        body = b""
-        while True:
+        body, more = b"", True
+        while more:
             message = await receive()
             body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
+            more = message.get("more_body")
         method, path, query = scope["method"], scope["path"], scope["query_string"].decode()
         call = {"method": method, "path": path, "query": query, "body": json.loads(body) if body else None}
         call["content_type"] = dict(scope["headers"]).get(b"content-type", b"").decode()
         self.calls.append(call)
-        if "watch=1" in query:
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"", "more_body": True})
-            await self._until_gone(receive)
+        if "watch=" in query:
+            await self._watch(path.rpartition("/")[2], dict(parse_qsl(query)), receive, send)
             return
-        answer = self.fault(method, path)
-        if answer == "hang":
+        fault = self.fault(method, path)
+        if fault == "hang":
             await self.released.wait()
-            answer = None
-        status, document = answer or self.answer(method, path, query, call["body"])
+        code, document = fault if isinstance(fault, tuple) else self.answer(method, path, query, call["body"])
+        if fault == "late":
+            await self.released.wait()
         text = json.dumps(document).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.start", "status": code, "headers": headers})
         await send({"type": "http.response.body", "body": text})
 
-    async def _until_gone(self, receive: Any) -> None:
-        """Wait until the client has closed its connection."""
-        while (await receive())["type"] != "http.disconnect":
-            pass
+    async def _watch(self, plural: str, query: dict[str, str], receive: Any, send: Any) -> None:
+        async def say(event: Object | None, *, more: bool = True) -> None:
+            line = json.dumps(event).encode() + b"\n" if event else b""
+            await send({"type": "http.response.body", "body": line, "more_body": more})
 
-    def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """The pod of that name."""
-        named = (pod for pod in self.pods if pod["metadata"]["name"] == name)
-        return next((pod for pod in named if pod["metadata"]["namespace"] == namespace), None)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        version, selector = int(query.get("resourceVersion", self.version)), query.get("fieldSelector", "")
+        if version < self.gone_from:
+            await say({"type": "ERROR", "object": status(410, "too old")[1]}, more=False)
+            return
+        await say(None)
+        watch = Watch(plural, selector, asyncio.Queue())
+        self.watches.append(watch)
+        for at, of, event in self.history:
+            if at > version and of == plural and selected(event["object"], selector):
+                watch.news.put_nowait(event)
+        leaving = asyncio.create_task(_until_gone(receive))
+        leaving.add_done_callback(lambda _: watch.news.put_nowait(None))
+        while (happened := await watch.news.get()) is not None:
+            await say(happened)
+        self.watches.remove(watch)
+        leaving.cancel()
+        await say(None, more=False)
 
     def answer(self, method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
         """Business as usual."""
-        parts = path.strip("/").split("/")
-        if path == "/api/v1/nodes":
-            return 200, {"metadata": {"resourceVersion": "1"}, "items": self.nodes}
-        if path == "/api/v1/pods":
-            node, *others = query.partition("spec.nodeName%3D")[2].partition("&")[0].split("%2C")
-            left_out = {other.removeprefix("status.phase%21%3D") for other in others}
-            pods = [pod for pod in self.pods if not node or pod["spec"].get("nodeName") == node]
-            pods = [pod for pod in pods if pod.get("status", {}).get("phase") not in left_out]
-            return 200, {"metadata": {"resourceVersion": "1"}, "items": pods}
-        if path.endswith("/events"):
-            self.events.append(body)
-            return 201, body
-        if parts[4:5] == ["configmaps"] and len(parts) > 5:
-            data = self.config_maps.get(parts[5])
-            return (200, {"data": data}) if data is not None else status(404, f'configmaps "{parts[5]}" not found')
-        if path.endswith("/configmaps"):
-            return 200, {"metadata": {"resourceVersion": "1"}, "items": []}
-        if parts[:3] == ["api", "v1", "nodes"]:
-            return self._node(method, parts[3], body)
-        if parts[0] == "apis":
-            # Nothing of the other groups is there.
-            return 200, {"metadata": {"resourceVersion": "1"}, "items": []}
-        return self._pod(method, parts[3], parts[5], parts[6:], body)
+        parts = path.strip("/").split("/")[2 if path.startswith("/api/") else 3 :]
+        namespace, parts = (parts[1], parts[2:]) if parts[0] == "namespaces" and len(parts) > 2 else ("", parts)
+        plural, *rest = parts
+        if not rest and method == "GET":
+            return self._list(self.items[plural], namespace, dict(parse_qsl(query)))
+        name = rest[0] if rest else body["metadata"]["name"]
+        item = self.find(plural, name, namespace)
+        if not rest:
+            return (409, {"reason": "AlreadyExists"}) if item else self._create(plural, body)
+        if item is None:
+            return status(404, f'{plural} "{name}" not found')
+        return (200, item) if method == "GET" else self._change(method, plural, item, body or {})
 
-    def _node(self, method: str, name: str, body: Any) -> tuple[int, Any]:
-        """Read or patch a node."""
-        node = next((node for node in self.nodes if node["metadata"]["name"] == name), None)
-        if node is None:
-            return status(404, f'nodes "{name}" not found')
-        if method == "PATCH":
-            annotations = node["metadata"].setdefault("annotations", {})
-            annotations.update(body.get("metadata", {}).get("annotations", {}))
-            for name in [name for name, text in annotations.items() if text is None]:
-                del annotations[name]
-            for part, amounts in body.get("status", {}).items():
-                node.setdefault("status", {}).setdefault(part, {}).update(amounts)
-        return 200, node
+    def _create(self, plural: str, item: Object) -> tuple[int, Object]:
+        item["metadata"].setdefault("uid", f"uid-{item['metadata']['name']}")
+        self.items[plural].append(item)
+        self._tell("ADDED", plural, item)
+        return 201, item
 
-    def _pod(self, method: str, namespace: str, name: str, rest: list[str], body: Any) -> tuple[int, Any]:
-        """Read, patch or bind a pod."""
-        pod = self.pod(namespace, name)
-        if pod is None:
-            return status(404, f'pods "{name}" not found')
-        if rest == ["binding"]:
-            if pod["spec"].get("nodeName"):
-                return status(409, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
-            pod["spec"]["nodeName"] = body["target"]["name"]
-            pod["metadata"].setdefault("annotations", {}).update(body["metadata"].get("annotations", {}))
-            return 201, {"kind": "Status", "status": "Success"}
-        return patch(pod, body["metadata"]) if method == "PATCH" else (200, pod)
+    def _change(self, method: str, plural: str, item: Object, body: Object) -> tuple[int, Object]:
+        """Patch, bind or delete an object; refused for another uid or an older version."""
+        metadata = item["metadata"]
+        wanted = body.get("preconditions" if method == "DELETE" else "metadata", {})
+        if wanted.get("uid", metadata.get("uid")) != metadata.get("uid"):
+            return status(422 if method == "PATCH" else 409, "metadata.uid: field is immutable")
+        if wanted.get("resourceVersion", metadata.get("resourceVersion")) != metadata.get("resourceVersion"):
+            return status(
+                409, "the object has been modified; please apply your changes to the latest version and try again"
+            )
+        if method == "DELETE":
+            self.items[plural].remove(item)
+            self._tell("DELETED", plural, item)
+            return 200, item
+        if method == "POST":
+            if there := item["spec"].get("nodeName"):
+                return status(409, f'pod {metadata["name"]} is already assigned to node "{there}"')
+            body = {
+                "spec": {"nodeName": body["target"]["name"]},
+                "metadata": {"annotations": wanted.get("annotations", {})},
+            }
+        merge(item, body)
+        self._tell("MODIFIED", plural, item)
+        return (200, item) if method == "PATCH" else (201, {"kind": "Status", "status": "Success"})
+
+    def _list(self, items: list[Object], namespace: str, query: dict[str, str]) -> tuple[int, Object]:
+        """A page of a list; it begins where the last one ended, as nothing changes within a test's list."""
+        found = [one for one in items if selected(one, query.get("fieldSelector", ""))]
+        found = [one for one in found if namespace in ("", one["metadata"].get("namespace", ""))]
+        start = int(query.get("continue") or 0)
+        end = start + self.page
+        metadata = {"resourceVersion": str(self.version), "continue": str(end) if end < len(found) else ""}
+        return 200, {"metadata": metadata, "items": found[start:end]}
 
 
-def patch(pod: dict[str, Any], wanted: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Merge annotations as a patch does: null removes one. Refused for another uid or an older version."""
-    metadata = pod["metadata"]
-    if wanted.get("uid", metadata.get("uid")) != metadata.get("uid"):
-        return status(422, "metadata.uid: field is immutable")
-    if wanted.get("resourceVersion", metadata.get("resourceVersion")) != metadata.get("resourceVersion"):
-        return status(
-            409, "the object has been modified; please apply your changes to the latest version and try again"
-        )
-    merged = {**metadata.get("annotations", {}), **wanted["annotations"]}
-    metadata["annotations"] = {name: value for name, value in merged.items() if value is not None}
-    if "resourceVersion" in metadata:
-        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1_000_000)
-    return 200, pod
+async def _until_gone(receive: Any) -> None:
+    """Wait until the client has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def selected(item: Object, selector: str) -> bool:
+    """Whether an object is of a field selector."""
+    for path, differs, value in re.findall(r"([^,=!]+)(!?)=([^,]*)", selector):
+        found: Any = item
+        for name in path.split("."):
+            found = (found or {}).get(name)
+        if ((found or "") == value) is bool(differs):
+            return False
+    return True
+
+
+def merge(item: Object, patch: Object) -> None:
+    """A strategic merge as far as it is used here: null deletes, maps merge, conditions and addresses merge by their type."""
+    for name, value in patch.items():
+        if value is None:
+            item.pop(name, None)
+        elif isinstance(value, dict):
+            item[name] = item.get(name) or {}
+            merge(item[name], value)
+        elif name in ("conditions", "addresses"):
+            known = {one["type"]: one for one in item.get(name, [])}
+            for one in value:
+                merge(known.setdefault(one["type"], {}), one)
+            item[name] = list(known.values())
+        else:
+            item[name] = value
 
 
 def status(code: int, message: str) -> tuple[int, dict[str, Any]]:

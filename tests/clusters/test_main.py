@@ -62,7 +62,7 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(
     pipe = asyncio.subprocess.PIPE
     cluster = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=pipe, stderr=pipe)
     request.addfinalizer(lambda: cluster.kill() if cluster.returncode is None else None)
-    await until(lambda: out.exists() or cluster.returncode is not None, 60)
+    await until(lambda: out.exists() or cluster.returncode is not None, seconds=60)
     async with ApiClient.from_kubeconfig(out) as api:
 
         async def cards() -> dict[str, Any]:
@@ -75,14 +75,14 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(
         await eventually(
             cards, lambda found: found == {"one": "14", "two": None}, "the nodes are there, with their cards"
         )
-    await until(lambda: len(children(cluster.pid)) == 3, 60)
+    await until(lambda: len(children(cluster.pid)) == 3, seconds=60)
     programs = children(cluster.pid)
     cluster.send_signal(number)
     printed, errors = await cluster.communicate()
 
     assert (cluster.returncode, errors, len(programs)) == (0, b"", 3)
     # Two programs, and the one that removes the folder even after a crash.
-    await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in programs), 60)
+    await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in programs), seconds=60)
     assert not out.exists()
     folder = printed.decode().partition("KUBECONFIG=")[2].splitlines()[0]
     assert not Path(folder).parent.exists()

@@ -147,18 +147,7 @@ PIECES = st.sampled_from(',0a-. "{}[]:\\ß\x00')
 ENDS = st.text(PIECES, max_size=4)
 HEAD = '{"v":%d,"mode":"ids","unit":"GiB","boot":"","cards":['
 ROWS = {
-    **{
-        name: Row(reads_pod(name), bound, LISTS)
-        for name, bound in {
-            wire.WISH_MODEL: bounds.WISH_CHARACTERS,
-            wire.WISH_MODEL_NOT: bounds.WISH_CHARACTERS,
-            wire.WISH_UUID: bounds.WISH_CHARACTERS,
-            wire.WISH_UUID_NOT: bounds.WISH_CHARACTERS,
-            wire.WISH_SAME_CARD: bounds.WISH_CHARACTERS,
-            wire.WISH_POLICY: bounds.WISH_CHARACTERS,
-            wire.WISH_SPLIT: bounds.WISH_CHARACTERS,
-        }.items()
-    },
+    **{name: Row(reads_pod(name), bounds.WISH_CHARACTERS, LISTS) for name in wire.WISHES},
     **{
         name: Row(reads_pod(name), None, LISTS + DIGITS)
         for name in (

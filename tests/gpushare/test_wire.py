@@ -11,3 +11,5 @@ def test_every_wish_is_in_the_list_of_wishes() -> None:
 
     assert named == set(wire.WISHES)
     assert named - set(wire.CARD_WISHES) == {wire.WISH_POLICY}
+    by_card = ["card-model", "card-model-not", "card-uuid", "card-uuid-not", "same-card", "split"]
+    assert named == {f"gpushare.aliyun.com/{name}" for name in ["policy", *by_card]}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet import Kubelet
@@ -19,9 +21,8 @@ from clusters.kubelet.plugin_registration import RegistrationServer
 from clusters.kubelet.timings import Timings
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids, register
-from tests.clusters.kubelet.stub_api import StubApi
+from tests.servers import StubApi, serve, until
 
 
 @pytest.fixture
@@ -82,9 +83,8 @@ async def node(folder: Path, timings: Timings) -> AsyncIterator[Node]:
 @pytest.fixture
 async def api() -> AsyncIterator[StubApi]:
     api = StubApi()
-    await api.start()
-    yield api
-    await api.stop()
+    async with serve(api) as url, ApiClient(Connection(url)) as api.client:
+        yield api
 
 
 @pytest.fixture
@@ -130,4 +130,4 @@ async def plug(kubelet: Kubelet, api: StubApi, plugin: Plugin) -> None:
     await plugin.serve(kubelet.plugin_folder / "plugin.sock")
     await register(kubelet.plugin_folder, "plugin.sock")
     count = str(len(plugin.devices))
-    await until(lambda: api.node()["status"]["allocatable"].get(RESOURCE) == count, "allocatable")
+    await until(lambda: api.nodes[0]["status"]["allocatable"].get(RESOURCE) == count, "allocatable")

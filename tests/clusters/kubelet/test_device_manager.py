@@ -8,9 +8,9 @@ import pytest
 from clusters.kubelet.device_manager import PreStartError
 from clusters.kubelet.kubelet_devices import AllocationError, Count
 from clusters.kubelet.timings import Timings
-from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids
+from tests.servers import until
 
 
 async def admit(node, *pods, active=None) -> None:

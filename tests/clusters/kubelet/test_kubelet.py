@@ -16,10 +16,9 @@ from clusters.kubelet.machine import Machine
 from clusters.kubelet.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.conftest import plug
-from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids
-from tests.servers import plain_http
+from tests.servers import plain_http, until
 
 
 def states(api, name, kind="containerStatuses") -> dict[str, Any]:
@@ -32,7 +31,7 @@ def conditions(item) -> dict[str, str]:
 
 
 def is_gone(api, name) -> bool:
-    return ("pods", "default", name) not in api.objects
+    return api.find("pods", name) is None
 
 
 async def lister(kubelet, call) -> Any:
@@ -42,7 +41,7 @@ async def lister(kubelet, call) -> Any:
 
 async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin) -> None:
     """Labels, conditions, capacity, address and port are as a kubelet writes them."""
-    node = api.node()
+    node = api.nodes[0]
 
     assert node["metadata"]["labels"]["gpushare"] == "true"
     pressures = {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
@@ -62,17 +61,17 @@ async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin) -
 async def test_sick_devices_leave_allocatable_lost_plugin_capacity(kubelet, api, plugin) -> None:
     """Sick devices reduce allocatable; without the plugin it is 0."""
     plugin.announce({f"id-{n}": n < 6 for n in range(10)})
-    await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "6")
-    assert api.node()["status"]["capacity"][RESOURCE] == "10"
+    await until(lambda: api.nodes[0]["status"]["allocatable"][RESOURCE] == "6")
+    assert api.nodes[0]["status"]["capacity"][RESOURCE] == "10"
 
     await plugin.stop()
-    await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "0")
-    assert api.node()["status"]["capacity"][RESOURCE] == "10"
+    await until(lambda: api.nodes[0]["status"]["allocatable"][RESOURCE] == "0")
+    assert api.nodes[0]["status"]["capacity"][RESOURCE] == "10"
 
 
 async def test_a_pod_runs_and_holds_memory_and_gives_it_back(kubelet, api, plugin, state) -> None:
     """The player holds 1253 MiB of the card that it sees, until it is deleted."""
-    await api.put(pod("p", container("main", 3, image="cheyang/gpu-player:v2")))
+    api.put(pod("p", container("main", 3, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
 
     status = api.pod("p")["status"]
@@ -83,7 +82,7 @@ async def test_a_pod_runs_and_holds_memory_and_gives_it_back(kubelet, api, plugi
     assert status["startTime"] == "2023-11-14T22:13:20Z"
     assert [(p.name, p.mib) for p in state.cards()[0].processes] == [("python", 1253)]
 
-    await api.delete("p")
+    api.delete("pods", "p", grace=30)
     await until(lambda: is_gone(api, "p"))
     assert state.cards()[0].processes == ()
 
@@ -93,13 +92,13 @@ async def test_few_writes_for_each_pod(kubelet, api, plugin) -> None:
 
     def writes() -> int:
         # The node's status may still be on its way.
-        return len([path for _, path in api.writes if not path.startswith("nodes/")])
+        return sum(call["method"] != "GET" and "/nodes/" not in call["path"] for call in api.calls)
 
     before = writes()
-    await api.put(pod("p", container("a", 1), container("b", 1), container("c")))
+    api.put(pod("p", container("a", 1), container("b", 1), container("c")))
     await until(lambda: api.phase("p") == "Running" and conditions(api.pod("p"))["Ready"] == "True")
     running = writes() - before
-    await api.delete("p")
+    api.delete("pods", "p", grace=30)
     await until(lambda: is_gone(api, "p"))
 
     assert running <= 4
@@ -109,7 +108,7 @@ async def test_few_writes_for_each_pod(kubelet, api, plugin) -> None:
 async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, state) -> None:
     """The log of a container on a full card has CUDA's error, out of memory."""
     state.add_process(state.cards()[0].uuid, 77, 14_500, "somebody")
-    await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), restartPolicy="Never"))
+    api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Failed")
 
     assert "CUDA out of memory" in await log_of(kubelet, "p/main")
@@ -120,7 +119,7 @@ async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, stat
 async def test_an_allocate_error_is_final(kubelet, api, plugin) -> None:
     """The pod fails with the plugin's text and keeps its object; the next pod is admitted."""
     plugin.allocate_error = "no card for you"
-    await api.put(pod("p", container("main", 1)))
+    api.put(pod("p", container("main", 1)))
     await until(lambda: api.phase("p") == "Failed")
 
     status = api.pod("p")["status"]
@@ -130,7 +129,7 @@ async def test_an_allocate_error_is_final(kubelet, api, plugin) -> None:
         "which is unexpected"
     )
     plugin.allocate_error = ""
-    await api.put(pod("q", container("main", 10)))
+    api.put(pod("q", container("main", 10)))
     await until(lambda: api.phase("q") == "Running")
     assert api.phase("p") == "Failed"
 
@@ -139,15 +138,15 @@ async def test_an_allocate_error_is_final(kubelet, api, plugin) -> None:
 async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin) -> None:
     """The container waits with the reason, an event has it too, and it runs as soon as the plugin agrees."""
     plugin.pre_start_error = "wrong card"
-    await api.put(pod("p", container("main", 1)))
+    api.put(pod("p", container("main", 1)))
     await until(lambda: len(plugin.asked("pre_start")) >= 3, "tries")
 
     state, detail = states(api, "p")["main"]
     assert (state, detail["reason"]) == ("waiting", "CreateContainerConfigError")
     assert "FailedPrecondition desc = wrong card" in detail["message"]
     assert api.phase("p") == "Pending"
-    assert {(event["reason"], event["type"]) for event in api.events()} == {("Failed", "Warning")}
-    assert "wrong card" in api.events()[0]["message"]
+    assert {(event["reason"], event["type"]) for event in api.events} == {("Failed", "Warning")}
+    assert "wrong card" in api.events[0]["message"]
 
     plugin.pre_start_error = ""
     await until(lambda: api.phase("p") == "Running")
@@ -158,7 +157,7 @@ async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin) ->
 async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api, plugin) -> None:
     """All Allocates of a pod come before those of the next, in the order in which the pods were bound."""
     for name in ("z", "m", "a"):
-        await api.put(pod(name, container("one", 1), container("two", 2)))
+        api.put(pod(name, container("one", 1), container("two", 2)))
     await until(lambda: all(api.phase(name) == "Running" for name in "zma"))
 
     book = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
@@ -171,10 +170,10 @@ async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api,
 
 async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api, plugin, state) -> None:
     """The object is gone immediately and so is its hold on devices; the process goes on until it obeys."""
-    await api.put(pod("p", container("main", 10, image="simulated/slow-stopper")))
+    api.put(pod("p", container("main", 10, image="simulated/slow-stopper")))
     await until(lambda: api.phase("p") == "Running")
-    await api.delete("p", grace=0)
-    await api.put(pod("q", container("main", 10)))
+    api.delete("pods", "p")
+    api.put(pod("q", container("main", 10)))
     await until(lambda: api.phase("q") == "Running")
 
     assert [p.mib for p in state.cards()[0].processes] == [1024]
@@ -185,11 +184,11 @@ async def test_pod_deleted_before_admission_gets_its_devices_and_goes(kubelet, a
     """Real kubelets (1.36.3) admit whatever has not ended; none of its containers is started."""
     doomed = pod("p", container("main", 1), inits=(container("init"),))
     doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    await api.put(doomed)
+    api.put(doomed)
     await until(lambda: is_gone(api, "p"))
 
     assert [len(ids) for ids in plugin.asked("allocate")] == [1]
-    await api.put(pod("q", container("main")))
+    api.put(pod("q", container("main")))
     await until(lambda: api.phase("q") == "Running")
     first_container_of_the_node = "simulated://5000000"
     assert api.pod("q")["status"]["containerStatuses"][0]["containerID"] == first_container_of_the_node
@@ -199,8 +198,8 @@ async def test_pod_deleted_before_admission_gets_its_devices_and_goes(kubelet, a
 async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin) -> None:
     """Active pods only, sidecars and containers, no ordinary init container; Get answers for one."""
     inits = (container("init", 1, command=["true"]), container("side", 1, restartPolicy="Always"))
-    await api.put(pod("p", container("main", 2), container("plain"), inits=inits))
-    await api.put(pod("ended", container("main", 1, command=["true"]), restartPolicy="Never"))
+    api.put(pod("p", container("main", 2), container("plain"), inits=inits))
+    api.put(pod("ended", container("main", 1, command=["true"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Running" and api.phase("ended") == "Succeeded")
 
     book = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
@@ -232,19 +231,19 @@ async def test_a_start_in_an_empty_folder(kubelet, api, plugin, version, count) 
     kubelet.machine = replace(kubelet.machine, version=version)
     await kubelet.start()
 
-    assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == count
+    assert api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-count"] == count
 
 
 @pytest.mark.promise("G3-14")
 async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, api, plugin) -> None:
     """A kubelet that starts without its checkpoint keeps all amounts, those of a plugin included."""
-    before = api.node()["status"]["capacity"][RESOURCE]
+    before = api.nodes[0]["status"]["capacity"][RESOURCE]
     await kubelet.stop()
     (kubelet.plugin_folder / "kubelet_internal_checkpoint").unlink()
     kubelet.machine = replace(kubelet.machine, version="v1.30.14")
     await kubelet.start()
 
-    assert api.node()["status"]["capacity"][RESOURCE] == before != "0"
+    assert api.nodes[0]["status"]["capacity"][RESOURCE] == before != "0"
 
 
 @pytest.mark.promise("G3-14")
@@ -256,25 +255,25 @@ async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugi
     )
     await kubelet.start()
 
-    assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "1"
+    assert api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-count"] == "1"
 
 
 async def test_an_api_server_that_is_away_loses_nothing(kubelet, api, plugin) -> None:
     """The changes in between are written when it is back."""
-    await api.put(pod("p", container("main", 1, command=["sh", "-c", "sleep 0.05; exit 0"]), restartPolicy="Never"))
+    api.put(pod("p", container("main", 1, command=["sh", "-c", "sleep 0.05; exit 0"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Running")
-    api.away = True
+    api.fault = lambda method, path: (503, {})
     plugin.announce(ids("ab"))
     await asyncio.sleep(0)
-    api.away = False
+    api.fault = lambda method, path: None
 
     await until(lambda: api.phase("p") == "Succeeded")
-    await until(lambda: api.node()["status"]["capacity"][RESOURCE] == "2")
+    await until(lambda: api.nodes[0]["status"]["capacity"][RESOURCE] == "2")
 
 
 async def test_stop_ends_everything(kubelet, api, plugin, state) -> None:
     """Processes end, and the pod's status stays as it was."""
-    await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
+    api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
     await kubelet.stop()
 
@@ -295,7 +294,7 @@ async def test_a_hundred_pods(kubelet, api) -> None:
     big = Plugin(ids(range(100)))
     await plug(kubelet, api, big)
     for number in range(100):
-        await api.put(pod(f"p{number}", container("main", 1)))
+        api.put(pod(f"p{number}", container("main", 1)))
     await until(lambda: all(api.phase(f"p{number}") == "Running" for number in range(100)))
 
     assert len({one for call in big.asked("allocate") for one in call}) == 100
@@ -306,10 +305,10 @@ async def test_a_hundred_pods(kubelet, api) -> None:
 async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api, plugin) -> None:
     """A changed annotation lets a waiting container try again, as after a repair of a wrong booking."""
     plugin.pre_start_error = "wrong card"
-    await api.put(pod("p", container("main", 1)))
-    await until(lambda: api.events(), "the refusal")
+    api.put(pod("p", container("main", 1)))
+    await until(lambda: api.events, "the refusal")
     plugin.pre_start_error = ""
-    await api.annotate("p", repaired="yes")
+    api.put(api.pod("p") | {"metadata": api.pod("p")["metadata"] | {"annotations": {"repaired": "yes"}}})
 
     await until(lambda: api.phase("p") == "Running")
 
@@ -320,21 +319,21 @@ async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, pl
     for name, second in (("a", 3), ("b", 1), ("c", 2)):
         item = pod(name, container("main", 11))  # too many: each is rejected, in order
         item["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{second}Z"
-        await api.put(item)
+        api.put(item)
     await kubelet.start()
     await until(lambda: all(api.phase(name) == "Failed" for name in "abc"))
 
-    assert [event["involvedObject"]["name"] for event in api.events()] == ["b", "c", "a"]
+    assert [event["involvedObject"]["name"] for event in api.events] == ["b", "c", "a"]
 
 
 async def test_a_deleted_pod_is_neither_listed_nor_run(kubelet, api) -> None:
     """The kubelet neither lists nor runs a pod after its deletion."""
 
-    await api.put(pod("p", container("main")))
+    api.put(pod("p", container("main")))
     await until(lambda: api.phase("p") == "Running")
-    await api.delete("p")
+    api.delete("pods", "p", grace=30)
     await until(lambda: is_gone(api, "p"))
-    await api.put(pod("q", container("main")))
+    api.put(pod("q", container("main")))
     await until(lambda: api.phase("q") == "Running")
     async with plain_http() as http:
         pods = (await http.get(f"http://127.0.0.1:{kubelet.log_port}/pods")).json()["items"]
@@ -345,13 +344,13 @@ async def test_a_deleted_pod_is_neither_listed_nor_run(kubelet, api) -> None:
 
 async def test_new_node_gets_all_labels_and_old_one_only_plain_ones(kubelet, api) -> None:
     """B6: what an administrator did to a node's own labels stays done over a restart."""
-    assert api.node()["metadata"]["labels"].keys() >= {"gpushare", "kubernetes.io/hostname", "beta.kubernetes.io/os"}
+    assert api.nodes[0]["metadata"]["labels"].keys() >= {"gpushare", "kubernetes.io/hostname", "beta.kubernetes.io/os"}
     await kubelet.stop()
     gone = {"metadata": {"labels": {"gpushare": None, "kubernetes.io/hostname": None}}}
     await api.client.request("PATCH", "/api/v1/nodes/n1", body=gone)
     await kubelet.start()
 
-    labels = api.node()["metadata"]["labels"]
+    labels = api.nodes[0]["metadata"]["labels"]
     assert "gpushare" not in labels
     assert labels["kubernetes.io/hostname"] == "n1"
 
@@ -361,13 +360,13 @@ async def test_a_condition_that_was_changed_is_put_right(kubelet, api) -> None:
     unknown = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
     await api.client.request("PATCH", "/api/v1/nodes/n1/status", body=unknown)
 
-    await until(lambda: conditions(api.node())["Ready"] == "True")
+    await until(lambda: conditions(api.nodes[0])["Ready"] == "True")
 
 
 async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, plugin, state) -> None:
     """H 9: its init container had devices and has ended; what of the pod runs is stopped within a second."""
     inits = (container("init", 1, command=["true"]),)
-    await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), inits=inits))
+    api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), inits=inits))
     await until(lambda: api.phase("p") == "Running")
     await kubelet.restart()
     await until(lambda: api.phase("p") == "Failed")
@@ -380,8 +379,8 @@ async def test_a_pod_that_is_not_let_in_takes_no_room_from_the_next(kubelet, api
     """B7: pods that wait for their admission at the same time are judged one after the other."""
     await kubelet.stop()
     cpu = {"name": "x", "image": "i", "resources": {"requests": {"cpu": "8"}}}
-    await api.put(pod("a", container("main", 1), cpu))
-    await api.put(pod("b", cpu))
+    api.put(pod("a", container("main", 1), cpu))
+    api.put(pod("b", cpu))
     await kubelet.start()
     await until(lambda: api.phase("a") == "Failed")
 
@@ -391,13 +390,13 @@ async def test_a_pod_that_is_not_let_in_takes_no_room_from_the_next(kubelet, api
 @pytest.mark.parametrize("pod_timings", [Timings(restart=3600, restart_longest=3600)], ids=["patient"])
 async def test_a_container_in_back_off_says_how_long_and_keeps_its_log(kubelet, api) -> None:
     """In a real kubelet's words, in its status and in an event."""
-    await api.put(pod("p", container("main", command=["sh", "-c", "echo once; exit 3"])))
-    await until(lambda: any(event["reason"] == "BackOff" for event in api.events()))
+    api.put(pod("p", container("main", command=["sh", "-c", "echo once; exit 3"])))
+    await until(lambda: any(event["reason"] == "BackOff" for event in api.events))
     await until(lambda: api.phase("p") == "Running")
 
     text = "back-off 3600s restarting failed container=main pod=p_default(uid-p)"
     await until(lambda: states(api, "p")["main"] == ("waiting", {"reason": "CrashLoopBackOff", "message": text}))
-    event = next(event for event in api.events() if event["reason"] == "BackOff")
+    event = next(event for event in api.events if event["reason"] == "BackOff")
     assert event["message"] == "Back-off restarting failed container main in pod p_default(uid-p)"
     assert await log_of(kubelet, "p/main?previous=true") == "once\n"
 
@@ -420,10 +419,10 @@ async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timi
     plugin = Plugin(ids("abc"))
     await plug(kubelet, api, plugin)
     inits = (container("side", 1, restartPolicy="Always"),)
-    await api.put(pod("p", container("main", 2), inits=inits))
+    api.put(pod("p", container("main", 2), inits=inits))
     await until(lambda: api.phase("p") == "Running")
     plugin.announce({"a": False, "b": False, "c": False})
-    await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "0")
+    await until(lambda: api.nodes[0]["status"]["allocatable"][RESOURCE] == "0")
 
     status = api.pod("p")["status"]
     (main,), (side,) = status["containerStatuses"], status["initContainerStatuses"]
@@ -442,7 +441,7 @@ async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timi
 
 async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, plugin) -> None:
     """C: List is for active pods and takes back what the others had; Get does neither."""
-    await api.put(pod("p", container("main", 2, command=["true"]), restartPolicy="Never"))
+    api.put(pod("p", container("main", 2, command=["true"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Succeeded")
     request = podresources_pb2.GetPodResourcesRequest(pod_name="p", pod_namespace="default")
     shown = await lister(kubelet, lambda stub: stub.Get(request))
@@ -458,10 +457,10 @@ async def test_numa_nodes_are_those_of_the_allocation(kubelet, api) -> None:
     near = Plugin(ids("a"))
     near.topology["a"] = deviceplugin_pb2.TopologyInfo(nodes=[deviceplugin_pb2.NUMANode(ID=1)])
     await plug(kubelet, api, near)
-    await api.put(pod("p", container("main", 1)))
+    api.put(pod("p", container("main", 1)))
     await until(lambda: api.phase("p") == "Running")
     near.announce(ids("bc"))
-    await until(lambda: api.node()["status"]["capacity"][RESOURCE] == "2")
+    await until(lambda: api.nodes[0]["status"]["capacity"][RESOURCE] == "2")
 
     answer = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
     (device,) = answer.pod_resources[0].containers[0].devices
@@ -489,7 +488,7 @@ async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, p
     names = [*equal[:6], "other", *equal[6:]]
     try:
         for name in names:
-            await api.put(pod(name, container("main", 2 if name == "other" else 1)))
+            api.put(pod(name, container("main", 2 if name == "other" else 1)))
         await until(lambda: len(plugin.asked("allocate")) == len(names), "all are admitted")
         book = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
         owner = {i: p.name for p in book.pod_resources for c in p.containers for d in c.devices for i in d.device_ids}
@@ -510,7 +509,7 @@ async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plug
         container("side", restartPolicy="Always"),
         container("second", command=["sh", "-c", "exit 0"]),
     )
-    await api.put(pod("p", container("main", 1), inits=inits))
+    api.put(pod("p", container("main", 1), inits=inits))
     await until(lambda: api.phase("p") == "Running")
 
     found = states(api, "p", "initContainerStatuses")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from clusters.kubelet.kubelet_devices import Count
 from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus, difference, resources_of
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
-from tests.clusters.kubelet.kubelet_waiting import until
+from tests.servers import until
 
 R = "example.com/slice"
 
@@ -39,25 +40,23 @@ async def test_late_answer_does_not_count_for_a_re_created_node(api) -> None:
     node = NodeStatus(api.client, Machine("n1"), lambda: counts, replace(Timings(), node_sync=0.0), time.time)
     await node.register(10250, is_new_machine=False)
     tasks = [asyncio.create_task(node.follow()), asyncio.create_task(node.run())]
-    api.answers_patches.clear()
+    api.fault = lambda method, path: "late" if method == "PATCH" else None
 
     counts[R] = Count(9, 4)
     node.changed()
-    await until(lambda: api.node()["status"]["allocatable"][R] == "4", "the old Node's status")
+    await until(lambda: api.nodes[0]["status"]["allocatable"][R] == "4", "the old Node's status")
     await api.client.request("DELETE", "/api/v1/nodes/n1", body={})
-    await api.put(
-        {"kind": "Node", "metadata": {"name": "n1", "uid": "another"}, "status": {"capacity": {"odd.com/x": "1"}}}
-    )
+    api.put({"kind": "Node", "metadata": {"name": "n1", "uid": "another"}, "status": {"capacity": {"odd.com/x": "1"}}})
     await until(lambda: "odd.com/x" in node.allocatable, "the kubelet sees the new Node")
-    api.answers_patches.set()
+    api.released.set()
 
-    await until(lambda: api.node()["status"].get("allocatable", {}).get(R) == "4", "the new Node's status")
+    await until(lambda: api.nodes[0]["status"].get("allocatable", {}).get(R) == "4", "the new Node's status")
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-KEY = ("leases", "kube-node-lease", "n1")
+LEASE = ("leases", "n1", "kube-node-lease")
 
 
 @pytest.fixture
@@ -68,11 +67,11 @@ def lease(api) -> NodeLease:
 
 async def test_a_lease_is_the_nodes_and_is_renewed(api, lease) -> None:
     """The node lifecycle controller takes a node for alive by it; it goes with its Node."""
-    await api.put({"kind": "Node", "metadata": {"name": "n1", "uid": "uid-n1"}})
+    api.put({"kind": "Node", "metadata": {"name": "n1", "uid": "uid-n1"}})
     await lease.renew()
-    first = api.objects[KEY]
+    first = copy.deepcopy(api.find(*LEASE))
     await lease.renew()
-    second = api.objects[KEY]
+    second = api.find(*LEASE)
 
     assert first["spec"] == {
         "holderIdentity": "n1",
@@ -88,12 +87,12 @@ async def test_without_a_node_there_is_no_lease(api, lease) -> None:
     with pytest.raises(ApiError):
         await lease.renew()
 
-    assert KEY not in api.objects
+    assert api.find(*LEASE) is None
 
 
 async def test_a_missing_lease_is_written(kubelet, api) -> None:
     """A running kubelet writes the node's lease if it is missing."""
-    await until(lambda: KEY in api.objects)
+    await until(lambda: api.find(*LEASE))
 
 
 def test_a_node_is_alive_as_often_as_its_clock_says() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from clusters.kubelet.plugin_client import PluginClient, PluginError
-from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin
+from tests.servers import until
 
 
 @asynccontextmanager

@@ -10,9 +10,9 @@ import pytest
 from clusters.kubelet.kubelet_devices import Count
 from clusters.kubelet.plugin_registration import socket_path
 from clusters.kubelet.timings import Timings
-from tests.clusters.kubelet.kubelet_waiting import until
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids, register
+from tests.servers import until
 
 # For cases about a plugin that does not serve: the refusal comes after this time.
 IMPATIENT = Timings(dial=0.3)

@@ -11,7 +11,7 @@ def writer_of(api, item) -> PodWriter:
 async def test_only_the_newest_of_several_states_is_written(api) -> None:
     """A state that is there already is not written again."""
     item = pod("p", container("main"))
-    await api.put(item)
+    api.put(item)
     writer = writer_of(api, item)
     for phase in ("Pending", "Running", "Succeeded"):
         writer.publish({"phase": phase})
@@ -19,7 +19,9 @@ async def test_only_the_newest_of_several_states_is_written(api) -> None:
     writer.publish({"phase": "Succeeded"})
     await writer.flush()
 
-    assert api.writes == [("PATCH", "pods/p/status")]
+    assert [(call["method"], call["path"]) for call in api.calls] == [
+        ("PATCH", "/api/v1/namespaces/default/pods/p/status")
+    ]
     assert api.phase("p") == "Succeeded"
 
 
@@ -30,14 +32,14 @@ async def test_a_pod_that_is_gone_is_let_go(api) -> None:
     await writer.flush()
     await writer.delete()
 
-    assert api.objects == {}
+    assert not any(api.items.values())
 
 
 async def test_an_event_names_pod_and_reason(api) -> None:
     """An event names the pod and the reason, and its message has at most 1024 characters."""
     writer = writer_of(api, pod("p", container("main")))
     await writer.warn("Failed", "x" * 2000)
-    (event,) = api.events()
+    (event,) = api.events
 
     assert (event["type"], event["reason"], len(event["message"])) == ("Warning", "Failed", 1024)
     assert event["involvedObject"]["uid"] == "uid-p"
@@ -53,5 +55,5 @@ async def test_events_of_one_pod_never_have_one_name(api) -> None:
         await before.warn("Failed", message)
     await PodWriter(api.client, item, "n1", lambda: next(seconds), 0.0).warn("Failed", "third")
 
-    assert sorted(event["message"] for event in api.events()) == ["first", "second", "third"]
-    assert all(not event["metadata"]["name"].startswith("p.uid-p") for event in api.events())
+    assert sorted(event["message"] for event in api.events) == ["first", "second", "third"]
+    assert all(not event["metadata"]["name"].startswith("p.uid-p") for event in api.events)

@@ -35,16 +35,6 @@ MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
 _PREFIX = "ALIYUN_COM_GPU_MEM_"
 
 
-class NewestApi(StubApi):
-    """Its lists are of a version after everything that happened."""
-
-    def answer(self, method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
-        status, document = super().answer(method, path, query, body)
-        if path == "/api/v1/pods":
-            document["metadata"]["resourceVersion"] = str(10**15)
-        return status, document
-
-
 @dataclass
 class Line:
     """The devices of one container."""
@@ -77,7 +67,7 @@ class Stage:
 
     def start_plugin(self) -> None:
         """A new process: it knows nothing of what the one before it did."""
-        events = EventRecorder(self.client, "test", lambda: 0.0, random.Random(1))
+        events = EventRecorder(self.client, "test", lambda: 0.0, random.Random(len(self.api.calls)))
         book = KubeletRecords(self.folder / "none.sock", self.folder)
         self.pods = NodePods()
         self.allocator = Allocator(
@@ -150,9 +140,7 @@ class Stage:
 
     def pod(self, name: str) -> dict[str, Any]:
         """A pod as the API has it."""
-        found = self.api.pod("d", name)
-        assert found is not None
-        return found
+        return self.api.pod(name)
 
     def written(self, name: str) -> dict[str, str]:
         """The annotations of a pod, by their short names."""
@@ -236,7 +224,7 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """A node of cards of these sizes, and its pods."""
     described = {"metadata": {"name": "rig"}, "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": kubelet}}}
-    api = NewestApi(nodes=[described], pods=pods)
+    api = StubApi(nodes=[described], pods=pods)
     mib = 1 if slots else 1024
     physical = [PhysicalCard(number, UUIDS[number], "T4", size * mib) for number, size in enumerate(sizes)]
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:

@@ -174,7 +174,8 @@ async def running(
         socket = Path(name) / "plugin.sock"
         async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
-            events = EventRecorder(client, "test", clock, random.Random(1))
+            # Names of events: others after a restart.
+            events = EventRecorder(client, "test", clock, random.Random(len(api.calls)))
             ports = Ports(client, events, session, thread, clock, "fallback-boot")
             parts = assemble(settings, ports, rules, PluginMetrics())
             health, node, watch, news = parts.health, parts.node, parts.watch, parts.news

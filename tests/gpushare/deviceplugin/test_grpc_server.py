@@ -147,9 +147,7 @@ def gpu_pod(name: str, *units: int, card: object = 0, assumed: int = 1) -> dict[
 
 def annotations_of(kubelet: Kubelet, name: str) -> dict[str, str]:
     """A pod's annotations now."""
-    found = kubelet.api.pod("default", name)
-    assert found is not None
-    return dict(found["metadata"]["annotations"])
+    return dict(kubelet.api.pod(name)["metadata"]["annotations"])
 
 
 def assume_time(pod: dict[str, Any]) -> str:
@@ -258,9 +256,7 @@ async def test_pod_that_lost_its_annotations_gets_its_card_again() -> None:
     """The ids of its containers are the truth."""
     async with plugin(["t4", "t4"], [gpu_pod("a", 2, card=1)]) as kubelet:
         ids, _ = await kubelet.admit(2)
-        pod = kubelet.api.pod("default", "a")
-        assert pod is not None
-        del pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
+        del kubelet.api.pod("a")["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
         await kubelet.start("uid-a", ids)
 
         written = annotations_of(kubelet, "a")

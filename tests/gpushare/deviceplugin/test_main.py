@@ -2,56 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import signal
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.servers import StubApi, serve
-
-BIN = Path(sys.executable).parent
-ENVIRONMENT = {"PATH": f"{BIN}:/usr/bin:/bin"}
-
-
-async def run(*argv: str, until_log: str = "", **environment: str) -> tuple[int | None, str]:
-    """Run a program to its end, or until its log has this; exit code and log."""
-    program = await asyncio.create_subprocess_exec(
-        *argv, env={**ENVIRONMENT, **environment}, stderr=asyncio.subprocess.PIPE
-    )
-    assert program.stderr is not None
-    log = ""
-    async with asyncio.timeout(300):
-        while line := await program.stderr.readline():
-            log += line.decode()
-            if until_log and until_log in log:
-                program.send_signal(signal.SIGTERM)
-                until_log = ""
-        await program.wait()
-    return program.returncode, log
-
-
-def kubeconfig(folder: Path, url: str) -> str:
-    """The environment for that API server."""
-    entry, context = {"name": "c", "cluster": {"server": url}}, {"name": "c", "context": {"cluster": "c", "user": "c"}}
-    document = {
-        "clusters": [entry],
-        "contexts": [context],
-        "users": [{"name": "c", "user": {}}],
-        "current-context": "c",
-    }
-    (folder / "kubeconfig").write_text(json.dumps(document))
-    return str(folder / "kubeconfig")
-
-
-def node(version: str) -> dict[str, Any]:
-    """A node with a kubelet of that version."""
-    return {"metadata": {"name": "n"}, "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": version}}}
+from tests.gpushare.deviceplugin.plugin_program import plugin, run
+from tests.servers import StubApi, kubeconfig
 
 
 async def test_without_a_node_name_it_says_where_to_get_one() -> None:
@@ -73,14 +32,8 @@ async def on_fake(
     tmp_path: Path, version: str, *arguments: str, until_log: str = ""
 ) -> tuple[int | None, str, StubApi]:
     """The plugin on two simulated T4, beside no kubelet."""
-    state = tmp_path / "nvml"
-    State.create(state, Box.load("t4x2", seed="n", driver="535.104")).close()
-    api = StubApi(nodes=[node(version)])
-    async with serve(api) as url:
-        argv = ["fake-nvml", "exec", "--", "gpushare-device-plugin", "--device-plugin-path", str(tmp_path), *arguments]
-        config = kubeconfig(tmp_path, url)
-        code, log = await run(*argv, until_log=until_log, NODE_NAME="n", KUBECONFIG=config, FAKENVML_STATE=str(state))
-    return code, log, api
+    async with plugin(tmp_path, *arguments, version=version) as program:
+        return *await program.ended(until_log), program.api
 
 
 @pytest.mark.promise("DP-003")

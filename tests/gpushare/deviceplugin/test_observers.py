@@ -2,82 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
-import signal
 import socket
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx2
-
-from fake_nvml.box import Box
-from fake_nvml.state import State
-from tests.gpushare.deviceplugin.test_main import kubeconfig
-from tests.servers import StubApi, plain_http, serve
-
-BIN = Path(sys.executable).parent
-
-
-class Plugin:
-    """The running program and what it has logged."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.log = ""
-
-    async def until(self, pattern: str) -> re.Match[str]:
-        """Read on until the log has this."""
-        assert self.process.stderr is not None
-        async with asyncio.timeout(300):
-            while (found := re.search(pattern, self.log)) is None:
-                line = await self.process.stderr.readline()
-                assert line, f"{pattern} is not in the log:\n{self.log}"
-                self.log += line.decode()
-        return found
-
-    async def get(self, path: str) -> httpx2.Response:
-        """From its metrics address."""
-        port = (await self.until(r"metrics at address=127\.0\.0\.1 port=(\d+)"))[1]
-        async with plain_http() as client:
-            return await client.get(f"http://127.0.0.1:{port}{path}")
-
-    async def end(self) -> int | None:
-        """SIGTERM; its exit code."""
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(300):
-            _, rest = await self.process.communicate()
-        self.log += rest.decode()
-        return self.process.returncode
-
-
-@asynccontextmanager
-async def plugin(folder: Path, *argv: str, box: str = "t4x2") -> AsyncIterator[Plugin]:
-    """On a simulated node beside no kubelet."""
-    state = folder / "nvml"
-    State.create(state, Box.load(box, seed="n", driver="535.104")).close()
-    api = StubApi(nodes=[{"metadata": {"name": "n"}, "status": {"capacity": {}}}])
-    async with serve(api) as url:
-        process = await asyncio.create_subprocess_exec(
-            *("fake-nvml", "exec", "--", "gpushare-device-plugin", "--device-plugin-path", str(folder), *argv),
-            env={
-                "PATH": f"{BIN}:/usr/bin:/bin",
-                "NODE_NAME": "n",
-                "KUBECONFIG": kubeconfig(folder, url),
-                "FAKENVML_STATE": str(state),
-            },
-            stderr=asyncio.subprocess.PIPE,
-        )
-        running = Plugin(process)
-        try:
-            yield running
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
+from tests.gpushare.deviceplugin.plugin_program import plugin
 
 
 async def test_a_scrape_shows_the_cards_and_sigterm_ends_all(tmp_path: Path) -> None:

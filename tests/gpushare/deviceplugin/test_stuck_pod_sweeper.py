@@ -36,21 +36,6 @@ def failed(name: str, controller: str = "ReplicaSet") -> dict[str, Any]:
     }
 
 
-class DeletingApi(StubApi):
-    """Deletes pods, on the condition of their uid."""
-
-    def answer(self, method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
-        if method != "DELETE":
-            return super().answer(method, path, query, body)
-        pod = self.pod("team", path.rpartition("/")[2])
-        if pod is None:
-            return status(404, "not found")
-        if body["preconditions"]["uid"] != pod["metadata"]["uid"]:
-            return status(409, "the UID in the precondition is another")
-        self.pods.remove(pod)
-        return 200, pod
-
-
 class Rig:
     """A plugin's sweeper, and what it sees."""
 
@@ -87,7 +72,7 @@ class Rig:
 @asynccontextmanager
 async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
     """The sweeper on a server with these pods."""
-    api = DeletingApi(pods=list(pods))
+    api = StubApi(pods=list(pods))
     async with serve(api) as url, plain_http(url) as http:
         it, client = Rig(api), ApiClient(http)
         it.sweeper = StuckPodSweeper(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -18,23 +17,15 @@ import pytest
 
 from gpushare.errors import UsageError
 from gpushare.serving.http_edge import listen
+from tests.servers import kubeconfig
 
 PROGRAM = str(Path(sys.executable).parent / "gpushare-extender")
 
 
 @pytest.fixture
-def kubeconfig(tmp_path: Path) -> Path:
-    """The environment for an API server that is not there."""
-    entry = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
-    document = {
-        "clusters": [entry],
-        "contexts": [context],
-        "users": [{"name": "c", "user": {}}],
-        "current-context": "c",
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(document))
-    return tmp_path / "kubeconfig"
+def nobody(tmp_path: Path) -> str:
+    """The kubeconfig for an API server that is not there."""
+    return kubeconfig(tmp_path, "http://127.0.0.1:1")
 
 
 def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -67,9 +58,9 @@ def get(port: int, path: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_without_an_api_server_it_lives_and_ends_on_a_signal(kubeconfig: Path, number: int) -> None:
+def test_without_an_api_server_it_lives_and_ends_on_a_signal(nobody: str, number: int) -> None:
     """Alive, not ready, and exit code 0 after a signal; no restart is needed."""
-    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=nobody) as program:
         port = port_of(program)
         answers = get(port, "/healthz"), get(port, "/readyz")
         program.send_signal(number)
@@ -79,23 +70,23 @@ def test_without_an_api_server_it_lives_and_ends_on_a_signal(kubeconfig: Path, n
 
 
 @pytest.mark.parametrize("flag", ["--metrics-address", "--address and --port"])
-def test_a_port_that_is_taken_is_a_usage_error(kubeconfig: Path, flag: str) -> None:
+def test_a_port_that_is_taken_is_a_usage_error(nobody: str, flag: str) -> None:
     """Exit code 2, which address, which port, by which flag; no traceback."""
     with listen("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
         is_of_metrics = flag == "--metrics-address"
         arguments = ["--address=127.0.0.1", *([f"{flag}=127.0.0.1:{port}"] if is_of_metrics else [])]
-        with start(*arguments, PORT="0" if is_of_metrics else port, KUBECONFIG=str(kubeconfig)) as program:
+        with start(*arguments, PORT="0" if is_of_metrics else port, KUBECONFIG=nobody) as program:
             errors = program.communicate(timeout=300)[1]
 
     assert (program.returncode, "Traceback" in errors) == (2, False)
     assert f"127.0.0.1 port {port}: Address already in use; see {flag}" in errors
 
 
-def test_senseless_file_of_expected_pods_is_a_usage_error(kubeconfig: Path, tmp_path: Path) -> None:
+def test_senseless_file_of_expected_pods_is_a_usage_error(nobody: str, tmp_path: Path) -> None:
     """Said before it listens."""
     (tmp_path / "pods.yaml").write_text("pods: [{gpu-mem: four}]")
-    with start("--expected-pods", str(tmp_path / "pods.yaml"), PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+    with start("--expected-pods", str(tmp_path / "pods.yaml"), PORT="0", KUBECONFIG=nobody) as program:
         errors = program.communicate(timeout=300)[1]
 
     assert (program.returncode, errors.count("\n")) == (2, 1)
@@ -108,9 +99,9 @@ def test_an_address_that_is_none_is_a_usage_error() -> None:
         listen("256.1.1.1", 0)
 
 
-def test_listening_on_all_addresses_is_a_warning(kubeconfig: Path) -> None:
+def test_listening_on_all_addresses_is_a_warning(nobody: str) -> None:
     """The original's manifests give no address."""
-    with start(PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+    with start(PORT="0", KUBECONFIG=nobody) as program:
         assert program.stderr is not None
         first = program.stderr.readline()
         port_of(program)
@@ -122,9 +113,9 @@ def test_listening_on_all_addresses_is_a_warning(kubeconfig: Path) -> None:
 
 
 @pytest.mark.parametrize(("address", "is_open"), [("127.0.0.1", 0), ("0.0.0.0", 1), ("", 1)])
-def test_the_metrics_show_how_callers_are_admitted(kubeconfig: Path, address: str, is_open: int) -> None:
+def test_the_metrics_show_how_callers_are_admitted(nobody: str, address: str, is_open: int) -> None:
     """At their own address, of an extender that has read nothing yet; the watches without a word have no age."""
-    with start("--address", address, "--metrics-address", ":0", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+    with start("--address", address, "--metrics-address", ":0", PORT="0", KUBECONFIG=nobody) as program:
         port = port_of(program)
         text = metrics_of(program)
         on_the_main_port = get(port, "/metrics"), get(port, "/healthz")
@@ -138,10 +129,10 @@ def test_the_metrics_show_how_callers_are_admitted(kubeconfig: Path, address: st
     assert (on_the_main_port, program.returncode) == ((404, 200), 0)
 
 
-def test_a_log_that_is_not_read_stops_nothing(kubeconfig: Path) -> None:
+def test_a_log_that_is_not_read_stops_nothing(nobody: str) -> None:
     """More questions than the pipe holds lines are answered, and SIGTERM ends the program with 0."""
     questions = 3000
-    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=nobody) as program:
         port = port_of(program)
         with socket.create_connection(("127.0.0.1", port), timeout=300) as caller, caller.makefile("rb") as answers:
             for _ in range(questions):
@@ -155,10 +146,10 @@ def test_a_log_that_is_not_read_stops_nothing(kubeconfig: Path) -> None:
         assert program.wait(timeout=300) == 0
 
 
-def test_idle_connections_keep_no_caller_out(kubeconfig: Path) -> None:
+def test_idle_connections_keep_no_caller_out(nobody: str) -> None:
     """400 of them at a limit of 256 files: a new caller is answered, and the log has no traceback."""
     limited = ["sh", "-c", 'ulimit -n 256; exec "$0" "$@"', PROGRAM, "--address", "127.0.0.1"]
-    environment = {"PORT": "0", "KUBECONFIG": str(kubeconfig), "PATH": os.defpath}
+    environment = {"PORT": "0", "KUBECONFIG": nobody, "PATH": os.defpath}
     with subprocess.Popen(limited, env=environment, stderr=subprocess.PIPE, text=True) as program:
         port = port_of(program)
         with contextlib.ExitStack() as stack:

@@ -14,18 +14,9 @@ import yaml
 
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.main import run
-from tests.servers import StubApi, serve, status
+from tests.servers import StubApi, kubeconfig, serve, status
 
 PROGRAM = Path(sys.executable).parent / "kubectl-inspect-gpushare"
-
-
-def kubeconfig(folder: Path, url: str) -> str:
-    path = folder / "config"
-    path.write_text(
-        f"current-context: x\nclusters: [{{name: x, cluster: {{server: '{url}'}}}}]\n"
-        "contexts: [{name: x, context: {cluster: x}}]\n"
-    )
-    return str(path)
 
 
 async def ran(api: StubApi, folder: Path, *words: str) -> tuple[int, str, str]:

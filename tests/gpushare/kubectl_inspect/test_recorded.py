@@ -16,8 +16,7 @@ import pytest
 
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.main import run
-from tests.gpushare.kubectl_inspect.test_main import kubeconfig
-from tests.servers import StubApi, serve
+from tests.servers import StubApi, kubeconfig, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "inspect"
 RUNS = [

@@ -18,8 +18,8 @@ from fake_nvml.native.build import library_folder
 from fake_nvml.state import State
 from gpushare.nvml.nvml_errors import NoDriverError
 from gpushare.nvml.session import NvmlSession
-from tests.gpushare.deviceplugin.test_main import kubeconfig, node, run
-from tests.servers import StubApi, serve
+from tests.gpushare.deviceplugin.plugin_program import node, run
+from tests.servers import StubApi, kubeconfig, serve
 
 VARIABLE = "LIBNVIDIA_ML"
 NAMED = os.environ.get(VARIABLE, "")

@@ -97,7 +97,7 @@ async def test_a_split_of_a_pod_bound_by_hand_is_written_by_container() -> None:
         await node.start("by-hand")
 
         written = node.written("by-hand")
-        annotations = node.api.pod("d", "by-hand")["metadata"]["annotations"]  # type: ignore[index]
+        annotations = node.api.pod("by-hand")["metadata"]["annotations"]
         assert json.loads(annotations[wire.ANNOTATION_ALLOCATION]) == {"0": {"0": 4, "2": 8}}
         assert (node.has("by-hand"), written["DEV"], written["POD"]) == ({0, 2}, "24", "12")
 

@@ -12,7 +12,7 @@ from fake_nvml.state import State
 from gpushare.deviceplugin.cards import card_watch, declared_sick
 from gpushare.deviceplugin.cards.declared_sick import follow_declared
 from tests.gpushare.deviceplugin.rig import Rig, running
-from tests.servers import until
+from tests.servers import StubApi, until
 
 Simulate = Callable[..., State]
 
@@ -34,6 +34,11 @@ async def following(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> Asyn
             await asyncio.gather(task, return_exceptions=True)
 
 
+def declare(api: StubApi, gpus: str) -> None:
+    """An operator writes the ConfigMap."""
+    api.put({"kind": "ConfigMap", "metadata": {"name": NAME, "namespace": "kube-system"}, "data": {"gpus": gpus}})
+
+
 def polls(rig: Rig) -> int:
     """How often it was asked for."""
     return sum(call["path"] == PATH for call in rig.api.calls)
@@ -44,11 +49,11 @@ async def test_declared_cards_are_sick_until_they_are_struck_off(
 ) -> None:
     """The extender follows the same ConfigMap; here the kubelet hears of it."""
     async with following(simulate, monkeypatch) as rig:
-        rig.api.config_maps[NAME] = {"gpus": "0,2"}
+        declare(rig.api, "0,2")
         await rig.reached(["ConfigMap", "", "ConfigMap"])
-        rig.api.config_maps[NAME] = {"gpus": "2"}
+        declare(rig.api, "2")
         await rig.reached(["", "", "ConfigMap"])
-        del rig.api.config_maps[NAME]
+        rig.api.delete("configmaps", NAME)
         await rig.reached(["", "", ""])
 
         assert len(rig.lists) == 4
@@ -60,7 +65,7 @@ async def test_an_entry_that_names_no_card_bans_none(
 ) -> None:
     """D11: the original read nonsense as card 0."""
     async with following(simulate, monkeypatch) as rig:
-        rig.api.config_maps[NAME] = {"gpus": text}
+        declare(rig.api, text)
         await until(lambda: polls(rig) > 3)
 
         assert (rig.reasons(), len(rig.lists)) == (["", "", ""], 1)
@@ -72,7 +77,7 @@ async def test_an_entry_that_names_no_card_is_logged_once(
     """An entry that names no card is logged once and not at each look. A different entry is logged again."""
     async with following(simulate, monkeypatch) as rig:
         for text in ("0;2,1", "GPU-87443c8a"):
-            rig.api.config_maps[NAME] = {"gpus": text}
+            declare(rig.api, text)
             seen = polls(rig) + 3
             await until(lambda seen=seen: polls(rig) > seen)
 
@@ -83,7 +88,7 @@ async def test_an_entry_that_names_no_card_is_logged_once(
 async def test_a_graver_reason_for_the_same_is_no_message(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Node shows it; for the kubelet, which knows no reasons, nothing changed."""
     async with following(simulate, monkeypatch) as rig:
-        rig.api.config_maps[NAME] = {"gpus": "1"}
+        declare(rig.api, "1")
         await rig.reached(["", "ConfigMap", ""])
         rig.state.post_xid(rig.uuids[1], 48)
         await rig.reached(["", "Xid 48", ""])
@@ -99,7 +104,7 @@ async def test_what_was_declared_holds_while_it_cannot_be_read(
 ) -> None:
     """An error of the poll changes nothing; the original's manifests give the plugin no right to read it."""
     async with following(simulate, monkeypatch) as rig:
-        rig.api.config_maps[NAME] = {"gpus": "1"}
+        declare(rig.api, "1")
         await rig.reached(["", "ConfigMap", ""])
         rig.api.fault = lambda method, path: (code, {"kind": "Status", "message": "no"}) if path == PATH else None
         seen = polls(rig)
@@ -113,10 +118,10 @@ async def test_plugin_restart_announces_no_declared_card_as_healthy(
 ) -> None:
     """A plugin that restarts keeps a declared card sick until it can read the ConfigMap, which then decides."""
     async with following(simulate, monkeypatch) as rig:
-        rig.api.config_maps[NAME] = {"gpus": "1"}
+        declare(rig.api, "1")
         await rig.reached(["", "ConfigMap", ""])
         state, api = rig.state, rig.api
-    del api.config_maps[NAME]
+    api.delete("configmaps", NAME)
     async with running(state, api=api) as rig:
         await rig.settled()
         assert (rig.reasons(), rig.sick_ids()) == (["", "ConfigMap", ""], 15)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from gpushare.deviceplugin.core.bindings import Bindings
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
+from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 INDEX, REPAIR, ASSIGNED = (f"ALIYUN_COM_GPU_MEM_{name}" for name in ("IDX", "REPAIR", "ASSIGNED"))
 WISH = "gpushare.aliyun.com/card-model"
@@ -14,10 +13,7 @@ WISH = "gpushare.aliyun.com/card-model"
 
 def pod(**annotations: str) -> Pod:
     """A pod of two units as the API shows it."""
-    asking = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "2"}}}
-    return msgspec.convert(
-        {"metadata": {"uid": "a", "annotations": annotations}, "spec": {"containers": [asking]}}, Pod
-    )
+    return bound_pod("a", "2", None, **annotations)
 
 
 def test_the_first_valid_card_is_what_was_bound() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 import pytest
 
@@ -17,21 +19,13 @@ from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.manifests import Pod, PodStatus
 from gpushare.model.cards import CardFacts
+from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 OURS = {"ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1"}
 SEVERAL = {"scheduler.framework.gpushare.allocation": '{"0":{"0":1,"1":3}}'}
 
 
-def pod(uid: str, units: object = 4, card: object = 0, phase: str = "Pending", **more: str) -> Pod:
-    """A pod that our extender bound to a card."""
-    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": units}}}
-    annotations = {} if card is None else {"ALIYUN_COM_GPU_MEM_IDX": str(card)}
-    document = {
-        "metadata": {"uid": uid, "name": uid, "namespace": "d", "annotations": {**annotations, **OURS, **more}},
-        "spec": {"containers": [container]},
-        "status": {"phase": phase},
-    }
-    return msgspec.convert(document, Pod)
+pod = functools.partial(bound_pod, **OURS)
 
 
 def grant(uid: str, *cards: int, is_guess: bool = False, ids: int = 1) -> Grant:

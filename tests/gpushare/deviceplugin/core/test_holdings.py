@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay, merge, used_units
 from gpushare.manifests import Pod
+from tests.gpushare.deviceplugin.core.bound_pod import bound_pod as pod
 
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
-
-
-def pod(uid: str, units: object = 4, card: object = 0, phase: str = "Pending", **more: str) -> Pod:
-    """A pod bound to a card."""
-    annotations = {"ALIYUN_COM_GPU_MEM_IDX": str(card)} if card is not None else {}
-    container = {"name": "c", "resources": {"limits": {MEMORY: units}}}
-    document = {
-        "metadata": {"uid": uid, "name": uid, "namespace": "d", "annotations": {**annotations, **more}},
-        "spec": {"containers": [container]},
-        "status": {"phase": phase},
-    }
-    return msgspec.convert(document, Pod)
 
 
 def entry(uid: str, *ids: str, container: str = "c", **more: object) -> Entry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,15 +13,8 @@ from gpushare.deviceplugin.core.candidates import Candidate
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
 from gpushare.deviceplugin.core.last_guard import check, given_twice, room
 from gpushare.errors import NoCandidateError
-from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts
-
-
-def pod(uid: str, units: int, card: int) -> Pod:
-    """A pod that is written on a card."""
-    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": units}}}
-    metadata = {"uid": uid, "name": uid, "annotations": {"ALIYUN_COM_GPU_MEM_IDX": str(card)}}
-    return msgspec.convert({"metadata": metadata, "spec": {"containers": [container]}}, Pod)
+from tests.gpushare.deviceplugin.core.bound_pod import bound_pod as pod
 
 
 def card(index: int, units: int = 10, *, healthy: bool = True, reason: str = "") -> CardFacts:

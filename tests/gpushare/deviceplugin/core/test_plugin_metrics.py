@@ -14,6 +14,7 @@ from gpushare.deviceplugin.core.usage import MIB, CardUse, NodeUse, PodOnCard
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
+from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
 SICK = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, slots=3, healthy=False)
@@ -50,19 +51,7 @@ class Plugin:
 
 def pod(name: str, index: int = 0, units: int = 2) -> Pod:
     """A running pod with a card."""
-    return msgspec.convert(
-        {
-            "metadata": {
-                "name": name,
-                "namespace": "team",
-                "uid": f"uid-{name}",
-                "annotations": {"ALIYUN_COM_GPU_MEM_IDX": str(index)},
-            },
-            "spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": units}}}]},
-            "status": {"phase": "Running"},
-        },
-        Pod,
-    )
+    return bound_pod(f"uid-{name}", units, index, "Running", namespace="team", name=name)
 
 
 def test_each_card_is_described() -> None:

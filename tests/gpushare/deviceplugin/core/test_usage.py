@@ -22,10 +22,12 @@ from gpushare.deviceplugin.core.usage import (
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.plugin_flags import Tolerance
+from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 CARDS = NodeCards(
     1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "T4", 15079, 14), CardFacts(1, "GPU-1", "T4", 15079, 14))
 )
+
 A = ObjectMeta(name="a", namespace="team", uid="uid-a")
 B = ObjectMeta(name="b", namespace="team", uid="uid-b")
 PODS = {"uid-a": A, "uid-b": B}
@@ -35,15 +37,7 @@ NOBODY = Tolerance()
 
 def pod(units: object = 2, phase: str = "Running", **annotations: str) -> Pod:
     """A pod that the extender bound."""
-    limits = {"limits": {"aliyun.com/gpu-mem": units}}
-    return msgspec.convert(
-        {
-            "metadata": {"name": "a", "namespace": "team", "uid": "uid-a", "annotations": annotations},
-            "spec": {"containers": [{"name": "c", "resources": limits}]},
-            "status": {"phase": phase},
-        },
-        Pod,
-    )
+    return bound_pod("uid-a", units, None, phase, namespace="team", name="a", **annotations)
 
 
 def on_card(index: object) -> dict[str, str]:

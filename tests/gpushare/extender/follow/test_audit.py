@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
 import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 
@@ -21,10 +18,9 @@ from gpushare.extender.follow.audit import ASSUMED_SECONDS, Audit, Pace
 from gpushare.extender.follow.controller import Controller
 from gpushare.kube.client import ApiClient
 from gpushare.model.node import Booking
-from tests.servers import plain_http, serve, status, until
+from tests.servers import StubApi, plain_http, serve, status, until
 
 MEMORY, COUNT, INDEX = "aliyun.com/gpu-mem", "aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"
-KINDS = {"/api/v1/nodes": "nodes", "/api/v1/pods": "pods"}
 
 
 def pod(
@@ -33,6 +29,7 @@ def pod(
     """A pod; on a card if it is on a node."""
     annotations = {**({} if card is None else {INDEX: str(card)}), **more}
     return {
+        "kind": "Pod",
         "metadata": {"name": name, "namespace": "d", "uid": uid or f"uid-{name}", "annotations": annotations},
         "spec": {"nodeName": on, "containers": [{"name": "c", "resources": {"limits": {MEMORY: str(units)}}}]},
         "status": {"phase": "Running" if on else "Pending"},
@@ -41,119 +38,15 @@ def pod(
 
 def node(name: str = "n", *cards: int) -> dict[str, Any]:
     """A node of equal cards."""
-    return {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(sum(cards)), COUNT: str(len(cards))}}}
-
-
-@dataclass
-class LivingApi:
-    """Nodes and pods with a history, watches that tell of it, and a watch that may lose words: ``deaf`` is on while it does."""
-
-    versions: Any = field(default_factory=lambda: itertools.count(1))
-    version: int = 0
-    items: dict[str, dict[str, dict[str, Any]]] = field(default_factory=lambda: {"nodes": {}, "pods": {}})
-    watches: list[tuple[str, asyncio.Queue[dict[str, Any] | None]]] = field(default_factory=list)
-    history: list[tuple[int, str, dict[str, Any]]] = field(default_factory=list)
-    deaf: bool = False
-    page: int = 2
-    gone_from: int = 0
-    calls: list[tuple[str, str]] = field(default_factory=list)
-    fault: Any = lambda method, path: None
-
-    def put(self, kind: str, item: dict[str, Any]) -> None:
-        """Make it so."""
-        name = item["metadata"]["name"]
-        here = self.items[kind]
-        if name in here and here[name]["metadata"].get("uid") != item["metadata"].get("uid"):
-            self.delete(kind, name)
-        self.version = next(self.versions)
-        item["metadata"]["resourceVersion"] = str(self.version)
-        self._tell(kind, {"type": "MODIFIED" if name in here else "ADDED", "object": item})
-        here[name] = item
-
-    def delete(self, kind: str, name: str) -> None:
-        """It is gone."""
-        item = self.items[kind].pop(name)
-        self.version = next(self.versions)
-        last = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self.version)}}
-        self._tell(kind, {"type": "DELETED", "object": last})
-
-    def disconnect(self, *, forget: bool) -> None:
-        """All watches break; with ``forget`` a client that comes again with an old version gets 410."""
-        if forget:
-            self.gone_from = self.version + 1
-        for _, queue in self.watches:
-            queue.put_nowait(None)
-
-    def bookmark(self) -> None:
-        """Watches get bookmarks."""
-        for _, queue in self.watches:
-            queue.put_nowait({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self.version)}}})
-
-    def _tell(self, kind: str, event: dict[str, Any]) -> None:
-        if self.deaf:
-            return
-        event = json.loads(json.dumps(event))
-        self.history.append((self.version, kind, event))
-        for of, queue in self.watches:
-            if of == kind:
-                queue.put_nowait(event)
-
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        path, query = scope["path"], parse_qs(scope["query_string"].decode())
-        self.calls.append((scope["method"], path))
-        kind = KINDS.get(path)
-        if "watch" in query:
-            await self._watch(kind or "", int(query["resourceVersion"][0]), receive, send)
-            return
-        await asyncio.sleep(0)
-        code, document = self.fault(scope["method"], path) or self._answer(path, kind, query)
-        await send({"type": "http.response.start", "status": code, "headers": []})
-        await send({"type": "http.response.body", "body": json.dumps(document).encode()})
-
-    def _answer(self, path: str, kind: str | None, query: dict[str, list[str]]) -> tuple[int, Any]:
-        if kind is None and path.endswith(("/configmaps", "/poddisruptionbudgets")):
-            return 200, {"metadata": {"resourceVersion": "1"}, "items": []}
-        if kind is None:
-            one = path.rsplit("/", 2)
-            found = self.items[one[1]].get(one[2])
-            return (200, found) if found is not None else status(404, f"{one[2]} not found")
-        # A page goes on at the end of the last one; all of one moment, as nothing changes within a test's list.
-        names = sorted(self.items[kind])
-        start = int(query.get("continue", ["0"])[0])
-        here, rest = names[start : start + self.page], len(names) - start - self.page
-        metadata = {"resourceVersion": str(self.version), "continue": str(start + self.page) if rest > 0 else ""}
-        return 200, {"metadata": metadata, "items": [self.items[kind][name] for name in here]}
-
-    async def _until_gone(self, receive: Any) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-
-    async def _watch(self, kind: str, version: int, receive: Any, send: Any) -> None:
-        queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        if version < self.gone_from:
-            gone = {"type": "ERROR", "object": status(410, "too old")[1]}
-            await send({"type": "http.response.body", "body": json.dumps(gone).encode() + b"\n"})
-            return
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-        self.watches.append((kind, queue))
-        for at, of, event in self.history:
-            if of == kind and at > version:
-                queue.put_nowait(event)
-        leaving = asyncio.create_task(self._until_gone(receive))
-        leaving.add_done_callback(lambda _: queue.put_nowait(None))
-        while (happened := await queue.get()) is not None:
-            await send({"type": "http.response.body", "body": json.dumps(happened).encode() + b"\n", "more_body": True})
-        self.watches.remove((kind, queue))
-        leaving.cancel()
-        await send({"type": "http.response.body", "body": b""})
+    capacity = {MEMORY: str(sum(cards)), COUNT: str(len(cards))}
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"capacity": capacity}}
 
 
 @dataclass
 class Stage:
     """A cluster with one node of two cards of 14, the book that follows it, and its audit."""
 
-    api: LivingApi
+    api: StubApi
     book: Book
     controller: Controller
     audit: Audit
@@ -164,7 +57,7 @@ class Stage:
         """A change that the watch does not report, though it has come past it."""
         self.api.deaf = True
         if put is not None:
-            self.api.put(kind, put)
+            self.api.put(put)
         if delete:
             self.api.delete(kind, delete)
         self.api.deaf = False
@@ -172,9 +65,13 @@ class Stage:
 
     async def caught_up(self) -> None:
         """The watches stand and have come as far as there is anything."""
-        await until(lambda: {kind for kind, _ in self.api.watches} >= {"nodes", "pods"})
+        await until(lambda: {watch.plural for watch in self.api.watches} >= {"nodes", "pods"})
         here = str(self.api.version)
         await until(lambda: self.api.bookmark() or tuple(self.controller.versions()) == (here, here))
+
+    def asked(self) -> list[tuple[str, str]]:
+        """Method and path of every request."""
+        return [(call["method"], call["path"]) for call in self.api.calls]
 
     def used(self) -> list[int]:
         return [device.used for device in self.book.snapshot().nodes["n"].devices]
@@ -190,10 +87,10 @@ class Stage:
 @asynccontextmanager
 async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[Stage]:
     """Followed and caught up."""
-    api, book, clock, under_way = LivingApi(), Book(), [0.0], set[str]()
-    api.put("nodes", node("n", 14, 14))
+    api, book, clock, under_way = StubApi(page=2), Book(), [0.0], set[str]()
+    api.put(node("n", 14, 14))
     for one in pods:
-        api.put("pods", one)
+        api.put(one)
     async with serve(api) as url, plain_http(url) as http:
         client = ApiClient(http)
         controller = Controller(client, book)
@@ -236,7 +133,7 @@ async def test_what_was_not_lost_is_no_drift() -> None:
     async with stage(*(pod(f"p{number}", 1, "n", number % 2) for number in range(5)), pod("waits")) as on:
         on.api.calls.clear()
         assert await on.drift() == {}
-        assert on.api.calls == [("GET", "/api/v1/nodes")] + [("GET", "/api/v1/pods")] * 3
+        assert on.asked() == [("GET", "/api/v1/nodes")] + [("GET", "/api/v1/pods")] * 3
         assert on.audit.last is not None
         assert (on.audit.last.nodes, on.audit.last.pods, on.audit.last.unsettled, on.audit.done) == (1, 6, 0, 1)
 
@@ -247,7 +144,7 @@ async def test_each_kind_of_loss_is_found_by_its_name() -> None:
     Another card that is named on a running pod is no loss: the audit believes it as little as the watch does.
     """
     async with stage(pod("card", 3, "n", 0), pod("units", 3, "n", 0), pod("name", 2, "n", 1), pod("waits", 4)) as on:
-        on.api.put("nodes", node("m", 8))
+        on.api.put(node("m", 8))
         await on.caught_up()
         await on.silently(put=pod("bound", 4, "n", 1))
         await on.silently(put=pod("card", 3, "n", 1))
@@ -271,13 +168,13 @@ async def test_a_change_under_way_is_no_drift() -> None:
     async with stage(pod("a", 3, "n", 0), pod("b", 3, "n", 0)) as on:
         held = list(on.api.watches)
         on.api.watches.clear()
-        on.api.put("pods", pod("a", 4, "n", 0))
+        on.api.put(pod("a", 4, "n", 0))
         on.api.delete("pods", "b")
         turn = asyncio.create_task(on.drift())
-        await until(lambda: ("GET", "/api/v1/pods") in on.api.calls[-2:])
+        await until(lambda: ("GET", "/api/v1/pods") in on.asked()[-2:])
         on.api.watches.extend(held)
-        told = next(queue for kind, queue in held if kind == "pods")
-        told.put_nowait({"type": "MODIFIED", "object": on.api.items["pods"]["a"]})
+        told = next(watch.news for watch in held if watch.plural == "pods")
+        told.put_nowait({"type": "MODIFIED", "object": on.api.pod("a")})
         last = {**pod("b", 3, "n", 0)}
         last["metadata"]["resourceVersion"] = str(on.api.version)
         told.put_nowait({"type": "DELETED", "object": last})
@@ -370,26 +267,26 @@ async def test_after_any_history_the_book_is_what_the_api_has(seed: int) -> None
         assert await on.drift() == {}
         assert holdings(on.book) == {
             (one["metadata"]["uid"], one["spec"]["nodeName"], int(one["metadata"]["annotations"][INDEX]))
-            for one in on.api.items["pods"].values()
+            for one in on.api.pods
             if one["spec"]["nodeName"]
         }
-        assert set(on.book.snapshot().nodes) == set(on.api.items["nodes"])
+        assert set(on.book.snapshot().nodes) == {one["metadata"]["name"] for one in on.api.nodes}
 
 
-def happens(api: LivingApi, rng: random.Random) -> None:
+def happens(api: StubApi, rng: random.Random) -> None:
     """One change of the cluster."""
     name, uid = f"p{rng.randrange(6)}", f"uid-{rng.randrange(10**9)}"
-    here = api.items["pods"].get(name)
+    here = api.find("pods", name)
     what = rng.choice(["born", "bound", "moved", "deleted", "cards"])
     if what == "cards":
-        api.put("nodes", node("n", *[rng.choice([14, 20])] * rng.randint(1, 2)))
+        api.put(node("n", *[rng.choice([14, 20])] * rng.randint(1, 2)))
     elif what == "deleted" and here:
         api.delete("pods", name)
     elif what == "born" or here is None:
-        api.put("pods", pod(name, rng.randint(1, 5), uid=uid))
+        api.put(pod(name, rng.randint(1, 5), uid=uid))
     else:
         metadata, units = here["metadata"], here["spec"]["containers"][0]["resources"]["limits"][MEMORY]
-        api.put("pods", pod(name, units, "n", rng.randrange(2), uid=metadata["uid"]))
+        api.put(pod(name, units, "n", rng.randrange(2), uid=metadata["uid"]))
 
 
 def holdings(book: Book) -> set[tuple[str, str, int]]:
