@@ -54,7 +54,7 @@ static struct flock lock_of(unsigned row, short type)
     return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)(sizeof(StateFile) + row), .l_len = 1};
 }
 
-/* A row that somebody still stands behind. Our own lock is no conflict for us, so the kernel would not name it. */
+/* Is a process behind the row? Our own lock is no conflict for us, so the kernel would not name it. */
 static bool lives(unsigned row)
 {
     const Process *process = &held_file->processes[row];
@@ -101,7 +101,7 @@ uint64_t free_on(unsigned slot)
     return used < room ? room - used : 0;
 }
 
-/* A free row that nobody has locked, locked by us from now on; -1 where the table is full. */
+/* A free row without a lock, locked by us from now on; -1 if the table is full. */
 static int lock_row(void)
 {
     for (unsigned row = 0; row < PROCESSES; row++) {
@@ -118,7 +118,7 @@ static int lock_row(void)
     return -1;
 }
 
-/* Our row on a card. Whoever pulls a card or reboots the node clears its rows, and others may have come since. */
+/* Our row on a card. A card that is pulled and a reboot clear the rows, and others may have come since. */
 static Process *own_row(unsigned slot)
 {
     for (unsigned place = 0; place < PROCESSES; place++) {

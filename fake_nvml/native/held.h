@@ -9,7 +9,7 @@
 /* The mapped state file, once it is open. */
 extern StateFile *held_file;
 
-/* Opens the state file. False, with the reason in `reason`, where it is none; ENOENT in errno where nothing is there. */
+/* Opens the state file. False, with the reason in `reason`, if it is none; ENOENT in errno if nothing is there. */
 bool open_cards(const char *path, char *reason, size_t size);
 /* Around each use of the functions below, and around reading; rows of processes that have ended are freed. */
 void begin_writing(void);
@@ -17,7 +17,7 @@ void end_writing(void);
 /* Bytes of a card for processes, and how many of these no process has. */
 uint64_t room_on(unsigned slot);
 uint64_t free_on(unsigned slot);
-/* Puts bytes onto our row of a card; the caller has seen that they are free. False where the table of processes is full. */
+/* Puts bytes onto our row of a card; the caller has seen that they are free. False if the table of processes is full. */
 bool hold_memory(unsigned slot, uint64_t bytes, const char *name);
 /* Takes bytes off it; a row without memory goes. */
 void let_go_of_memory(unsigned slot, uint64_t bytes);

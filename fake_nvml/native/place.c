@@ -23,7 +23,7 @@ const char *state_path(char *room, size_t size)
                         "to have simulated cards all the same, set FAKENVML_STATE to the path of their state file\n");
         return NULL;
     }
-    static const char here;
+    static const char here = 0;
     Dl_info self;
     if (access(DEFAULT_STATE, F_OK) == 0 || dladdr(&here, &self) == 0)
         return DEFAULT_STATE;

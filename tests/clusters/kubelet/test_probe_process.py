@@ -142,7 +142,7 @@ async def test_a_container_without_a_card_gets_no_driver(runtime: Runtime) -> No
 async def test_without_a_compiler_the_reason_is_its_end(
     runtime: Runtime, folder: Path, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The container cannot start, and its message says what to install."""
+    """The container cannot start, and its message has the reason."""
     monkeypatch.setenv("CC", "no-such-compiler")
     run = runtime.start(UID, container("look"), {"NVIDIA_VISIBLE_DEVICES": "0"})
     ended = await run.ended()
