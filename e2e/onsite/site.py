@@ -18,8 +18,9 @@ from clusters.api.waiting import NotReachedError, eventually, glimpse
 from e2e import spec
 from e2e.checkers.pod_requests import units_of
 from e2e.onsite.card_room import NodeRoom, room_on
-from e2e.onsite.tenancy import NAMESPACE, RUN_LABEL, Tenancy
+from e2e.onsite.tenancy import Tenancy
 from e2e.site.picture import Picture
+from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
 # The least time for a container to be asked again, in seconds.
 _GRACE_SECONDS: Final = 2

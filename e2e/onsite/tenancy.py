@@ -16,12 +16,8 @@ from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.api.connection import TransportError
 from clusters.api.resources import LEASES, NAMESPACES, PODS, Resource
 from clusters.api.waiting import eventually, meanwhile
+from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
 
-NAMESPACE: Final = "gpushare-validation"
-# On the namespace and on each pod, with the id of the run.
-RUN_LABEL: Final = "gpushare-validation/run"
-# On a namespace that the administrator has made; any value.
-KEEP: Final = "gpushare-validation/keep"
 _LEASE: Final = "run"
 # A lease that is not renewed for this long is that of a run which was killed, in seconds.
 LEASE_SECONDS: Final = 15.0

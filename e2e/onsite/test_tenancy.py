@@ -16,7 +16,8 @@ from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.builders import plain_container
 from e2e.onsite import tenancy
-from e2e.onsite.tenancy import KEEP, NAMESPACE, RUN_LABEL, Tenancy, TenancyError
+from e2e.onsite.tenancy import Tenancy, TenancyError
+from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")

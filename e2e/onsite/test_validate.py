@@ -22,7 +22,7 @@ from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
-from e2e.onsite.tenancy import NAMESPACE
+from e2e.site.validation_namespace import NAMESPACE
 
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
 _ACCOUNT: Final = "kube-system/gpushare-validate"

@@ -19,11 +19,11 @@ from clusters.providers import EXISTING
 from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.site import discovered
-from e2e.onsite.tenancy import NAMESPACE
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.node_cards import UnreadableError
 from e2e.site.picture import Picture
 from e2e.site.site_error import SiteError
+from e2e.site.validation_namespace import NAMESPACE
 
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]

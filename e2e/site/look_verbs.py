@@ -53,7 +53,7 @@ def add_verbs(verbs: Verbs) -> None:
     _add_common(before)
     before.add_argument("--machine", action="store_true", help="look at this machine, without a cluster")
     before.add_argument("--root", type=Path, metavar="DIR", help="with --machine: where its files are (default: /)")
-    before.set_defaults(run=lambda arguments: asyncio.run(_preflight(arguments)))
+    before.set_defaults(run=lambda arguments: asyncio.run(_preflight(before, arguments)))
 
 
 def _add_common(verb: argparse.ArgumentParser) -> None:
@@ -74,8 +74,10 @@ async def _observe(arguments: argparse.Namespace) -> int:
     return _FINDINGS if outcome.findings else 0
 
 
-async def _preflight(arguments: argparse.Namespace) -> int:
+async def _preflight(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Judge the machine if the call asks for it, otherwise the cluster."""
+    if arguments.root is not None and not arguments.machine:
+        parser.error("--root is for --machine")
     if arguments.machine:
         lines = machine_preflight(arguments.root or Path("/"))
     else:

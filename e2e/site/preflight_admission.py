@@ -16,24 +16,31 @@ from e2e.site.preflight_picture import (
     Right,
     labels_of,
 )
+from e2e.site.validation_namespace import KEEP
+from e2e.site.validation_namespace import NAMESPACE as VALIDATION
 
 # The first minor that has ValidatingAdmissionPolicies.
 _POLICIES_SINCE: Final = 30
 _ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 
 
-def _rights(resource: str, *verbs: str, group: str = "", subresource: str = "") -> tuple[Right, ...]:
-    return tuple(Right(verb, resource, group, subresource) for verb in verbs)
+def _rights(
+    resource: str, *verbs: str, group: str = "", subresource: str = "", namespace: str = VALIDATION
+) -> tuple[Right, ...]:
+    return tuple(Right(verb, resource, group, subresource, namespace) for verb in verbs)
 
 
+# Only to make the namespace of a validation, which an administrator may do instead.
+_NAMESPACES: Final = "namespaces"
 # The requests of a validation, by the resource that a line names.
 RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
-    "namespaces": _rights("namespaces", "create", "delete"),
-    "pods": _rights("pods", "create", "delete", "get", "list", "watch"),
+    "nodes": _rights("nodes", "get", "list", "watch", namespace=""),
+    "pods of all namespaces": _rights("pods", "get", "list", "watch", namespace=""),
+    "pods": _rights("pods", "create", "delete"),
     "pods/log": _rights("pods", "get", subresource="log"),
     "events": _rights("events", "list"),
-    "nodes": _rights("nodes", "list", "watch"),
-    "leases": _rights("leases", "get", "list", group="coordination.k8s.io"),
+    "leases": _rights("leases", "get", "create", "patch", "delete", group="coordination.k8s.io"),
+    _NAMESPACES: _rights("namespaces", "create", "delete", namespace=""),
 }
 
 
@@ -43,8 +50,13 @@ def rights(picture: ClusterPicture) -> Iterator[Seen]:
         answers = {right: picture.rights.get(right, "it was not asked") for right in wanted}
         unclear = sorted({answer for answer in answers.values() if isinstance(answer, str)})
         denied = [right.verb for right, answer in answers.items() if answer is False]
-        if denied:
-            todo = "a validation needs it: use another account, or give this one a role with it"
+        if denied and name == _NAMESPACES:
+            text = f"the account may not {', '.join(denied)}, so namespace {VALIDATION} must be there"
+            yield unknown(name, text, f"make it, with the label {KEEP}=true (validate-rbac.yaml does)")
+        elif denied:
+            todo = (
+                "a validation needs it: use another account, or give this one the role of e2e/onsite/validate-rbac.yaml"
+            )
             yield wrong(name, f"the account may not {', '.join(denied)}", todo)
         elif unclear:
             yield unknown(

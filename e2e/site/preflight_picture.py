@@ -29,12 +29,13 @@ MUTATING_WEBHOOKS: Final = Resource(
 
 
 class Right(NamedTuple):
-    """One thing that an account may be allowed to do, in all namespaces."""
+    """One thing that an account may be allowed to do, in ``namespace`` or in all."""
 
     verb: str
     resource: str
     group: str = ""
     subresource: str = ""
+    namespace: str = ""
 
 
 @dataclass(frozen=True)

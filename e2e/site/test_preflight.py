@@ -36,6 +36,7 @@ from e2e.site.preflight_admission import RIGHTS
 from e2e.site.preflight_lines import as_text, is_wrong
 from e2e.site.preflight_picture import MUTATING_WEBHOOKS, ClusterPicture, Right
 from e2e.site.site_report import PreflightLine
+from e2e.site.validation_namespace import NAMESPACE
 
 _CONFIG: Final = "/etc/kubernetes/scheduler-gpushare-config.yaml"
 _ALL_RIGHTS: Final[Mapping[Right, bool | str]] = dict.fromkeys(
@@ -265,10 +266,15 @@ def test_ports_are_those_of_the_manifests() -> None:
 
 
 def test_a_right_that_lacks_is_wrong() -> None:
-    """It is named; an API server that does not answer makes it unknown."""
-    rights = {**_ALL_RIGHTS, Right("create", "namespaces"): False, Right("list", "events"): "no answer"}
+    """It is named; no answer makes it unknown, and so does the right to make the namespace, which may be there already."""
+    denied = (Right("create", "namespaces"), Right("create", "pods", namespace=NAMESPACE))
+    rights = {**_ALL_RIGHTS, **dict.fromkeys(denied, False), Right("list", "events", namespace=NAMESPACE): "no answer"}
     found = lines(rights=rights)
-    assert bad(found) == [("rights", "namespaces", "wrong"), ("rights", "events", "unknown")]
+    assert bad(found) == [
+        ("rights", "pods", "wrong"),
+        ("rights", "events", "unknown"),
+        ("rights", "namespaces", "unknown"),
+    ]
 
 
 def test_admission_that_stands_in_the_way_is_named() -> None:

@@ -20,7 +20,7 @@ from clusters.kubelet.runtime import ProcessTree, Run, Runtime
 from fake_nvml.native.build import library_folder
 from fake_nvml.native.compiler import CompilerError
 from fake_nvml.state import State
-from tests.clusters.kubelet.kubelet_waiting import until
+from tests.servers import until
 
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
 HOLD = ("allocate", "--mib", "1000", "--seconds", "600")

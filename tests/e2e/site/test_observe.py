@@ -68,4 +68,4 @@ def test_looks_follow_each_other_by_a_second_at_least(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit) as ended:
         main(["observe", "--every", "0s"])
     assert ended.value.code == 2
-    assert "--every is 1s or more" in capsys.readouterr().err
+    assert "argument --every: 1s or more" in capsys.readouterr().err
