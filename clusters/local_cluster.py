@@ -25,13 +25,15 @@ from clusters.clock import Clock
 from clusters.control_plane import ControlPlane
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
-from clusters.kubelet.kubelet_cards import Cards
+from clusters.kubelet.kubelet_cards import Cards, RealCards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError, NodeSpec
+from clusters.real_node import BOX as REAL
+from clusters.real_node import RealNode
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
 from fake_nvml.box import Box
@@ -67,7 +69,7 @@ class LocalCluster:
         self._stack = contextlib.AsyncExitStack()
         self._folder = Path()
         self._port = 0
-        self._simulated: dict[str, SimulatedNode] = {}
+        self._equipped: dict[str, SimulatedNode | RealNode] = {}
         self._kubelets: dict[str, Kubelet] = {}
         self._programs: dict[tuple[str, str | None], Program] = {}
         self.control_plane: ControlPlane
@@ -143,8 +145,8 @@ class LocalCluster:
         account = await self.kubeconfig_of(self._target.device_plugin.account, node)
         if key not in self._programs:
             arguments = self._nodes[node].plugin_arguments
-            self._programs[key] = self._simulated[node].device_plugin(self._target, account, arguments)
-        may_be_none = self._simulated[node].has_unknown_memory()
+            self._programs[key] = self._equipped[node].device_plugin(self._target, account, arguments)
+        may_be_none = self._equipped[node].has_unknown_memory()
         await self._programs[key].launch(lambda: self._announces_cards(node, may_be_none=may_be_none))
 
     async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:
@@ -173,19 +175,19 @@ class LocalCluster:
 
     def cards(self, node: str) -> list[dict[str, Any]]:
         """See the seam."""
-        return self._simulated_node(node).cards()
+        return self._node(node).cards()
 
     async def fake_nvml(self, node: str, *arguments: str) -> str:
         """See the seam."""
-        return await self._simulated_node(node).fake_nvml(*arguments)
+        return await self._node(node).fake_nvml(*arguments)
 
     def kubelet_folder(self, node: str) -> Path:
         """See the seam."""
-        return self._simulated_node(node).folder
+        return self._node(node).folder
 
     def nvml_state(self, node: str) -> Path:
         """See the seam."""
-        return self._simulated_node(node).state_file
+        return self._node(node).state_file
 
     def log(self, program: str, node: str | None = None) -> str:
         """See the seam."""
@@ -221,12 +223,7 @@ class LocalCluster:
     async def _start_node(self, node: NodeSpec) -> None:
         folder = self._folder / node.name
         folder.mkdir()
-        simulated = self._simulated[node.name] = SimulatedNode(node.name, folder, self._environment)
-        try:
-            state = State.create(simulated.state_file, Box.load(node.box, seed=node.name, driver=node.driver))
-        except FakeNvmlError as error:
-            raise ClusterError(f"node {node.name}: {error}") from error
-        self._stack.callback(state.close)
+        cards = self._cards_of(node, folder)
         machine = Machine(
             node.name,
             cpu=node.cpu,
@@ -241,7 +238,7 @@ class LocalCluster:
             folder,
             await self._stack.enter_async_context(account),
             behaviours=Behaviours.load(),
-            cards=Cards(state if self._has_cards(node.name) else None),
+            cards=cards,
             seed=node.name,
             clock=self._clock.timestamp,
             timings=replace(Timings().at_speed(self._clock.factor), admission_shuffle=node.admission_shuffle),
@@ -251,6 +248,19 @@ class LocalCluster:
         self._stack.push_async_callback(kubelet.stop)
         self._kubelets[node.name] = kubelet
 
+    def _cards_of(self, node: NodeSpec, folder: Path) -> Cards | RealCards:
+        """The cards of a new node, as its kubelet gets them. Raises ClusterError."""
+        if node.box == REAL:
+            real = self._equipped[node.name] = RealNode(node.name, folder, self._environment)
+            return RealCards(real.look, self._environment)
+        simulated = self._equipped[node.name] = SimulatedNode(node.name, folder, self._environment)
+        try:
+            state = State.create(simulated.state_file, Box.load(node.box, seed=node.name, driver=node.driver))
+        except FakeNvmlError as error:
+            raise ClusterError(f"node {node.name}: {error}") from error
+        self._stack.callback(state.close)
+        return Cards(state if self._has_cards(node.name) else None)
+
     async def _start_scheduler(self) -> None:
         """The configuration that we ship, with the extender's present address."""
         configuration = yaml.safe_load(SCHEDULER_CONFIG.read_text())
@@ -258,10 +268,10 @@ class LocalCluster:
             extender["urlPrefix"] = self.extender_url()
         await self.control_plane.start_scheduler(configuration)
 
-    def _simulated_node(self, node: str) -> SimulatedNode:
-        if node not in self._simulated:
-            raise ClusterError(f"there is no node {node!r} with simulated cards")
-        return self._simulated[node]
+    def _node(self, node: str) -> SimulatedNode | RealNode:
+        if node not in self._equipped:
+            raise ClusterError(f"there is no node {node!r}")
+        return self._equipped[node]
 
     def _has_cards(self, node: str) -> bool:
         return self._nodes[node].box != "none"

@@ -64,10 +64,12 @@ _CONTROL_PLANES: Final[Mapping[str, Callable[[Choices, Clock], Callable[[Path], 
     "controlplane": _real,
 }
 KIND: Final = "kind"
+BARE: Final = "bare"
+"""The embedded cluster around this machine's own cards, with real processes on them; its one node is the machine."""
 MADE: Final = (*_CONTROL_PLANES, KIND)
 """The kinds that are made, and end with their run."""
 EXISTING: Final = existing_cluster.NAME
-PROVIDERS: Final = (*MADE, EXISTING)
+PROVIDERS: Final = (*MADE, EXISTING, BARE)
 
 
 def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: Choices) -> Cluster:
@@ -86,7 +88,7 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
         return _kind(nodes, target, choices, clock)
     if choices.node_image or choices.image_base:
         raise ClusterError(f"provider {name}: its nodes and programs are no containers, so they have no images")
-    control_plane = _CONTROL_PLANES[name](choices, clock)
+    control_plane = (_embedded if name == BARE else _CONTROL_PLANES[name])(choices, clock)
     return LocalCluster(control_plane, nodes, target, choices.environment, clock=clock, announce=choices.announce)
 
 

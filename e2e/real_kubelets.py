@@ -14,10 +14,12 @@ from typing import Final
 import pytest
 
 from clusters.provider import NodeSpec, load_nodes
-from clusters.providers import EXISTING
+from clusters.providers import BARE, EXISTING
+from clusters.real_node import BOX as REAL
+from clusters.real_node import machine_name
 
 _SIMULATED: Final = Path(__file__).parent.parent / "clusters" / "simulated"
-STAND_INS: Final = ("embedded", "controlplane")
+STAND_INS: Final = ("embedded", "controlplane", BARE)
 # Its cases are for any cluster.
 ONSITE: Final = Path(__file__).parent / "onsite"
 # The limit of a case beyond the minutes that it names, in seconds.
@@ -46,7 +48,7 @@ def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     is_real = kind not in STAND_INS
     is_slow = config.getoption("--slow", default=False)
     for item in items:
-        why = _why_skipped(item, is_existing=kind == EXISTING, is_real=is_real, is_slow=is_slow)
+        why = _why_skipped(item, is_site=kind in (EXISTING, BARE), is_real=is_real, is_slow=is_slow)
         if why:
             item.add_marker(pytest.mark.skip(why))
         elif is_real and (slow := item.get_closest_marker("minutes_on_kind")) is not None:
@@ -54,16 +56,21 @@ def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
 
 
 def session_nodes(config: pytest.Config) -> list[NodeSpec]:
-    """The nodes of the session's cluster: six of mixed cards, three if kubelets are real, none of ours if it exists already."""
+    """The nodes of the session's cluster: six of mixed cards, three if kubelets are real.
+
+    None of ours if the cluster exists already, and this machine alone if its own cards are judged.
+    """
     kind = config.getoption("--cluster")
     if kind == EXISTING:
         return []
+    if kind == BARE:
+        return [NodeSpec(machine_name(), box=REAL)]
     return load_nodes(_SIMULATED / ("six-mixed.yaml" if kind in STAND_INS else "three-mixed.yaml"))
 
 
-def _why_skipped(item: pytest.Item, *, is_existing: bool, is_real: bool, is_slow: bool) -> str:
-    if is_existing and "choices" in getattr(item, "fixturenames", ()) and ONSITE not in item.path.parents:
-        return "not for a cluster that is there already: needs nodes and programs of its own"
+def _why_skipped(item: pytest.Item, *, is_site: bool, is_real: bool, is_slow: bool) -> str:
+    if is_site and "choices" in getattr(item, "fixturenames", ()) and ONSITE not in item.path.parents:
+        return "needs nodes of its own, with simulated cards"
     only = item.get_closest_marker("stand_in_only" if is_real else "real_kubelet_only")
     if only is not None:
         return f"for {'the stand-in kubelet' if is_real else 'real kubelets'} only: {only.args[0]}"

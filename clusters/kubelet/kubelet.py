@@ -15,7 +15,7 @@ from clusters.api.api_client import ApiClient
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet import checkpoint, plugin_registration, pod_resources
 from clusters.kubelet.device_manager import DeviceManager
-from clusters.kubelet.kubelet_cards import Cards
+from clusters.kubelet.kubelet_cards import Cards, RealCards
 from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
@@ -60,7 +60,7 @@ class Kubelet:
         client: ApiClient,
         *,
         behaviours: Behaviours,
-        cards: Cards,
+        cards: Cards | RealCards,
         seed: int | str,
         clock: Callable[[], float],
         timings: Timings | None = None,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+import fake_nvml
+from clusters.images import gpu_probe
 from fake_nvml.core.card_state import CardState
 from fake_nvml.fake_nvml_errors import CardFullError, FakeNvmlError
 from fake_nvml.guard import STATE_VARIABLE
@@ -14,8 +19,25 @@ from fake_nvml.state import State
 
 # Values of NVIDIA_VISIBLE_DEVICES by which a container asks for no card.
 _NONE: Final = ("", "none", "void")
+# The variables by which a process finds the machine's driver and nvidia-smi; the others are those of stand-ins for a driver.
+_PASSED: Final = ("PATH", "LD_LIBRARY_PATH", STATE_VARIABLE)
+_NVIDIA_SMI: Final = Path(fake_nvml.__file__).with_name("nvidia_smi.py")
 # The libraries in C show only the cards that it names, as NVIDIA's do in a container.
 _VISIBLE_VARIABLE: Final = "FAKENVML_VISIBLE"
+
+
+@dataclass(frozen=True, slots=True)
+class RealCard:
+    """A card of this machine, by NVML's index."""
+
+    index: int
+    uuid: str
+    name: str
+    total_mib: int
+    used_mib: int
+
+
+_C = TypeVar("_C", CardState, RealCard)
 
 
 class CardError(Exception):
@@ -47,25 +69,55 @@ class Cards:
         assert self._state is not None
         self._state.remove_process(uuid, pid)
 
-    def device_files(self, uuids: Sequence[str]) -> list[str]:
-        """The names of NVIDIA's files in the /dev of a container with these cards."""
-        return [] if self._state is None else self._state.device_files(uuids)
+    def environment_in(self, folder: Path, visible: str | None) -> dict[str, str]:
+        """The variables by which a process in ``folder`` finds its cards, in what stands there for its /dev and its PATH.
 
-    def libraries(self) -> Path:
-        """The folder of the simulated NVML and CUDA libraries; builds what is missing. Raises CardError without a compiler."""
-        assert self._state is not None
+        A container without cards gets no libraries, no nvidia-smi and no device files, as from NVIDIA's runtime. Raises
+        CardError if the simulated libraries cannot be built.
+        """
+        dev, programs = folder / "dev", folder / "bin"
+        for part in (dev, programs):
+            part.mkdir()
+        environment = {"PATH": str(programs), gpu_probe.DEV_VARIABLE: str(dev)}
+        uuids = [card.uuid for card in self.visible(visible)]
+        if self._state is None or not uuids:
+            return environment
+        for name in self._state.device_files(uuids):
+            (dev / name).touch()
+        script = programs / "nvidia-smi"
+        script.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-I", str(_NVIDIA_SMI)])} "$@"\n')
+        script.chmod(0o755)
         try:
-            return library_folder(self._state.driver())
+            environment["LD_LIBRARY_PATH"] = str(library_folder(self._state.driver()))
         except FakeNvmlError as error:
             raise CardError(f"no simulated libraries: {error}") from error
-
-    def variables(self, uuids: Sequence[str]) -> dict[str, str]:
-        """The variables with which these libraries show the node's cards, and only these."""
-        assert self._state is not None
-        return {STATE_VARIABLE: str(self._state.path.absolute()), _VISIBLE_VARIABLE: ",".join(uuids)}
+        return {**environment, STATE_VARIABLE: str(self._state.path.absolute()), _VISIBLE_VARIABLE: ",".join(uuids)}
 
 
-def visible_cards(value: str | None, cards: Sequence[CardState]) -> tuple[CardState, ...]:
+class RealCards:
+    """This machine's own cards, behind the same methods; ``look`` gives them. A process really uses them, or not at all."""
+
+    def __init__(self, look: Callable[[], Sequence[RealCard]], environment: Mapping[str, str]) -> None:
+        self._look = look
+        self._environment = {name: environment[name] for name in _PASSED if name in environment}
+
+    def visible(self, value: str | None) -> tuple[RealCard, ...]:
+        """The cards that a container with this NVIDIA_VISIBLE_DEVICES would see."""
+        return visible_cards(value, self._look())
+
+    def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
+        """Raises CardError: no process stands behind a simulated container."""
+        raise CardError(f"{name} (pid {pid}) is simulated and cannot hold {mib} MiB of {uuid}, a real card")
+
+    def remove_process(self, uuid: str, pid: int) -> None:
+        """There is none."""
+
+    def environment_in(self, folder: Path, visible: str | None) -> dict[str, str]:
+        """The machine's own driver. CUDA obeys the variable; NVML shows all cards, as no container hides the others."""
+        return {**self._environment, "CUDA_VISIBLE_DEVICES": ",".join(card.uuid for card in self.visible(visible))}
+
+
+def visible_cards(value: str | None, cards: Sequence[_C]) -> tuple[_C, ...]:
     """The cards that NVIDIA's container runtime would put into a container with this NVIDIA_VISIBLE_DEVICES.
 
     Indices of NVML or UUIDs, separated by commas, or ``all``. An unset variable and a value that names anything else

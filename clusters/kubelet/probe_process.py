@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import shlex
 import shutil
 import signal
 import sys
@@ -18,17 +17,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import fake_nvml
 from clusters.images import gpu_probe
 from clusters.images.probe_container import PROBE
-from clusters.kubelet.kubelet_cards import Cards
+from clusters.kubelet.kubelet_cards import Cards, RealCards
 from clusters.processes.tied import tied
 
 # 128 + the number of the signal, as a container that a signal ends.
 _SIGNALLED: Final = 128
 # In bytes: a line may have all variables of a container.
 _LONGEST_LINE: Final = 2**22
-_NVIDIA_SMI: Final = Path(fake_nvml.__file__).with_name("nvidia_smi.py")
 
 
 class Process:
@@ -66,7 +63,7 @@ class Process:
 class Probes:
     """Starts the probes of one node; each has a folder below ``folder`` that stands for its /dev and its PATH."""
 
-    def __init__(self, folder: Path, cards: Cards) -> None:
+    def __init__(self, folder: Path, cards: Cards | RealCards) -> None:
         self._folder = folder
         self._cards = cards
         self._numbers = itertools.count()
@@ -80,6 +77,7 @@ class Probes:
         Raises CardError if the node's simulated libraries cannot be built.
         """
         folder = self._folder / str(next(self._numbers))
+        folder.mkdir(parents=True)
         environment = await self._environment(folder, variables, visible)
         pipe = asyncio.subprocess.PIPE
         started = await asyncio.create_subprocess_exec(
@@ -100,20 +98,6 @@ class Probes:
             shutil.rmtree(folder, ignore_errors=True)
 
     async def _environment(self, folder: Path, variables: Mapping[str, str], visible: str | None) -> dict[str, str]:
-        """A container without cards gets no libraries, no nvidia-smi and no device files, as from NVIDIA's runtime."""
-        dev, programs = folder / "dev", folder / "bin"
-        for part in (dev, programs):
-            part.mkdir(parents=True)
         shown = {name: value for name, value in variables.items() if name.startswith(gpu_probe.VARIABLES)}
-        environment = {**shown, "PATH": str(programs), gpu_probe.DEV_VARIABLE: str(dev)}
-        uuids = [card.uuid for card in self._cards.visible(visible)]
-        if not uuids:
-            return environment
-        for name in self._cards.device_files(uuids):
-            (dev / name).touch()
-        script = programs / "nvidia-smi"
-        script.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-I", str(_NVIDIA_SMI)])} "$@"\n')
-        script.chmod(0o755)
-        # The first on a machine builds them.
-        libraries = await asyncio.to_thread(self._cards.libraries)
-        return {**environment, **self._cards.variables(uuids), "LD_LIBRARY_PATH": str(libraries)}
+        # The first on a machine builds the simulated libraries.
+        return shown | await asyncio.to_thread(self._cards.environment_in, folder, visible)

@@ -21,7 +21,7 @@ from typing import Final
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
 from clusters.images.probe_container import probe_arguments
 from clusters.kubelet.environment import DeviceRequests, gpu_lines, visible_devices
-from clusters.kubelet.kubelet_cards import CardError, Cards
+from clusters.kubelet.kubelet_cards import CardError, Cards, RealCards
 from clusters.kubelet.pods import Container
 from clusters.kubelet.probe_process import Probes, Process
 
@@ -90,7 +90,7 @@ class Run:
         """Do this when it ends; what was asked for last is done first."""
         self._releases.append(release)
 
-    def begin(self, cards: Cards, visible: str | None) -> None:
+    def begin(self, cards: Cards | RealCards, visible: str | None) -> None:
         """Take the memory that the behaviour wants and let time run. A card without room ends the container."""
         self._print_in_time()
         if self.behaviour.holds_mib:
@@ -147,7 +147,7 @@ class Run:
             else:
                 self.print(text)
 
-    def _hold(self, cards: Cards, visible: str | None) -> None:
+    def _hold(self, cards: Cards | RealCards, visible: str | None) -> None:
         seen = cards.visible(visible)
         if not seen:
             raise CardError("no CUDA-capable device is detected")
@@ -199,7 +199,7 @@ class Runtime:
     def __init__(
         self,
         behaviours: Behaviours,
-        cards: Cards,
+        cards: Cards | RealCards,
         clock: Callable[[], float],
         processes: ProcessTree | None = None,
         probes: Probes | None = None,

@@ -16,7 +16,7 @@ from clusters.api.api_client import ApiClient
 from clusters.api.connection import Connection
 from clusters.api.resources import NODES
 from clusters.provider import Cluster
-from clusters.providers import EXISTING
+from clusters.providers import BARE, EXISTING
 from e2e import real_kubelets
 from e2e.onsite import site_results
 from e2e.onsite.site import Site, discovered
@@ -71,7 +71,12 @@ async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterato
             # Once, and not for each case.
             pytest.exit(f"nothing was tried: {error}", returncode=_NOTHING_TRIED)
         yield Site(
-            cluster.api, tenancy, permissions(config), are_cards_simulated=visit.are_cards_simulated, report=report
+            cluster.api,
+            tenancy,
+            permissions(config),
+            are_cards_simulated=visit.are_cards_simulated,
+            hides_cards=config.getoption("--cluster") != BARE,
+            report=report,
         )
 
 

@@ -56,11 +56,14 @@ class Site:
         permissions: Permissions,
         *,
         are_cards_simulated: bool,
+        hides_cards: bool = True,
         report: Callable[[str], None],
     ) -> None:
         self.api = api
         self.permissions = permissions
         self.are_cards_simulated = are_cards_simulated
+        # Does a container's runtime hide the cards of others from it?
+        self.hides_cards = hides_cards
         self.report = report
         self._tenancy = tenancy
         self._created: dict[str, int] = {}

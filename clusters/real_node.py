@@ -1,0 +1,107 @@
+"""This machine's own cards as those of a node: its driver, a device plugin on it, and processes that really use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from msgspec.structs import replace
+
+from clusters.images.probe_container import PROBE
+from clusters.kubelet.kubelet_cards import RealCard
+from clusters.processes.program import Program
+from clusters.provider import ClusterError
+from clusters.targets import Target
+
+BOX: Final = "real"
+"""The box of a NodeSpec whose cards are this machine's."""
+# A driver that sets up its cards anew at each question may take so long, in seconds.
+_LOOK_SECONDS: Final = 120
+
+
+class RealNode:
+    """The node ``name``; ``folder`` is its /var/lib/kubelet, short enough for unix sockets."""
+
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.folder = folder
+        self._environment = environment
+
+    @property
+    def state_file(self) -> Path:
+        """Raises ClusterError: these cards are not simulated."""
+        self._refuse()
+
+    def look(self) -> tuple[RealCard, ...]:
+        """The cards as NVML shows them to a process of its own. Raises ClusterError with NVML's error."""
+        argv = [sys.executable, "-I", "-c", PROBE, "look"]
+        done = subprocess.run(argv, env=self._environment, capture_output=True, text=True, timeout=_LOOK_SECONDS)
+        parts = [json.loads(line) for line in done.stdout.splitlines()]
+        nvml: dict[str, Any] = next((part for part in parts if part["part"] == "nvml"), {"error": done.stderr})
+        if "error" in nvml:
+            raise ClusterError(f"the cards of this machine: {nvml['error']}")
+        return tuple(_card(card) for card in nvml["cards"])
+
+    def cards(self) -> list[dict[str, Any]]:
+        """See the seam."""
+        return [
+            {
+                "index": card.index,
+                "uuid": card.uuid,
+                "name": card.name,
+                "memory": {"total_mib": card.total_mib, "used_mib": card.used_mib},
+                "processes": [],
+            }
+            for card in self.look()
+        ]
+
+    def has_unknown_memory(self) -> bool:
+        """Does no card report how much memory it has?"""
+        return not any(card.total_mib for card in self.look())
+
+    async def fake_nvml(self, *arguments: str) -> str:
+        """``show`` is nvidia-smi's answer; all else raises ClusterError."""
+        if arguments != ("show",):
+            self._refuse()
+        process = await asyncio.create_subprocess_exec(
+            "nvidia-smi", env=self._environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        output, _ = await process.communicate()
+        if process.returncode:
+            raise ClusterError(f"nvidia-smi ended with {process.returncode}: {output.decode().strip()}")
+        return output.decode()
+
+    def device_plugin(self, target: Target, kubeconfig: Path, arguments: Sequence[str]) -> Program:
+        """The plugin on the machine's driver."""
+        program = replace(target.device_plugin, argv=(*target.device_plugin.argv, *arguments))
+        argv, environment = program.command(
+            node=self.name,
+            kubeconfig=str(kubeconfig),
+            device_plugin_path=str(self.folder / "device-plugins"),
+            pod_resources_socket=str(self.folder / "pod-resources" / "kubelet.sock"),
+            proc_root="/proc",
+            sys_root="/sys",
+        )
+        log = self.folder / "device-plugin.log"
+        return Program(f"device plugin of {self.name}", argv, {**self._environment, **environment}, log)
+
+    def _refuse(self) -> NoReturn:
+        raise ClusterError(f"the cards of {self.name} are real: nothing about them is simulated")
+
+
+def _card(card: Mapping[str, Any]) -> RealCard:
+    if "error" in card:
+        raise ClusterError(f"card {card['index']} of this machine: {card['error']}")
+    return RealCard(card["index"], card["uuid"], card["name"], card["total_mib"], card["used_mib"])
+
+
+def machine_name() -> str:
+    """The machine's name as a node's: lower-case letters, digits, points and hyphens."""
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in os.uname().nodename.lower())
+    return name.strip("-")[:63].rstrip("-") or "machine"
