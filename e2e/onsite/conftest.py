@@ -71,11 +71,12 @@ async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterato
             # Once, and not for each case.
             pytest.exit(f"nothing was tried: {error}", returncode=_NOTHING_TRIED)
         yield Site(
-            cluster.api,
+            cluster,
             tenancy,
             permissions(config),
             are_cards_simulated=visit.are_cards_simulated,
             hides_cards=config.getoption("--cluster") != BARE,
+            runs_in_pods=config.getoption("--cluster") not in real_kubelets.STAND_INS,
             report=report,
         )
 

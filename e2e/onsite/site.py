@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import pytest
 
-from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.api_client import ApiError, Object
 from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually, glimpse
+from clusters.provider import Cluster, ClusterError
 from e2e import spec
 from e2e.checkers.pod_requests import units_of
 from e2e.onsite.card_room import NodeRoom, room_on
@@ -47,22 +48,28 @@ class Permissions:
 
 
 class Site:
-    """One cluster. ``report`` gets a line about anything that takes a while."""
+    """One cluster. ``report`` gets a line about anything that takes a while.
+
+    ``hides_cards``: a container's runtime hides the cards of others from it. ``runs_in_pods``: device plugins are pods of a
+    DaemonSet; if not, the cluster kills and launches them.
+    """
 
     def __init__(
         self,
-        api: ApiClient,
+        cluster: Cluster,
         tenancy: Tenancy,
         permissions: Permissions,
         *,
         are_cards_simulated: bool,
-        hides_cards: bool = True,
+        hides_cards: bool,
+        runs_in_pods: bool,
         report: Callable[[str], None],
     ) -> None:
-        self.api = api
+        self.api = cluster.api
+        self._cluster = cluster
+        self.runs_in_pods = runs_in_pods
         self.permissions = permissions
         self.are_cards_simulated = are_cards_simulated
-        # Does a container's runtime hide the cards of others from it?
         self.hides_cards = hides_cards
         self.report = report
         self._tenancy = tenancy
@@ -152,8 +159,23 @@ class Site:
         finally:
             await asyncio.gather(*(self.delete(name) for name in list(self._created)))
 
-    async def replace_plugin(self, node: str, plugin: Object) -> None:
-        """Delete a device plugin's pod, and wait until its DaemonSet's next one runs and the node offers its memory again."""
+    async def replace_plugin(self, node: str) -> None:
+        """End a node's device plugin, and wait until its next one runs and the node offers its memory again.
+
+        Skips the case if the administrator does not allow it.
+        """
+        if not self.runs_in_pods:
+            await self._cluster.kill("device_plugin", node)
+            await self._cluster.launch("device_plugin", node)
+            return
+        if not self.permissions.allow_disruption:
+            pytest.skip("the device plugin's pod is deleted with --allow-disruption only")
+        plugins = await self.plugins(node)
+        if not plugins:
+            pytest.skip(f"no device plugin runs in a pod on {node}")
+        await self._delete_plugin(node, plugins[0])
+
+    async def _delete_plugin(self, node: str, plugin: Object) -> None:
         metadata = plugin["metadata"]
         offered = (await self.node(node))["status"]["allocatable"].get(spec.RESOURCE_MEMORY)
         await self.api.delete(PODS, metadata["name"], metadata["namespace"])
@@ -166,10 +188,21 @@ class Site:
         await eventually(is_back, bool, f"another plugin serves {node}", seconds=self.permissions.limits.seconds)
 
     async def restart_kubelet(self, node: str) -> None:
-        """Restart a node's kubelet by the administrator's command, and wait until the node is ready again.
+        """Restart a node's kubelet, by the administrator's command if there is one, and wait until the node is ready again.
 
-        Raises AssertionError if the command fails.
+        Skips the case if the administrator does not allow it. Raises AssertionError if the command fails.
         """
+        if self.runs_in_pods and not self.permissions.allow_disruption:
+            pytest.skip("a kubelet is restarted with --allow-disruption only")
+        if not self.permissions.restart_kubelet:
+            try:
+                await self._cluster.restart_kubelet(node)
+            except ClusterError as error:
+                pytest.skip(f"name a command with --restart-kubelet: {error}")
+            return
+        await self._run_command(node)
+
+    async def _run_command(self, node: str) -> None:
         before = _heartbeat(await self.node(node))
         command = [word.format(node=node) for word in shlex.split(self.permissions.restart_kubelet)]
         process = await asyncio.create_subprocess_exec(

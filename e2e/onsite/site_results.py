@@ -15,10 +15,13 @@ import pytest
 
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import NODES, PODS
+from clusters.providers import BARE
+from e2e.onsite import machine_recording
 from e2e.onsite.site_facts import is_simulated, node_facts, programs
 from e2e.report.sources import state
 from e2e.report.verdict_plugin import verdict_of
 from e2e.site.findings import Finding
+from e2e.site.machine_preflight import machine_preflight
 from e2e.site.observe import Observation
 from e2e.site.preflight_reading import preflight
 from e2e.site.report import site_verdict
@@ -27,6 +30,8 @@ from e2e.site.site_report import CaseResult, NodeFacts, PreflightLine, SiteRepor
 
 NAME: Final = "gpushare-site-results"
 _NODE, _CASE, _PROMISE = "site-node", "site-case", "site-promise"
+# Lines about a machine that are only for a node of a cluster.
+_OF_NODES: Final = ("container runtime", "device plugin folder", "pod resources")
 # Between two looks at the invariants, in seconds.
 _LOOK_SECONDS: Final = 2.0
 
@@ -55,17 +60,32 @@ async def visited(config: pytest.Config, api: ApiClient, names: list[str]) -> As
     visit.server = api.http.url
     visit.kubernetes = (await api.request("GET", "/version"))["gitVersion"]
     nodes, pods = await api.list(NODES), await api.list(PODS)
-    visit.are_cards_simulated = config.getoption("--cluster") != "existing" or any(map(is_simulated, nodes))
+    visit.are_cards_simulated = any(map(is_simulated, nodes))
     visit.programs = programs(pods)
     visit.nodes = tuple(node_facts(node) for node in nodes if node["metadata"]["name"] in names)
+    if config.getoption("--cluster") == BARE:
+        await _record(visit)
     wants_report = config.getoption("--site-report") is not None
     if wants_report:
         visit.findings += await _findings(api)
-        visit.preflight = tuple(await preflight(api))
+        visit.preflight = tuple(_of_machine() if config.getoption("--cluster") == BARE else await preflight(api))
     yield visit
     if wants_report:
         known = {finding.key for finding in visit.findings}
         visit.findings += [finding for finding in await _findings(api) if finding.key not in known]
+
+
+def _of_machine() -> list[PreflightLine]:
+    """Judge this machine, but not as a node of a cluster, which it need not be."""
+    return [line for line in machine_preflight() if line.name not in _OF_NODES]
+
+
+async def _record(visit: Visit) -> None:
+    """Record this machine, which is the one node."""
+    recording = await machine_recording.record()
+    visit.are_cards_simulated = recording["simulated"]
+    visit.nodes = tuple(msgspec.structs.replace(node, driver=recording["driver"]) for node in visit.nodes)
+    visit.recordings = {node.name: recording for node in visit.nodes}
 
 
 async def _findings(api: ApiClient) -> list[Finding]:

@@ -123,15 +123,10 @@ async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
 
 async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -> None:
     """A pod runs on while its node's device plugin is replaced, and the next pod gets a card."""
-    if not site.permissions.allow_disruption:
-        pytest.skip("the device plugin's pod is deleted with --allow-disruption only")
-    plugins = await site.plugins(node)
-    if not plugins:
-        pytest.skip(f"no device plugin runs in a pod on {node}")
     room = await site.needs(node, 1, 1)
     await hold(site, room, "before", 1, seconds=_LONG, mib=0)
     before = await site.runs("before")
-    await site.replace_plugin(node, plugins[0])
+    await site.replace_plugin(node)
     await look(site, room, "after", 1)
     after = await site.pod("before")
 
@@ -142,8 +137,6 @@ async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -
 
 async def test_the_kubelet_restarts_beside_a_running_pod(site: Site, node: str) -> None:
     """A pod runs on while its node's kubelet restarts, and the next pod gets a card."""
-    if not site.permissions.restart_kubelet:
-        pytest.skip("a kubelet is restarted with --allow-disruption and --restart-kubelet only")
     room = await site.needs(node, 1, 1)
     await hold(site, room, "before", 1, seconds=_LONG, mib=0)
     before = await site.runs("before")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import pytest
 
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import TransportError
@@ -18,6 +15,7 @@ from clusters.api.resources import NODES, PODS
 from clusters.providers import EXISTING
 from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
+from e2e.onsite.case_run import CODES_HELP, FOLDER, OK, run_cases
 from e2e.onsite.site import discovered
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.node_cards import UnreadableError
@@ -29,20 +27,11 @@ if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _HELP: Final = "run small pods on a cluster, and report what of sharing works there; prints its plan first"
-_CODES_HELP: Final = "Exit code 0 if all held, 3 if something did not, 1 if it could not be tried, 2 for a wrong call."
-_CASES: Final = Path(__file__).parent / "test_onsite.py"
-OK, FAILED, MISUSED, UNTRUE, INTERRUPTED = 0, 1, 2, 3, 130
-_CODES: Final[Mapping[int, int]] = {
-    pytest.ExitCode.OK: OK,
-    pytest.ExitCode.TESTS_FAILED: UNTRUE,
-    pytest.ExitCode.INTERRUPTED: INTERRUPTED,
-    pytest.ExitCode.USAGE_ERROR: MISUSED,
-}
 
 
 def add_verbs(verbs: Verbs) -> None:
     """The verb; see ``look_verbs.add_verbs``."""
-    parser = verbs.add_parser("validate", help=_HELP, description=_HELP, epilog=_CODES_HELP)
+    parser = verbs.add_parser("validate", help=_HELP, description=_HELP, epilog=CODES_HELP)
     parser.set_defaults(run=_validate)
     site_options.add_options(parser.add_argument)
     parser.add_argument(
@@ -62,7 +51,8 @@ def _validate(arguments: argparse.Namespace) -> int:
     for line in asyncio.run(_look(arguments)):
         print(line, flush=True)  # noqa: T201  # a command's output
     if arguments.yes:
-        return _run(arguments)
+        options = ["--target", arguments.target, *site_options.argv_of(vars(arguments))]
+        return run_cases(FOLDER, EXISTING, arguments.report, options)
     print("nothing was created; to go on, add --yes")  # noqa: T201
     return OK
 
@@ -111,12 +101,3 @@ def _room(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> NodeRoo
         return room_on(node, pods)
     except UnreadableError as error:
         return f"{node['metadata']['name']}: its cards annotation cannot be read: {error}"
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    """Run the cases in this process; the exit code of the verb. Ctrl-C and SIGTERM clean up first."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    report = str(arguments.report)
-    argv = [str(_CASES), "--cluster", EXISTING, "--target", arguments.target, "--site-report", report]
-    argv += ["--verdicts", report, "-p", "no:cacheprovider", "-q", *site_options.argv_of(vars(arguments))]
-    return _CODES.get(pytest.main(argv), FAILED)

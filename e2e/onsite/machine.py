@@ -1,0 +1,35 @@
+"""``python -m e2e machine``: the cases on this machine's own cards. It needs a driver, and neither Kubernetes nor a network."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from clusters.providers import BARE
+from e2e.onsite.case_run import CODES_HELP, FOLDER, run_cases
+from e2e.site.machine_preflight import machine_preflight
+from e2e.site.preflight_lines import as_text
+
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_HELP: Final = "run the device plugin and real CUDA processes on this machine's cards, by a stand-in kubelet in an embedded cluster"
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """The verb; see ``look_verbs.add_verbs``."""
+    parser = verbs.add_parser("machine", help=_HELP, description=_HELP, epilog=CODES_HELP)
+    parser.add_argument(
+        "--report",
+        type=Path,
+        default=Path("validation"),
+        metavar="DIR",
+        help="folder of the report (default: %(default)s)",
+    )
+    parser.set_defaults(run=_machine)
+
+
+def _machine(arguments: argparse.Namespace) -> int:
+    print(as_text(machine_preflight()), flush=True)  # noqa: T201  # a command's output
+    return run_cases(FOLDER, BARE, arguments.report)

@@ -1,0 +1,47 @@
+"""The answers of this machine's NVML as a box of simulated cards, and the same box asked again in the lab."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+# By this name the dynamic loader finds the driver's own, as every program does.
+_LIBRARY: Final = "libnvidia-ml.so.1"
+
+
+class RecordingError(Exception):
+    """``fake-nvml`` could not do it; the text is its error."""
+
+
+async def record() -> dict[str, Any]:
+    """The content of a box. Raises RecordingError."""
+    return _content(await _fake_nvml("record", "--library", _LIBRARY))
+
+
+async def replay(recording: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Put a recording into simulated cards, and record these. Raises RecordingError."""
+    box, state = folder / "recorded.yaml", folder / "state"
+    box.write_text(yaml.safe_dump(recording), encoding="utf-8")
+    await _fake_nvml("init", "--state", str(state), "--box", str(box))
+    return _content(await _fake_nvml("record", "--state", str(state)))
+
+
+def _content(text: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(text)
+    return content
+
+
+async def _fake_nvml(*arguments: str) -> str:
+    """Its output. In a process of its own, because a driver may end or block the one that asks."""
+    command = (sys.executable, "-c", "import sys; from fake_nvml.main import main; sys.exit(main())", *arguments)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=dict(os.environ))
+    output, error = await process.communicate()
+    if process.returncode:
+        raise RecordingError(f"fake-nvml {arguments[0]}: {error.decode(errors='replace').strip()}")
+    return output.decode()
