@@ -9,15 +9,22 @@ from typing import Final
 
 import pytest
 
+from e2e.site.report.report_files import JSON_FILE, read_report
+from e2e.site.report.site_verdict import verdict_of
+
 FOLDER: Final = Path(__file__).parent
-OK, FAILED, MISUSED, UNTRUE, INTERRUPTED = 0, 1, 2, 3, 130
-CODES_HELP: Final = "Exit code 0 if all held, 3 if something did not, 1 if it could not be tried, 2 for a wrong call."
+OK, FAILED, MISUSED, UNTRUE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 4, 130
+CODES_HELP: Final = (
+    "Exit code 0 if all held, 3 if something did not, 4 if a part could not be judged, 1 if nothing could be tried, 2 for a wrong "
+    "call."
+)
 _CODES: Final[Mapping[int, int]] = {
     pytest.ExitCode.OK: OK,
     pytest.ExitCode.TESTS_FAILED: UNTRUE,
     pytest.ExitCode.INTERRUPTED: INTERRUPTED,
     pytest.ExitCode.USAGE_ERROR: MISUSED,
 }
+_BY_VERDICT: Final[Mapping[str, int]] = {"passed": OK, "failed": UNTRUE, "incomplete": INCOMPLETE}
 _FILES: Final = ("test_onsite.py", "test_recording.py")
 
 
@@ -27,4 +34,5 @@ def run_cases(folder: Path, cluster: str, report: Path, options: Sequence[str] =
     argv = [str(folder / name) for name in _FILES]
     argv += ["--cluster", cluster, "--site-report", str(report), "--verdicts", str(report)]
     argv += ["-p", "no:cacheprovider", "-q", *options]
-    return _CODES.get(pytest.main(argv), FAILED)
+    code = _CODES.get(pytest.main(argv), FAILED)
+    return code if code != OK else _BY_VERDICT[verdict_of(read_report(report / JSON_FILE)).word]

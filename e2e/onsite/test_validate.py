@@ -28,6 +28,7 @@ _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
 _ACCOUNT: Final = "kube-system/gpushare-validate"
 _CUDA: Final = "test_a_program_gets_the_memory_of_its_share"
 _SMI: Final = "test_nvidia_smi_shows_the_card_alone"
+_INCOMPLETE: Final = 4
 _KILLS: Final = 5
 # About as long as a run takes here, in seconds: a kill comes at any moment of it.
 _RUN_SECONDS: Final = 20.0
@@ -86,13 +87,20 @@ async def validation(request: pytest.FixtureRequest, cluster: Cluster, tmp_path:
     await eventually(is_gone, bool, "the namespace is gone")
 
 
-async def bystanders(observer: Observer, cluster: Cluster) -> None:
+@pytest_asyncio.fixture(loop_scope="session")
+async def bystanders(observer: Observer, cluster: Cluster) -> AsyncIterator[None]:
     """Pods of others, with bookings, and a resource of a second plugin on the first node."""
     node = str((await nodes_with_cards(cluster))[0]["metadata"]["name"])
     await observer.create(gpu_pod("tenant", 3, node=node), gpu_pod("other", 2))
     await observer.running("tenant", "other")
-    patch = {"status": {"capacity": {"nvidia.com/gpu": "1"}}}
-    await cluster.api.patch(NODES, node, patch, subresource="status", content_type=MERGE_PATCH)
+
+    async def offer(amount: str | None) -> None:
+        patch = {"status": {"capacity": {"nvidia.com/gpu": amount}}}
+        await cluster.api.patch(NODES, node, patch, subresource="status", content_type=MERGE_PATCH)
+
+    await offer("1")
+    yield
+    await offer(None)
 
 
 async def nodes_with_cards(cluster: Cluster) -> list[Object]:
@@ -138,15 +146,17 @@ async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, valida
     assert before == {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
 
 
-async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validation, observer: Observer) -> None:
+@pytest.mark.usefixtures("bystanders")
+async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validation) -> None:
     """A run passes beside pods of others, changes none of them, and leaves no pod."""
-    await bystanders(observer, cluster)
     before = await traces(cluster)
     nodes = [one["metadata"]["name"] for one in await nodes_with_cards(cluster)][:2]
     code, output = await validation.run("--yes", "--nodes", ",".join(nodes))
     document = validation.document()
 
-    assert code == 0, output
+    # Of the second plugin the report has to warn.
+    assert (code, document["why"]) == (_INCOMPLETE, f"Preflight found other plugins of node {nodes[0]} wrong."), output
+    assert {case["verdict"] for case in document["cases"]} <= {"passed", "skipped"}
     assert await traces(cluster) == before
     assert await left(cluster) == []
     assert {case["node"] for case in document["cases"]} == set(nodes)
@@ -166,9 +176,9 @@ async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Valida
 
 @pytest.mark.thorough("each run after a kill waits until the lease of the one before has passed")
 @pytest.mark.minutes_on_kind(10, "five runs that are killed, and one that ends")
-async def test_a_run_after_kills_leaves_nothing(cluster: Cluster, validation: Validation, observer: Observer) -> None:
+@pytest.mark.usefixtures("bystanders")
+async def test_a_run_after_kills_leaves_nothing(cluster: Cluster, validation: Validation) -> None:
     """Runs that are killed at random moments leave pods, and the next whole run removes all of them."""
-    await bystanders(observer, cluster)
     before = await traces(cluster)
     moments = random.Random(7)
     for _ in range(_KILLS):
@@ -180,7 +190,7 @@ async def test_a_run_after_kills_leaves_nothing(cluster: Cluster, validation: Va
         await process.communicate()
     code, output = await validation.run("--yes")
 
-    assert code == 0, output
+    assert code == _INCOMPLETE, output
     assert await left(cluster) == []
     assert await traces(cluster) == before
 

@@ -11,7 +11,8 @@ from e2e.site.report.html_page import to_html
 from e2e.site.report.junit import to_junit
 from e2e.site.site_report import SiteReport
 
-_FORMS: Final = {"site_report.json": to_json, "site_report.html": to_html, "site_report.xml": to_junit}
+JSON_FILE: Final = "site_report.json"
+_FORMS: Final = {JSON_FILE: to_json, "site_report.html": to_html, "site_report.xml": to_junit}
 
 
 def write_reports(report: SiteReport, folder: Path) -> list[Path]:
