@@ -12,7 +12,7 @@ import pytest
 from e2e.site.report.report_files import JSON_FILE, read_report
 from e2e.site.report.site_verdict import verdict_of
 
-FOLDER: Final = Path(__file__).parent
+_CASES: Final = Path(__file__).parent / "test_onsite.py"
 OK, FAILED, MISUSED, UNTRUE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 CODES_HELP: Final = (
     "Exit code 0 if all held, 3 if something did not, 4 if a part could not be judged, 1 if nothing could be tried, 2 for a wrong "
@@ -25,14 +25,12 @@ _CODES: Final[Mapping[int, int]] = {
     pytest.ExitCode.USAGE_ERROR: MISUSED,
 }
 _BY_VERDICT: Final[Mapping[str, int]] = {"passed": OK, "failed": UNTRUE, "incomplete": INCOMPLETE}
-_FILES: Final = ("test_onsite.py", "test_recording.py")
 
 
-def run_cases(folder: Path, cluster: str, report: Path, options: Sequence[str] = ()) -> int:
+def run_cases(cluster: str, report: Path, options: Sequence[str] = ()) -> int:
     """Run them, and write the report; the exit code. Ctrl-C and SIGTERM clean up first."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    argv = [str(folder / name) for name in _FILES]
-    argv += ["--cluster", cluster, "--site-report", str(report), "--verdicts", str(report)]
+    argv = [str(_CASES), "--cluster", cluster, "--site-report", str(report), "--verdicts", str(report)]
     argv += ["-p", "no:cacheprovider", "-q", *options]
     code = _CODES.get(pytest.main(argv), FAILED)
     return code if code != OK else _BY_VERDICT[verdict_of(read_report(report / JSON_FILE)).word]

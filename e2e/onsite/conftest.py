@@ -57,7 +57,7 @@ async def _ask_for_names(config: pytest.Config, named: list[str]) -> list[str]:
         raise pytest.UsageError(str(error)) from error
 
 
-@pytest_asyncio.fixture(scope="package", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Site]:
     """The session's cluster, with a namespace that no other run has; what it was like goes into the report."""
     config = request.config

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clusters.providers import BARE
-from e2e.onsite.case_run import CODES_HELP, FOLDER, run_cases
+from e2e.onsite.case_run import CODES_HELP, run_cases
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.preflight_lines import as_text
 
@@ -32,4 +32,4 @@ def add_verbs(verbs: Verbs) -> None:
 
 def _machine(arguments: argparse.Namespace) -> int:
     print(as_text(machine_preflight()), flush=True)  # noqa: T201  # a command's output
-    return run_cases(FOLDER, BARE, arguments.report)
+    return run_cases(BARE, arguments.report)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
+from clusters.providers import BARE
 from e2e import spec
 from e2e.checkers.overcommit import check_api
 from e2e.checkers.right_card import check_pod
+from e2e.onsite import machine_recording
 from e2e.onsite.card_room import NodeRoom
 from e2e.onsite.probe_pods import probe_pod
 from e2e.onsite.site import Site
+from e2e.onsite.site_results import VISIT
 from e2e.site.picture import annotations_of
 
 pytestmark = pytest.mark.usefixtures("clean")
@@ -147,6 +151,20 @@ async def test_the_kubelet_restarts_beside_a_running_pod(site: Site, node: str) 
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
     await check(site, room, "after")
+
+
+async def test_a_recording_replays_the_machine(
+    request: pytest.FixtureRequest, site: Site, node: str, tmp_path: Path
+) -> None:
+    """Simulated cards with the recording of a machine give every answer of NVML that the machine gave."""
+    if request.config.getoption("--cluster") != BARE:
+        pytest.skip("cards are recorded on the machine itself: python -m e2e machine")
+    recording = request.config.stash[VISIT].recordings[node]
+    again = await machine_recording.replay(recording, tmp_path)
+
+    assert again["driver"] == recording["driver"]
+    assert again["system"] == recording["system"]
+    assert again["cards"] == recording["cards"]
 
 
 # What the cases have in common

@@ -15,7 +15,7 @@ from clusters.api.resources import NODES, PODS
 from clusters.providers import EXISTING
 from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
-from e2e.onsite.case_run import CODES_HELP, FOLDER, OK, run_cases
+from e2e.onsite.case_run import CODES_HELP, OK, run_cases
 from e2e.onsite.site import discovered
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.node_cards import UnreadableError
@@ -52,7 +52,7 @@ def _validate(arguments: argparse.Namespace) -> int:
         print(line, flush=True)  # noqa: T201  # a command's output
     if arguments.yes:
         options = ["--target", arguments.target, *site_options.argv_of(vars(arguments))]
-        return run_cases(FOLDER, EXISTING, arguments.report, options)
+        return run_cases(EXISTING, arguments.report, options)
     print("nothing was created; to go on, add --yes")  # noqa: T201
     return OK
 
