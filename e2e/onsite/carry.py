@@ -21,7 +21,7 @@ _CHECKOUT: Final = Path(__file__).parents[2]
 # Of .ci/constraints: what `make check` installs.
 _LISTS: Final = ("build", "product", "cluster", "dev")
 _RUN: Final = """#!/bin/sh
-# Set the checkout up from the wheels beside it, and judge this machine's cards: ./run --report DIR. Needs make and Python {version}.
+# Set the checkout up from the wheels beside it, and judge this machine's cards. Needs make and Python {version}.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 python=${{PYTHON:-python{version}}}

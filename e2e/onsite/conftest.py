@@ -25,7 +25,7 @@ from e2e.onsite.tenancy import Tenancy, TenancyError
 from e2e.site.kubeconfig_choice import kubeconfigs
 from e2e.site.picture import Picture
 
-# On the session's own cluster, so many nodes: the cases are then about themselves.
+# Nodes of a cluster of our own: more of them would show nothing new about the cases.
 _MOST_NODES: Final = 3
 # Of the session; no code of pytest's own.
 _NOTHING_TRIED: Final = 9

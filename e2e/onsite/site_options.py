@@ -67,7 +67,7 @@ def check(config: pytest.Config) -> None:
 
 
 def permissions(config: pytest.Config) -> Permissions:
-    """What the run may do."""
+    """The permissions of this run."""
     option = config.getoption
     limits = Limits(option("--max-units"), option("--max-pods"), option("--pod-seconds"))
     # A stand-in kubelet pulls no image, and runs the probe by whichever is named.

@@ -38,7 +38,7 @@ _LOOK_SECONDS: Final = 2.0
 
 @dataclass
 class Visit:
-    """What was seen of the cluster beside the cases."""
+    """The state of the cluster beside the cases."""
 
     server: str = ""
     kubernetes: str = ""

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("clean")
 # The demo's player of the original holds this much, in MiB; three of them share one card.
 _PLAYER_MIB: Final = 1253
 _PLAYERS: Final = 3
-# A CUDA context takes memory of its own on the card, in MiB: so much of a share is not asked for.
+# A CUDA context takes memory of its own on the card, in MiB. This part of a share is not asked for.
 _CONTEXT_MIB: Final = 512
 _LONG: Final = 600
 # As the dynamic loader words it.
@@ -179,7 +179,7 @@ async def look(site: Site, room: NodeRoom, name: str, *units: int) -> None:
 async def hold(
     site: Site, room: NodeRoom, name: str, units: int, *, seconds: float, mib: int, card_uuid: str = ""
 ) -> None:
-    """Create a pod that allocates this much through CUDA and holds it for so long; without memory it only waits."""
+    """Create a pod that allocates this much through CUDA and holds it for that time; without memory it only waits."""
     arguments = ("allocate", "--mib", mib, "--seconds", seconds) if mib else ("look", "--seconds", seconds)
     await _create(site, room, name, (units,), *arguments, card_uuid=card_uuid)
 

@@ -58,7 +58,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 async def _look(arguments: argparse.Namespace) -> list[str]:
-    """What a run would create, line by line. Raises SiteError."""
+    """The plan of a run, line by line. Raises SiteError."""
     try:
         async with ApiClient(connection(arguments)) as api:
             nodes, pods = await api.list(NODES), await api.list(PODS)
