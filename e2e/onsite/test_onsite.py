@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from clusters.api.api_client import Object
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, glimpse
 from clusters.providers import BARE
 from e2e import spec
 from e2e.checkers.overcommit import check_api
@@ -28,6 +29,8 @@ _PLAYERS: Final = 3
 # A CUDA context takes memory of its own on the card, in MiB. This part of a share is not asked for.
 _CONTEXT_MIB: Final = 512
 _LONG: Final = 600
+# The reason of a pod for which the kubelet has no devices.
+_NOT_ADMITTED: Final = "UnexpectedAdmissionError"
 # As the dynamic loader words it.
 _NO_LIBRARY: Final = "cannot open shared object file"
 
@@ -131,7 +134,7 @@ async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -
     await hold(site, room, "before", 1, seconds=_LONG, mib=0)
     before = await site.runs("before")
     await site.replace_plugin(node)
-    await look(site, room, "after", 1)
+    await look_until_admitted(site, room, "after")
     after = await site.pod("before")
 
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
@@ -145,7 +148,7 @@ async def test_the_kubelet_restarts_beside_a_running_pod(site: Site, node: str) 
     await hold(site, room, "before", 1, seconds=_LONG, mib=0)
     before = await site.runs("before")
     await site.restart_kubelet(node)
-    await look(site, room, "after", 1)
+    await look_until_admitted(site, room, "after")
     after = await site.pod("before")
 
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
@@ -171,9 +174,22 @@ async def test_a_recording_replays_the_machine(
 
 
 async def look(site: Site, room: NodeRoom, name: str, *units: int) -> None:
-    """Run a pod of these containers which look around, to its end."""
+    """Run a pod of these containers which look around, to its end. Raises AssertionError if it does not end well."""
     await _create(site, room, name, units, "look")
-    await site.ended(name)
+    pod = await site.ended(name)
+    assert pod["status"]["phase"] == "Succeeded", f"{glimpse(pod)}; events: {await site.events(name)}"
+
+
+async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
+    """As ``look``, but again while the kubelet refuses the pod: it does so until the device plugin has registered."""
+    until = asyncio.get_running_loop().time() + site.permissions.limits.seconds
+    while True:
+        await _create(site, room, name, (1,), "look")
+        pod = await site.ended(name)
+        if pod["status"].get("reason") != _NOT_ADMITTED or asyncio.get_running_loop().time() > until:
+            break
+        await site.delete(name)
+    assert pod["status"]["phase"] == "Succeeded", f"{glimpse(pod)}; events: {await site.events(name)}"
 
 
 async def hold(
