@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.images.probe_container import probe_container
@@ -11,15 +12,24 @@ from e2e.onsite.card_room import NodeRoom
 
 # Any number that is not root's.
 _USER: Final = 65532
+_HOSTNAME: Final = "kubernetes.io/hostname"
 # The limits of a pod that keeps itself small: the probe's own memory, without the card's.
 _SMALL: Final[Mapping[str, str]] = {"cpu": "100m", "memory": "64Mi"}
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """The image of a node's probe pods, and their RuntimeClass ("" for the node's default runtime)."""
+
+    image: str
+    runtime_class: str = ""
 
 
 def probe_pod(
     name: str,
     room: NodeRoom,
     node: Mapping[str, Any],
-    image: str,
+    carrier: Carrier,
     units: Sequence[int],
     *arguments: object,
     card_uuid: str = "",
@@ -32,7 +42,7 @@ def probe_pod(
     if card_uuid:
         metadata["annotations"] = {spec.WISH_UUID: card_uuid}
     labels = node["metadata"].get("labels") or {}
-    body = {
+    body: dict[str, Any] = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 5,
         "automountServiceAccountToken": False,
@@ -46,12 +56,13 @@ def probe_pod(
             "runAsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(f"c{number}", room, image, one, arguments) for number, one in enumerate(units)],
+        "containers": [
+            _container(f"c{number}", room, carrier.image, one, arguments) for number, one in enumerate(units)
+        ],
     }
+    if carrier.runtime_class:
+        body["runtimeClassName"] = carrier.runtime_class
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
-
-
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def _container(name: str, room: NodeRoom, image: str, units: int, arguments: Sequence[object]) -> dict[str, Any]:
@@ -60,6 +71,8 @@ def _container(name: str, room: NodeRoom, image: str, units: int, arguments: Seq
     container["resources"]["requests"] = dict(_SMALL)
     return {
         **container,
+        # CUDA's library, and NVML's beside nvidia-smi: an image need not ask NVIDIA's runtime for them.
+        "env": [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}],
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

@@ -19,6 +19,7 @@ from clusters.provider import Cluster, ClusterError
 from e2e import spec
 from e2e.checkers.pod_requests import units_of
 from e2e.onsite.card_room import NodeRoom, room_on
+from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.tenancy import Tenancy
 from e2e.site.picture import Picture
 from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
@@ -89,16 +90,19 @@ class Site:
         """A pod of ours."""
         return await self.api.get(PODS, name, NAMESPACE)
 
-    async def image(self, node: str) -> str:
-        """The image of our pods on a node. Skips the case if none is named and no program of the node has a usable one."""
-        if self.permissions.image:
-            return self.permissions.image
-        plugins = await self.plugins(node)
-        if not plugins:
+    async def carrier(self, node: str) -> Carrier:
+        """The image of our pods on a node, and the RuntimeClass of its device plugin, which needs NVIDIA's runtime as they do.
+
+        Skips the case if no image is named and no device plugin has a usable one.
+        """
+        plugins = await self.plugins(node) or [{"spec": {"containers": [{"image": ""}]}}]
+        pod = plugins[0]["spec"]
+        image = self.permissions.image or pod["containers"][0]["image"]
+        if not image:
             pytest.skip(
                 f"no device plugin runs in a pod on {node} whose image could be used; name one with --probe-image"
             )
-        return str(plugins[0]["spec"]["containers"][0]["image"])
+        return Carrier(image, pod.get("runtimeClassName", ""))
 
     async def plugins(self, node: str) -> list[Object]:
         """The pods of device plugins on a node, by the label that the original and ours have."""

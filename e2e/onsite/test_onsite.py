@@ -203,8 +203,8 @@ async def hold(
 async def _create(
     site: Site, room: NodeRoom, name: str, units: Sequence[int], *arguments: object, card_uuid: str = ""
 ) -> None:
-    node, image = await site.node(room.node), await site.image(room.node)
-    await site.create(probe_pod(name, room, node, image, units, *arguments, card_uuid=card_uuid))
+    node, carrier = await site.node(room.node), await site.carrier(room.node)
+    await site.create(probe_pod(name, room, node, carrier, units, *arguments, card_uuid=card_uuid))
 
 
 async def check(site: Site, room: NodeRoom, name: str) -> None:
