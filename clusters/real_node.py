@@ -85,7 +85,8 @@ class RealNode:
             kubeconfig=str(kubeconfig),
             device_plugin_path=str(self.folder / "device-plugins"),
             pod_resources_socket=str(self.folder / "pod-resources" / "kubelet.sock"),
-            proc_root="/proc",
+            # The stand-in kubelet notes there which pod has which process.
+            proc_root=str(self.folder / "proc"),
             sys_root="/sys",
         )
         log = self.folder / "device-plugin.log"

@@ -19,6 +19,7 @@ from clusters.real_node import BOX as REAL
 from clusters.real_node import machine_name
 
 _SIMULATED: Final = Path(__file__).parent.parent / "clusters" / "simulated"
+_USAGE: Final = ("--usage", "--proc-root={proc_root}", "--usage-interval=1s", "--overuse-after=0")
 STAND_INS: Final = ("embedded", "controlplane", BARE)
 # Its cases are for any cluster.
 ONSITE: Final = Path(__file__).parent / "onsite"
@@ -64,7 +65,7 @@ def session_nodes(config: pytest.Config) -> list[NodeSpec]:
     if kind == EXISTING:
         return []
     if kind == BARE:
-        return [NodeSpec(machine_name(), box=REAL)]
+        return [NodeSpec(machine_name(), box=REAL, plugin_arguments=_USAGE)]
     return load_nodes(_SIMULATED / ("six-mixed.yaml" if kind in STAND_INS else "three-mixed.yaml"))
 
 

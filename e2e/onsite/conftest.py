@@ -19,7 +19,7 @@ from clusters.provider import Cluster
 from clusters.providers import BARE, EXISTING
 from e2e import real_kubelets
 from e2e.onsite import site_results
-from e2e.onsite.site import Site, discovered
+from e2e.onsite.site import USAGE, Site, discovered
 from e2e.onsite.site_options import permissions
 from e2e.onsite.tenancy import Tenancy, TenancyError
 from e2e.site.kubeconfig_choice import kubeconfigs
@@ -77,6 +77,7 @@ async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterato
             are_cards_simulated=visit.are_cards_simulated,
             hides_cards=config.getoption("--cluster") != BARE,
             runs_in_pods=config.getoption("--cluster") not in real_kubelets.STAND_INS,
+            usage_nodes={one.name for one in real_kubelets.session_nodes(config) if USAGE in one.plugin_arguments},
             report=report,
         )
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from e2e.onsite.tenancy import Tenancy
 from e2e.site.picture import Picture
 from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
+USAGE: Final = "--usage"
 # The least time for a container to be asked again, in seconds.
 _GRACE_SECONDS: Final = 2
 
@@ -52,7 +53,7 @@ class Site:
     """One cluster. ``report`` gets a line about anything that takes a while.
 
     ``hides_cards``: a container's runtime hides the cards of others from it. ``runs_in_pods``: device plugins are pods of a
-    DaemonSet; if not, the cluster kills and launches them.
+    DaemonSet; if not, the cluster kills and launches them, and those of ``usage_nodes`` look at what pods really use.
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class Site:
         are_cards_simulated: bool,
         hides_cards: bool,
         runs_in_pods: bool,
+        usage_nodes: Collection[str],
         report: Callable[[str], None],
     ) -> None:
         self.api = cluster.api
         self._cluster = cluster
         self.runs_in_pods = runs_in_pods
+        self._usage_nodes = usage_nodes
         self.permissions = permissions
         self.are_cards_simulated = are_cards_simulated
         self.hides_cards = hides_cards
@@ -112,6 +115,18 @@ class Site:
             label_selector="component=gpushare-device-plugin",
             field_selector=f"spec.nodeName={node}",
         )
+
+    async def looks_at_usage(self, node: str) -> bool:
+        """Does the node's device plugin compare what pods use of a card with what they booked?"""
+        if not self.runs_in_pods:
+            return node in self._usage_nodes
+        words = [
+            word
+            for plugin in await self.plugins(node)
+            for container in plugin["spec"]["containers"]
+            for word in (*container.get("command", ()), *container.get("args", ()))
+        ]
+        return USAGE in words
 
     # What a case does
 

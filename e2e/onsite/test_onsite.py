@@ -29,6 +29,7 @@ _PLAYERS: Final = 3
 # A CUDA context takes memory of its own on the card, in MiB. This part of a share is not asked for.
 _CONTEXT_MIB: Final = 512
 _LONG: Final = 600
+_OVERUSE: Final = "GPUShareMemoryOveruse"
 # The reason of a pod for which the kubelet has no devices.
 _NOT_ADMITTED: Final = "UnexpectedAdmissionError"
 # As the dynamic loader words it.
@@ -126,6 +127,27 @@ async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
     cards = {annotations_of(await site.pod(name))[spec.POD_INDEX] for name in names}
 
     assert len(cards) == 1 or not room.cards[0].uuid
+
+
+async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> None:
+    """A pod that uses more of its card than it booked gets an event from a device plugin that looks at real use."""
+    if not await site.looks_at_usage(node):
+        pytest.skip(f"the device plugin of {node} does not look at real use: it has no --usage")
+    room = await site.needs(node, 2)
+    # On a card with as much memory that is not booked, so that no other pod misses it.
+    if not room.cards[0].uuid:
+        pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
+    mib = room.mib_per_unit + room.mib_per_unit // 2
+    await hold(site, room, "greedy", 1, seconds=_LONG, mib=mib, card_uuid=room.cards[0].uuid)
+    await site.runs("greedy")
+    texts = await eventually(
+        lambda: site.events("greedy", _OVERUSE),
+        bool,
+        f"greedy has an event {_OVERUSE}",
+        seconds=site.permissions.limits.seconds,
+    )
+
+    assert f"booked {room.mib_per_unit} MiB" in texts[0]
 
 
 async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -> None:
