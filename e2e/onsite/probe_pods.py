@@ -13,8 +13,6 @@ from e2e.onsite.card_room import NodeRoom
 # Any number that is not root's.
 _USER: Final = 65532
 _HOSTNAME: Final = "kubernetes.io/hostname"
-# The limits of a pod that keeps itself small: the probe's own memory, without the card's.
-_SMALL: Final[Mapping[str, str]] = {"cpu": "100m", "memory": "64Mi"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +65,9 @@ def probe_pod(
 
 def _container(name: str, room: NodeRoom, image: str, units: int, arguments: Sequence[object]) -> dict[str, Any]:
     limits = {spec.RESOURCE_MEMORY: units, **({spec.RESOURCE_SLOT: 1} if room.has_slots else {})}
-    container = probe_container(name, image, *map(str, arguments), limits=limits)
-    container["resources"]["requests"] = dict(_SMALL)
+    # It asks for no processor and no memory: for these a scheduler might evict pods of lower priority.
     return {
-        **container,
+        **probe_container(name, image, *map(str, arguments), limits=limits),
         # CUDA's library, and NVML's beside nvidia-smi: an image need not ask NVIDIA's runtime for them.
         "env": [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}],
         "securityContext": {

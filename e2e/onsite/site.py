@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import shlex
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,25 +17,39 @@ from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually, glimpse
 from clusters.provider import Cluster, ClusterError
 from e2e import spec
+from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import units_of
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.tenancy import Tenancy
-from e2e.site.picture import Picture
+from e2e.site.picture import Picture, is_labelled
 from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
+_MOST_MIB: Final = 8192
+# A namespace may be so new that its ServiceAccount is not there yet, in seconds.
+_ACCOUNT_SECONDS: Final = 60.0
 USAGE: Final = "--usage"
-# The least time for a container to be asked again, in seconds.
-_GRACE_SECONDS: Final = 2
+# Between two tries, in seconds.
+_LOOK_SECONDS: Final = 0.2
+# Taints with this effect turn no pod away; the probe's pods tolerate the key.
+_MILD: Final = "PreferNoSchedule"
+_TOLERATED: Final = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a run has on the cluster at a time, and how long it waits for a pod (an image may have to come)."""
+    """The most that a run has on the cluster at a time, and how long it waits for a pod (an image may have to come).
 
-    units: int = 8
+    ``units`` are those of a node; 0: as many as 8 GiB are.
+    """
+
+    units: int = 0
     pods: int = 4
     seconds: float = 300.0
+
+    def units_on(self, mib_per_unit: int) -> int:
+        """The most units on a node whose unit is so large."""
+        return self.units or _MOST_MIB // mib_per_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +92,7 @@ class Site:
         self.report = report
         self._tenancy = tenancy
         self._created: dict[str, int] = {}
+        self._most_units = permissions.limits.units
 
     # What there is
 
@@ -86,8 +101,11 @@ class Site:
         return await self.api.get(NODES, name)
 
     async def room(self, name: str) -> NodeRoom:
-        """The room on a node's cards now."""
-        return room_on(await self.node(name), await self.api.list(PODS))
+        """The room on a node's cards now; skips the case if the node does not take pods."""
+        node, pods = await self.node(name), await self.api.list(PODS)
+        if why := why_closed(node, pods, self.permissions.limits.pods):
+            pytest.skip(f"{name} {why}")
+        return room_on(node, pods)
 
     async def pod(self, name: str) -> Object:
         """A pod of ours."""
@@ -138,9 +156,10 @@ class Site:
         room = await self.room(node)
         asked = list(units) if not mib else [-(-mib // room.mib_per_unit)] * len(units)
         limits = self.permissions.limits
-        if sum(asked) > limits.units or len(asked) > limits.pods:
+        self._most_units = limits.units_on(room.mib_per_unit)
+        if sum(asked) > self._most_units or len(asked) > limits.pods:
             pytest.skip(
-                f"needs {sum(asked)} units in {len(asked)} pods at a time: --max-units is {limits.units}, "
+                f"needs {sum(asked)} units in {len(asked)} pods at a time: --max-units is {self._most_units}, "
                 f"--max-pods is {limits.pods}"
             )
         most = sum(asked) if on_one_card else max(asked)
@@ -153,11 +172,23 @@ class Site:
         self._tenancy.check()
         name, units = manifest["metadata"]["name"], units_of(manifest)
         limits = self.permissions.limits
-        assert sum(self._created.values()) + units <= limits.units, f"{name} is beyond --max-units {limits.units}"
+        assert sum(self._created.values()) + units <= self._most_units, (
+            f"{name} is beyond --max-units {self._most_units}"
+        )
         assert len(self._created) < limits.pods, f"{name} is beyond --max-pods {limits.pods}"
         manifest["metadata"]["labels"] = {RUN_LABEL: self._tenancy.run}
         self._created[name] = units
-        await self.api.create(manifest, NAMESPACE)
+        until = asyncio.get_running_loop().time() + _ACCOUNT_SECONDS
+        while True:
+            try:
+                await self.api.create(manifest, NAMESPACE)
+            except ApiError as error:
+                is_early = error.code == 403 and "service account" in error.message
+                if not is_early or asyncio.get_running_loop().time() > until:
+                    raise
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                return
 
     async def delete(self, name: str) -> None:
         """Delete a pod of ours and wait until it is gone."""
@@ -275,6 +306,24 @@ class Site:
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
+def why_closed(node: Object, pods: Iterable[Object], wanted: int) -> str:
+    """Why a node takes no pods of ours, "" if it does; a pod that waits there in vain might have others evicted."""
+    taints = [
+        str(one["key"])
+        for one in node["spec"].get("taints") or ()
+        if one["effect"] != _MILD and one["key"] != _TOLERATED
+    ]
+    if condition(node, "Ready") != "True":
+        return "is not ready"
+    if node["spec"].get("unschedulable"):
+        return "is cordoned"
+    if taints:
+        return f"has a taint that keeps pods away: {', '.join(taints)}"
+    there = sum(1 for pod in pods if pod["spec"].get("nodeName") == node["metadata"]["name"] and not is_over(pod))
+    most = int(node["status"].get("allocatable", {}).get("pods", there + wanted))
+    return f"has {there} pods and takes {most}" if there + wanted > most else ""
+
+
 def condition(item: Object, name: str) -> str:
     """The status of a condition of a node or pod; "" without it."""
     found = (one["status"] for one in item["status"].get("conditions") or () if one["type"] == name)
@@ -291,10 +340,12 @@ def _heartbeat(node: Object) -> str:
 
 
 def discovered(picture: Picture, names: Sequence[str]) -> list[str]:
-    """The nodes to validate: those that are named, or all that share cards and take pods. Raises ValueError for an unknown one."""
+    """The nodes to validate: those that are named, or all with the label that take pods. Raises ValueError for an unknown one."""
     known = picture.sharing_nodes
     if unknown := [name for name in names if name not in known]:
         raise ValueError(
             f"{', '.join(unknown)}: no node of that name shares cards; there are: {', '.join(known) or 'none'}"
         )
-    return list(names) or [name for name, node in known.items() if not node["spec"].get("unschedulable")]
+    return list(names) or [
+        name for name, node in known.items() if is_labelled(node) and not node["spec"].get("unschedulable")
+    ]

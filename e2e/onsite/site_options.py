@@ -17,7 +17,11 @@ OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "--kubeconfig": {"type": Path, "help": "of the cluster (default: $KUBECONFIG, or ~/.kube/config)"},
     "--context": {"default": "", "help": "context of the kubeconfig (default: the current one)"},
     "--nodes": {"default": "", "help": "nodes to validate, with commas (default: all that share cards)"},
-    "--max-units": {"type": int, "default": _LIMITS.units, "help": "most units at a time (default: %(default)s)"},
+    "--max-units": {
+        "type": int,
+        "default": _LIMITS.units,
+        "help": "most units at a time (default: as many as 8 GiB are)",
+    },
     "--max-pods": {"type": int, "default": _LIMITS.pods, "help": "most pods at a time (default: %(default)s)"},
     "--pod-seconds": {
         "type": float,

@@ -28,6 +28,8 @@ _PLAYER_MIB: Final = 1253
 _PLAYERS: Final = 3
 # A CUDA context takes memory of its own on the card, in MiB. This part of a share is not asked for.
 _CONTEXT_MIB: Final = 512
+_SHARE_MIB: Final = 2048
+_BOOKED_MIB: Final = 1024
 _LONG: Final = 600
 _OVERUSE: Final = "GPUShareMemoryOveruse"
 # The reason of a pod for which the kubelet has no devices.
@@ -97,9 +99,9 @@ async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
 
 async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> None:
     """A CUDA program allocates its share of the card through libcuda, writes to it, and reads it back."""
-    room = await site.needs(node, 2)
-    mib = max(2 * room.mib_per_unit - _CONTEXT_MIB, 1)
-    await hold(site, room, "cuda", 2, seconds=0, mib=mib)
+    room = await site.needs(node, 1, mib=_SHARE_MIB)
+    units = -(-_SHARE_MIB // room.mib_per_unit)
+    await hold(site, room, "cuda", units, seconds=0, mib=units * room.mib_per_unit - _CONTEXT_MIB)
     pod = await site.ended("cuda")
     steps = await site.lines("cuda")
     needs_driver(site, *steps)
@@ -133,12 +135,13 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
     """A pod that uses more of its card than it booked gets an event from a device plugin that looks at real use."""
     if not await site.looks_at_usage(node):
         pytest.skip(f"the device plugin of {node} does not look at real use: it has no --usage")
-    room = await site.needs(node, 2)
+    room = await site.needs(node, 1, mib=2 * _BOOKED_MIB)
     # On a card with as much memory that is not booked, so that no other pod misses it.
     if not room.cards[0].uuid:
         pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
-    mib = room.mib_per_unit + room.mib_per_unit // 2
-    await hold(site, room, "greedy", 1, seconds=_LONG, mib=mib, card_uuid=room.cards[0].uuid)
+    units = -(-_BOOKED_MIB // room.mib_per_unit)
+    booked = units * room.mib_per_unit
+    await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 2, card_uuid=room.cards[0].uuid)
     await site.runs("greedy")
     texts = await eventually(
         lambda: site.events("greedy", _OVERUSE),
@@ -147,7 +150,7 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
         seconds=site.permissions.limits.seconds,
     )
 
-    assert f"booked {room.mib_per_unit} MiB" in texts[0]
+    assert f"booked {booked} MiB" in texts[0]
 
 
 async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -> None:

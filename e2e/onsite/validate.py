@@ -79,7 +79,8 @@ async def _look(arguments: argparse.Namespace) -> list[str]:
 def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | str]) -> Iterable[str]:
     yield f"validation of {url}:"
     yield f"- creates namespace {NAMESPACE}, a lease in it, and pods there; removes all of it in the end, also after Ctrl-C"
-    yield f"- at most {arguments.max_pods} pods and {arguments.max_units} units of card memory at a time, on these nodes only:"
+    most = f"{arguments.max_units} units" if arguments.max_units else "8 GiB"
+    yield f"- at most {arguments.max_pods} pods and {most} of card memory at a time, on these nodes only:"
     for room in rooms:
         if isinstance(room, str):
             yield f"    {room}"

@@ -75,11 +75,11 @@ def shares_or_none(pod: Object) -> dict[int, int] | None:
         return None
 
 
+def is_labelled(node: Object) -> bool:
+    """Does the node have the label by which device plugins are placed?"""
+    return (node["metadata"].get("labels") or {}).get(_LABEL[0]) == _LABEL[1]
+
+
 def _shares(node: Object) -> bool:
-    labels = node["metadata"].get("labels") or {}
     capacity = node.get("status", {}).get("capacity") or {}
-    return (
-        labels.get(_LABEL[0]) == _LABEL[1]
-        or spec.RESOURCE_MEMORY in capacity
-        or spec.NODE_CARDS in annotations_of(node)
-    )
+    return is_labelled(node) or spec.RESOURCE_MEMORY in capacity or spec.NODE_CARDS in annotations_of(node)
