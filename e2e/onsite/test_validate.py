@@ -163,6 +163,7 @@ async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validatio
     assert all(case["reason"] for case in document["cases"] if case["verdict"] == "skipped")
 
 
+@pytest.mark.minutes_on_kind(1, "a run that waits for its pods to go")
 async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Validation) -> None:
     """SIGTERM in the middle of a case ends the run, and its pods are gone."""
     process = await validation.start("--yes")
