@@ -40,7 +40,7 @@ class Choices:
     image_base: str = ""
     """The image that those of our programs are built on; "" for one of this machine's Debian packages."""
     kubeconfigs: Sequence[Path] = ()
-    """Of a cluster that is there already, to be merged."""
+    """The files of a cluster that is there already, to be merged."""
     context: str = ""
     """The context of these files; "" for the current one."""
 

@@ -21,7 +21,7 @@ from clusters.targets import Target
 
 BOX: Final = "real"
 """The box of a NodeSpec whose cards are this machine's."""
-# A driver that sets up its cards anew at each question may take so long, in seconds.
+# A driver that sets up its cards again at each question may take so long, in seconds.
 _LOOK_SECONDS: Final = 120
 
 

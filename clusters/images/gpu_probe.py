@@ -187,7 +187,7 @@ class Cuda:
         return "GPU-" + "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
 
     def free_mib(self) -> int:
-        """Of the card of the context."""
+        """The free memory of the card of the context."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value // MIB

@@ -1,6 +1,6 @@
 """The one program that simulated containers run for real: the probe of GPU containers, on the node's simulated libraries.
 
-The text of a container's command is compared with the probe's own, and nothing else is ever started. Of the container's
+The text of a container's command is compared with the probe's own, and nothing else is ever started. From the container's
 variables the process gets only those that the probe shows, because others (``LD_PRELOAD``) would run other code.
 """
 

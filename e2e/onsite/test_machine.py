@@ -66,7 +66,7 @@ async def test_a_machine_without_a_driver_is_not_tried(tmp_path: Path) -> None:
 
 
 def test_a_folder_to_carry_must_be_empty(tmp_path: Path) -> None:
-    """What lies there already is not mixed with another checkout."""
+    """A folder that has files is not mixed with another checkout."""
     (tmp_path / "mine").touch()
     with pytest.raises(SiteError, match="is not empty"):
         carry(tmp_path)

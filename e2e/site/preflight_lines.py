@@ -62,7 +62,7 @@ def judged(rules: Mapping[str, Rule[_P]], picture: _P, subject: str) -> list[Pre
 
 
 def is_wrong(lines: Sequence[PreflightLine]) -> bool:
-    """Is anything wrong? What is unknown is not."""
+    """Is anything wrong? An unknown thing is not."""
     return any(line.judgement == "wrong" for line in lines)
 
 

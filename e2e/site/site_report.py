@@ -16,7 +16,7 @@ class PreflightLine(msgspec.Struct, frozen=True):
     """One thing that was looked at before anything ran; ``todo`` says what to do unless it is ok."""
 
     name: str
-    """What was looked at, as ``device plugin``."""
+    """The thing that was looked at, as ``device plugin``."""
     subject: str
     """Where, as ``node a1``, or ``cluster``."""
     judgement: Judgement
@@ -83,10 +83,10 @@ class SiteReport(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     """What ``observe`` found before and after the cases."""
     not_run: tuple[str, ...] = ()
-    """What was not run, and why."""
+    """Each thing that was not run, and why."""
     recordings: dict[str, Any] = {}
     """By node, a box of fake_nvml as its file has it."""
     commit: str = ""
     """The state of this suite's sources, as ``e2e.report.sources`` has it."""
     form: Literal[1] = 1
-    """Of the file: a later form of it would be another number."""
+    """The form of the file; a later one would be another number."""

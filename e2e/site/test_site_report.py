@@ -103,7 +103,7 @@ def changed(**fields: Any) -> SiteReport:
     ],
 )
 def test_a_verdict_passes_only_what_was_shown(fields: dict[str, Any], word: str, why: str) -> None:
-    """What failed fails it, and what is missing or wrong before the start makes it incomplete."""
+    """A failure fails it, and a thing that is missing or wrong before the start makes it incomplete."""
     verdict = verdict_of(changed(**fields))
 
     assert verdict.word == word

@@ -47,7 +47,7 @@ def _failures(report: SiteReport) -> Iterator[str]:
 
 
 def _gaps(report: SiteReport) -> Iterator[str]:
-    """What is missing for a pass."""
+    """Each thing that is missing for a pass."""
     for line in report.preflight:
         if line.judgement == "wrong":
             yield f"Preflight found {line.name} of {line.subject} wrong."

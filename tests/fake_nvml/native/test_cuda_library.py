@@ -119,7 +119,7 @@ def test_a_lost_card_is_not_shown(cards: State, variables: dict[str, str]) -> No
 
 
 def test_memory_of_another_process_is_not_free(cards: State, variables: dict[str, str]) -> None:
-    """What others hold is missing from the free memory, and an allocation that does not fit changes nothing."""
+    """The free memory lacks the part that others hold, and an allocation that does not fit changes nothing."""
     cards.add_process(cards.cards()[0].uuid, 4711, 10_000, "other")
     code = """
 context()
