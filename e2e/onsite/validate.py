@@ -87,7 +87,8 @@ def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | st
         else:
             cards = ", ".join(f"card {card.index}: {card.free} of {card.units} units free" for card in room.cards)
             yield f"    {room.node}: {cards or 'no healthy card'}"
-    yield "- pods of others are neither evicted nor changed: a case that does not fit beside them is skipped"
+    yield "- a case that does not fit beside the pods of others is skipped; this is not proof against preemption: on a nearly full node"
+    yield "  kube-scheduler may evict pods of lower priority for ours, so validate nodes whose pods may go, or that have room"
     yield f"- image of the pods: {arguments.probe_image or 'that of the device plugin on the node'}"
     if arguments.allow_disruption:
         yield "- deletes the device plugin's pod of each node once (--allow-disruption)"
