@@ -87,8 +87,8 @@ def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | st
         else:
             cards = ", ".join(f"card {card.index}: {card.free} of {card.units} units free" for card in room.cards)
             yield f"    {room.node}: {cards or 'no healthy card'}"
-    yield "- a case that does not fit beside the pods of others is skipped; this is not proof against preemption: on a nearly full node"
-    yield "  kube-scheduler may evict pods of lower priority for ours, so validate nodes whose pods may go, or that have room"
+    yield "- a case that does not fit beside the pods of others is skipped; but on a nearly full node kube-scheduler may evict"
+    yield "  pods of lower priority for ours: validate nodes that have room, or whose pods may go"
     yield f"- image of the pods: {arguments.probe_image or 'that of the device plugin on the node'}"
     if arguments.allow_disruption:
         yield "- deletes the device plugin's pod of each node once (--allow-disruption)"
