@@ -11,17 +11,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from msgspec.structs import replace
-
 from clusters.images.probe_container import PROBE
 from clusters.kubelet.kubelet_cards import RealCard
+from clusters.plugin_program import plugin_program
 from clusters.processes.program import Program
 from clusters.provider import ClusterError
 from clusters.targets import Target
 
 BOX: Final = "real"
 """The box of a NodeSpec whose cards are this machine's."""
-# A driver that sets up its cards again at each question may take so long, in seconds.
+# The longest wait for a driver, which may set up its cards again at each question, in seconds.
 _LOOK_SECONDS: Final = 120
 
 
@@ -79,18 +78,9 @@ class RealNode:
 
     def device_plugin(self, target: Target, kubeconfig: Path, arguments: Sequence[str]) -> Program:
         """The plugin on the machine's driver."""
-        program = replace(target.device_plugin, argv=(*target.device_plugin.argv, *arguments))
-        argv, environment = program.command(
-            node=self.name,
-            kubeconfig=str(kubeconfig),
-            device_plugin_path=str(self.folder / "device-plugins"),
-            pod_resources_socket=str(self.folder / "pod-resources" / "kubelet.sock"),
-            # The stand-in kubelet notes there which pod has which process.
-            proc_root=str(self.folder / "proc"),
-            sys_root="/sys",
+        return plugin_program(
+            target, self.name, self.folder, kubeconfig, arguments, self._environment, sys_root=Path("/sys")
         )
-        log = self.folder / "device-plugin.log"
-        return Program(f"device plugin of {self.name}", argv, {**self._environment, **environment}, log)
 
     def _refuse(self) -> NoReturn:
         raise ClusterError(f"the cards of {self.name} are real: nothing about them is simulated")

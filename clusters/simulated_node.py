@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec.structs import replace
-
+from clusters.plugin_program import plugin_program
 from clusters.processes.program import Program
 from clusters.provider import ClusterError
 from clusters.targets import Target
@@ -57,20 +56,15 @@ class SimulatedNode:
 
     def device_plugin(self, target: Target, kubeconfig: Path, arguments: Sequence[str]) -> Program:
         """The plugin, started through the fake: it loads NVML as it always does."""
-        program = replace(target.device_plugin, argv=(*target.device_plugin.argv, *arguments))
-        argv, environment = program.command(
-            node=self.name,
-            kubeconfig=str(kubeconfig),
-            device_plugin_path=str(self.folder / "device-plugins"),
-            pod_resources_socket=str(self.folder / "pod-resources" / "kubelet.sock"),
-            proc_root=str(self.folder / "proc"),
-            sys_root=str(sysfs.folder_of(self.state_file)),
-        )
-        return Program(
-            f"device plugin of {self.name}",
-            ["fake-nvml", "exec", "--", *argv],
-            {**self._environment, **environment},
-            self.folder / "device-plugin.log",
+        return plugin_program(
+            target,
+            self.name,
+            self.folder,
+            kubeconfig,
+            arguments,
+            self._environment,
+            sys_root=sysfs.folder_of(self.state_file),
+            starter=("fake-nvml", "exec", "--"),
         )
 
 

@@ -24,6 +24,7 @@ NODE_CARDS: Final = "aliyun.com/gpushare-cards"
 NODE_RECOVERED: Final = "gpushare.aliyun.com/recovered"
 EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
 EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
+EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
 RESOURCE_SLOT: Final = "aliyun.com/gpu-slot"
 ENV_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"  # D envNVGPU
 ENV_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"  # D EnvResourceIndex

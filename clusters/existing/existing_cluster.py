@@ -81,7 +81,7 @@ class ExistingCluster:
         _refuse(f"{node} has no simulated cards of ours")
 
     def log(self, program: str, node: str | None = None) -> str:
-        """Empty: its programs' logs are where its administrator keeps them."""
+        """Empty: its administrator keeps the logs of its programs."""
         return ""
 
 

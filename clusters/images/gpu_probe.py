@@ -220,7 +220,7 @@ def initialize(cuda: Cuda) -> None:
 
 
 def take_chunks(cuda: Cuda, mib: int, taken: Chunks) -> None:
-    """Take the memory, each chunk noted in ``taken`` at once."""
+    """Take the memory, and note each chunk in ``taken`` before the next one."""
     while mib > 0:
         size, address = min(mib, CHUNK_MIB), ctypes.c_uint64()
         cuda.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size * MIB))

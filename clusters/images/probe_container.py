@@ -1,4 +1,4 @@
-"""The probe of GPU containers (``gpu_probe.py``) as a container of a manifest, for any cluster. Pure but for the text's file."""
+"""The probe of GPU containers (``gpu_probe.py``) as a container of a manifest, for any cluster. It reads that file once."""
 
 from __future__ import annotations
 

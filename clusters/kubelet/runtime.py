@@ -1,6 +1,6 @@
 """The stand-in for a container runtime: containers are records with timers, their processes lines in a card's list.
 
-No process is started, with one exception: a container whose command is the probe of GPU containers runs it (``probe_process``).
+Only a container whose command is the probe of GPU containers has a real process (``probe_process``).
 The pids of all others are simulated: they count up from a number above any pid that a kernel gives (its ``pid_max`` is at most
 2²²), so they never name a real process. Containers outlive their kubelet's restart.
 """

@@ -43,6 +43,10 @@ class NodeRoom:
         """The units that a pod can get now."""
         return max((card.free for card in self.cards), default=0)
 
+    def units_of(self, mib: int) -> int:
+        """The fewest units that hold this memory, in MiB."""
+        return -(-mib // self.mib_per_unit)
+
 
 def room_on(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> NodeRoom:
     """The room on a node. Raises UnreadableError for an annotation that does not describe cards."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _HELP: Final = "make a folder to carry to a GPU machine without a network; FOLDER/run there is `python -m e2e machine`"
 _CHECKOUT: Final = Path(__file__).parents[2]
-# Of .ci/constraints: what `make check` installs.
+# The lists of .ci/constraints that `make check` installs.
 _LISTS: Final = ("build", "product", "cluster", "dev")
 _RUN: Final = """#!/bin/sh
 # Set the checkout up from the wheels beside it, and judge this machine's cards. Needs make and Python {version}.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,17 @@ _CODES: Final[Mapping[int, int]] = {
     pytest.ExitCode.USAGE_ERROR: MISUSED,
 }
 _BY_VERDICT: Final[Mapping[str, int]] = {"passed": OK, "failed": UNTRUE, "incomplete": INCOMPLETE}
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """``--report``."""
+    parser.add_argument(
+        "--report",
+        type=Path,
+        default=Path("validation"),
+        metavar="DIR",
+        help="folder of the report (default: %(default)s)",
+    )
 
 
 def run_cases(cluster: str, report: Path, options: Sequence[str] = ()) -> int:

@@ -13,21 +13,21 @@ import pytest
 import pytest_asyncio
 
 from clusters.api.api_client import ApiClient
-from clusters.api.connection import Connection
 from clusters.api.resources import NODES
 from clusters.provider import Cluster
 from clusters.providers import BARE, EXISTING
 from e2e import real_kubelets
 from e2e.onsite import site_results
-from e2e.onsite.site import USAGE, Site, discovered
+from e2e.onsite.site import USAGE, Site
+from e2e.onsite.site_nodes import discovered, names_of
 from e2e.onsite.site_options import permissions
 from e2e.onsite.tenancy import Tenancy, TenancyError
-from e2e.site.kubeconfig_choice import kubeconfigs
+from e2e.site.kubeconfig_choice import connection
 from e2e.site.picture import Picture
 
 # Nodes of a cluster of our own: more of them would show nothing new about the cases.
 _MOST_NODES: Final = 3
-# Of the session; no code of pytest's own.
+# The exit code of a session in which no case could be tried; pytest itself has no such code.
 _NOTHING_TRIED: Final = 9
 _NAMES: Final = pytest.StashKey[list[str]]()
 
@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _names(config: pytest.Config) -> list[str]:
-    named = [name for name in config.getoption("--nodes").split(",") if name]
+    named = names_of(config.getoption("--nodes"))
     if config.getoption("--cluster") != EXISTING:
         return named or [node.name for node in real_kubelets.session_nodes(config) if node.box != "none"][:_MOST_NODES]
     if _NAMES not in config.stash:
@@ -48,8 +48,7 @@ def _names(config: pytest.Config) -> list[str]:
 
 
 async def _ask_for_names(config: pytest.Config, named: list[str]) -> list[str]:
-    files = kubeconfigs(config.getoption("--kubeconfig"))
-    async with ApiClient(Connection.from_kubeconfig(files, config.getoption("--context"))) as api:
+    async with ApiClient(connection(config.option)) as api:
         picture = Picture(datetime.now(UTC), await api.list(NODES), ())
     try:
         return discovered(picture, named)
@@ -61,8 +60,7 @@ async def _ask_for_names(config: pytest.Config, named: list[str]) -> list[str]:
 async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Site]:
     """The session's cluster, with a namespace that no other run has; what it was like goes into the report."""
     config = request.config
-    report = _reporter(config)
-    tenancy = Tenancy(cluster.api, secrets.token_hex(4), report)
+    tenancy = Tenancy(cluster.api, secrets.token_hex(4), _reporter(config))
     async with contextlib.AsyncExitStack() as stack:
         visit = await stack.enter_async_context(site_results.visited(config, cluster.api, _names(config)))
         try:
@@ -78,7 +76,6 @@ async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterato
             hides_cards=config.getoption("--cluster") != BARE,
             runs_in_pods=config.getoption("--cluster") not in real_kubelets.STAND_INS,
             usage_nodes={one.name for one in real_kubelets.session_nodes(config) if USAGE in one.plugin_arguments},
-            report=report,
         )
 
 
@@ -90,6 +87,6 @@ async def clean(site: Site) -> AsyncIterator[None]:
 
 
 def _reporter(config: pytest.Config) -> Callable[[str], None]:
-    """Lines that are seen at once, although pytest holds back what tests print."""
+    """Write lines past pytest, which holds back what tests print until they end."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     return terminal.write_line if terminal is not None else lambda line: None

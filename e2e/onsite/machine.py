@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from clusters.provider import ClusterError
 from clusters.providers import BARE
 from clusters.real_node import RealNode, machine_name
-from e2e.onsite.case_run import CODES_HELP, run_cases
+from e2e.onsite.case_run import CODES_HELP, add_report, run_cases
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.preflight_lines import as_text
 from e2e.site.site_error import SiteError
@@ -24,13 +24,7 @@ _HELP: Final = "run the device plugin and real CUDA processes on this machine's 
 def add_verbs(verbs: Verbs) -> None:
     """The verb; see ``look_verbs.add_verbs``."""
     parser = verbs.add_parser("machine", help=_HELP, description=_HELP, epilog=CODES_HELP)
-    parser.add_argument(
-        "--report",
-        type=Path,
-        default=Path("validation"),
-        metavar="DIR",
-        help="folder of the report (default: %(default)s)",
-    )
+    add_report(parser)
     parser.set_defaults(run=_machine)
 
 

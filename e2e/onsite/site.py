@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import shlex
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,12 +17,13 @@ from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually, glimpse
 from clusters.provider import Cluster, ClusterError
 from e2e import spec
-from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import units_of
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.probe_pods import Carrier
+from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
-from e2e.site.picture import Picture, is_labelled
+from e2e.site.picture import condition, words_of
+from e2e.site.preflight_picture import DEVICE_PLUGIN, KUBE_SYSTEM
 from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
 _MOST_MIB: Final = 8192
@@ -31,9 +32,6 @@ _ACCOUNT_SECONDS: Final = 60.0
 USAGE: Final = "--usage"
 # Between two tries, in seconds.
 _LOOK_SECONDS: Final = 0.2
-# Taints with this effect turn no pod away; the probe's pods tolerate the key.
-_MILD: Final = "PreferNoSchedule"
-_TOLERATED: Final = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class Limits:
     seconds: float = 300.0
 
     def units_on(self, mib_per_unit: int) -> int:
-        """The most units on a node whose unit is so large."""
+        """The most units on a node with units of this size."""
         return self.units or _MOST_MIB // mib_per_unit
 
 
@@ -64,7 +62,7 @@ class Permissions:
 
 
 class Site:
-    """One cluster. ``report`` gets a line about anything that takes a while.
+    """One cluster.
 
     ``hides_cards``: a container's runtime hides the cards of others from it. ``runs_in_pods``: device plugins are pods of a
     DaemonSet; if not, the cluster kills and launches them, and those of ``usage_nodes`` look at what pods really use.
@@ -80,21 +78,19 @@ class Site:
         hides_cards: bool,
         runs_in_pods: bool,
         usage_nodes: Collection[str],
-        report: Callable[[str], None],
     ) -> None:
         self.api = cluster.api
         self._cluster = cluster
-        self.runs_in_pods = runs_in_pods
+        self._runs_in_pods = runs_in_pods
         self._usage_nodes = usage_nodes
         self.permissions = permissions
         self.are_cards_simulated = are_cards_simulated
         self.hides_cards = hides_cards
-        self.report = report
         self._tenancy = tenancy
         self._created: dict[str, int] = {}
         self._most_units = permissions.limits.units
 
-    # What there is
+    # Facts of the cluster
 
     async def node(self, name: str) -> Object:
         """One node."""
@@ -129,24 +125,19 @@ class Site:
         """The pods of device plugins on a node, by the label that the original and ours have."""
         return await self.api.list(
             PODS,
-            "kube-system",
-            label_selector="component=gpushare-device-plugin",
+            KUBE_SYSTEM,
+            label_selector=f"component={DEVICE_PLUGIN}",
             field_selector=f"spec.nodeName={node}",
         )
 
     async def looks_at_usage(self, node: str) -> bool:
         """Does the node's device plugin compare what pods use of a card with what they booked?"""
-        if not self.runs_in_pods:
+        if not self._runs_in_pods:
             return node in self._usage_nodes
-        words = [
-            word
-            for plugin in await self.plugins(node)
-            for container in plugin["spec"]["containers"]
-            for word in (*container.get("command", ()), *container.get("args", ()))
-        ]
-        return USAGE in words
+        containers = [one for plugin in await self.plugins(node) for one in plugin["spec"]["containers"]]
+        return any(USAGE in words_of(container) for container in containers)
 
-    # What a case does
+    # Steps of a case
 
     async def needs(self, node: str, *units: int, mib: int = 0, on_one_card: bool = False) -> NodeRoom:
         """Skip the case unless pods of these units may be created and fit a node's cards now; the room there.
@@ -154,7 +145,7 @@ class Site:
         ``mib`` is that of each pod at least, in place of ``units``, which are then their number.
         """
         room = await self.room(node)
-        asked = list(units) if not mib else [-(-mib // room.mib_per_unit)] * len(units)
+        asked = list(units) if not mib else [room.units_of(mib)] * len(units)
         limits = self.permissions.limits
         self._most_units = limits.units_on(room.mib_per_unit)
         if sum(asked) > self._most_units or len(asked) > limits.pods:
@@ -214,7 +205,7 @@ class Site:
 
         Skips the case if the administrator does not allow it.
         """
-        if not self.runs_in_pods:
+        if not self._runs_in_pods:
             await self._cluster.kill("device_plugin", node)
             await self._cluster.launch("device_plugin", node)
             return
@@ -242,7 +233,7 @@ class Site:
 
         Skips the case if the administrator does not allow it. Raises AssertionError if the command fails.
         """
-        if self.runs_in_pods and not self.permissions.allow_disruption:
+        if self._runs_in_pods and not self.permissions.allow_disruption:
             pytest.skip("a kubelet is restarted with --allow-disruption only")
         if not self.permissions.restart_kubelet:
             try:
@@ -253,7 +244,7 @@ class Site:
         await self._run_command(node)
 
     async def _run_command(self, node: str) -> None:
-        before = _heartbeat(await self.node(node))
+        before = heartbeat(await self.node(node))
         command = [word.format(node=node) for word in shlex.split(self.permissions.restart_kubelet)]
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
@@ -264,7 +255,7 @@ class Site:
         async def is_back() -> bool:
             now = await self.node(node)
             offers = now["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0") != "0"
-            return offers and _heartbeat(now) != before and condition(now, "Ready") == "True"
+            return offers and heartbeat(now) != before and condition(now, "Ready") == "True"
 
         await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.limits.seconds)
 
@@ -304,48 +295,3 @@ class Site:
                 raise
             return []
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-
-
-def why_closed(node: Object, pods: Iterable[Object], wanted: int) -> str:
-    """Why a node takes no pods of ours, "" if it does; a pod that waits there in vain might have others evicted."""
-    taints = [
-        str(one["key"])
-        for one in node["spec"].get("taints") or ()
-        if one["effect"] != _MILD and one["key"] != _TOLERATED
-    ]
-    if condition(node, "Ready") != "True":
-        return "is not ready"
-    if node["spec"].get("unschedulable"):
-        return "is cordoned"
-    if taints:
-        return f"has a taint that keeps pods away: {', '.join(taints)}"
-    there = sum(1 for pod in pods if pod["spec"].get("nodeName") == node["metadata"]["name"] and not is_over(pod))
-    most = int(node["status"].get("allocatable", {}).get("pods", there + wanted))
-    return f"has {there} pods and takes {most}" if there + wanted > most else ""
-
-
-def condition(item: Object, name: str) -> str:
-    """The status of a condition of a node or pod; "" without it."""
-    found = (one["status"] for one in item["status"].get("conditions") or () if one["type"] == name)
-    return str(next(found, ""))
-
-
-def is_ready(pod: Object) -> bool:
-    """Does the pod serve?"""
-    return condition(pod, "Ready") == "True" and not pod["metadata"].get("deletionTimestamp")
-
-
-def _heartbeat(node: Object) -> str:
-    return str(max((one.get("lastHeartbeatTime") or "" for one in node["status"].get("conditions") or ()), default=""))
-
-
-def discovered(picture: Picture, names: Sequence[str]) -> list[str]:
-    """The nodes to validate: those that are named, or all with the label that take pods. Raises ValueError for an unknown one."""
-    known = picture.sharing_nodes
-    if unknown := [name for name in names if name not in known]:
-        raise ValueError(
-            f"{', '.join(unknown)}: no node of that name shares cards; there are: {', '.join(known) or 'none'}"
-        )
-    return list(names) or [
-        name for name, node in known.items() if is_labelled(node) and not node["spec"].get("unschedulable")
-    ]

@@ -7,32 +7,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from e2e import spec
-from e2e.site.picture import annotations_of
+from e2e.site.invariants import COMPONENTS
+from e2e.site.node_invariants import other_resources
+from e2e.site.picture import annotations_of, labels_of
 from e2e.site.site_report import CardFacts, NodeFacts
 
 # Our kind's workers, which have simulated cards, carry labels that begin so; the runtime of our stand-in kubelet is this one.
 _SIMULATED: Final = "clusters.gpushare/"
 _SIMULATED_RUNTIME: Final = "simulated://"
-_COMPONENTS: Final[Mapping[str, str]] = {
-    "gpushare-schd-extender": "extender",
-    "gpushare-device-plugin": "device plugin",
-}
-# Resources of other plugins that give out NVIDIA's cards begin so.
-_OTHERS: Final = ("nvidia.com/", "volcano.sh/", "4pd.io/", "hami.io/")
 
 
 def is_simulated(node: Mapping[str, Any]) -> bool:
     """Are the node's cards simulated by a cluster of ours?"""
     runtime = node.get("status", {}).get("nodeInfo", {}).get("containerRuntimeVersion", "")
-    labels = node["metadata"].get("labels") or {}
-    return runtime.startswith(_SIMULATED_RUNTIME) or any(label.startswith(_SIMULATED) for label in labels)
+    return runtime.startswith(_SIMULATED_RUNTIME) or any(label.startswith(_SIMULATED) for label in labels_of(node))
 
 
 def programs(pods: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """The images of the programs under test, as ``extender gpushare/extender:1.2``."""
     found = set()
     for pod in pods:
-        name = _COMPONENTS.get((pod["metadata"].get("labels") or {}).get("component", ""))
+        name = COMPONENTS.get(labels_of(pod).get("component", ""))
         if name:
             found |= {f"{name} {container['image']}" for container in pod["spec"]["containers"]}
     return tuple(sorted(found))
@@ -40,9 +35,7 @@ def programs(pods: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def node_facts(node: Mapping[str, Any]) -> NodeFacts:
     """One node, as its Node object shows it."""
-    status = node.get("status") or {}
-    info = status.get("nodeInfo") or {}
-    others = sorted(name for name in status.get("capacity") or {} if name.startswith(_OTHERS))
+    info = (node.get("status") or {}).get("nodeInfo") or {}
     return NodeFacts(
         node["metadata"]["name"],
         kubelet=info.get("kubeletVersion", ""),
@@ -51,7 +44,7 @@ def node_facts(node: Mapping[str, Any]) -> NodeFacts:
         system=info.get("osImage", ""),
         architecture=info.get("architecture", ""),
         cards=_cards(annotations_of(node).get(spec.NODE_CARDS, "")),
-        other_resources=tuple(others),
+        other_resources=tuple(other_resources(node)),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -11,11 +10,11 @@ import pytest
 from clusters.providers import EXISTING
 from e2e.onsite.site import Limits, Permissions
 from e2e.real_kubelets import STAND_INS
+from e2e.site import kubeconfig_choice
 
 _LIMITS: Final = Limits()
 OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "--kubeconfig": {"type": Path, "help": "of the cluster (default: $KUBECONFIG, or ~/.kube/config)"},
-    "--context": {"default": "", "help": "context of the kubeconfig (default: the current one)"},
+    **kubeconfig_choice.OPTIONS,
     "--nodes": {"default": "", "help": "nodes to validate, with commas (default: all that share cards)"},
     "--max-units": {
         "type": int,

@@ -24,7 +24,7 @@ def node(unit: str = "GiB", mode: str = "ids", **changes: Any) -> dict[str, Any]
 
 
 def pod(units: int, card: object = None, phase: str = "Running", where: str = "n") -> dict[str, Any]:
-    """A bound pod that books so much, on a card or without an annotation."""
+    """A bound pod that books these units, on a card or without an annotation."""
     manifest = gpu_pod("p", units, bound_to=where)
     manifest["metadata"]["annotations"] = {} if card is None else {spec.POD_INDEX: str(card)}
     return {**manifest, "status": {"phase": phase}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +31,6 @@ _CONTEXT_MIB: Final = 512
 _SHARE_MIB: Final = 2048
 _BOOKED_MIB: Final = 1024
 _LONG: Final = 600
-_OVERUSE: Final = "GPUShareMemoryOveruse"
 # The reason of a pod for which the kubelet has no devices.
 _NOT_ADMITTED: Final = "UnexpectedAdmissionError"
 # As the dynamic loader words it.
@@ -100,7 +99,7 @@ async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
 async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> None:
     """A CUDA program allocates its share of the card through libcuda, writes to it, and reads it back."""
     room = await site.needs(node, 1, mib=_SHARE_MIB)
-    units = -(-_SHARE_MIB // room.mib_per_unit)
+    units = room.units_of(_SHARE_MIB)
     await hold(site, room, "cuda", units, seconds=0, mib=units * room.mib_per_unit - _CONTEXT_MIB)
     pod = await site.ended("cuda")
     steps = await site.lines("cuda")
@@ -112,7 +111,7 @@ async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> 
 async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
     """Three programs that hold 1253 MiB each run on one card at the same time."""
     room = await site.needs(node, *[1] * _PLAYERS, mib=_PLAYER_MIB, on_one_card=True)
-    units = -(-_PLAYER_MIB // room.mib_per_unit)
+    units = room.units_of(_PLAYER_MIB)
     names = [f"player-{number}" for number in range(_PLAYERS)]
     for name in names:
         await hold(site, room, name, units, seconds=_LONG, mib=_PLAYER_MIB, card_uuid=room.cards[0].uuid)
@@ -139,14 +138,14 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
     # On a card with as much memory that is not booked, so that no other pod misses it.
     if not room.cards[0].uuid:
         pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
-    units = -(-_BOOKED_MIB // room.mib_per_unit)
+    units = room.units_of(_BOOKED_MIB)
     booked = units * room.mib_per_unit
     await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 2, card_uuid=room.cards[0].uuid)
     await site.runs("greedy")
     texts = await eventually(
-        lambda: site.events("greedy", _OVERUSE),
+        lambda: site.events("greedy", spec.EVENT_MEMORY_OVERUSE),
         bool,
-        f"greedy has an event {_OVERUSE}",
+        f"greedy has an event {spec.EVENT_MEMORY_OVERUSE}",
         seconds=site.permissions.limits.seconds,
     )
 
@@ -155,30 +154,12 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
 
 async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -> None:
     """A pod runs on while its node's device plugin is replaced, and the next pod gets a card."""
-    room = await site.needs(node, 1, 1)
-    await hold(site, room, "before", 1, seconds=_LONG, mib=0)
-    before = await site.runs("before")
-    await site.replace_plugin(node)
-    await look_until_admitted(site, room, "after")
-    after = await site.pod("before")
-
-    assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
-    await check(site, room, "after")
+    await check_restart(site, node, site.replace_plugin)
 
 
 async def test_the_kubelet_restarts_beside_a_running_pod(site: Site, node: str) -> None:
     """A pod runs on while its node's kubelet restarts, and the next pod gets a card."""
-    room = await site.needs(node, 1, 1)
-    await hold(site, room, "before", 1, seconds=_LONG, mib=0)
-    before = await site.runs("before")
-    await site.restart_kubelet(node)
-    await look_until_admitted(site, room, "after")
-    after = await site.pod("before")
-
-    assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
-    await check(site, room, "after")
+    await check_restart(site, node, site.restart_kubelet)
 
 
 async def test_a_recording_replays_the_machine(
@@ -195,14 +176,27 @@ async def test_a_recording_replays_the_machine(
     assert again["cards"] == recording["cards"]
 
 
-# What the cases have in common
+# Parts of the cases
+
+
+async def check_restart(site: Site, node: str, restart: Callable[[str], Awaitable[None]]) -> None:
+    """A pod that runs is the same after the restart, and the next pod gets its card and its amounts."""
+    room = await site.needs(node, 1, 1)
+    await hold(site, room, "before", 1, seconds=_LONG, mib=0)
+    before = await site.runs("before")
+    await restart(node)
+    await look_until_admitted(site, room, "after")
+    after = await site.pod("before")
+
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
+    await check(site, room, "after")
 
 
 async def look(site: Site, room: NodeRoom, name: str, *units: int) -> None:
     """Run a pod of these containers which look around, to its end. Raises AssertionError if it does not end well."""
     await _create(site, room, name, units, "look")
-    pod = await site.ended(name)
-    assert pod["status"]["phase"] == "Succeeded", f"{glimpse(pod)}; events: {await site.events(name)}"
+    await check_ended_well(site, await site.ended(name))
 
 
 async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
@@ -214,7 +208,14 @@ async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
         if pod["status"].get("reason") != _NOT_ADMITTED or asyncio.get_running_loop().time() > until:
             break
         await site.delete(name)
-    assert pod["status"]["phase"] == "Succeeded", f"{glimpse(pod)}; events: {await site.events(name)}"
+    await check_ended_well(site, pod)
+
+
+async def check_ended_well(site: Site, pod: Object) -> None:
+    """The pod has ended without an error."""
+    assert pod["status"]["phase"] == "Succeeded", (
+        f"{glimpse(pod)}; events: {await site.events(pod['metadata']['name'])}"
+    )
 
 
 async def hold(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from e2e.onsite.site import Limits, discovered, why_closed
+from e2e.onsite.site import Limits
+from e2e.onsite.site_nodes import discovered, why_closed
 from e2e.site.picture import Picture
 from e2e.site.test_invariants import NOW
 

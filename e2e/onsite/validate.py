@@ -6,7 +6,6 @@ import argparse
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clusters.api.api_client import ApiClient, ApiError
@@ -15,8 +14,8 @@ from clusters.api.resources import NODES, PODS
 from clusters.providers import EXISTING
 from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
-from e2e.onsite.case_run import CODES_HELP, OK, run_cases
-from e2e.onsite.site import discovered
+from e2e.onsite.case_run import CODES_HELP, OK, add_report, run_cases
+from e2e.onsite.site_nodes import discovered, names_of
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.node_cards import UnreadableError
 from e2e.site.picture import Picture
@@ -37,13 +36,7 @@ def add_verbs(verbs: Verbs) -> None:
     parser.add_argument(
         "--target", default="gpushare", help="what is installed there: a name in e2e/targets, or a file"
     )
-    parser.add_argument(
-        "--report",
-        type=Path,
-        default=Path("validation"),
-        metavar="DIR",
-        help="folder of the report (default: %(default)s)",
-    )
+    add_report(parser)
 
 
 def _validate(arguments: argparse.Namespace) -> int:
@@ -65,13 +58,13 @@ async def _look(arguments: argparse.Namespace) -> list[str]:
     except (ApiError, TransportError, OSError, ValueError) as error:
         raise SiteError(f"the cluster cannot be read: {error}") from error
     try:
-        names = discovered(
-            Picture(datetime.now(UTC), nodes, pods), [name for name in arguments.nodes.split(",") if name]
-        )
+        names = discovered(Picture(datetime.now(UTC), nodes, pods), names_of(arguments.nodes))
     except ValueError as error:
         raise SiteError(str(error)) from error
     if not names:
-        raise SiteError("no node shares cards there: label one gpushare=true, and install gpushare (docs/install.md)")
+        raise SiteError(
+            "no node shares cards there: label one gpushare=true, and install gpushare (clusters/deploy/README.md)"
+        )
     rooms = [_room(node, pods) for node in nodes if node["metadata"]["name"] in names]
     return list(_plan(arguments, api.http.url, rooms))
 

@@ -11,6 +11,7 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from clusters.providers import Choices
 from clusters.targets import Target
+from e2e import spec
 from e2e.builders import DEMO, gpu_pod
 from e2e.scenarios.observing import ObservedNamespace, open_observed
 
@@ -37,7 +38,7 @@ async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: Observed
     )
     await observer.running("greedy", "modest", "unseen")
 
-    text = await observer.event_text("greedy", "GPUShareMemoryOveruse")
+    text = await observer.event_text("greedy", spec.EVENT_MEMORY_OVERUSE)
     assert text.startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
     assert await observed.values("u1", "gpushare_pod_overuse_bytes", "pod", "card") == {("greedy", "0"): 229 * MIB}
     await eventually(
@@ -47,7 +48,7 @@ async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: Observed
     )
     booked = await observed.values("u1", "gpushare_pod_booked_bytes", "pod")
     assert booked == {("greedy",): 1024 * MIB, ("modest",): 2048 * MIB}
-    assert await observer.events("modest", "GPUShareMemoryOveruse") == []
+    assert await observer.events("modest", spec.EVENT_MEMORY_OVERUSE) == []
 
     # Without --usage bookings are shown and nothing else of pods.
     assert await observed.values("u2", "gpushare_pod_booked_bytes", "pod") == {("unseen",): 1024 * MIB}

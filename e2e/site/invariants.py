@@ -15,7 +15,7 @@ from e2e.site.picture import Picture
 
 Rule = Callable[[Picture], Iterator[Finding]]
 
-_COMPONENTS: Final = {"gpushare-device-plugin": "device plugin", "gpushare-schd-extender": "extender"}
+COMPONENTS: Final = {"gpushare-device-plugin": "device plugin", "gpushare-schd-extender": "extender"}
 
 
 def judge(picture: Picture) -> list[Finding]:
@@ -28,12 +28,12 @@ def versions(picture: Picture) -> Iterator[Finding]:
     found: dict[str, set[str]] = defaultdict(set)
     for pod in picture.pods:
         component = (pod["metadata"].get("labels") or {}).get("component", "")
-        if component in _COMPONENTS and pod.get("status", {}).get("phase") == "Running":
+        if component in COMPONENTS and pod.get("status", {}).get("phase") == "Running":
             for container in pod["spec"]["containers"]:
                 repository, version = _image(container.get("image", ""))
                 # The originals' programs have a project each, and versions of their own.
                 key = "gpushare" if repository.split("/")[-2:-1] == ["gpushare"] else component
-                found[key].add(f"{_COMPONENTS[component]} {version}")
+                found[key].add(f"{COMPONENTS[component]} {version}")
     for parts in found.values():
         if len({part.rsplit(" ", 1)[1] for part in parts}) > 1:
             yield Finding(

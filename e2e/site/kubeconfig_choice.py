@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from clusters.api.connection import Connection
+
+OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "--kubeconfig": {"type": Path, "metavar": "FILE", "help": "(default: $KUBECONFIG, or ~/.kube/config)"},
+    "--context": {"default": "", "metavar": "NAME", "help": "context of the kubeconfig (default: the current one)"},
+}
 
 
 def add_cluster(verb: argparse.ArgumentParser) -> None:
     """The two options."""
-    verb.add_argument("--kubeconfig", type=Path, metavar="FILE", help="(default: $KUBECONFIG, or ~/.kube/config)")
-    verb.add_argument(
-        "--context", default="", metavar="NAME", help="context of the kubeconfig (default: the current one)"
-    )
+    for name, settings in OPTIONS.items():
+        verb.add_argument(name, **settings)
 
 
 def kubeconfigs(named: Path | None) -> Sequence[Path]:

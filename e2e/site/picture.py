@@ -75,9 +75,25 @@ def shares_or_none(pod: Object) -> dict[int, int] | None:
         return None
 
 
+def labels_of(item: Object) -> Mapping[str, str]:
+    """An object's labels, which it may lack."""
+    return item["metadata"].get("labels") or {}
+
+
 def is_labelled(node: Object) -> bool:
     """Does the node have the label by which device plugins are placed?"""
-    return (node["metadata"].get("labels") or {}).get(_LABEL[0]) == _LABEL[1]
+    return labels_of(node).get(_LABEL[0]) == _LABEL[1]
+
+
+def condition(item: Object, kind: str) -> str:
+    """The status of a condition of a node or pod: True, False or Unknown; "" without it."""
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    return next((str(one.get("status")) for one in conditions if one.get("type") == kind), "")
+
+
+def words_of(container: Object) -> list[str]:
+    """The command line of a container, as far as its manifest has it."""
+    return [*map(str, container.get("command") or ()), *map(str, container.get("args") or ())]
 
 
 def _shares(node: Object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from clusters.api.resources import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
-from e2e.site.picture import Object
+from e2e.site.picture import Object, labels_of
 from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
 from e2e.site.preflight_picture import (
     INSTALL,
@@ -14,7 +14,6 @@ from e2e.site.preflight_picture import (
     MUTATING_WEBHOOKS,
     ClusterPicture,
     Right,
-    labels_of,
 )
 from e2e.site.validation_namespace import KEEP
 from e2e.site.validation_namespace import NAMESPACE as VALIDATION

@@ -9,15 +9,13 @@ from clusters.api.resources import NODES, PODS
 from e2e import spec
 from e2e.site import node_invariants
 from e2e.site.node_cards import amount, described
-from e2e.site.picture import Object, annotations_of, name_of
+from e2e.site.picture import Object, annotations_of, condition, is_labelled, name_of
 from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
 from e2e.site.preflight_picture import (
     DEVICE_PLUGIN,
     INSTALL,
     ClusterPicture,
-    condition,
     has_ended,
-    is_labelled,
     minor_of,
 )
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from clusters.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS, SERVICES, Resource
 from e2e import spec
 from e2e.site.node_cards import amount
-from e2e.site.picture import Object, Picture
+from e2e.site.picture import Object, Picture, labels_of
 from e2e.site.preflight_lines import UnseenError
 
 EXTENDER: Final = "gpushare-schd-extender"
@@ -98,11 +98,6 @@ class ClusterPicture:
         return next((one for one in self.all(NAMESPACES) if one["metadata"]["name"] == name), {"metadata": {}})
 
 
-def labels_of(item: Object) -> Mapping[str, str]:
-    """An object's labels, which it may lack."""
-    return item["metadata"].get("labels") or {}
-
-
 def is_program(item: Object, component: str) -> bool:
     """Is it of this program, ours or the original's?"""
     labels = labels_of(item)
@@ -114,20 +109,9 @@ def has_ended(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def is_labelled(node: Object) -> bool:
-    """Does it share its cards, by the label that places the plugin?"""
-    return labels_of(node).get("gpushare") == "true"
-
-
 def is_control_plane(node: Object) -> bool:
     """May the extender run there?"""
     return any(f"node-role.kubernetes.io/{role}" in labels_of(node) for role in ("control-plane", "master"))
-
-
-def condition(item: Object, kind: str) -> str:
-    """The status of a condition: True, False or Unknown; "" without it."""
-    conditions = (item.get("status") or {}).get("conditions") or ()
-    return next((str(one.get("status")) for one in conditions if one.get("type") == kind), "")
 
 
 def minor_of(version: str) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 from clusters.api.resources import CONFIG_MAPS, NODES, PODS
 from e2e import spec
 from e2e.site import default_ports
-from e2e.site.picture import Object, annotations_of, name_of
+from e2e.site.picture import Object, annotations_of, condition, is_labelled, labels_of, name_of, words_of
 from e2e.site.preflight_lines import Rule, Seen, UnseenError, ok, unknown, wrong
 from e2e.site.preflight_picture import (
     DEVICE_PLUGIN,
@@ -17,12 +17,9 @@ from e2e.site.preflight_picture import (
     INSTALL,
     KUBE_SYSTEM,
     ClusterPicture,
-    condition,
     has_ended,
     is_control_plane,
-    is_labelled,
     is_program,
-    labels_of,
 )
 
 _SCHEDULER: Final = "kube-scheduler"
@@ -102,7 +99,7 @@ def _of_deployment(deployment: Object) -> Seen:
     name, of = name_of(deployment), deployment.get("spec") or {}
     wanted, ready = of.get("replicas", 1), (deployment.get("status") or {}).get("readyReplicas", 0)
     containers = ((of.get("template") or {}).get("spec") or {}).get("containers") or ()
-    is_guarded = any("--guarded" in word for container in containers for word in _words(container))
+    is_guarded = any("--guarded" in word for container in containers for word in words_of(container))
     if wanted > 1 and not is_guarded:
         text = f"{wanted} extenders that do not know of each other can give one card twice"
         return wrong(f"deployment {name}", text, "set replicas to 1, or add components/several-extenders")
@@ -121,14 +118,10 @@ def _of_extender(pod: Object) -> Seen:
     return wrong(f"pod {name_of(pod)}", f"{text} is not ready", f"kubectl --namespace {namespace} describe pod {name}")
 
 
-def _words(container: Object) -> list[str]:
-    return [*map(str, container.get("command") or ()), *map(str, container.get("args") or ())]
-
-
 def _scheduling(pod: Object) -> Object | None:
     """The container of the pod that runs kube-scheduler."""
     for container in pod["spec"]["containers"]:
-        words = _words(container)
+        words = words_of(container)
         if words and PurePosixPath(words[0]).name == _SCHEDULER:
             return dict(container)
         if labels_of(pod).get("component") == _SCHEDULER and pod["metadata"].get("namespace") == KUBE_SYSTEM:
@@ -138,7 +131,7 @@ def _scheduling(pod: Object) -> Object | None:
 
 def _config_of(pod: Object) -> str:
     """The path after --config; "" without one."""
-    words = _words(_scheduling(pod) or {})
+    words = words_of(_scheduling(pod) or {})
     for word, following in zip(words, [*words[1:], ""], strict=True):
         flag, is_joined, value = word.partition("=")
         if flag in ("--config", "-config"):
