@@ -59,16 +59,16 @@ $(RUNS): pyproject.toml $(wildcard $(LISTS)/*.txt)
 	@touch $@
 
 $(READY): pyproject.toml $(wildcard $(LISTS)/*.txt)
-	$(call SET_UP,product cluster $(subst $(COMMA), ,$(EXTRAS)),everything that the tests need,a minute)
+	$(call SET_UP,product cluster harness $(subst $(COMMA), ,$(EXTRAS)),everything that the tests need,a minute)
 	@touch $@ $(RUNS)
 
 $(SITE): $(READY)
-	@$(BIN)/python -c 'import myst_parser' 2>/dev/null || $(call LOCKED,product cluster dev docs)
+	@$(BIN)/python -c 'import myst_parser' 2>/dev/null || $(call LOCKED,product cluster harness dev docs)
 	@touch $@
 
 # What draws pictures: only the load tests need it, and it is large.
 $(DRAWING): $(READY)
-	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(call LOCKED,product cluster dev bench)
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(call LOCKED,product cluster harness dev bench)
 	@touch $@
 
 demo: $(RUNS) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
@@ -151,7 +151,7 @@ load: $(DRAWING) ## Play kube-scheduler in front of the extender with Locust for
 	@$(BIN)/python -m load $(LOAD) $(ARGS)
 
 fuzz: $(READY) #+ Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")
-	@$(call LOCKED,product cluster dev fuzz)
+	@$(call LOCKED,product cluster harness dev fuzz)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, docs/reference.md from the code, docs/compatibility.md from kept reports

@@ -18,21 +18,32 @@ if TYPE_CHECKING:
 
 _HELP: Final = "make a folder to carry to a GPU machine without a network; FOLDER/run there is `python -m e2e machine`"
 _CHECKOUT: Final = Path(__file__).parents[2]
-# The lists of .ci/constraints that `make check` installs.
-_LISTS: Final = ("build", "product", "cluster", "dev")
+# The lists of .ci/constraints that the cases need.
+_LISTS: Final = ("build", "product", "cluster", "harness")
+_HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _RUN: Final = """#!/bin/sh
-# Set the checkout up from the wheels beside it, and judge this machine's cards. Needs make and Python {version}.
+# Set the checkout up from the wheels beside it, and judge this machine's cards. Needs Python {version}.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+work=$(pwd)
 python=${{PYTHON:-python{version}}}
 command -v "$python" >/dev/null || {{ echo "run: $python is not there; the wheels are for Python {version}" >&2; exit 1; }}
-command -v make >/dev/null || {{ echo "run: make is not there" >&2; exit 1; }}
-mkdir -p "$here/checkout"
-tar -x -f "$here/checkout.tar" -C "$here/checkout"
-PIP_NO_INDEX=1 PIP_FIND_LINKS="$here/wheels" make -C "$here/checkout" PYTHON="$python" .venv/.ready
-work=$(pwd)
-cd "$here/checkout"
-exec .venv/bin/python -m e2e machine --report "$work/validation" "$@"
+"$python" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "{version}")' ||
+  {{ echo "run: $python is not Python {version}, which the wheels are for" >&2; exit 1; }}
+cd "$here"
+if ! test -e ready; then
+  echo "setting up $here (once, half a minute)"
+  mkdir -p checkout
+  tar -x -f checkout.tar -C checkout
+  # Some distributions have Python without the pip that venv copies, so the one among the wheels is used.
+  "$python" -m venv --without-pip venv
+  pip() {{ PYTHONPATH=$(echo wheels/pip-*.whl) venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }}
+  pip install --no-index --find-links wheels --require-hashes --no-deps {lists}
+  pip install --no-index --no-deps --no-build-isolation --editable checkout
+  touch ready
+fi
+cd checkout
+exec ../venv/bin/python -m e2e machine --report "$work/validation" "$@"
 """
 
 
@@ -40,30 +51,37 @@ def add_verbs(verbs: Verbs) -> None:
     """The verb; see ``look_verbs.add_verbs``."""
     parser = verbs.add_parser("carry", help=_HELP, description=_HELP)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="is made; must be empty if it is there")
-    parser.set_defaults(run=lambda arguments: carry(arguments.folder))
+    parser.add_argument(
+        "--python",
+        default=_HERE,
+        metavar="VERSION",
+        help="the Python of the GPU machine, as 3.12 (default: %(default)s, the one that runs this)",
+    )
+    parser.set_defaults(run=lambda arguments: carry(arguments.folder, arguments.python))
 
 
-def carry(folder: Path) -> int:
-    """Fill the folder. Raises SiteError with the error of git or pip."""
+def carry(folder: Path, python: str = _HERE) -> int:
+    """Fill the folder for this release of Python. Raises SiteError with the error of git or pip."""
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise SiteError(f"{folder} is not empty")
-    print(f"fetching wheels for Python {_version()} into {folder} (a minute)", flush=True)  # noqa: T201
+    print(f"fetching wheels for Python {python} into {folder} (a minute)", flush=True)  # noqa: T201  # a command's output
     _call("git", "-C", str(_CHECKOUT), "archive", "--output", str((folder / "checkout.tar").absolute()), "HEAD")
-    lists = [f"--requirement={_CHECKOUT}/.ci/constraints/{name}.txt" for name in _LISTS]
-    for one in lists:
+    for name in _LISTS:
         # One after the other: two lists may have one file each of the same package.
         options = ("--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps", "--only-binary=:all:")
-        _call(sys.executable, "-m", "pip", "download", *options, "--dest", str(folder / "wheels"), one)
+        chosen = ("--python-version", python, "--dest", str(folder / "wheels"))
+        _call(sys.executable, "-m", "pip", "download", *options, *chosen, f"--requirement={_path(name)}")
     run = folder / "run"
-    run.write_text(_RUN.format(version=_version()), encoding="utf-8")
+    lists = " ".join(f"--requirement checkout/{_path(name).relative_to(_CHECKOUT)}" for name in _LISTS)
+    run.write_text(_RUN.format(version=python, lists=lists), encoding="utf-8")
     run.chmod(0o755)
-    print(f"carry {folder} to the machine, and there: {folder.name}/run")  # noqa: T201  # a command's output
+    print(f"carry {folder} to the machine, and there: {folder.name}/run")  # noqa: T201
     return 0
 
 
-def _version() -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
+def _path(name: str) -> Path:
+    return _CHECKOUT / ".ci" / "constraints" / f"{name}.txt"
 
 
 def _call(*command: str) -> None:
