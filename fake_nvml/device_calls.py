@@ -94,6 +94,12 @@ def _pci_info(device: Device, out: Any) -> None:
         info.busId = full[4:]
 
 
+def _first_pci_info(device: Device, out: Any) -> None:
+    """Drivers leave the subsystem out of the first version (580.159.04 on an H100 does)."""
+    _pci_info(device, out)
+    target(out).pciSubSystemId = 0
+
+
 def _running(kind: int) -> DeviceCall:
     """A process list. Too small an array, or NULL, gets the needed count and INSUFFICIENT_SIZE."""
 
@@ -166,7 +172,7 @@ DEVICE_CALLS: Final[Mapping[str, DeviceCall]] = MappingProxyType(
         **{function: _chosen(function, row) for function, row in CHOSEN.items()},
         **{function: _text(field) for function, field in TEXTS.items()},
         "nvmlDeviceGetIndex": _index,
-        "nvmlDeviceGetPciInfo": _pci_info,
+        "nvmlDeviceGetPciInfo": _first_pci_info,
         "nvmlDeviceGetPciInfo_v2": _pci_info,
         "nvmlDeviceGetPciInfo_v3": _pci_info,
         "nvmlDeviceGetMemoryInfo": _memory,

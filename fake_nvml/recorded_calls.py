@@ -99,11 +99,10 @@ class _FirstProcess(ctypes.Structure):
 
 
 def _process_name(pynvml: Any) -> str:
-    """The type of this process. No driver knows it unless it uses a card, which is an answer too."""
-    try:
-        return str(pynvml.nvmlSystemGetProcessName(os.getpid()))
-    except pynvml.NVMLError_NotFound:
-        return ""
+    """Whether names of processes are answered. Some drivers know only those that use a card, which is an answer too."""
+    with contextlib.suppress(pynvml.NVMLError_NotFound):
+        pynvml.nvmlSystemGetProcessName(os.getpid())
+    return ""
 
 
 def _event_set(pynvml: Any) -> str:

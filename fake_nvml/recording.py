@@ -21,6 +21,16 @@ from fake_nvml.recorded_calls import CARD_CALLS, SYSTEM_CALLS, NotAskedError
 
 # Exported by the simulated library in C, and by no other.
 _MARK = "fakenvml_version"
+# Answers that a card gives differently at each question, or while it is used. Simulated cards with a recording begin idle.
+_LIVE: Final = (
+    "UtilizationRates",
+    "EncoderUtilization",
+    "DecoderUtilization",
+    "PcieThroughput",
+    "RunningProcesses",
+    "ProcessName",
+)
+_LIVE_MEMORY: Final = ("free", "used")
 
 
 def record(*, state: Path | None, library: Path | None) -> dict[str, Any]:
@@ -102,3 +112,16 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__dict__"):  # the friendly copies that pynvml makes of some structs
         return {name: _plain(entry) for name, entry in vars(value).items()}
     return value
+
+
+def steady(recording: dict[str, Any]) -> list[dict[str, Any]]:
+    """The answers that stay the same from question to question: those of the system, and those of each card."""
+    return [_steady(recording["system"]), *(_steady(card["recorded"]) for card in recording["cards"])]
+
+
+def _steady(answers: dict[str, Any]) -> dict[str, Any]:
+    kept = {call: answer for call, answer in answers.items() if not any(word in call for word in _LIVE)}
+    for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
+        if isinstance(kept.get(call), dict):
+            kept[call] = {key: value for key, value in kept[call].items() if key not in _LIVE_MEMORY}
+    return kept

@@ -27,8 +27,8 @@ async def replay(recording: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Put a recording into simulated cards, and record these. Raises RecordingError."""
     box, state = folder / "recorded.yaml", folder / "state"
     box.write_text(yaml.safe_dump(recording), encoding="utf-8")
-    await _fake_nvml("init", "--state", str(state), "--box", str(box))
-    return _content(await _fake_nvml("record", "--state", str(state)))
+    await _fake_nvml("init", "--state", str(state), "--box", str(box), state=state)
+    return _content(await _fake_nvml("record", "--state", str(state), state=state))
 
 
 def _content(text: str) -> dict[str, Any]:
@@ -36,11 +36,15 @@ def _content(text: str) -> dict[str, Any]:
     return content
 
 
-async def _fake_nvml(*arguments: str) -> str:
-    """Its output. In a process of its own, because a driver may end or block the one that asks."""
+async def _fake_nvml(*arguments: str, state: Path | None = None) -> str:
+    """Its output. In a process of its own, because a driver may end or block the one that asks.
+
+    The variable with the ``state`` allows simulated cards on a machine that has a driver.
+    """
     command = (sys.executable, "-c", "import sys; from fake_nvml.main import main; sys.exit(main())", *arguments)
+    environment = {**os.environ, **({"FAKENVML_STATE": str(state)} if state is not None else {})}
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=dict(os.environ))
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environment)
     output, error = await process.communicate()
     if process.returncode:
         raise RecordingError(f"fake-nvml {arguments[0]}: {error.decode(errors='replace').strip()}")

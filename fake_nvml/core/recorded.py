@@ -30,7 +30,7 @@ _HANDLE: Final = "nvmlDeviceGetHandleByIndex"
 _CODES_END: Final = 2**16
 # Fields that begin as a new card has them, whatever was recorded.
 _BEGIN: Final = frozenset({"encoder", "decoder", "pcie_sent", "pcie_received"})
-_ADDRESS_CALLS: Final = ("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo", "nvmlDeviceGetPciInfo_v2")
+_ADDRESS_CALLS: Final = ("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo")
 _ADDRESS: Final = {
     "pci_domain": "domain",
     "pci_bus": "bus",

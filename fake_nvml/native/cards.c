@@ -243,7 +243,13 @@ static int pci_info(const char *function, void *handle, struct pci *out, char *f
     return SUCCESS;
 }
 
-int nvmlDeviceGetPciInfo(void *handle, struct pci_v2 *out) { return pci_info(__func__, handle, (struct pci *)out, NULL, 0); }
+int nvmlDeviceGetPciInfo(void *handle, struct pci_v2 *out)
+{
+    int code = pci_info(__func__, handle, (struct pci *)out, NULL, 0);
+    if (code == SUCCESS)
+        out->pci.subsystem_id = 0; /* drivers leave it out of this version (580.159.04 on an H100 does) */
+    return code;
+}
 int nvmlDeviceGetPciInfo_v2(void *handle, struct pci_v2 *out) { return pci_info(__func__, handle, (struct pci *)out, NULL, 0); }
 int nvmlDeviceGetPciInfo_v3(void *handle, struct pci_v3 *out)
 {

@@ -17,9 +17,9 @@ UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @pytest.mark.parametrize("name", box_names())
 def test_every_box_loads_under_its_own_driver(name: str) -> None:
-    """Each card of a box is one that its driver knows."""
+    """Each card of a box is recorded, or one that its driver knows."""
     box = Box.load(name, seed="node")
-    assert all(card.model.name(box.driver) for card in box.cards)
+    assert all(card.fields or card.model.name(box.driver) for card in box.cards)
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,17 @@ import pynvml
 import pytest
 import yaml
 
+import fake_nvml
 from fake_nvml.box import Box, box_names
 from fake_nvml.calls import CALLS
 from fake_nvml.core.answers import SYSTEM_KEYS
 from fake_nvml.core.returns import CODES, Code
 from fake_nvml.fake_nvml_errors import CatalogueError, RecordError
-from fake_nvml.recording import record
+from fake_nvml.recording import record, steady
 from fake_nvml.show import render
 from fake_nvml.state import State
 
+BOX_FOLDER = Path(fake_nvml.__file__).with_name("boxes")
 # The kinds of boxes: with and without ECC, MIG, links, sockets; before and after the additions of 450, 510 and 550.
 BOXES = [(name, None) for name in box_names()] + [("t4x2", "410"), ("t4x2", "470"), ("mixed", "510"), ("a100x8", "580")]
 
@@ -63,6 +65,17 @@ def test_a_recorded_box_answers_as_that_box(
     State.create(state_path, loaded(tmp_path, before)).close()
 
     assert record(state=state_path, library=None) == before
+
+
+@pytest.mark.parametrize("name", ["h100x1"])
+def test_simulated_cards_answer_as_the_real_ones(state_path: Path, clean_pynvml: None, name: str) -> None:
+    """A box that was recorded on a real card gives each steady answer that the card gave."""
+    box = Box.load(name, seed=None)
+    real = yaml.safe_load(BOX_FOLDER.joinpath(f"{name}.yaml").read_text())
+    State.create(state_path, box).close()
+
+    assert not real["simulated"]
+    assert steady(record(state=state_path, library=None)) == steady(real)
 
 
 def test_a_recording_says_what_was_simulated_and_answered(recorded: dict[str, Any]) -> None:
