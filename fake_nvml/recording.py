@@ -11,7 +11,7 @@ import ctypes
 import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fake_nvml.core.returns import Code, code_name
 from fake_nvml.fake_library import Library

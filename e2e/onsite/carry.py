@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from e2e.report.sources import NOTE
 from e2e.site.site_error import SiteError
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def carry(folder: Path, python: str = _HERE) -> int:
     if any(folder.iterdir()):
         raise SiteError(f"{folder} is not empty")
     print(f"fetching wheels for Python {python} into {folder} (a minute)", flush=True)  # noqa: T201  # a command's output
-    _call("git", "-C", str(_CHECKOUT), "archive", "--output", str((folder / "checkout.tar").absolute()), "HEAD")
+    commit = _call("git", "-C", str(_CHECKOUT), "rev-parse", "--short=12", "HEAD")
+    archive = ("archive", f"--add-virtual-file={NOTE}:{commit}", "--output", str((folder / "checkout.tar").absolute()))
+    _call("git", "-C", str(_CHECKOUT), *archive, "HEAD")
     for name in _LISTS:
         # One after the other: two lists may have one file each of the same package.
         options = ("--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps", "--only-binary=:all:")
@@ -84,9 +87,9 @@ def _path(name: str) -> Path:
     return _CHECKOUT / ".ci" / "constraints" / f"{name}.txt"
 
 
-def _call(*command: str) -> None:
+def _call(*command: str) -> str:
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except FileNotFoundError as error:
         raise SiteError(f"{command[0]} is not there") from error
     except subprocess.CalledProcessError as error:

@@ -1,4 +1,4 @@
-"""The answers of this machine's NVML as a box of simulated cards, and the same box asked again in the lab."""
+"""This machine's NVML beside the simulated one: its answers as a box, that box asked again, and the promises of both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from typing import Any, Final
 
 import yaml
 
+from fake_nvml.guard import DRIVER_FOLDER
+
 # By this name the dynamic loader finds the driver's own, as every program does.
 _LIBRARY: Final = "libnvidia-ml.so.1"
+_ROOT: Final = Path(__file__).parents[2]
+_CONFORMANCE: Final = _ROOT / "tests" / "fake_nvml" / "conformance"
+# Of the output of a pytest that could not run.
+_LAST_LINES: Final = 5
 
 
 class RecordingError(Exception):
@@ -29,6 +35,21 @@ async def replay(recording: dict[str, Any], folder: Path) -> dict[str, Any]:
     box.write_text(yaml.safe_dump(recording), encoding="utf-8")
     await _fake_nvml("init", "--state", str(state), "--box", str(box), state=state)
     return _content(await _fake_nvml("record", "--state", str(state), state=state))
+
+
+async def conformance() -> list[str] | None:
+    """The promises of ``tests/fake_nvml/conformance`` for any driver that this one breaks; None without a driver."""
+    if not DRIVER_FOLDER.exists():
+        return None
+    # Its own conftest alone: those above need what a carried folder has not.
+    options = ("-q", "--no-header", "-p", "no:cacheprovider", "--confcutdir", str(_CONFORMANCE), "-k", "real")
+    command = (sys.executable, "-m", "pytest", *options, str(_CONFORMANCE / "test_any_driver.py"))
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=asyncio.subprocess.STDOUT, cwd=_ROOT)
+    output, _ = await process.communicate()
+    lines = output.decode(errors="replace").splitlines()
+    broken = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return broken or ([] if process.returncode == 0 else lines[-_LAST_LINES:])
 
 
 def _content(text: str) -> dict[str, Any]:

@@ -1,10 +1,13 @@
-"""The facts of a cluster that a report names: its nodes, and the programs under test. Pure."""
+"""The facts of a cluster that a report names: its nodes, and the programs under test."""
 
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from e2e import spec
 from e2e.site.invariants import COMPONENTS
@@ -15,6 +18,8 @@ from e2e.site.site_report import CardFacts, NodeFacts
 # Our kind's workers, which have simulated cards, carry labels that begin so; the runtime of our stand-in kubelet is this one.
 _SIMULATED: Final = "clusters.gpushare/"
 _SIMULATED_RUNTIME: Final = "simulated://"
+# The stand-in kubelet starts plain processes.
+_NO_RUNTIME: Final = "none (processes)"
 
 
 def is_simulated(node: Mapping[str, Any]) -> bool:
@@ -46,6 +51,15 @@ def node_facts(node: Mapping[str, Any]) -> NodeFacts:
         cards=_cards(annotations_of(node).get(spec.NODE_CARDS, "")),
         other_resources=tuple(other_resources(node)),
     )
+
+
+def on_this_machine(node: NodeFacts, driver: str) -> NodeFacts:
+    """A node whose kubelet is a stand-in, and whose cards are this machine's: the machine's own facts."""
+    try:
+        system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        system = ""
+    return msgspec.structs.replace(node, driver=driver, kernel=platform.release(), system=system, runtime=_NO_RUNTIME)
 
 
 def _cards(text: str) -> tuple[CardFacts, ...]:

@@ -17,7 +17,7 @@ from clusters.api.api_client import ApiClient
 from clusters.api.resources import NODES, PODS
 from clusters.providers import BARE
 from e2e.onsite import machine_recording
-from e2e.onsite.site_facts import is_simulated, node_facts, programs
+from e2e.onsite.site_facts import is_simulated, node_facts, on_this_machine, programs
 from e2e.report.sources import state
 from e2e.report.verdict_plugin import verdict_of
 from e2e.site.findings import Finding
@@ -84,7 +84,7 @@ async def _record(visit: Visit) -> None:
     """Record this machine, which is the one node."""
     recording = await machine_recording.record()
     visit.are_cards_simulated = recording["simulated"]
-    visit.nodes = tuple(msgspec.structs.replace(node, driver=recording["driver"]) for node in visit.nodes)
+    visit.nodes = tuple(on_this_machine(node, recording["driver"]) for node in visit.nodes)
     visit.recordings = {node.name: recording for node in visit.nodes}
 
 

@@ -176,6 +176,17 @@ async def test_a_recording_replays_the_machine(
     assert steady(again) == steady(recording)
 
 
+async def test_nvml_keeps_the_promises_of_simulated_cards(request: pytest.FixtureRequest, node: str) -> None:
+    """The machine's NVML counts, finds, measures and waits as simulated cards do."""
+    if request.config.getoption("--cluster") != BARE:
+        pytest.skip("NVML is asked on the machine itself: python -m e2e machine")
+    done = await machine_recording.conformance()
+    if done is None:
+        pytest.skip("the machine has no real driver, so simulated cards would be compared with themselves")
+
+    assert done == [], f"on {node}: {'; '.join(done)}"
+
+
 # Parts of the cases
 
 

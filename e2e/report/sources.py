@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Final
 
 UNKNOWN: Final = "unknown"
+NOTE: Final = ".commit"
 _SECONDS: Final = 30
 
 
 def state(root: Path) -> str:
-    """The commit, twelve digits; with local changes ``<commit>+<digest of the changes>``. ``unknown`` if git gives none."""
+    """The commit, twelve digits; with local changes ``<commit>+<digest of the changes>``. ``unknown`` if git gives none.
+
+    Sources without git have it in the file ``NOTE``.
+    """
+    if (root / NOTE).is_file():
+        return (root / NOTE).read_text(encoding="utf-8").strip()
     try:
         commit = _git(root, "rev-parse", "--short=12", "HEAD").decode().strip()
         names = _git(root, "status", "--porcelain")

@@ -70,14 +70,6 @@ def test_a_card_that_is_not_there_is_not_found(any_nvml: Probed) -> None:
     assert any_nvml.code("nvmlDeviceGetHandleByPciBusId", "0000:ff:1f.0") == NOT_FOUND
 
 
-def test_null_is_no_handle(any_nvml: Probed) -> None:
-    """Every question refuses it as an invalid argument."""
-    any_nvml.nvmlInit()
-
-    for name in ("Name", "UUID", "MemoryInfo", "UtilizationRates", "SupportedEventTypes"):
-        assert any_nvml.code(f"nvmlDeviceGet{name}", None) == INVALID_ARGUMENT
-
-
 def test_memory_adds_up(any_nvml: Probed) -> None:
     """Total is the sum of the parts, in both structs."""
     any_nvml.nvmlInit()

@@ -13,7 +13,7 @@ from tests.fake_nvml.conformance.layers import Layer
 from tests.fake_nvml.conformance.probed import CallError, Probed
 
 MIB = 1024 * 1024
-NOT_SUPPORTED, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 7, 13, 15
+INVALID_ARGUMENT, NOT_SUPPORTED, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, GPU_IS_LOST = 2, 3, 7, 13, 15
 
 
 def cards(nvml: Probed) -> list[dict[str, int]]:
@@ -48,6 +48,12 @@ def test_what_it_cannot_answer_is_not_supported_and_not_absent(nvml: Probed) -> 
 
     for name in ("VbiosVersion", "BAR1MemoryInfo", "BoardId"):
         assert nvml.code(f"nvmlDeviceGet{name}", card) == NOT_SUPPORTED
+
+
+def test_null_is_no_handle(nvml: Probed) -> None:
+    """Every function refuses NULL as an invalid argument; a real driver (580.159.04) ends the process of its caller instead."""
+    for name in ("Name", "UUID", "MemoryInfo", "UtilizationRates", "SupportedEventTypes"):
+        assert nvml.code(f"nvmlDeviceGet{name}", None) == INVALID_ARGUMENT
 
 
 def test_an_idle_card_has_the_speeds_of_its_model(nvml: Probed, state: State) -> None:
