@@ -70,9 +70,10 @@ def _memory(device: Device, out: Any) -> None:
 
 
 def _memory_v2(device: Device, out: Any) -> None:
+    """Another version is a function that is not there (580.159.04 answers so)."""
     card, info = device.card, target(out)
     if info.version != MEMORY_V2:
-        raise ReturnCodeError(Code.ARGUMENT_VERSION_MISMATCH)
+        raise ReturnCodeError(Code.FUNCTION_NOT_FOUND)
     used = memory_used(device.content, device.slot)
     info.total, info.reserved, info.used = card.memory_total, card.memory_reserved, used
     info.free = card.memory_total - card.memory_reserved - used

@@ -29,6 +29,7 @@ _LIVE: Final = (
     "PcieThroughput",
     "RunningProcesses",
     "ProcessName",
+    "TemperatureV",
 )
 _LIVE_MEMORY: Final = ("free", "used")
 

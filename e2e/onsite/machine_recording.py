@@ -45,7 +45,11 @@ async def conformance() -> list[str] | None:
     options = ("-q", "--no-header", "-p", "no:cacheprovider", "--confcutdir", str(_CONFORMANCE), "-k", "real")
     command = (sys.executable, "-m", "pytest", *options, str(_CONFORMANCE / "test_any_driver.py"))
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=asyncio.subprocess.STDOUT, cwd=_ROOT)
+    # pytest cuts the reason of a failure to the width of the terminal.
+    wide = {**os.environ, "COLUMNS": "250"}
+    process = await asyncio.create_subprocess_exec(
+        *command, env=wide, stdout=pipe, stderr=asyncio.subprocess.STDOUT, cwd=_ROOT
+    )
     output, _ = await process.communicate()
     lines = output.decode(errors="replace").splitlines()
     broken = [line for line in lines if line.startswith(("FAILED", "ERROR"))]

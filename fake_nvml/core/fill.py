@@ -116,7 +116,7 @@ def _refuse(record: Card, model: CardModel, card: BoxCard, driver: int) -> None:
         ("nvmlDeviceGetSerial",): bool(card.serial),
         ("nvmlDeviceGetEccMode", f"{_ECC} corrected", f"{_ECC} uncorrected"): model.data_center,
         ("nvmlDeviceGetMigMode",): bool(model.mig),
-        ("nvmlDeviceGetFanSpeed", "nvmlDeviceGetFanSpeed_v2"): model.fan is not None,
+        ("nvmlDeviceGetFanSpeed",): model.fan is not None,
         ("nvmlDeviceGetMemoryAffinity",): record.numa >= 0,
         ("nvmlDeviceGetNvLinkState",): bool(model.nvlinks),
         (RECOVERY_ACTION,): driver >= RECOVERY_ACTION_SINCE,
@@ -128,6 +128,9 @@ def _refuse(record: Card, model: CardModel, card: BoxCard, driver: int) -> None:
             {key: Code.NOT_SUPPORTED for keys, has in missing.items() if not has for key in keys},
             driver,
         )
+        if model.fan is None:
+            # Without fans, each number of a fan is wrong (580.159.04 answers so).
+            refuse(record.refused, {"nvmlDeviceGetFanSpeed_v2": Code.INVALID_ARGUMENT}, driver)
     refuse(record.refused, card.refused, driver)
 
 

@@ -214,7 +214,7 @@ int nvmlDeviceGetMemoryInfo_v2(void *handle, struct memory_v2 *out)
 {
     ASK_CARD(q, handle, out);
     if (out->version != MEMORY_V2)
-        return ARGUMENT_VERSION_MISMATCH;
+        return FUNCTION_NOT_FOUND; /* 580.159.04 answers so */
     uint64_t total = q.card.memory_total, reserved = q.card.memory_reserved;
     *out = (struct memory_v2){MEMORY_V2, total, reserved, total - reserved - q.used, q.used};
     return SUCCESS;
