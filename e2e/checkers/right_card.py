@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from e2e import spec
 from e2e.checkers.pod_requests import gpu_containers, units_of
+
+# Values of the variable with which NVIDIA's runtime takes the card from a mount or from CDI.
+_OTHER_MEANS: Final = ("/var/run/nvidia-container-devices", "void")
 
 
 def check_pod(
@@ -15,10 +18,12 @@ def check_pod(
     uuids: Mapping[int, str],
     *,
     totals: bool = True,
+    by_other_means: bool = False,
 ) -> list[str]:
     """Findings for one pod; ``containers`` are the variables of its GPU containers in their order.
 
-    Without ``totals`` the pod's sum is not looked at: ``wrong_totals`` has the reason.
+    Without ``totals`` the pod's sum is not looked at: ``wrong_totals`` has the reason. With ``by_other_means`` the card may be
+    given as a mount or as a device of CDI, which the container's variables do not show.
     """
     name = pod["metadata"]["name"]
     annotations = pod["metadata"].get("annotations") or {}
@@ -38,7 +43,8 @@ def check_pod(
             for key, value in expected.items()
             if given.get(key) != value
         ]
-        if given.get(spec.ENV_VISIBLE) not in (uuids.get(int(index)), index):
+        shown = (uuids.get(int(index)), index, *(_OTHER_MEANS if by_other_means else ()))
+        if given.get(spec.ENV_VISIBLE) not in shown:
             findings.append(f"{name} container {number}: sees {given.get(spec.ENV_VISIBLE)}, should see card {index}")
     if annotations.get(spec.POD_ASSIGNED) != "true":
         findings.append(f"{name}: is not marked assigned")

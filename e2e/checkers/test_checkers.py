@@ -97,6 +97,13 @@ def test_a_wrong_card_or_amount_is_found(made: dict[str, Any], containers: list[
     assert len(check_pod(made, containers, UUIDS["n"])) == findings
 
 
+@pytest.mark.parametrize("shown", ["/var/run/nvidia-container-devices", "void"])
+def test_a_card_may_come_by_a_mount_or_by_cdi(shown: str) -> None:
+    """The variable then names no card, which is right only if the caller expects it."""
+    assert check_pod(pod("a", 3), [told(0, 3, shown)], UUIDS["n"], by_other_means=True) == []
+    assert len(check_pod(pod("a", 3), [told(0, 3, shown)], UUIDS["n"])) == 1
+
+
 def test_a_pod_without_a_card_is_found() -> None:
     """No extender chose."""
     assert len(check_pod(gpu_pod("a", 1), [], {})) == 1
