@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from e2e import spec
+from e2e.quantities import whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +43,4 @@ def units_of(pod: Mapping[str, Any]) -> int:
 
 def _units(container: Mapping[str, Any]) -> int:
     limits = (container.get("resources") or {}).get("limits") or {}
-    return int(limits.get(spec.RESOURCE_MEMORY, 0))
+    return whole_number(limits.get(spec.RESOURCE_MEMORY, 0))

@@ -164,6 +164,8 @@ def test_before_an_installation_nothing_is_wrong() -> None:
         (node(nodeInfo={}), "node versions", "unknown"),
         (node(allocatable={spec.RESOURCE_MEMORY: "14"}), "cards", "wrong"),
         (node(capacity={}), "cards", "wrong"),
+        (node(capacity={spec.RESOURCE_MEMORY: "many"}), "cards", "wrong"),
+        (node(allocatable={spec.RESOURCE_MEMORY: "many"}), "cards", "wrong"),
     ],
 )
 def test_a_fault_of_a_node_is_its_line(changed: dict[str, Any], name: str, judgement: str) -> None:
