@@ -9,6 +9,7 @@ from typing import Any, Final
 from clusters.images.probe_container import probe_container
 from e2e import spec
 from e2e.onsite.card_room import NodeRoom
+from e2e.site.validation_namespace import PRIORITY_CLASS
 
 # Any number that is not root's.
 _USER: Final = 65532
@@ -45,6 +46,7 @@ def probe_pod(
         "terminationGracePeriodSeconds": 5,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        "priorityClassName": PRIORITY_CLASS,
         "affinity": {"nodeAffinity": required},
         # By this taint, clusters keep other pods from their GPU nodes.
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],

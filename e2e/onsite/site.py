@@ -28,8 +28,8 @@ from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
 _MOST_MIB: Final = 8192
 USAGE: Final = "--usage"
-# An API server may not know the ServiceAccount of a new namespace yet: the words of its refusal.
-_EARLY: Final = ("service account",)
+# An API server may not know the ServiceAccount of a new namespace yet, or a new PriorityClass: the words of its refusal.
+_EARLY: Final = ("service account", "PriorityClass")
 _EARLY_SECONDS: Final = 60.0
 # Between two tries, in seconds.
 _LOOK_SECONDS: Final = 0.2
