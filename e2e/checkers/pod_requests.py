@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from e2e import spec
+from e2e.quantities import whole_number
+
+Kind = Literal["init", "sidecar", "app"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +18,14 @@ class GpuContainer:
 
     name: str
     units: int
-    kind: Literal["init", "sidecar", "app"]
+    kind: Kind
 
 
 def gpu_containers(pod: Mapping[str, Any]) -> list[GpuContainer]:
     """Those of a pod, in the order in which a kubelet allocates for them."""
     found = []
     for item in pod["spec"].get("initContainers") or ():
-        kind: Literal["init", "sidecar"] = "sidecar" if item.get("restartPolicy") == "Always" else "init"
+        kind: Kind = "sidecar" if item.get("restartPolicy") == "Always" else "init"
         found.append(GpuContainer(item["name"], _units(item), kind))
     found += [GpuContainer(item["name"], _units(item), "app") for item in pod["spec"]["containers"]]
     return [container for container in found if container.units]
@@ -30,16 +33,26 @@ def gpu_containers(pod: Mapping[str, Any]) -> list[GpuContainer]:
 
 def units_of(pod: Mapping[str, Any]) -> int:
     """The request of a pod: its containers and sidecars, or more if an init container beside the sidecars before it needs more."""
-    containers = gpu_containers(pod)
-    sidecars = most = 0
-    for container in containers:
-        if container.kind == "sidecar":
-            sidecars += container.units
-        elif container.kind == "init":
-            most = max(most, container.units + sidecars)
-    return max(most, sidecars + sum(one.units for one in containers if one.kind == "app"))
+    return _most_at_once((container.kind, container.units) for container in gpu_containers(pod))
+
+
+def slots_of(pod: Mapping[str, Any]) -> int:
+    """The slots of a pod on a node that counts containers: one for each that has card memory at the same time."""
+    return _most_at_once((container.kind, 1) for container in gpu_containers(pod))
+
+
+def _most_at_once(amounts: Iterable[tuple[Kind, int]]) -> int:
+    sidecars = apps = most = 0
+    for kind, amount in amounts:
+        if kind == "sidecar":
+            sidecars += amount
+        elif kind == "init":
+            most = max(most, amount + sidecars)
+        else:
+            apps += amount
+    return max(most, sidecars + apps)
 
 
 def _units(container: Mapping[str, Any]) -> int:
     limits = (container.get("resources") or {}).get("limits") or {}
-    return int(limits.get(spec.RESOURCE_MEMORY, 0))
+    return whole_number(limits.get(spec.RESOURCE_MEMORY, 0))

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import gpu_container, gpu_pod
 from e2e.checkers import UnknownError
 from e2e.checkers.overcommit import check_api, check_containers, check_inspect
+from e2e.checkers.pod_requests import slots_of, units_of
 from e2e.checkers.right_card import check_pod
 
 SIZES = {"n": {0: 14, 1: 10}}
@@ -37,6 +38,27 @@ def inspect(*used: int, totals: tuple[int, ...] = (14, 10)) -> dict[str, Any]:
         for i, (total, units) in enumerate(zip(totals, used, strict=True))
     ]
     return {"nodes": [{"name": "n", "devs": devices}]}
+
+
+@pytest.mark.parametrize(
+    ("inits", "apps", "units", "slots"),
+    [
+        ([], (1, 0, 2), 3, 2),
+        ([(9, "")], (1, 2), 9, 2),
+        ([(1, "Always"), (9, "")], (1,), 10, 2),
+        ([(9, "")] * 3, (0,), 9, 1),
+    ],
+    ids=["apps", "init", "sidecar", "inits"],
+)
+def test_a_pod_counts_at_its_worst_moment(
+    inits: list[tuple[int, str]], apps: tuple[int, ...], units: int, slots: int
+) -> None:
+    """Units and slots are those of the containers that run at the same time; one without card memory takes no slot."""
+    made = gpu_pod("p", *apps)
+    made["spec"]["initContainers"] = [
+        gpu_container(f"i{number}", amount) | {"restartPolicy": policy} for number, (amount, policy) in enumerate(inits)
+    ]
+    assert (units_of(made), slots_of(made)) == (units, slots)
 
 
 def test_annotations_beyond_a_card_are_found() -> None:

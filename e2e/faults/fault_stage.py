@@ -14,6 +14,7 @@ from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
+from e2e.site.node_cards import amount
 
 NODE: Final = "sick"
 BESIDE: Final = "beside"
@@ -37,7 +38,7 @@ class FaultStage:
 
     async def allocatable(self, name: str = NODE) -> int:
         """Units that pods may use."""
-        return int((await self.node(name))["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
+        return amount(await self.node(name), spec.RESOURCE_MEMORY, "allocatable")
 
     async def facts(self) -> list[dict[str, Any]]:
         """The plugin's verdict on each card."""

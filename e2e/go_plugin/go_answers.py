@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from e2e import spec
+from e2e.quantities import whole_number
 
 Pod = Mapping[str, Any]
 
@@ -54,4 +55,4 @@ def _is_assumed(pod: Pod) -> bool:
 def _asked(pod: Pod) -> int:
     """The sum over its containers, init containers apart."""
     limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
-    return sum(int(one.get(spec.RESOURCE_MEMORY, 0)) for one in limits)
+    return sum(whole_number(one.get(spec.RESOURCE_MEMORY, 0)) for one in limits)

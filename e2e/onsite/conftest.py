@@ -18,6 +18,7 @@ from clusters.provider import Cluster
 from clusters.providers import BARE, EXISTING
 from e2e import real_kubelets
 from e2e.onsite import site_results
+from e2e.onsite.pod_priority import low_priority
 from e2e.onsite.site import USAGE, Site
 from e2e.onsite.site_nodes import discovered, names_of
 from e2e.onsite.site_options import permissions
@@ -65,6 +66,7 @@ async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterato
         visit = await stack.enter_async_context(site_results.visited(config, cluster.api, _names(config)))
         try:
             await stack.enter_async_context(tenancy.held())
+            await stack.enter_async_context(low_priority(cluster.api, tenancy.run))
         except TenancyError as error:
             # Once, and not for each case.
             pytest.exit(f"nothing was tried: {error}", returncode=_NOTHING_TRIED)

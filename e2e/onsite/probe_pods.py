@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.images.probe_container import probe_container
 from e2e import spec
 from e2e.onsite.card_room import NodeRoom
+from e2e.site.validation_namespace import PRIORITY_CLASS
 
 # Any number that is not root's.
 _USER: Final = 65532
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +26,28 @@ class Carrier:
 def probe_pod(
     name: str,
     room: NodeRoom,
-    node: Mapping[str, Any],
     carrier: Carrier,
     units: Sequence[int],
     *arguments: object,
     card_uuid: str = "",
 ) -> dict[str, Any]:
-    """A pod with one container for each amount of units, on that node; each runs the probe with these arguments.
+    """A pod with one container for each amount of units, on the room's node; each runs the probe with these arguments.
 
     ``card_uuid`` is a wish for one card, which gpushare knows and the original does not.
     """
     metadata: dict[str, Any] = {"name": name}
     if card_uuid:
         metadata["annotations"] = {spec.WISH_UUID: card_uuid}
-    labels = node["metadata"].get("labels") or {}
+    # By the node's name: its label kubernetes.io/hostname may have another value.
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [room.node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     body: dict[str, Any] = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 5,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "nodeSelector": {_HOSTNAME: labels.get(_HOSTNAME, room.node)},
+        "priorityClassName": PRIORITY_CLASS,
+        "affinity": {"nodeAffinity": required},
         # By this taint, clusters keep other pods from their GPU nodes.
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
         "securityContext": {
@@ -65,7 +67,7 @@ def probe_pod(
 
 def _container(name: str, room: NodeRoom, image: str, units: int, arguments: Sequence[object]) -> dict[str, Any]:
     limits = {spec.RESOURCE_MEMORY: units, **({spec.RESOURCE_SLOT: 1} if room.has_slots else {})}
-    # It asks for no processor and no memory: for these a scheduler might evict pods of lower priority.
+    # It asks for no processor and no memory, of which a full node has none.
     return {
         **probe_container(name, image, *map(str, arguments), limits=limits),
         # CUDA's library, and NVML's beside nvidia-smi: an image need not ask NVIDIA's runtime for them.

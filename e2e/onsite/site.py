@@ -27,9 +27,10 @@ from e2e.site.preflight_picture import DEVICE_PLUGIN, KUBE_SYSTEM
 from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
 _MOST_MIB: Final = 8192
-# A namespace may be so new that its ServiceAccount is not there yet, in seconds.
-_ACCOUNT_SECONDS: Final = 60.0
 USAGE: Final = "--usage"
+# An API server may not know the ServiceAccount of a new namespace yet, or a new PriorityClass: the words of its refusal.
+_EARLY: Final = ("service account", "PriorityClass")
+_EARLY_SECONDS: Final = 60.0
 # Between two tries, in seconds.
 _LOOK_SECONDS: Final = 0.2
 
@@ -139,23 +140,26 @@ class Site:
 
     # Steps of a case
 
-    async def needs(self, node: str, *units: int, mib: int = 0, on_one_card: bool = False) -> NodeRoom:
-        """Skip the case unless pods of these units may be created and fit a node's cards now; the room there.
+    async def needs(
+        self, node: str, units: int = 1, *, pods: int = 1, containers: int = 1, mib: int = 0, on_one_card: bool = False
+    ) -> NodeRoom:
+        """Skip the case unless these pods may be created and fit a node's cards together now; the room there.
 
-        ``mib`` is that of each pod at least, in place of ``units``, which are then their number.
+        ``units`` and ``containers`` are those of each pod; ``mib`` is its memory, in place of ``units``.
         """
         room = await self.room(node)
-        asked = list(units) if not mib else [room.units_of(mib)] * len(units)
+        units = room.units_of(mib) if mib else units
         limits = self.permissions.limits
         self._most_units = limits.units_on(room.mib_per_unit)
-        if sum(asked) > self._most_units or len(asked) > limits.pods:
+        if pods * units > self._most_units or pods > limits.pods:
             pytest.skip(
-                f"needs {sum(asked)} units in {len(asked)} pods at a time: --max-units is {self._most_units}, "
+                f"needs {pods * units} units in {pods} pods at a time: --max-units is {self._most_units}, "
                 f"--max-pods is {limits.pods}"
             )
-        most = sum(asked) if on_one_card else max(asked)
-        if room.freest < most:
-            pytest.skip(f"{node} has {room.freest} units free on its freest card, and this case needs {most}")
+        fitting = room.pods(units, containers=containers, on_one_card=on_one_card)
+        if fitting < pods:
+            where = "one card" if on_one_card else "its cards"
+            pytest.skip(f"{node} has room on {where} for {fitting} pods of {units} units, and this case needs {pods}")
         return room
 
     async def create(self, manifest: Object) -> None:
@@ -169,12 +173,12 @@ class Site:
         assert len(self._created) < limits.pods, f"{name} is beyond --max-pods {limits.pods}"
         manifest["metadata"]["labels"] = {RUN_LABEL: self._tenancy.run}
         self._created[name] = units
-        until = asyncio.get_running_loop().time() + _ACCOUNT_SECONDS
+        until = asyncio.get_running_loop().time() + _EARLY_SECONDS
         while True:
             try:
                 await self.api.create(manifest, NAMESPACE)
             except ApiError as error:
-                is_early = error.code == 403 and "service account" in error.message
+                is_early = error.code == 403 and any(word in error.message for word in _EARLY)
                 if not is_early or asyncio.get_running_loop().time() > until:
                     raise
                 await asyncio.sleep(_LOOK_SECONDS)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from e2e.checkers.overcommit import is_over
+from e2e.quantities import whole_number
 from e2e.site.picture import Object, Picture, condition, is_labelled
 
 # Taints with this effect turn no pod away; the probe's pods tolerate the key.
@@ -44,7 +45,7 @@ def why_closed(node: Object, pods: Iterable[Object], wanted: int) -> str:
     if taints:
         return f"has a taint that keeps pods away: {', '.join(taints)}"
     there = sum(1 for pod in pods if pod["spec"].get("nodeName") == node["metadata"]["name"] and not is_over(pod))
-    most = int(node["status"].get("allocatable", {}).get("pods", there + wanted))
+    most = whole_number(node["status"].get("allocatable", {}).get("pods", there + wanted))
     return f"has {there} pods and takes {most}" if there + wanted > most else ""
 
 

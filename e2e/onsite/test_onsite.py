@@ -40,7 +40,7 @@ _NO_LIBRARY: Final = "cannot open shared object file"
 
 async def test_a_pod_runs_on_the_card_that_it_got(site: Site, node: str) -> None:
     """A pod that asks for card memory runs, and its annotation and its variables name one card and the right amounts."""
-    room = await site.needs(node, 1)
+    room = await site.needs(node)
     await look(site, room, "look", 1)
 
     await check(site, room, "look")
@@ -48,7 +48,7 @@ async def test_a_pod_runs_on_the_card_that_it_got(site: Site, node: str) -> None
 
 async def test_containers_of_a_pod_get_their_amounts(site: Site, node: str) -> None:
     """Two containers of a pod see the same card, and each gets its own amount."""
-    room = await site.needs(node, 3)
+    room = await site.needs(node, 3, containers=2)
     await look(site, room, "two", 1, 2)
 
     await check(site, room, "two")
@@ -56,7 +56,7 @@ async def test_containers_of_a_pod_get_their_amounts(site: Site, node: str) -> N
 
 async def test_pods_that_run_together_fit_the_cards(site: Site, node: str) -> None:
     """Two pods run on a node at the same time, and no card has more booked than it has."""
-    room = await site.needs(node, 1, 1)
+    room = await site.needs(node, pods=2)
     for name in ("first", "second"):
         await hold(site, room, name, 1, seconds=_LONG, mib=0)
     for name in ("first", "second"):
@@ -66,12 +66,12 @@ async def test_pods_that_run_together_fit_the_cards(site: Site, node: str) -> No
 
     assert [pod["spec"]["nodeName"] for pod in pods] == [node, node]
     assert check_api(pods, sizes) == []
-    assert all(card.free >= 0 for card in (await site.room(node)).cards)
+    assert all(card.free.units >= 0 for card in (await site.room(node)).cards)
 
 
 async def test_a_container_sees_its_card_alone(site: Site, node: str) -> None:
     """NVML in a container shows one card, that of the pod's annotation."""
-    room = await site.needs(node, 1)
+    room = await site.needs(node)
     needs_hiding(site, room)
     await look(site, room, "nvml", 1)
     nvml = await part(site, "nvml", "nvml")
@@ -84,7 +84,7 @@ async def test_a_container_sees_its_card_alone(site: Site, node: str) -> None:
 
 async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
     """``nvidia-smi -L`` in a container lists one card, that of the pod's annotation."""
-    room = await site.needs(node, 1)
+    room = await site.needs(node)
     needs_hiding(site, room)
     await look(site, room, "smi", 1)
     smi = await part(site, "smi", "nvidia-smi")
@@ -99,7 +99,7 @@ async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
 
 async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> None:
     """A CUDA program allocates its share of the card through libcuda, writes to it, and reads it back."""
-    room = await site.needs(node, 1, mib=_SHARE_MIB)
+    room = await site.needs(node, mib=_SHARE_MIB)
     units = room.units_of(_SHARE_MIB)
     await hold(site, room, "cuda", units, seconds=0, mib=units * room.mib_per_unit - _CONTEXT_MIB)
     pod = await site.ended("cuda")
@@ -111,11 +111,13 @@ async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> 
 
 async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
     """Three programs that hold 1253 MiB each run on one card at the same time."""
-    room = await site.needs(node, *[1] * _PLAYERS, mib=_PLAYER_MIB, on_one_card=True)
-    units = room.units_of(_PLAYER_MIB)
+    mib = _PLAYER_MIB + _CONTEXT_MIB
+    room = await site.needs(node, pods=_PLAYERS, mib=mib, on_one_card=True)
+    units = room.units_of(mib)
+    card = room.card_for(units)
     names = [f"player-{number}" for number in range(_PLAYERS)]
     for name in names:
-        await hold(site, room, name, units, seconds=_LONG, mib=_PLAYER_MIB, card_uuid=room.cards[0].uuid)
+        await hold(site, room, name, units, seconds=_LONG, mib=_PLAYER_MIB, card_uuid=card.uuid)
     for name in names:
         await site.runs(name)
         steps = await eventually(
@@ -128,27 +130,33 @@ async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
         assert not failures(steps), failures(steps)
     cards = {annotations_of(await site.pod(name))[spec.POD_INDEX] for name in names}
 
-    assert len(cards) == 1 or not room.cards[0].uuid
+    assert len(cards) == 1 or not card.uuid
 
 
 async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> None:
     """A pod that uses more of its card than it booked gets an event from a device plugin that looks at real use."""
     if not await site.looks_at_usage(node):
         pytest.skip(f"the device plugin of {node} does not look at real use: it has no --usage")
-    room = await site.needs(node, 1, mib=2 * _BOOKED_MIB)
-    # On a card with as much memory that is not booked, so that no other pod misses it.
-    if not room.cards[0].uuid:
-        pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
+    room = await site.needs(node, pods=2, mib=_BOOKED_MIB, on_one_card=True)
     units = room.units_of(_BOOKED_MIB)
-    booked = units * room.mib_per_unit
-    await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 2, card_uuid=room.cards[0].uuid)
-    await site.runs("greedy")
-    texts = await eventually(
-        lambda: site.events("greedy", spec.EVENT_MEMORY_OVERUSE),
-        bool,
-        f"greedy has an event {spec.EVENT_MEMORY_OVERUSE}",
-        seconds=site.permissions.limits.seconds,
-    )
+    card, booked = room.card_for(units), units * room.mib_per_unit
+    if not card.uuid:
+        pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
+    # Books the surplus on the same card and leaves it alone, so that no pod of others misses it.
+    await hold(site, room, "idle", units, seconds=_LONG + site.permissions.limits.seconds, mib=0, card_uuid=card.uuid)
+    assert annotations_of(await site.runs("idle"))[spec.POD_INDEX] == str(card.index)
+    try:
+        # With its CUDA context it uses as much as both have booked, at most.
+        await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 2, card_uuid=card.uuid)
+        await site.runs("greedy")
+        texts = await eventually(
+            lambda: site.events("greedy", spec.EVENT_MEMORY_OVERUSE),
+            bool,
+            f"greedy has an event {spec.EVENT_MEMORY_OVERUSE}",
+            seconds=site.permissions.limits.seconds,
+        )
+    finally:
+        await site.delete("greedy")
 
     assert f"booked {booked} MiB" in texts[0]
 
@@ -192,7 +200,7 @@ async def test_nvml_keeps_the_promises_of_simulated_cards(request: pytest.Fixtur
 
 async def check_restart(site: Site, node: str, restart: Callable[[str], Awaitable[None]]) -> None:
     """A pod that runs is the same after the restart, and the next pod gets its card and its amounts."""
-    room = await site.needs(node, 1, 1)
+    room = await site.needs(node, pods=2)
     await hold(site, room, "before", 1, seconds=_LONG, mib=0)
     before = await site.runs("before")
     await restart(node)
@@ -240,8 +248,8 @@ async def hold(
 async def _create(
     site: Site, room: NodeRoom, name: str, units: Sequence[int], *arguments: object, card_uuid: str = ""
 ) -> None:
-    node, carrier = await site.node(room.node), await site.carrier(room.node)
-    await site.create(probe_pod(name, room, node, carrier, units, *arguments, card_uuid=card_uuid))
+    carrier = await site.carrier(room.node)
+    await site.create(probe_pod(name, room, carrier, units, *arguments, card_uuid=card_uuid))
 
 
 async def check(site: Site, room: NodeRoom, name: str) -> None:

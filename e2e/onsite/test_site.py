@@ -44,6 +44,14 @@ def test_a_node_that_takes_no_pods_is_named(changed: dict[str, Any], there: int,
     assert why_closed(changed, pods(there), 4) == why
 
 
+def test_a_large_limit_of_pods_is_read() -> None:
+    """The API server writes a limit of 1000 pods as 1k."""
+    large = node()
+    large["status"]["allocatable"]["pods"] = "1k"
+
+    assert why_closed(large, pods(2), 4) == ""
+
+
 def test_only_labelled_or_named_nodes_are_validated() -> None:
     """A node that shares cards without the label is validated if it is named, and an unknown name is an error."""
     picture = Picture(NOW, [node("a"), node("b", label="no"), node("c", unschedulable=True)], ())

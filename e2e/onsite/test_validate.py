@@ -17,16 +17,18 @@ import pytest_asyncio
 import yaml
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
-from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS
+from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
-from e2e.site.validation_namespace import NAMESPACE
+from e2e.onsite.card_room import room_on
+from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
 _ACCOUNT: Final = "kube-system/gpushare-validate"
 _CUDA: Final = "test_a_program_gets_the_memory_of_its_share"
+_TOGETHER: Final = "test_pods_that_run_together_fit_the_cards"
 _SMI: Final = "test_nvidia_smi_shows_the_card_alone"
 _INCOMPLETE: Final = 4
 _KILLS: Final = 5
@@ -80,6 +82,8 @@ async def validation(request: pytest.FixtureRequest, cluster: Cluster, tmp_path:
     image = "python:3" if is_stand_in else ""
     yield Validation(cluster, await cluster.kubeconfig_of(_ACCOUNT), tmp_path / "report", image)
     await cluster.api.delete(NAMESPACES, NAMESPACE)
+    with contextlib.suppress(ApiError):
+        await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
 
     async def is_gone() -> bool:
         return NAMESPACE not in [one["metadata"]["name"] for one in await cluster.api.list(NAMESPACES)]
@@ -142,6 +146,8 @@ async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, valida
 
     assert code == 0
     assert "at most 4 pods and 3 units of card memory" in output
+    assert "PriorityClass gpushare-validation if it is missing" in output
+    assert "one pod uses more of its card than it booked" in output
     assert output.rstrip().endswith("nothing was created; to go on, add --yes")
     assert before == {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
 
@@ -161,6 +167,49 @@ async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validatio
     assert await left(cluster) == []
     assert {case["node"] for case in document["cases"]} == set(nodes)
     assert all(case["reason"] for case in document["cases"] if case["verdict"] == "skipped")
+
+
+async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Validation, observer: Observer) -> None:
+    """With one unit free no pod goes for ours, be its priority the lowest; a case of two pods is skipped."""
+    node = (await nodes_with_cards(cluster))[0]
+    cards = room_on(node, ()).cards
+    for card in cards:
+        tenant = gpu_pod(f"tenant-{card.index}", card.units - (card is cards[-1]), node=node["metadata"]["name"])
+        tenant["spec"]["priorityClassName"] = PRIORITY_CLASS
+        await admit(observer, tenant)
+        await observer.running(f"tenant-{card.index}")
+    before = await traces(cluster)
+    _, output = await validation.run("--yes", "--nodes", node["metadata"]["name"])
+    results = {case["name"]: case for case in validation.document()["cases"]}
+
+    assert await traces(cluster) == before
+    assert {case["verdict"] for case in results.values()} <= {"passed", "skipped"}, output
+    assert results[_TOGETHER]["reason"].endswith("has room on its cards for 1 pods of 1 units, and this case needs 2")
+
+
+async def test_without_the_priority_class_nothing_starts(cluster: Cluster, validation: Validation) -> None:
+    """If the account may not make the class, the run creates no pod, and names the file that makes it."""
+    await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
+    code, output = await validation.run("--yes")
+
+    assert code == 1, output
+    assert "kubectl apply -f e2e/onsite/validate-rbac.yaml" in output
+    assert await left(cluster) == []
+
+
+async def admit(observer: Observer, pod: Object) -> None:
+    """Create a pod as soon as the API server's admission knows its PriorityClass."""
+
+    async def is_created() -> bool:
+        try:
+            await observer.create(pod)
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            return False
+        return True
+
+    await eventually(is_created, bool, f"{pod['metadata']['name']} is admitted")
 
 
 @pytest.mark.minutes_on_kind(1, "a run that waits for its pods to go")

@@ -20,7 +20,7 @@ from e2e.site.kubeconfig_choice import connection
 from e2e.site.node_cards import UnreadableError
 from e2e.site.picture import Picture
 from e2e.site.site_error import SiteError
-from e2e.site.validation_namespace import NAMESPACE
+from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -71,17 +71,19 @@ async def _look(arguments: argparse.Namespace) -> list[str]:
 
 def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | str]) -> Iterable[str]:
     yield f"validation of {url}:"
-    yield f"- creates namespace {NAMESPACE}, a lease in it, and pods there; removes all of it in the end, also after Ctrl-C"
+    yield f"- creates namespace {NAMESPACE}, a lease in it, pods there, and PriorityClass {PRIORITY_CLASS} if it is missing;"
+    yield "  removes all of it in the end, also after Ctrl-C"
     most = f"{arguments.max_units} units" if arguments.max_units else "8 GiB"
     yield f"- at most {arguments.max_pods} pods and {most} of card memory at a time, on these nodes only:"
     for room in rooms:
         if isinstance(room, str):
             yield f"    {room}"
         else:
-            cards = ", ".join(f"card {card.index}: {card.free} of {card.units} units free" for card in room.cards)
+            cards = ", ".join(f"card {card.index}: {card.free.units} of {card.units} units free" for card in room.cards)
             yield f"    {room.node}: {cards or 'no healthy card'}"
-    yield "- a case that does not fit beside the pods of others is skipped; but on a nearly full node kube-scheduler may evict"
-    yield "  pods of lower priority for ours: validate nodes that have room, or whose pods may go"
+    yield "- a case that does not fit beside the pods of others is skipped; its pods evict none of them (preemptionPolicy Never)"
+    yield "- if a node's device plugin has --usage, one pod uses more of its card than it booked, on purpose; a second one books"
+    yield "  the surplus on the same card"
     yield f"- image of the pods: {arguments.probe_image or 'that of the device plugin on the node'}"
     if arguments.allow_disruption:
         yield "- deletes the device plugin's pod of each node once (--allow-disruption)"

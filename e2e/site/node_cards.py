@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from e2e import spec
+from e2e.quantities import whole_number
 
 _VERSION: Final = 1
 
 
 class UnreadableError(ValueError):
-    """An annotation that does not describe cards; the text has what is wrong in it."""
+    """An annotation that does not describe cards, or an amount that is none; the text has what is wrong in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,17 @@ class Cards:
 
 
 def amount(node: Mapping[str, Any], resource: str, of: str = "capacity") -> int:
-    """How much of a resource the node's status shows, of its ``capacity`` or ``allocatable``; 0 if it shows none."""
-    text = str((node.get("status", {}).get(of) or {}).get(resource, "0"))
-    return int(text) if text.isdigit() else 0
+    """How much of a resource the node's ``capacity`` or ``allocatable`` has; 0 if it has none. Raises UnreadableError."""
+    quantity = (node.get("status", {}).get(of) or {}).get(resource, 0)
+    try:
+        return whole_number(quantity)
+    except ValueError as error:
+        raise UnreadableError(f"its {of} of {resource} cannot be read: {error}") from error
+
+
+def offers(node: Mapping[str, Any], resource: str, of: str = "capacity") -> bool:
+    """Does the node's ``capacity`` or ``allocatable`` have any of a resource? An amount that cannot be read is one."""
+    return str((node.get("status", {}).get(of) or {}).get(resource, 0)) != "0"
 
 
 def described(node: Mapping[str, Any]) -> Cards | None:
@@ -75,7 +84,7 @@ def described(node: Mapping[str, Any]) -> Cards | None:
 
 
 def averaged(node: Mapping[str, Any]) -> Cards:
-    """Cards of equal size: what the original's extender assumes of a node, and ours of one with the original's plugin."""
+    """Cards of equal size, as both extenders assume of a node with the original's plugin. Raises UnreadableError."""
     count = amount(node, spec.RESOURCE_COUNT)
     units = amount(node, spec.RESOURCE_MEMORY) // count if count else 0
     return Cards("", {index: Card(index, "", units, 0, True, "") for index in range(count)})

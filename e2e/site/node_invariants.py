@@ -13,6 +13,7 @@ from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, descri
 from e2e.site.picture import Object, Picture, annotations_of, name_of, shares_or_none
 
 _UNHEALTHY: Final = "unhealthy-gpu-"
+_OURS: Final = (spec.RESOURCE_MEMORY, spec.RESOURCE_COUNT, spec.RESOURCE_SLOT)
 # Resources of other plugins that hand out the same cards whole, or shared in another way.
 _OTHER_PLUGINS: Final = re.compile(
     r"nvidia\.com/(gpu|mig-).*|volcano\.sh/vgpu-.*|tencent\.com/vcuda-.*|koordinator\.sh/gpu.*|aliyun\.com/gpu"
@@ -26,7 +27,7 @@ def other_resources(node: Object) -> list[str]:
 
 
 def cards_of(node: Object) -> Cards | None:
-    """The cards that pods are booked on; None if the node's annotation cannot be read, which is a finding of its own."""
+    """The cards that pods are booked on; None if annotation or capacity cannot be read, which is a finding of its own."""
     try:
         return described(node) or averaged(node)
     except UnreadableError:
@@ -50,10 +51,18 @@ def cards_annotation(picture: Picture) -> Iterator[Finding]:
 
 def capacity(picture: Picture) -> Iterator[Finding]:
     """A node offers as much memory and as many cards as its annotation describes."""
-    for name, node, cards in _described_nodes(picture):
-        units, count = amount(node, spec.RESOURCE_MEMORY), amount(node, spec.RESOURCE_COUNT)
-        offers = units if cards.mode == "ids" else amount(node, spec.RESOURCE_SLOT)
-        if not offers:
+    for name, node in picture.sharing_nodes.items():
+        try:
+            units, count, slots = (amount(node, one) for one in _OURS)
+            amount(node, spec.RESOURCE_MEMORY, "allocatable")
+        except UnreadableError as error:
+            todo = "restart the node's device plugin and its kubelet, which write it"
+            yield Finding("error", "capacity", f"node {name}", str(error), todo)
+            continue
+        cards = cards_of(node)
+        if cards is None or spec.NODE_CARDS not in annotations_of(node):
+            continue
+        if not (units if cards.mode == "ids" else slots):
             yield Finding(
                 "error",
                 "stale-annotation",
@@ -127,12 +136,6 @@ def one_owner(picture: Picture) -> Iterator[Finding]:
                 f"it offers {', '.join(others)} as well: pods of both plugins may get the same card",
                 "keep the other plugin off nodes with the label gpushare=true",
             )
-
-
-def _described_nodes(picture: Picture) -> Iterator[tuple[str, Object, Cards]]:
-    for name, node in picture.sharing_nodes.items():
-        if spec.NODE_CARDS in annotations_of(node) and (cards := cards_of(node)) is not None:
-            yield name, node, cards
 
 
 def _unhealthy_maps(picture: Picture) -> dict[str, Object]:

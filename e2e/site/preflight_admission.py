@@ -15,8 +15,8 @@ from e2e.site.preflight_picture import (
     ClusterPicture,
     Right,
 )
-from e2e.site.validation_namespace import KEEP
 from e2e.site.validation_namespace import NAMESPACE as VALIDATION
+from e2e.site.validation_namespace import PRIORITY_CLASS
 
 # The first minor that has ValidatingAdmissionPolicies.
 _POLICIES_SINCE: Final = 30
@@ -29,8 +29,8 @@ def _rights(
     return tuple(Right(verb, resource, group, subresource, namespace) for verb in verbs)
 
 
-# Only to make the namespace of a validation, which an administrator may do instead.
-_NAMESPACES: Final = "namespaces"
+# Of things that a validation makes only if an administrator has not.
+_MADE: Final = {"namespaces": f"namespace {VALIDATION}", "priorityclasses": f"PriorityClass {PRIORITY_CLASS}"}
 # The requests of a validation, by the resource that a line names.
 RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
     "nodes": _rights("nodes", "get", "list", "watch", namespace=""),
@@ -39,7 +39,8 @@ RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
     "pods/log": _rights("pods", "get", subresource="log"),
     "events": _rights("events", "list"),
     "leases": _rights("leases", "get", "create", "patch", "delete", group="coordination.k8s.io"),
-    _NAMESPACES: _rights("namespaces", "create", "delete", namespace=""),
+    "namespaces": _rights("namespaces", "create", "delete", namespace=""),
+    "priorityclasses": _rights("priorityclasses", "create", "delete", group="scheduling.k8s.io", namespace=""),
 }
 
 
@@ -49,9 +50,9 @@ def rights(picture: ClusterPicture) -> Iterator[Seen]:
         answers = {right: picture.rights.get(right, "it was not asked") for right in wanted}
         unclear = sorted({answer for answer in answers.values() if isinstance(answer, str)})
         denied = [right.verb for right, answer in answers.items() if answer is False]
-        if denied and name == _NAMESPACES:
-            text = f"the account may not {', '.join(denied)}, so namespace {VALIDATION} must be there"
-            yield unknown(name, text, f"make it, with the label {KEEP}=true (validate-rbac.yaml does)")
+        if denied and name in _MADE:
+            text = f"the account may not {', '.join(denied)}, so {_MADE[name]} must be there"
+            yield unknown(name, text, "kubectl apply -f e2e/onsite/validate-rbac.yaml")
         elif denied:
             todo = (
                 "a validation needs it: use another account, or give this one the role of e2e/onsite/validate-rbac.yaml"

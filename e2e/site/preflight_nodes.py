@@ -8,7 +8,7 @@ from typing import Final
 from clusters.api.resources import NODES, PODS
 from e2e import spec
 from e2e.site import node_invariants
-from e2e.site.node_cards import amount, described
+from e2e.site.node_cards import amount, described, offers
 from e2e.site.picture import Object, annotations_of, condition, is_labelled, name_of
 from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
 from e2e.site.preflight_picture import (
@@ -40,7 +40,7 @@ def labels(picture: ClusterPicture) -> Iterator[Seen]:
     for name, node in nodes.items():
         if is_labelled(node):
             yield ok(_node(name), "gpushare=true")
-        elif amount(node, spec.RESOURCE_MEMORY):
+        elif offers(node, spec.RESOURCE_MEMORY):
             text = f"it offers {spec.RESOURCE_MEMORY} and lacks the label gpushare=true, which places the device plugin"
             yield wrong(_node(name), text, f"kubectl label node {name} gpushare=true")
         else:
@@ -114,7 +114,7 @@ def device_plugin(picture: ClusterPicture) -> Iterator[Seen]:
             )
         elif here:
             yield _of_plugin(name, here[0])
-        elif amount(node, spec.RESOURCE_MEMORY, "allocatable"):
+        elif offers(node, spec.RESOURCE_MEMORY, "allocatable"):
             text = f"it offers cards, and no pod with the label component={DEVICE_PLUGIN} is on it"
             yield unknown(_node(name), text, "check the program that registers its cards yourself")
         elif picture.is_installed():

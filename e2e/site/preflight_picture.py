@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from clusters.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS, SERVICES, Resource
 from e2e import spec
-from e2e.site.node_cards import amount
+from e2e.site.node_cards import offers
 from e2e.site.picture import Object, Picture, labels_of
 from e2e.site.preflight_lines import UnseenError
 
@@ -82,7 +82,7 @@ class ClusterPicture:
 
     def is_installed(self) -> bool:
         """Is any part of gpushare there? Raises UnseenError."""
-        offered = any(amount(node, spec.RESOURCE_MEMORY) for node in self.all(NODES))
+        offered = any(offers(node, spec.RESOURCE_MEMORY) for node in self.all(NODES))
         return bool(offered or self.programs(DEVICE_PLUGIN) or self.programs(EXTENDER))
 
     def services(self) -> Iterator[tuple[str, bool, set[int]]]:

@@ -115,6 +115,26 @@ def test_a_node_of_the_original_plugin_is_judged_by_its_average() -> None:
     assert found(pod("a", 12), pod("b", 1), nodes=(plain,)) == [("over-booked", "node n card 0")]
 
 
+def test_a_capacity_that_is_no_number_is_a_finding() -> None:
+    """It is no capacity of 0, with an annotation and without one."""
+    plain = node(**{spec.RESOURCE_MEMORY: "many"})
+    plain["metadata"]["annotations"] = {}
+    assert found(pod("a", 12), nodes=(plain,)) == [("capacity", "node n")]
+    assert found(pod("a", 12), nodes=(node(**{spec.RESOURCE_MEMORY: "many"}),)) == [("capacity", "node n")]
+
+
+def test_amounts_with_suffixes_are_read() -> None:
+    """The API server writes 2000 as 2k, and 1024 may come back as 1Ki."""
+    cards = {0: {"units": 2000}, 1: {"units": 1024}}
+    large = node(cards=cards, **{spec.RESOURCE_MEMORY: "3024"})
+    asks = pod("a", 2000)
+    asks["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_MEMORY] = "2k"
+    more = pod("b", 1025, 1)
+    more["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_MEMORY] = "1025"
+    assert found(asks, nodes=(large,)) == []
+    assert found(asks, more, nodes=(large,)) == [("over-booked", "node n card 1")]
+
+
 @pytest.mark.parametrize(
     ("changed", "rule", "subject"),
     [
@@ -123,6 +143,7 @@ def test_a_node_of_the_original_plugin_is_judged_by_its_average() -> None:
         (node(annotation={"cards": None}), "cards-annotation", "node n"),
         (node(**{spec.RESOURCE_MEMORY: "23"}), "capacity", "node n"),
         (node(**{spec.RESOURCE_COUNT: "1"}), "capacity", "node n"),
+        (node(**{spec.RESOURCE_COUNT: "1.5"}), "capacity", "node n"),
         (node(**{spec.RESOURCE_MEMORY: "0"}), "stale-annotation", "node n"),
         (node(annotation={"mode": "slots"}), "stale-annotation", "node n"),
         (node(cards={1: {"healthy": False, "reason": "Xid 79"}}), "sick-card", "node n card 1"),

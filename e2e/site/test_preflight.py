@@ -164,6 +164,8 @@ def test_before_an_installation_nothing_is_wrong() -> None:
         (node(nodeInfo={}), "node versions", "unknown"),
         (node(allocatable={spec.RESOURCE_MEMORY: "14"}), "cards", "wrong"),
         (node(capacity={}), "cards", "wrong"),
+        (node(capacity={spec.RESOURCE_MEMORY: "many"}), "cards", "wrong"),
+        (node(allocatable={spec.RESOURCE_MEMORY: "many"}), "cards", "wrong"),
     ],
 )
 def test_a_fault_of_a_node_is_its_line(changed: dict[str, Any], name: str, judgement: str) -> None:
@@ -266,14 +268,16 @@ def test_ports_are_those_of_the_manifests() -> None:
 
 
 def test_a_right_that_lacks_is_wrong() -> None:
-    """It is named; no answer makes it unknown, and so does the right to make the namespace, which may be there already."""
-    denied = (Right("create", "namespaces"), Right("create", "pods", namespace=NAMESPACE))
+    """It is named; no answer makes it unknown, and so does the right to make a thing that may be there already."""
+    classes = Right("create", "priorityclasses", group="scheduling.k8s.io")
+    denied = (Right("create", "namespaces"), classes, Right("create", "pods", namespace=NAMESPACE))
     rights = {**_ALL_RIGHTS, **dict.fromkeys(denied, False), Right("list", "events", namespace=NAMESPACE): "no answer"}
     found = lines(rights=rights)
     assert bad(found) == [
         ("rights", "pods", "wrong"),
         ("rights", "events", "unknown"),
         ("rights", "namespaces", "unknown"),
+        ("rights", "priorityclasses", "unknown"),
     ]
 
 

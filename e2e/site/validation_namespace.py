@@ -1,11 +1,12 @@
-"""The namespace of a validation, and its labels."""
+"""The namespace of a validation, its labels, and the PriorityClass of its pods."""
 
 from __future__ import annotations
 
 from typing import Final
 
 NAMESPACE: Final = "gpushare-validation"
-# On the namespace and on each pod, with the id of the run.
+PRIORITY_CLASS: Final = "gpushare-validation"
+# On all that a run makes, with its id.
 RUN_LABEL: Final = "gpushare-validation/run"
 # On a namespace that the administrator has made; any value.
 KEEP: Final = "gpushare-validation/keep"

@@ -20,6 +20,7 @@ from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import units_of
 from e2e.observer import Observer, observing, own_cluster
 from e2e.real_kubelets import STAND_INS
+from e2e.site.node_cards import amount
 
 NODE: Final = "big"
 _EIGHT: Final = "a100x8"
@@ -196,8 +197,7 @@ async def _gone(slots: Observer, name: str) -> None:
 
 
 async def _amount(slots: Observer, kind: str, resource: str) -> int:
-    node = await slots.cluster.api.get(NODES, NODE)
-    return int(node["status"][kind].get(resource, "0"))
+    return amount(await slots.cluster.api.get(NODES, NODE), resource, kind)
 
 
 async def _bound(slots: Observer, name: str) -> None:

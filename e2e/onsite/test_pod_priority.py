@@ -1,0 +1,125 @@
+"""Promises of e2e.onsite.pod_priority on a cluster that runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.resources import PODS, PRIORITY_CLASSES
+from clusters.api.waiting import eventually
+from clusters.provider import Cluster
+from e2e.builders import plain_container
+from e2e.onsite.pod_priority import low_priority, manifest_of_class
+from e2e.onsite.tenancy import TenancyError
+from e2e.site.validation_namespace import PRIORITY_CLASS, RUN_LABEL
+
+_TODO = "kubectl apply -f e2e/onsite/validate-rbac.yaml"
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
+async def _without_class(cluster: Cluster) -> AsyncIterator[None]:
+    """No case leaves the class to the next, nor finds that of another."""
+    await remove(cluster)
+    yield
+    await remove(cluster)
+
+
+async def remove(cluster: Cluster) -> None:
+    """Delete the class if it is there."""
+    with contextlib.suppress(ApiError):
+        await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
+
+
+async def found(cluster: Cluster) -> Object | None:
+    """The class, None if it is not there."""
+    classes = await cluster.api.list(PRIORITY_CLASSES)
+    return next((one for one in classes if one["metadata"]["name"] == PRIORITY_CLASS), None)
+
+
+def labelled(**changes: Any) -> Object:
+    """The class that a run made which was killed."""
+    manifest = manifest_of_class() | changes
+    manifest["metadata"]["labels"] = {RUN_LABEL: "killed"}
+    return manifest
+
+
+async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster) -> None:
+    """A pod of the class has a priority below that of pods without a class, and no scheduler evicts another for it."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    pod["spec"] = {"containers": [plain_container("c")], "priorityClassName": PRIORITY_CLASS}
+
+    async def admitted() -> Any:
+        try:
+            return await cluster.api.request("POST", PODS.path("default"), body=pod, params={"dryRun": "All"})
+        except ApiError:
+            return None
+
+    async with low_priority(cluster.api, "one"):
+        made = await eventually(admitted, bool, f"pods of PriorityClass {PRIORITY_CLASS} are admitted")
+
+    assert made["spec"]["priority"] < 0
+    assert made["spec"]["preemptionPolicy"] == "Never"
+
+
+async def test_the_class_is_gone_after_the_run(cluster: Cluster) -> None:
+    """A run that may make the class does, with its label, and removes it."""
+    async with low_priority(cluster.api, "one"):
+        inside = await found(cluster)
+
+    assert inside is not None
+    assert inside["metadata"]["labels"] == {RUN_LABEL: "one"}
+    assert await found(cluster) is None
+
+
+async def test_the_class_of_an_administrator_stays(cluster: Cluster) -> None:
+    """The class of validate-rbac.yaml is used as it is."""
+    await cluster.api.create(manifest_of_class())
+    before = await found(cluster)
+    async with low_priority(cluster.api, "one"):
+        pass
+
+    assert await found(cluster) == before
+
+
+async def test_the_class_of_a_killed_run_goes_with_the_next(cluster: Cluster) -> None:
+    """A class with a run's label is replaced, whatever it was like."""
+    await cluster.api.create(labelled(preemptionPolicy="PreemptLowerPriority"))
+    async with low_priority(cluster.api, "next"):
+        inside = await found(cluster)
+
+    assert inside is not None
+    assert (inside["metadata"]["labels"], inside["preemptionPolicy"]) == ({RUN_LABEL: "next"}, "Never")
+    assert await found(cluster) is None
+
+
+async def test_a_run_leaves_the_class_of_another(cluster: Cluster) -> None:
+    """A run that finds another class in place of its own in the end does not delete it."""
+    async with low_priority(cluster.api, "one"):
+        await remove(cluster)
+        await cluster.api.create(labelled())
+
+    assert await found(cluster) is not None
+
+
+async def test_a_class_that_evicts_is_refused(cluster: Cluster) -> None:
+    """A class of that name that lets pods evict others is not used, and stays."""
+    await cluster.api.create(manifest_of_class() | {"preemptionPolicy": "PreemptLowerPriority"})
+    with pytest.raises(TenancyError, match="lets pods evict others"):
+        async with low_priority(cluster.api, "one"):
+            pass
+
+    assert await found(cluster) is not None
+
+
+async def test_an_account_without_the_right_is_refused(cluster: Cluster) -> None:
+    """An account that may not read the class is referred to the file that has the right."""
+    kubeconfig = await cluster.kubeconfig_of("kube-system/default")
+    async with ApiClient.from_kubeconfig(kubeconfig) as api:
+        with pytest.raises(TenancyError, match=rf"cannot be read: .*; {_TODO}"):
+            async with low_priority(api, "one"):
+                pass
