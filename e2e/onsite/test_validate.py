@@ -17,11 +17,13 @@ import pytest_asyncio
 import yaml
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
-from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS
+from clusters.api.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
-from e2e.builders import gpu_pod
+from e2e.builders import gpu_pod, plain_container
 from e2e.observer import Observer
+from e2e.onsite import tenancy
+from e2e.onsite.tenancy import Tenancy
 from e2e.site.validation_namespace import NAMESPACE
 
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
@@ -135,6 +137,21 @@ async def left(cluster: Cluster) -> list[Object]:
     return await cluster.api.list(PODS, NAMESPACE)
 
 
+async def create_early(cluster: Cluster, manifest: Object) -> None:
+    """Create a pod in the namespace, which may be so new that its ServiceAccount is not there yet."""
+
+    async def is_created() -> bool:
+        try:
+            await cluster.api.create(manifest, NAMESPACE)
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            return False
+        return True
+
+    await eventually(is_created, bool, "the pod is created")
+
+
 async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, validation: Validation) -> None:
     """Without --yes the command prints what it would create on which nodes, and ends."""
     before = {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
@@ -179,6 +196,50 @@ async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Valida
 
     assert process.returncode == 130, output.decode()
     assert await left(cluster) == []
+    assert await cluster.api.list(LEASES, NAMESPACE) == []
+
+
+@pytest.mark.minutes_on_kind(1, "a run that waits for a pod to go")
+async def test_a_run_that_is_interrupted_early_leaves_nothing(cluster: Cluster, validation: Validation) -> None:
+    """SIGTERM while a run waits for what another one left ends it, and its lease is gone."""
+    metadata = {"name": "held-up", "finalizers": ["tests.gpushare/held-up"]}
+    spec = {"containers": [plain_container("c0")]}
+    await create_early(cluster, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    process = await validation.start("--yes")
+    await eventually(
+        lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
+        lambda pod: "deletionTimestamp" in pod["metadata"],
+        "the run deletes what was left",
+        seconds=300,
+    )
+    process.send_signal(signal.SIGTERM)
+    output, _ = await process.communicate()
+    await cluster.api.patch(PODS, "held-up", {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+
+    assert process.returncode == 130, output.decode()
+    assert await cluster.api.list(LEASES, NAMESPACE) == []
+
+
+@pytest.mark.minutes_on_kind(2, "two runs, one of which takes over")
+async def test_a_suspended_run_spares_the_next_one(
+    cluster: Cluster, validation: Validation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that another one took for killed goes on, creates nothing more, and deletes nothing of the other."""
+    process = await validation.start("--yes")
+    await eventually(lambda: left(cluster), bool, "a case has created a pod", seconds=300)
+    process.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr(tenancy, "LEASE_SECONDS", 1.0)
+    following = Tenancy(cluster.api, "following", lambda line: None)
+    async with following.held():
+        metadata, spec = {"name": "theirs"}, {"containers": [plain_container("c0")]}
+        pod = await following.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        process.send_signal(signal.SIGCONT)
+        output, _ = await process.communicate()
+
+        assert [one["metadata"]["uid"] for one in await left(cluster)] == [pod["metadata"]["uid"]]
+        await following.check()
+    assert process.returncode not in (0, None), output.decode()
+    assert "run following took the lease of this one" in output.decode()
 
 
 @pytest.mark.thorough("each run after a kill waits until the lease of the one before has passed")
