@@ -65,7 +65,7 @@ class Tenancy:
     def __init__(self, api: ApiClient, run: str, report: Callable[[str], None]) -> None:
         self.run = run
         self._api = ApiClient(api.http, patience=PATIENCE_SECONDS)
-        # For what must not be sent again unless the lease is still this run's.
+        # For pods: before each attempt to create one, the lease must be this run's.
         self._once = ApiClient(api.http)
         self._report = report
         self._lost = ""
@@ -89,19 +89,16 @@ class Tenancy:
                     raise TenancyError(f"namespace {NAMESPACE} cannot be used: {error}{todo}") from error
                 yield
             finally:
-                # Another Ctrl-C does not cut it short.
+                # A Ctrl-C amid it does not cut it short.
                 await finished(self._leave())
 
     async def check(self, since: float = -math.inf) -> None:
         """Renew the lease unless it was lately, and not before ``since``. Raises TenancyError if another run may have it."""
-        until = _now() + PATIENCE_SECONDS
         while not self._lost and self._renewed < max(since, _now() - LEASE_SECONDS * _SAFE):
             try:
                 await self._hold()
             except (ApiError, TransportError) as error:
-                if not is_passing(error) or _now() > until:
-                    raise TenancyError(f"the lease of this run cannot be renewed: {error}") from error
-                await asyncio.sleep(RETRY_SECONDS)
+                raise TenancyError(f"the lease of this run cannot be renewed: {error}") from error
         if self._lost:
             raise TenancyError(self._lost)
 
@@ -224,7 +221,7 @@ class Tenancy:
             {"op": "add", "path": "/spec/renewTime", "value": _timestamp()},
         ]
         try:
-            await self._once.patch(LEASES, LEASE, patch, NAMESPACE, content_type=JSON_PATCH)
+            await self._api.patch(LEASES, LEASE, patch, NAMESPACE, content_type=JSON_PATCH)
         except ApiError as error:
             if error.code not in _CHANGED:
                 raise
@@ -249,7 +246,7 @@ class Tenancy:
                 await self._hold()
 
     async def _create_pod(self, manifest: Object) -> Object:
-        """Try until it is created. Each attempt ends before another run can have the lease, unless this one is stopped amid it."""
+        """Try until it is created; before each attempt the lease is this run's."""
         name, until, may_be_there = manifest["metadata"]["name"], _now() + PATIENCE_SECONDS, False
         while True:
             await self.check()

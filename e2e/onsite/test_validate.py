@@ -20,10 +20,11 @@ from clusters.api.api_client import MERGE_PATCH, ApiError, Object
 from clusters.api.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
-from e2e.builders import gpu_pod, plain_container
+from e2e.builders import gpu_pod
 from e2e.observer import Observer
 from e2e.onsite import tenancy
 from e2e.onsite.tenancy import Tenancy
+from e2e.onsite.test_tenancy import a_pod, leave_a_pod
 from e2e.site.validation_namespace import NAMESPACE
 
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
@@ -137,21 +138,6 @@ async def left(cluster: Cluster) -> list[Object]:
     return await cluster.api.list(PODS, NAMESPACE)
 
 
-async def create_early(cluster: Cluster, manifest: Object) -> None:
-    """Create a pod in the namespace, which may be so new that its ServiceAccount is not there yet."""
-
-    async def is_created() -> bool:
-        try:
-            await cluster.api.create(manifest, NAMESPACE)
-        except ApiError as error:
-            if error.code != 403:
-                raise
-            return False
-        return True
-
-    await eventually(is_created, bool, "the pod is created")
-
-
 async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, validation: Validation) -> None:
     """Without --yes the command prints what it would create on which nodes, and ends."""
     before = {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
@@ -202,9 +188,9 @@ async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Valida
 @pytest.mark.minutes_on_kind(1, "a run that waits for a pod to go")
 async def test_a_run_that_is_interrupted_early_leaves_nothing(cluster: Cluster, validation: Validation) -> None:
     """SIGTERM while a run waits for what another one left ends it, and its lease is gone."""
-    metadata = {"name": "held-up", "finalizers": ["tests.gpushare/held-up"]}
-    spec = {"containers": [plain_container("c0")]}
-    await create_early(cluster, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    held_up = a_pod("held-up")
+    held_up["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
+    await leave_a_pod(cluster, held_up)
     process = await validation.start("--yes")
     await eventually(
         lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
@@ -231,8 +217,7 @@ async def test_a_suspended_run_spares_the_next_one(
     monkeypatch.setattr(tenancy, "LEASE_SECONDS", 1.0)
     following = Tenancy(cluster.api, "following", lambda line: None)
     async with following.held():
-        metadata, spec = {"name": "theirs"}, {"containers": [plain_container("c0")]}
-        pod = await following.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        pod = await following.create(a_pod("theirs"))
         process.send_signal(signal.SIGCONT)
         output, _ = await process.communicate()
 
