@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
 
-from clusters.api.connection import ANSWER_SECONDS, Connection, TransportError
+from clusters.api.connection import ANSWER_SECONDS, Answer, Connection, TransportError
 from clusters.api.resources import NAMESPACES, Resource, resource_of
 
 Object = dict[str, Any]
@@ -19,8 +19,9 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 # A watch that brings nothing for this long is opened again, in seconds; client-go asks 5 to 10 minutes.
 WATCH_SECONDS = 300
-# Between two attempts against a server that does not answer, in seconds.
+# Between two attempts against a server that does not answer, in seconds; a client with patience waits longer each time.
 RETRY_SECONDS = 0.2
+_LONGEST_RETRY_SECONDS = 3.2
 
 
 class ApiError(Exception):
@@ -34,10 +35,15 @@ class ApiError(Exception):
 
 
 class ApiClient:
-    """One connection pool to one API server; ``http`` is it, for questions of other shapes."""
+    """One connection pool to one API server; ``http`` is it, for questions of other shapes.
 
-    def __init__(self, http: Connection) -> None:
+    For ``patience`` seconds a request that the server could not answer is sent again. A change whose answer was lost may have
+    been made: then a POST is answered by 409, and a DELETE by 404.
+    """
+
+    def __init__(self, http: Connection, *, patience: float = 0.0) -> None:
         self.http = http
+        self._patience = patience
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
@@ -65,19 +71,35 @@ class ApiClient:
     ) -> Any:
         """Send one request and answer its decoded JSON. Raises ApiError for any status from 400 up."""
         content = None if body is None else json.dumps(body).encode()
-        response = await self.http.request(
-            method, path, content=content, params=params, headers={"Content-Type": content_type}
-        )
-        if response.status_code >= 400:
-            raise error_of(response.status_code, response.content)
+        response = await self._send(method, path, params, content, {"Content-Type": content_type})
         return response.json() if response.content else None
 
     async def text(self, path: str, params: dict[str, str] | None = None) -> str:
         """GET something that is not JSON (a log)."""
-        response = await self.http.request("GET", path, params=params)
-        if response.status_code >= 400:
-            raise error_of(response.status_code, response.content)
-        return response.text
+        return (await self._send("GET", path, params)).text
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: dict[str, str] | None,
+        content: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """The answer to a request, sent again as long as the patience lasts. Raises ApiError for any status from 400 up."""
+        until, pause = asyncio.get_running_loop().time() + self._patience, RETRY_SECONDS
+        while True:
+            try:
+                response = await self.http.request(method, path, content=content, params=params, headers=headers)
+                if response.status_code >= 400:
+                    raise error_of(response.status_code, response.content)
+            except (ApiError, TransportError) as error:
+                if not is_passing(error) or asyncio.get_running_loop().time() + pause > until:
+                    raise
+            else:
+                return response
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_RETRY_SECONDS)
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
         """One object."""
@@ -122,6 +144,17 @@ class ApiClient:
         """Delete an object; with ``grace_seconds`` 0 a pod is removed immediately."""
         body = None if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
         await self.request("DELETE", resource.path(namespace, name), body=body)
+
+    async def delete_exactly(self, resource: Resource, item: Object, *, as_seen: bool = False) -> None:
+        """Delete this object, unless it is gone: not one of the same name, and if ``as_seen``, only if it has not changed."""
+        metadata = item["metadata"]
+        names = ("uid", "resourceVersion") if as_seen else ("uid",)
+        path = resource.path(metadata.get("namespace"), metadata["name"])
+        try:
+            await self.request("DELETE", path, body={"preconditions": {name: metadata[name] for name in names}})
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
 
     async def ensure_namespace(self, name: str) -> None:
         """Create a namespace unless it is there."""
@@ -196,12 +229,19 @@ class ApiClient:
 
 async def retry_after(error: Exception) -> bool:
     """Wait before the next attempt; True when that is a new list (410). Raises other refusals (4xx)."""
-    code = error.code if isinstance(error, ApiError) else 503
-    if code < 500 and code not in (410, 429):
+    if isinstance(error, ApiError) and error.code == 410:
+        return True
+    if not is_passing(error):
         raise error
-    if code != 410:
-        await asyncio.sleep(RETRY_SECONDS)
-    return code == 410
+    await asyncio.sleep(RETRY_SECONDS)
+    return False
+
+
+def is_passing(error: Exception) -> bool:
+    """May the same request be answered later? The server is away, is overloaded (429), or has a fault (5xx)."""
+    return isinstance(error, TransportError) or (
+        isinstance(error, ApiError) and (error.code >= 500 or error.code == 429)
+    )
 
 
 def error_of(code: int, body: bytes) -> ApiError:

@@ -64,6 +64,16 @@ async def meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             await task
 
 
+async def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Do it to its end, even if the caller is cancelled amid it, which is cancelled then. Raises what it raised."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
 async def for_each(act: Callable[[T], Awaitable[object]], items: Iterable[T], at_once: int) -> None:
     """Do it for each, in their order, this many in parallel. Raises the error of the first that fails."""
     left = iter(items)

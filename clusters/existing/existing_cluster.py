@@ -14,6 +14,8 @@ from clusters.api.connection import Connection, TransportError
 from clusters.provider import ClusterError, NodeSpec
 
 NAME: Final = "existing"
+# An API server of others may restart, or be overloaded, for this long, in seconds.
+_PATIENCE_SECONDS: Final = 60.0
 
 
 class ExistingCluster:
@@ -23,14 +25,14 @@ class ExistingCluster:
         """Several files are merged as kubectl merges them."""
         self.kubeconfig = kubeconfigs[0]
         try:
-            self.api = ApiClient(Connection.from_kubeconfig(kubeconfigs, context))
+            self.api = ApiClient(Connection.from_kubeconfig(kubeconfigs, context), patience=_PATIENCE_SECONDS)
         except (OSError, ValueError) as error:
             raise ClusterError(f"provider {NAME}: {error}") from error
 
     async def start(self) -> None:
-        """Ask it for its version. Raises ClusterError if it does not answer."""
+        """Ask it for its version. Raises ClusterError if it does not answer immediately."""
         try:
-            await self.api.request("GET", "/version")
+            await ApiClient(self.api.http).request("GET", "/version")
         except (ApiError, TransportError) as error:
             raise ClusterError(f"provider {NAME}: the API server at {self.api.http.url}: {error}") from error
 

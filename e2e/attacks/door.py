@@ -1,9 +1,9 @@
-"""A door between one program and the API server, at which each call is counted."""
+"""A door between one program and the API server, at which each call is counted, and may be refused or lost."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,11 +32,25 @@ class Call:
     received: int = 0
 
 
+async def _lets_pass(call: Call) -> int:
+    return 0
+
+
+async def _keeps(call: Call) -> bool:
+    return False
+
+
 class Door:
-    """A reverse proxy on loopback, in plain HTTP; ``calls`` are in the order in which they came."""
+    """A reverse proxy on loopback, in plain HTTP; ``calls`` are in the order in which they came.
+
+    ``refuse`` is asked before a call is carried: the status that answers it, or 0. ``lose`` is asked when the API server has
+    carried it out: does the connection break without an answer?
+    """
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.refuse: Callable[[Call], Awaitable[int]] = _lets_pass
+        self.lose: Callable[[Call], Awaitable[bool]] = _keeps
         self._port = free_port()
         self.url = f"http://{_HOST}:{self._port}"
         self._far = Connection()
@@ -64,9 +78,13 @@ class Door:
     async def _carry(self, request: web.Request) -> web.StreamResponse:
         call = Call(request.method, request.path, "watch" in request.query)
         self.calls.append(call)
+        if status := await self.refuse(call):
+            return web.json_response({"kind": "Status", "code": status, "message": "the door is shut"}, status=status)
         content, headers = await request.read() or None, _forwarded(request.headers.items())
         where = str(request.rel_url)
         async with self._far.stream(call.method, where, content=content, headers=headers, silent_for=None) as answer:
+            if await self.lose(call) and request.transport is not None:
+                request.transport.abort()
             response = web.StreamResponse(status=answer.status_code, headers=_forwarded(answer.headers.items()))
             await response.prepare(request)
             async for piece in answer.pieces():

@@ -41,7 +41,8 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def run_cases(cluster: str, report: Path, options: Sequence[str] = ()) -> int:
     """Run them, and write the report; the exit code. Ctrl-C and SIGTERM clean up first."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # As SIGINT, on which the event loop cancels what it does: an exception from here would leave that where it is.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     argv = [str(_CASES), "--cluster", cluster, "--site-report", str(report), "--verdicts", str(report)]
     argv += ["-p", "no:cacheprovider", "-q", *options]
     code = _CODES.get(pytest.main(argv), FAILED)

@@ -24,15 +24,10 @@ from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
 from e2e.site.picture import condition, words_of
 from e2e.site.preflight_picture import DEVICE_PLUGIN, KUBE_SYSTEM
-from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
+from e2e.site.validation_namespace import NAMESPACE
 
 _MOST_MIB: Final = 8192
 USAGE: Final = "--usage"
-# An API server may not know the ServiceAccount of a new namespace yet, or a new PriorityClass: the words of its refusal.
-_EARLY: Final = ("service account", "PriorityClass")
-_EARLY_SECONDS: Final = 60.0
-# Between two tries, in seconds.
-_LOOK_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,36 +159,18 @@ class Site:
 
     async def create(self, manifest: Object) -> None:
         """Create a pod within the limits. Raises TenancyError if the namespace was lost, and AssertionError beyond a limit."""
-        self._tenancy.check()
         name, units = manifest["metadata"]["name"], units_of(manifest)
         limits = self.permissions.limits
         assert sum(self._created.values()) + units <= self._most_units, (
             f"{name} is beyond --max-units {self._most_units}"
         )
         assert len(self._created) < limits.pods, f"{name} is beyond --max-pods {limits.pods}"
-        manifest["metadata"]["labels"] = {RUN_LABEL: self._tenancy.run}
         self._created[name] = units
-        until = asyncio.get_running_loop().time() + _EARLY_SECONDS
-        while True:
-            try:
-                await self.api.create(manifest, NAMESPACE)
-            except ApiError as error:
-                is_early = error.code == 403 and any(word in error.message for word in _EARLY)
-                if not is_early or asyncio.get_running_loop().time() > until:
-                    raise
-                await asyncio.sleep(_LOOK_SECONDS)
-            else:
-                return
+        await self._tenancy.create(manifest)
 
     async def delete(self, name: str) -> None:
         """Delete a pod of ours and wait until it is gone."""
-        with contextlib.suppress(ApiError):
-            await self.api.delete(PODS, name, NAMESPACE)
-
-        async def is_gone() -> bool:
-            return all(pod["metadata"]["name"] != name for pod in await self.api.list(PODS, NAMESPACE))
-
-        await eventually(is_gone, bool, f"pod {name} is gone", seconds=self.permissions.limits.seconds)
+        await self._tenancy.remove(name, seconds=self.permissions.limits.seconds)
         self._created.pop(name, None)
 
     @contextlib.asynccontextmanager
@@ -202,7 +179,8 @@ class Site:
         try:
             yield
         finally:
-            await asyncio.gather(*(self.delete(name) for name in list(self._created)))
+            await self._tenancy.remove(seconds=self.permissions.limits.seconds)
+            self._created.clear()
 
     async def replace_plugin(self, node: str) -> None:
         """End a node's device plugin, and wait until its next one runs and the node offers its memory again.
@@ -223,7 +201,8 @@ class Site:
     async def _delete_plugin(self, node: str, plugin: Object) -> None:
         metadata = plugin["metadata"]
         offered = (await self.node(node))["status"]["allocatable"].get(spec.RESOURCE_MEMORY)
-        await self.api.delete(PODS, metadata["name"], metadata["namespace"])
+        await self._tenancy.check()
+        await self.api.delete_exactly(PODS, plugin)
 
         async def is_back() -> bool:
             plugins = [pod for pod in await self.plugins(node) if pod["metadata"]["uid"] != metadata["uid"]]
@@ -239,6 +218,7 @@ class Site:
         """
         if self._runs_in_pods and not self.permissions.allow_disruption:
             pytest.skip("a kubelet is restarted with --allow-disruption only")
+        await self._tenancy.check()
         if not self.permissions.restart_kubelet:
             try:
                 await self._cluster.restart_kubelet(node)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("clean")
 # The demo's player of the original holds this much, in MiB; three of them share one card.
 _PLAYER_MIB: Final = 1253
 _PLAYERS: Final = 3
-# A CUDA context takes memory of its own on the card, in MiB: 518 on an H100 under 580.159.04. This part of a share is not asked for.
+# A CUDA context takes memory of its own on the card (518 MiB on an H100), so this part of a share is not asked for.
 _CONTEXT_MIB: Final = 768
 _SHARE_MIB: Final = 2048
 _BOOKED_MIB: Final = 1024

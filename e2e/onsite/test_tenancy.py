@@ -5,19 +5,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import operator
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import ApiError
+from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.api.connection import Connection
 from clusters.api.resources import LEASES, NAMESPACES, PODS
+from clusters.api.service_account_token import service_account_token
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
+from e2e.attacks.door import Call, Door
 from e2e.builders import plain_container
 from e2e.onsite import tenancy
-from e2e.onsite.tenancy import Tenancy, TenancyError
+from e2e.onsite.tenancy import LEASE, Tenancy, TenancyError
 from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
+
+_ACCOUNT = {"name": "administrator", "namespace": "default"}
+_ADMINISTRATOR: tuple[dict[str, Any], ...] = (
+    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _ACCOUNT},
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "administrator"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", **_ACCOUNT}],
+    },
+)
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
@@ -30,9 +46,65 @@ async def _soon(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> AsyncItera
     await eventually(lambda: is_there(cluster), operator.not_, "the namespace is gone")
 
 
-def run_of(cluster: Cluster, name: str, lines: list[str] | None = None) -> Tenancy:
+@pytest_asyncio.fixture(loop_scope="session")
+async def through_door(cluster: Cluster) -> AsyncIterator[tuple[ApiClient, Door]]:
+    """An administrator's client whose calls go through a door, and the door."""
+    with contextlib.suppress(ApiError):
+        for manifest in _ADMINISTRATOR:
+            await cluster.api.create(manifest)
+    token = await service_account_token(cluster.api, "default", "administrator")
+    door = Door()
+    door.lead_to(cluster.kubeconfig)
+    await door.open()
+    try:
+        async with ApiClient(Connection(door.url, headers={"Authorization": f"Bearer {token}"})) as api:
+            yield api, door
+    finally:
+        await door.close()
+
+
+def run_of(api: ApiClient, name: str, lines: list[str] | None = None) -> Tenancy:
     """A run's tenancy; its lines are kept."""
-    return Tenancy(cluster.api, name, (lines if lines is not None else []).append)
+    return Tenancy(api, name, (lines if lines is not None else []).append)
+
+
+async def keep_a_namespace(cluster: Cluster) -> None:
+    """Make the administrator's namespace."""
+    await make_a_namespace(cluster, {KEEP: "true"})
+
+
+async def make_a_namespace(cluster: Cluster, labels: dict[str, str]) -> None:
+    """Make the namespace with these labels."""
+    metadata = {"name": NAMESPACE, "labels": labels}
+    await cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+
+async def leave_a_lease(cluster: Cluster) -> None:
+    """Leave the lease of a run that was killed."""
+    spec = {"holderIdentity": "killed", "leaseDurationSeconds": 1, "renewTime": "2026-01-02T03:04:05.000000Z"}
+    lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": LEASE}, "spec": spec}
+    await cluster.api.create(lease, NAMESPACE)
+
+
+async def leave_a_pod(cluster: Cluster, manifest: Object | None = None) -> None:
+    """Create a pod beside any run; its namespace may be so new that its ServiceAccount is not there yet."""
+
+    async def is_created() -> bool:
+        try:
+            await cluster.api.create(manifest or a_pod("left"), NAMESPACE)
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            return False
+        return True
+
+    await eventually(is_created, bool, "the pod is created")
+
+
+def a_pod(name: str) -> dict[str, Any]:
+    """A pod that ends as soon as it is deleted."""
+    spec = {"containers": [plain_container("c0")], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
 async def is_there(cluster: Cluster) -> bool:
@@ -42,9 +114,9 @@ async def is_there(cluster: Cluster) -> bool:
 
 async def test_the_namespace_is_gone_after_the_run(cluster: Cluster) -> None:
     """The namespace has the run's label inside, and neither it nor its pods are there behind."""
-    async with run_of(cluster, "one").held():
+    async with (run := run_of(cluster.api, "one")).held():
         namespace = await cluster.api.get(NAMESPACES, NAMESPACE)
-        await leave_a_pod(cluster)
+        await run.create(a_pod("one"))
 
     assert namespace["metadata"]["labels"][RUN_LABEL] == "one"
     assert not await is_there(cluster)
@@ -52,27 +124,22 @@ async def test_the_namespace_is_gone_after_the_run(cluster: Cluster) -> None:
 
 async def test_a_second_run_is_refused_while_the_first_lives(cluster: Cluster) -> None:
     """A run which finds that another one renews its lease takes nothing, and names the other."""
-    async with run_of(cluster, "one").held():
+    async with run_of(cluster.api, "one").held():
         with pytest.raises(TenancyError, match="run one validates this cluster now"):
-            async with run_of(cluster, "two").held():
+            async with run_of(cluster.api, "two").held():
                 pass
 
         assert (await cluster.api.get(NAMESPACES, NAMESPACE))["metadata"]["labels"][RUN_LABEL] == "one"
 
 
 async def test_what_a_killed_run_left_is_removed_first(cluster: Cluster) -> None:
-    """The next run waits until the lease is no longer renewed, and finds an empty namespace."""
-    labels = {RUN_LABEL: "killed"}
-    await cluster.api.create(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
-    )
-    spec = {"holderIdentity": "killed", "leaseDurationSeconds": 1, "renewTime": "2026-01-02T03:04:05.000000Z"}
-    lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": "run"}, "spec": spec}
-    await cluster.api.create(lease, NAMESPACE)
+    """The next run waits until the lease is no longer renewed, and finds no pod in the namespace."""
+    await make_a_namespace(cluster, {RUN_LABEL: "killed"})
+    await leave_a_lease(cluster)
     await leave_a_pod(cluster)
     lines: list[str] = []
-    async with run_of(cluster, "next", lines).held():
-        assert await cluster.api.list(PODS, NAMESPACE) == []
+    async with run_of(cluster.api, "next", lines).held():
+        assert await pods(cluster) == {}
 
     assert lines[-1] == "run killed was killed; removing what it left"
     assert not await is_there(cluster)
@@ -80,57 +147,255 @@ async def test_what_a_killed_run_left_is_removed_first(cluster: Cluster) -> None
 
 async def test_a_namespace_of_others_is_not_touched(cluster: Cluster) -> None:
     """A namespace of that name which no validation made stays with its pods, and the error says what to do."""
-    await cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    await make_a_namespace(cluster, {})
     with pytest.raises(TenancyError, match="no validation made it; delete it, or label it"):
-        async with run_of(cluster, "one").held():
+        async with run_of(cluster.api, "one").held():
             pass
 
     assert await is_there(cluster)
 
 
 async def test_the_administrators_namespace_is_emptied_and_stays(cluster: Cluster) -> None:
-    """A namespace with the label for keeping is used as it is, and has no pod of the run behind."""
-    metadata = {"name": NAMESPACE, "labels": {KEEP: "true"}}
-    await cluster.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    async with run_of(cluster, "one").held():
-        await leave_a_pod(cluster)
+    """A namespace with the label for keeping is emptied and used as it is, and has no pod and no lease behind."""
+    await keep_a_namespace(cluster)
+    await leave_a_pod(cluster)
+    async with (run := run_of(cluster.api, "one")).held():
+        assert await pods(cluster) == {}
+        await run.create(a_pod("one"))
 
     assert await is_there(cluster)
-    assert await cluster.api.list(PODS, NAMESPACE) == []
+    assert await pods(cluster) == {}
+    assert await cluster.api.list(LEASES, NAMESPACE) == []
 
 
 async def test_a_run_that_lost_its_lease_creates_nothing(cluster: Cluster) -> None:
     """A run whose lease another one has taken refuses to create pods."""
-    run = run_of(cluster, "one")
+    run = run_of(cluster.api, "one")
     async with run.held():
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/run"
         patch = {"spec": {"holderIdentity": "two"}}
-        await cluster.api.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    run.check()
-                except TenancyError as error:
-                    assert "run two took the lease" in str(error)  # noqa: PT017  # the loop ends by it
-                    break
-                await asyncio.sleep(0.05)
+        await cluster.api.patch(LEASES, LEASE, patch, NAMESPACE, content_type=MERGE_PATCH)
+        # When its last renewal is old, at the latest.
+        await asyncio.sleep(tenancy.LEASE_SECONDS)
+        with pytest.raises(TenancyError, match="run two took the lease"):
+            await run.create(a_pod("late"))
+
+    assert await pods(cluster) == {}
 
 
-async def leave_a_pod(cluster: Cluster) -> None:
-    """A pod as a run creates them; its namespace may be so new that its ServiceAccount is not there yet."""
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "left"},
-        "spec": {"containers": [plain_container("c0")], "terminationGracePeriodSeconds": 0},
-    }
+@pytest.mark.parametrize("state", ["kept", "made"])
+async def test_a_run_that_was_stopped_spares_the_next_run(
+    cluster: Cluster, through_door: tuple[ApiClient, Door], state: str
+) -> None:
+    """A run which cannot renew its lease until another has it deletes its own pods alone, and creates no more."""
+    api, door = through_door
+    if state == "kept":
+        await keep_a_namespace(cluster)
+    stopped = run_of(api, "stopped")
+    async with contextlib.AsyncExitStack() as stack:
+        async with stopped.held():
+            await stopped.create(a_pod("early"))
+            door.refuse = refusing("PATCH")
+            next_run = run_of(cluster.api, "next")
+            await stack.enter_async_context(next_run.held())
+            await next_run.create(a_pod("theirs"))
+            door.refuse = refusing()
+            with pytest.raises(TenancyError, match="run next took the lease"):
+                await stopped.create(a_pod("late"))
+            before = await everything(cluster)
+
+        assert await everything(cluster) == before
+        assert set(await pods(cluster)) == {"theirs"}
+        await next_run.check()
+    assert await pods(cluster) == {}
+    assert await is_there(cluster) is (state == "kept")
+
+
+@pytest.mark.parametrize("state", ["none", "made", "kept", "kept and held by a killed run", "made by a killed run"])
+async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: str) -> None:
+    """Of several starters one holds the namespace, whatever was there, and the others are refused and disturb nothing."""
+    if "kept" in state:
+        await keep_a_namespace(cluster)
+    elif "made" in state:
+        await make_a_namespace(cluster, {RUN_LABEL: "killed"})
+    if "killed" in state:
+        await leave_a_lease(cluster)
+        await leave_a_pod(cluster)
+    starters, refused = "abcd", asyncio.Event()
+    held: list[str] = []
+    reasons: list[str] = []
+
+    async def start(name: str) -> None:
+        run = run_of(cluster.api, name)
+        try:
+            async with run.held():
+                held.append(name)
+                await run.create(a_pod(name))
+                await refused.wait()
+                await run.check()
+                assert set(await pods(cluster)) == {name}
+        except TenancyError as error:
+            reasons.append(str(error))
+        if len(reasons) == len(starters) - 1:
+            refused.set()
+
     async with asyncio.timeout(60):
-        while True:
-            try:
-                await cluster.api.create(manifest, NAMESPACE)
-            except ApiError as error:
-                if error.code != 403:
-                    raise
-                await asyncio.sleep(0.05)
-            else:
-                return
+        await asyncio.gather(*map(start, starters))
+
+    assert len(held) == 1
+    assert set(reasons) == {f"run {held[0]} validates this cluster now; two runs would disturb each other"}
+    assert await pods(cluster) == {}
+    assert await is_there(cluster) is ("kept" in state)
+
+
+async def test_an_outage_does_not_end_a_run(cluster: Cluster, through_door: tuple[ApiClient, Door]) -> None:
+    """A run that could not renew its lease for longer than it lasts goes on if no other took it in between."""
+    api, door = through_door
+    run = run_of(api, "one")
+    async with run.held():
+        door.refuse = refusing("PATCH")
+        await asyncio.sleep(2 * tenancy.LEASE_SECONDS)
+        door.refuse = refusing()
+        await run.create(a_pod("after"))
+
+        assert set(await pods(cluster)) == {"after"}
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_pod_is_created_once_in_trouble(
+    cluster: Cluster, through_door: tuple[ApiClient, Door], *, is_lost: bool
+) -> None:
+    """A pod whose creation is refused, or whose answer is lost, is created by the next attempt, or was by the first."""
+    api, door = through_door
+    run = run_of(api, "one")
+    async with run.held():
+        times = iter([True, True])
+
+        async def is_struck(call: Call) -> bool:
+            return call.method == "POST" and next(times, False)
+
+        async def refuse(call: Call) -> int:
+            return 429 if await is_struck(call) else 0
+
+        if is_lost:
+            door.lose = is_struck
+        else:
+            door.refuse = refuse
+        pod = await run.create(a_pod("one"))
+
+        assert await pods(cluster) == {"one": pod["metadata"]["uid"]}
+
+
+@pytest.mark.parametrize("code", [429, 503])
+async def test_trouble_while_a_run_cleans_up_leaves_nothing(
+    cluster: Cluster, through_door: tuple[ApiClient, Door], code: int
+) -> None:
+    """An API server that refuses deletions for a moment is asked again."""
+    api, door = through_door
+    async with (run := run_of(api, "one")).held():
+        await run.create(a_pod("one"))
+        times = iter(range(3))
+
+        async def refuse(call: Call) -> int:
+            return code if call.method == "DELETE" and next(times, None) is not None else 0
+
+        door.refuse = refuse
+
+    assert not await is_there(cluster)
+
+
+async def test_a_run_that_cannot_clean_up_names_the_command(
+    cluster: Cluster, through_door: tuple[ApiClient, Door], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If deletions are refused for good, the error has the command that removes what is left."""
+    api, door = through_door
+    await keep_a_namespace(cluster)
+    await leave_a_pod(cluster)
+    monkeypatch.setattr(tenancy, "PATIENCE_SECONDS", 0.5)
+    run = run_of(api, "one")
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(run.held())
+        await run.create(a_pod("one"))
+        door.refuse = refusing("DELETE")
+        with pytest.raises(TenancyError) as caught:
+            await stack.aclose()
+
+    assert f"kubectl delete pods,leases --namespace {NAMESPACE} --selector {RUN_LABEL}=one" in str(caught.value)
+    assert set(await pods(cluster)) == {"one"}
+
+
+@pytest.mark.parametrize("created", ["namespaces", "leases"])
+async def test_a_start_that_is_interrupted_leaves_nothing(
+    cluster: Cluster, through_door: tuple[ApiClient, Door], created: str
+) -> None:
+    """A run that is cancelled while its first objects are being created has none of them behind."""
+    api, door = through_door
+    came, gone_on = asyncio.Event(), asyncio.Event()
+
+    async def lose(call: Call) -> bool:
+        if call.method == "POST" and call.path.endswith(f"/{created}"):
+            came.set()
+            await gone_on.wait()
+        return False
+
+    async def start() -> None:
+        async with run_of(api, "one").held():
+            raise AssertionError("it was cancelled before")
+
+    door.lose = lose
+    task = asyncio.create_task(start())
+    await came.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    gone_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert not await is_there(cluster)
+
+
+async def test_a_start_that_is_interrupted_later_leaves_nothing(cluster: Cluster) -> None:
+    """A run that is cancelled while it waits for the pods of a killed run to end has no lease behind."""
+    await keep_a_namespace(cluster)
+    held_up = a_pod("held-up")
+    held_up["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
+    await leave_a_pod(cluster, held_up)
+
+    async def start() -> None:
+        async with run_of(cluster.api, "one").held():
+            raise AssertionError("it was cancelled before")
+
+    task = asyncio.create_task(start())
+    await eventually(
+        lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
+        lambda pod: "deletionTimestamp" in pod["metadata"],
+        "the run deletes what was left",
+    )
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await cluster.api.patch(PODS, "held-up", {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+
+    assert await cluster.api.list(LEASES, NAMESPACE) == []
+
+
+def refusing(*methods: str) -> Callable[[Call], Awaitable[int]]:
+    """A door's answer to calls of these methods."""
+
+    async def refuse(call: Call) -> int:
+        return 503 if call.method in methods else 0
+
+    return refuse
+
+
+async def everything(cluster: Cluster) -> set[tuple[str, str]]:
+    """The uid of the namespace, of the lease, and of the pods of the next run."""
+    return {
+        ("namespace", (await cluster.api.get(NAMESPACES, NAMESPACE))["metadata"]["uid"]),
+        ("lease", (await cluster.api.get(LEASES, LEASE, NAMESPACE))["metadata"]["uid"]),
+        ("pod", (await pods(cluster))["theirs"]),
+    }
+
+
+async def pods(cluster: Cluster) -> dict[str, str]:
+    """The names of the pods in the namespace, and their uids."""
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in await cluster.api.list(PODS, NAMESPACE)}

@@ -17,12 +17,15 @@ import pytest_asyncio
 import yaml
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
-from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from clusters.api.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
+from e2e.onsite import tenancy
 from e2e.onsite.card_room import room_on
+from e2e.onsite.tenancy import Tenancy
+from e2e.onsite.test_tenancy import a_pod, leave_a_pod
 from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
@@ -228,6 +231,49 @@ async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Valida
 
     assert process.returncode == 130, output.decode()
     assert await left(cluster) == []
+    assert await cluster.api.list(LEASES, NAMESPACE) == []
+
+
+@pytest.mark.minutes_on_kind(1, "a run that waits for a pod to go")
+async def test_a_run_that_is_interrupted_early_leaves_nothing(cluster: Cluster, validation: Validation) -> None:
+    """SIGTERM while a run waits for what another one left ends it, and its lease is gone."""
+    held_up = a_pod("held-up")
+    held_up["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
+    await leave_a_pod(cluster, held_up)
+    process = await validation.start("--yes")
+    await eventually(
+        lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
+        lambda pod: "deletionTimestamp" in pod["metadata"],
+        "the run deletes what was left",
+        seconds=300,
+    )
+    process.send_signal(signal.SIGTERM)
+    output, _ = await process.communicate()
+    await cluster.api.patch(PODS, "held-up", {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+
+    assert process.returncode == 130, output.decode()
+    assert await cluster.api.list(LEASES, NAMESPACE) == []
+
+
+@pytest.mark.minutes_on_kind(2, "two runs, one of which takes over")
+async def test_a_suspended_run_spares_the_next_one(
+    cluster: Cluster, validation: Validation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that another one took for killed goes on, creates nothing more, and deletes nothing of the other."""
+    process = await validation.start("--yes")
+    await eventually(lambda: left(cluster), bool, "a case has created a pod", seconds=300)
+    process.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr(tenancy, "LEASE_SECONDS", 1.0)
+    following = Tenancy(cluster.api, "following", lambda line: None)
+    async with following.held():
+        pod = await following.create(a_pod("theirs"))
+        process.send_signal(signal.SIGCONT)
+        output, _ = await process.communicate()
+
+        assert [one["metadata"]["uid"] for one in await left(cluster)] == [pod["metadata"]["uid"]]
+        await following.check()
+    assert process.returncode not in (0, None), output.decode()
+    assert "run following took the lease of this one" in output.decode()
 
 
 @pytest.mark.thorough("each run after a kill waits until the lease of the one before has passed")

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from clusters.api.api_client import ApiClient, ApiError, differences, key_of, remember
-from clusters.api.connection import Connection
+from clusters.api.connection import Connection, TransportError
 from clusters.api.resources import PODS
-from tests.servers import serve, status, until
+from tests.servers import StubApi, serve, status, until
 
 
 def pod(name: str, version: int, uid: str = "") -> dict[str, Any]:
@@ -67,9 +67,9 @@ def event(kind: str, item: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def client(app: Any) -> AsyncIterator[ApiClient]:
+async def client(app: Any, patience: float = 0.0) -> AsyncIterator[ApiClient]:
     """A client of a server."""
-    async with serve(app) as url, ApiClient(Connection(url)) as api:
+    async with serve(app) as url, ApiClient(Connection(url), patience=patience) as api:
         yield api
 
 
@@ -149,6 +149,40 @@ async def test_a_refusal_is_the_consumers_to_see() -> None:
     """A 403 does not pass."""
     with pytest.raises(ApiError, match="may not"):
         await seen(Script([(403, status(403, "may not")[1])], []))
+
+
+async def test_a_client_with_patience_asks_again() -> None:
+    """It sends a request that met 5xx or 429 again; a client without patience sees the first, and both see a refusal."""
+    answers = [status(503, "restarts"), status(429, "later"), listed(5, pod("a", 1))]
+    async with client(Script(list(answers), []), patience=60) as patient:
+        assert [one["metadata"]["name"] for one in await patient.list(PODS)] == ["a"]
+    async with client(Script(list(answers), [])) as api:
+        with pytest.raises(ApiError, match="restarts"):
+            await api.list(PODS)
+    async with client(Script([status(403, "may not")], []), patience=60) as patient:
+        with pytest.raises(ApiError, match="may not"):
+            await patient.list(PODS)
+
+
+async def test_patience_ends() -> None:
+    """A server that stays away is given up."""
+    async with ApiClient(Connection("http://127.0.0.1:1"), patience=0.5) as patient:
+        with pytest.raises(TransportError):
+            await patient.list(PODS)
+
+
+async def test_another_object_of_the_name_stays() -> None:
+    """An object is deleted if its uid is the one that was read, and with ``as_seen`` only at the version that was read."""
+    there = pod("a", 7)
+    stub = StubApi(pods=[there])
+    async with client(stub) as api:
+        await api.delete_exactly(PODS, pod("a", 7, "another"))
+        await api.delete_exactly(PODS, pod("a", 6), as_seen=True)
+        assert stub.pods == [there]
+        await api.delete_exactly(PODS, pod("a", 6))
+        await api.delete_exactly(PODS, pod("a", 6))
+
+    assert stub.pods == []
 
 
 async def test_line_ends_of_unicode_do_not_cut_events() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from clusters.api.waiting import all_or_none, until_next_look
+from clusters.api.waiting import all_or_none, finished, until_next_look
 
 
 async def test_the_first_failure_ends_the_others_before_it_is_raised() -> None:
@@ -45,3 +45,24 @@ async def test_who_waits_for_long_looks_less_often() -> None:
     """A look costs the programs that are looked at: a tenth of the wait so far passes, within bounds."""
     now = asyncio.get_running_loop().time()
     assert [round(until_next_look(now - waited), 2) for waited in (0, 2, 60)] == [0.05, 0.2, 0.5]
+
+
+async def test_work_that_must_end_outlasts_a_cancellation() -> None:
+    """Work goes on when its caller is cancelled, and the cancellation comes when it is done."""
+    begun, gone_on = asyncio.Event(), asyncio.Event()
+    ended: list[str] = []
+
+    async def work() -> None:
+        begun.set()
+        await gone_on.wait()
+        ended.append("work")
+
+    caller = asyncio.create_task(finished(work()))
+    await begun.wait()
+    caller.cancel()
+    await asyncio.sleep(0)
+    gone_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+
+    assert ended == ["work"]
