@@ -19,6 +19,7 @@ from clusters.provider import Cluster, ClusterError
 from e2e import spec
 from e2e.checkers.pod_requests import units_of
 from e2e.onsite.card_room import NodeRoom, room_on
+from e2e.onsite.gaps import not_judged
 from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
@@ -64,8 +65,9 @@ class Permissions:
 class Site:
     """One cluster.
 
-    ``hides_cards``: a container's runtime hides the cards of others from it. ``runs_in_pods``: device plugins are pods of a
-    DaemonSet; if not, the cluster kills and launches them, and those of ``usage_nodes`` look at what pods really use.
+    ``simulated_nodes`` have simulated cards. ``hides_cards``: a container's runtime hides the cards of others from it.
+    ``runs_in_pods``: device plugins are pods of a DaemonSet; if not, the cluster kills and launches them, and those of
+    ``usage_nodes`` look at what pods really use.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class Site:
         tenancy: Tenancy,
         permissions: Permissions,
         *,
-        are_cards_simulated: bool,
+        simulated_nodes: Collection[str],
         hides_cards: bool,
         runs_in_pods: bool,
         usage_nodes: Collection[str],
@@ -84,7 +86,7 @@ class Site:
         self._runs_in_pods = runs_in_pods
         self._usage_nodes = usage_nodes
         self.permissions = permissions
-        self.are_cards_simulated = are_cards_simulated
+        self.simulated_nodes = simulated_nodes
         self.hides_cards = hides_cards
         self._tenancy = tenancy
         self._created: dict[str, int] = {}
@@ -100,7 +102,7 @@ class Site:
         """The room on a node's cards now; skips the case if the node does not take pods."""
         node, pods = await self.node(name), await self.api.list(PODS)
         if why := why_closed(node, pods, self.permissions.limits.pods):
-            pytest.skip(f"{name} {why}")
+            not_judged(f"{name} {why}")
         return room_on(node, pods)
 
     async def pod(self, name: str) -> Object:
@@ -116,7 +118,7 @@ class Site:
         pod = plugins[0]["spec"]
         image = self.permissions.image or pod["containers"][0]["image"]
         if not image:
-            pytest.skip(
+            not_judged(
                 f"no device plugin runs in a pod on {node} whose image could be used; name one with --probe-image"
             )
         return Carrier(image, pod.get("runtimeClassName", ""))
@@ -149,13 +151,13 @@ class Site:
         limits = self.permissions.limits
         self._most_units = limits.units_on(room.mib_per_unit)
         if sum(asked) > self._most_units or len(asked) > limits.pods:
-            pytest.skip(
+            not_judged(
                 f"needs {sum(asked)} units in {len(asked)} pods at a time: --max-units is {self._most_units}, "
                 f"--max-pods is {limits.pods}"
             )
         most = sum(asked) if on_one_card else max(asked)
         if room.freest < most:
-            pytest.skip(f"{node} has {room.freest} units free on its freest card, and this case needs {most}")
+            not_judged(f"{node} has {room.freest} units free on its freest card, and this case needs {most}")
         return room
 
     async def create(self, manifest: Object) -> None:

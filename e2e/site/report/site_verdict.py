@@ -31,7 +31,7 @@ class SiteVerdict:
 
 
 def verdict_of(report: SiteReport) -> SiteVerdict:
-    """Passed: no case failed, no finding is an error, preflight found nothing wrong, and on every node a case passed and none is open."""
+    """Passed: no case failed or is left open, one passed on every node, no finding is an error, preflight found nothing wrong."""
     simulated = _simulated(report)
     if why := next(_failures(report), ""):
         return SiteVerdict("failed", why, simulated)
