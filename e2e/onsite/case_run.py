@@ -59,7 +59,8 @@ def report_folder(named: Path) -> Path:
 
 def run_cases(cluster: str, folder: Path, options: Sequence[str] = ()) -> int:
     """Run them, and write the report into that ``report_folder``; the exit code. Ctrl-C and SIGTERM clean up first."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # As SIGINT, on which the event loop cancels what it does: an exception from here would leave that where it is.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     interruption = _Interruption()
     argv = [str(_CASES), "--cluster", cluster, "--site-report", str(folder), *_SETTINGS, *options]
     try:

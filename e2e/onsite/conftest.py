@@ -89,10 +89,11 @@ async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIt
     """The session's cluster, with a namespace that no other run has; what it was like goes into the report."""
     config = request.config
     tenancy = Tenancy(site_cluster.api, secrets.token_hex(4), _reporter(config))
-    stack = contextlib.AsyncExitStack()
     with _or_nothing_is_tried(config):
-        visit = await site_results.look_before(config, site_cluster.api, _names(config))
-        await stack.enter_async_context(tenancy.held())
+        async with contextlib.AsyncExitStack() as entered:
+            visit = await site_results.look_before(config, site_cluster.api, _names(config))
+            await entered.enter_async_context(tenancy.held())
+            clean_up = entered.pop_all()
     config.stash[site_results.VISIT] = visit
     yield Site(
         site_cluster,
@@ -104,7 +105,7 @@ async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIt
         usage_nodes={one.name for one in real_kubelets.session_nodes(config) if USAGE in one.plugin_arguments},
     )
     try:
-        await stack.aclose()
+        await clean_up.aclose()
     except BaseException as error:
         site_results.note_clean_up(config, visit, error)
     await site_results.look_behind(config, site_cluster.api, visit)

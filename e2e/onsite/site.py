@@ -20,6 +20,7 @@ from e2e import spec
 from e2e.checkers.pod_requests import units_of
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.gaps import not_judged
+from e2e.onsite.image_trouble import image_trouble
 from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
@@ -262,7 +263,10 @@ class Site:
         await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.limits.seconds)
 
     async def runs(self, name: str) -> Object:
-        """Wait until a pod of ours runs or has ended well; the pod. Raises NotReachedError with its events."""
+        """Wait until a pod of ours runs or has ended well; the pod. Raises NotReachedError with its events.
+
+        Skips the case if its image cannot be used; so does ``ended``.
+        """
         return await self._phase(name, "Running", "Succeeded")
 
     async def ended(self, name: str) -> Object:
@@ -273,12 +277,14 @@ class Site:
         seconds = self.permissions.limits.seconds
 
         def is_settled(pod: Object) -> bool:
-            return pod["status"].get("phase") in ("Succeeded", "Failed", *phases)
+            return pod["status"].get("phase") in ("Succeeded", "Failed", *phases) or bool(image_trouble(pod))
 
         try:
             pod = await eventually(lambda: self.pod(name), is_settled, f"{name} is {phases[0]}", seconds=seconds)
         except NotReachedError as error:
             raise NotReachedError(f"{error}; events: {await self.events(name)}") from error
+        if why := image_trouble(pod):
+            not_judged(f"the image cannot be used: {why}; name one with --probe-image")
         if pod["status"]["phase"] not in phases:
             raise NotReachedError(f"{glimpse(pod)}; events: {await self.events(name)}")
         return pod

@@ -37,10 +37,7 @@ _OF_NODES: Final = ("container runtime", "device plugin folder", "pod resources"
 # Between two looks at the invariants, in seconds.
 _LOOK_SECONDS: Final = 2.0
 _NOT_BEGUN: Final = "the run ended before this case had a result"
-_LEFT: Final = (
-    f"see `kubectl get pods,leases --namespace {NAMESPACE}`; the next run removes it, or `kubectl delete pods,leases --all "
-    f"--namespace {NAMESPACE}`, and `kubectl delete namespace {NAMESPACE}` if you did not make it"
-)
+_LEFT: Final = f"`kubectl get pods,leases --namespace {NAMESPACE}` shows it, and the next run removes it"
 
 
 @dataclass
@@ -95,7 +92,7 @@ async def look_behind(config: pytest.Config, api: ApiClient, visit: Visit) -> No
 def note_clean_up(config: pytest.Config, visit: Visit, error: BaseException) -> None:
     """Put a clean-up that failed into the report. Raises its error if no report is wanted, or if it is that of Ctrl-C."""
     promise = "Everything that the run created is gone."
-    reason = f"something of this run may be left: {type(error).__name__}: {error}; {_LEFT}"
+    reason = f"{str(error) or type(error).__name__}; if something of this run is left, {_LEFT}"
     visit.extra.append(CaseResult("clean-up", "", promise, "failed", reason))
     if not isinstance(error, Exception) or not _wants_report(config):
         raise error
@@ -131,7 +128,7 @@ class SiteResults:
         self._folder_of_cases = cases
         self._started = datetime.now(UTC)
         self._results: dict[str, CaseResult] = {}
-        self._line = ""
+        self._lines: list[str] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -167,23 +164,24 @@ class SiteResults:
             self._write()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The verdict, in one line."""
-        if self._line:
-            terminalreporter.write_line(self._line)
+        """The verdict in one line, after what else went wrong."""
+        for line in self._lines:
+            terminalreporter.write_line(line)
 
     def _write(self) -> None:
         folder = self._config.getoption("--site-report")
         visit = self._config.stash.get(VISIT, None)
         if folder is None or visit is None:
             return
+        self._lines = [f"{one.name}: {one.reason}" for one in visit.extra]
         report = self._report(visit)
         verdict = site_verdict.verdict_of(report).line
         try:
             write_reports(report, folder)
         except OSError as error:
-            self._line = f"{verdict} The report could not be written: {error}"
+            self._lines.append(f"{verdict} The report could not be written: {error}")
         else:
-            self._line = f"{verdict} The report is in {folder}."
+            self._lines.append(f"{verdict} The report is in {folder}.")
 
     def _report(self, visit: Visit) -> SiteReport:
         return SiteReport(

@@ -27,7 +27,7 @@ _CALL: Final = "sys.exit(run_cases(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
 _ONE: Final = ("--nodes", "a1", "-k", "card_that_it_got or amounts")
 _FILES: Final = {"site_report.json", "site_report.html", "site_report.xml"}
 _READS: Final = [{"apiGroups": [""], "resources": ["nodes", "pods", "configmaps"], "verbs": ["get", "list", "watch"]}]
-_NAMESPACES: Final = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "delete"]}]
+_NAMESPACES: Final = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}]
 _LEASES: Final = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]}]
 
 
@@ -130,6 +130,17 @@ async def test_a_limit_on_pods_leaves_a_gap(run: Run) -> None:
     assert "--max-pods is 1" in document["why"]
 
 
+async def test_an_error_behind_a_skip_fails_the_case(run: Run) -> None:
+    """A case that was not judged, and whose pods do not go, has failed."""
+    plugin = "@pytest.hookimpl(trylast=True)\ndef pytest_runtest_teardown():\n    raise RuntimeError('its pods are left')\n"
+    code, output = await run.of("embedded", *_ONE, "--max-pods=0", plugin=plugin)
+
+    assert code == 3, output
+    assert {(case["verdict"], case["reason"]) for case in run.document()["cases"]} == {
+        ("failed", "RuntimeError: its pods are left")
+    }
+
+
 async def test_a_report_that_cannot_be_written_fails_the_run(run: Run) -> None:
     """The output has the verdict and the error if the report's file cannot be written in the end."""
     plugin = (
@@ -205,7 +216,7 @@ async def test_a_cluster_that_does_not_start_is_one_error(run: Run) -> None:
 
 @pytest.mark.usefixtures("_no_namespace_behind")
 async def test_a_clean_up_that_fails_fails_the_run(run: Run, cluster: Cluster) -> None:
-    """It is a result of its own, with the commands that remove what is left, even if no case ran."""
+    """It is a result of its own, with the way to what is left, even if no case ran."""
     code, output = await run.of("existing", *await options_of(cluster, "leaves", [*_READS, *_NAMESPACES, *_LEASES]))
     assert code == 3, output
     results = {case["name"]: case for case in run.document()["cases"]}
@@ -214,4 +225,8 @@ async def test_a_clean_up_that_fails_fails_the_run(run: Run, cluster: Cluster) -
     assert code == 3, output
     assert {case["verdict"] for case in results.values()} <= {"not judged", "skipped"}
     assert clean_up["verdict"] == "failed"
-    assert f"kubectl delete pods,leases --all --namespace {NAMESPACE}" in clean_up["reason"]
+    assert "forbidden" in clean_up["reason"]
+    assert f"clean-up: {clean_up['reason']}" in output
+    assert (
+        f"`kubectl get pods,leases --namespace {NAMESPACE}` shows it, and the next run removes it" in clean_up["reason"]
+    )

@@ -17,6 +17,7 @@ from e2e.checkers.overcommit import check_api
 from e2e.checkers.right_card import check_pod
 from e2e.onsite import machine_recording
 from e2e.onsite.card_room import NodeRoom
+from e2e.onsite.gaps import unless_refused
 from e2e.onsite.probe_pods import probe_pod
 from e2e.onsite.site import Site
 from e2e.onsite.site_results import VISIT
@@ -230,7 +231,8 @@ async def _create(
     site: Site, room: NodeRoom, name: str, units: Sequence[int], *arguments: object, card_uuid: str = ""
 ) -> None:
     node, carrier = await site.node(room.node), await site.carrier(room.node)
-    await site.create(probe_pod(name, room, node, carrier, units, *arguments, card_uuid=card_uuid))
+    with unless_refused():
+        await site.create(probe_pod(name, room, node, carrier, units, *arguments, card_uuid=card_uuid))
 
 
 async def check(site: Site, room: NodeRoom, name: str) -> None:
