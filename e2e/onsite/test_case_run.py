@@ -132,7 +132,9 @@ async def test_a_limit_on_pods_leaves_a_gap(run: Run) -> None:
 
 async def test_an_error_behind_a_skip_fails_the_case(run: Run) -> None:
     """A case that was not judged, and whose pods do not go, has failed."""
-    plugin = "@pytest.hookimpl(trylast=True)\ndef pytest_runtest_teardown():\n    raise RuntimeError('its pods are left')\n"
+    plugin = (
+        "@pytest.hookimpl(trylast=True)\ndef pytest_runtest_teardown():\n    raise RuntimeError('its pods are left')\n"
+    )
     code, output = await run.of("embedded", *_ONE, "--max-pods=0", plugin=plugin)
 
     assert code == 3, output
