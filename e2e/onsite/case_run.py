@@ -10,22 +10,30 @@ from typing import Final
 
 import pytest
 
-from e2e.site.report.report_files import JSON_FILE, read_report
+from e2e.report import verdict_plugin
+from e2e.site.report.report_files import JSON_FILE, make_ready, read_report
 from e2e.site.report.site_verdict import verdict_of
+from e2e.site.site_error import SiteError
 
 _CASES: Final = Path(__file__).parent / "test_onsite.py"
 OK, FAILED, MISUSED, UNTRUE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 CODES_HELP: Final = (
-    "Exit code 0 if all held, 3 if something did not, 4 if a part could not be judged, 1 if nothing could be tried, 2 for a wrong "
-    "call."
+    "Exit code 0 if all held, 3 if something did not, 4 if a part could not be judged, 1 if nothing could be tried or the report "
+    "could not be written, 2 for a wrong call, 130 after Ctrl-C or SIGTERM."
 )
-_CODES: Final[Mapping[int, int]] = {
-    pytest.ExitCode.OK: OK,
-    pytest.ExitCode.TESTS_FAILED: UNTRUE,
-    pytest.ExitCode.INTERRUPTED: INTERRUPTED,
-    pytest.ExitCode.USAGE_ERROR: MISUSED,
-}
 _BY_VERDICT: Final[Mapping[str, int]] = {"passed": OK, "failed": UNTRUE, "incomplete": INCOMPLETE}
+# A validation is no test run: it may take hours, no warning fails it, and it writes one report alone.
+_SETTINGS: Final = ("--timeout=0", "-W", "default", "-p", "no:cacheprovider", "-p", f"no:{verdict_plugin.NAME}", "-q")
+
+
+class _Interruption:
+    """Notices Ctrl-C and SIGTERM, for which pytest has the same exit code as for an error before the first case."""
+
+    has_come = False
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Also called for ``pytest.exit`` and for errors of collection."""
+        self.has_come = excinfo.type is KeyboardInterrupt
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -39,11 +47,36 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_cases(cluster: str, report: Path, options: Sequence[str] = ()) -> int:
-    """Run them, and write the report; the exit code. Ctrl-C and SIGTERM clean up first."""
+def report_folder(named: Path) -> Path:
+    """The folder of a report, without an older report and ready to be written. Raises SiteError."""
+    folder = named.absolute()
+    try:
+        make_ready(folder)
+    except OSError as error:
+        raise SiteError(f"nothing was tried: no report can be written into {folder}: {error}") from error
+    return folder
+
+
+def run_cases(cluster: str, folder: Path, options: Sequence[str] = ()) -> int:
+    """Run them, and write the report into that ``report_folder``; the exit code. Ctrl-C and SIGTERM clean up first."""
     # As SIGINT, on which the event loop cancels what it does: an exception from here would leave that where it is.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    argv = [str(_CASES), "--cluster", cluster, "--site-report", str(report), "--verdicts", str(report)]
-    argv += ["-p", "no:cacheprovider", "-q", *options]
-    code = _CODES.get(pytest.main(argv), FAILED)
-    return code if code != OK else _BY_VERDICT[verdict_of(read_report(report / JSON_FILE)).word]
+    interruption = _Interruption()
+    argv = [str(_CASES), "--cluster", cluster, "--site-report", str(folder), *_SETTINGS, *options]
+    try:
+        code = pytest.main(argv, plugins=[interruption])
+    except KeyboardInterrupt:
+        # Another one, which came in the clean-up.
+        return INTERRUPTED
+    if interruption.has_come:
+        return INTERRUPTED
+    if code == pytest.ExitCode.USAGE_ERROR:
+        return MISUSED
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return FAILED
+    try:
+        verdict = verdict_of(read_report(folder / JSON_FILE))
+    except OSError:
+        # It could not be written; the output has the error.
+        return FAILED
+    return _BY_VERDICT[verdict.word]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import ApiClient
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import TransportError
 from clusters.api.resources import NODES
-from clusters.provider import Cluster
+from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import real_kubelets
 from e2e.onsite import site_results
+from e2e.onsite.machine_recording import RecordingError
 from e2e.onsite.pod_priority import low_priority
 from e2e.onsite.site import USAGE, Site
 from e2e.onsite.site_nodes import discovered, names_of
@@ -25,12 +27,20 @@ from e2e.onsite.site_options import permissions
 from e2e.onsite.tenancy import Tenancy, TenancyError
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.picture import Picture
+from e2e.site.site_error import SiteError
 
 # Nodes of a cluster of our own: more of them would show nothing new about the cases.
 _MOST_NODES: Final = 3
 # The exit code of a session in which no case could be tried; pytest itself has no such code.
 _NOTHING_TRIED: Final = 9
 _NAMES: Final = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Ask for the nodes first, because an error among the files has a traceback."""
+    with _or_nothing_is_tried(session.config):
+        _names(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -49,36 +59,58 @@ def _names(config: pytest.Config) -> list[str]:
 
 
 async def _ask_for_names(config: pytest.Config, named: list[str]) -> list[str]:
-    async with ApiClient(connection(config.option)) as api:
-        picture = Picture(datetime.now(UTC), await api.list(NODES), ())
     try:
-        return discovered(picture, named)
+        async with ApiClient(connection(config.option)) as api:
+            return discovered(Picture(datetime.now(UTC), await api.list(NODES), ()), named)
     except ValueError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise ClusterError(str(error)) from error
+
+
+@contextlib.contextmanager
+def _or_nothing_is_tried(config: pytest.Config) -> Iterator[None]:
+    """End a run for a report by an error before its first case: once, and not for each case."""
+    try:
+        yield
+    except (TenancyError, ClusterError, ApiError, TransportError, SiteError, RecordingError, OSError) as error:
+        if config.getoption("--site-report") is None:
+            raise
+        pytest.exit(f"nothing was tried: {error}", returncode=_NOTHING_TRIED)
+
+
+@pytest.fixture(scope="module")
+def site_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The session's cluster, if it can be had."""
+    with _or_nothing_is_tried(request.config):
+        cluster: Cluster = request.getfixturevalue("cluster")
+    return cluster
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def site(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Site]:
+async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIterator[Site]:
     """The session's cluster, with a namespace that no other run has; what it was like goes into the report."""
     config = request.config
-    tenancy = Tenancy(cluster.api, secrets.token_hex(4), _reporter(config))
-    async with contextlib.AsyncExitStack() as stack:
-        visit = await stack.enter_async_context(site_results.visited(config, cluster.api, _names(config)))
-        try:
-            await stack.enter_async_context(tenancy.held())
-            await stack.enter_async_context(low_priority(cluster.api, tenancy.run))
-        except TenancyError as error:
-            # Once, and not for each case.
-            pytest.exit(f"nothing was tried: {error}", returncode=_NOTHING_TRIED)
-        yield Site(
-            cluster,
-            tenancy,
-            permissions(config),
-            are_cards_simulated=visit.are_cards_simulated,
-            hides_cards=config.getoption("--cluster") != BARE,
-            runs_in_pods=config.getoption("--cluster") not in real_kubelets.STAND_INS,
-            usage_nodes={one.name for one in real_kubelets.session_nodes(config) if USAGE in one.plugin_arguments},
-        )
+    tenancy = Tenancy(site_cluster.api, secrets.token_hex(4), _reporter(config))
+    with _or_nothing_is_tried(config):
+        async with contextlib.AsyncExitStack() as entered:
+            visit = await site_results.look_before(config, site_cluster.api, _names(config))
+            await entered.enter_async_context(tenancy.held())
+            await entered.enter_async_context(low_priority(site_cluster.api, tenancy.run))
+            clean_up = entered.pop_all()
+    config.stash[site_results.VISIT] = visit
+    yield Site(
+        site_cluster,
+        tenancy,
+        permissions(config),
+        simulated_nodes=visit.simulated_nodes,
+        hides_cards=config.getoption("--cluster") != BARE,
+        runs_in_pods=config.getoption("--cluster") not in real_kubelets.STAND_INS,
+        usage_nodes={one.name for one in real_kubelets.session_nodes(config) if USAGE in one.plugin_arguments},
+    )
+    try:
+        await clean_up.aclose()
+    except BaseException as error:
+        site_results.note_clean_up(config, visit, error)
+    await site_results.look_behind(config, site_cluster.api, visit)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

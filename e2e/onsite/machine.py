@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from clusters.provider import ClusterError
 from clusters.providers import BARE
 from clusters.real_node import RealNode, machine_name
-from e2e.onsite.case_run import CODES_HELP, add_report, run_cases
+from e2e.onsite.case_run import CODES_HELP, add_report, report_folder, run_cases
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.preflight_lines import as_text
 from e2e.site.site_error import SiteError
@@ -29,9 +29,10 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def _machine(arguments: argparse.Namespace) -> int:
+    folder = report_folder(arguments.report)
     print(as_text(machine_preflight()), flush=True)  # noqa: T201  # a command's output
     try:
         RealNode(machine_name(), Path(), dict(os.environ)).look()
     except ClusterError as error:
         raise SiteError(f"nothing was tried: {error}") from error
-    return run_cases(BARE, arguments.report)
+    return run_cases(BARE, folder)

@@ -70,6 +70,8 @@ def _container(name: str, room: NodeRoom, image: str, units: int, arguments: Seq
     # It asks for no processor and no memory, of which a full node has none.
     return {
         **probe_container(name, image, *map(str, arguments), limits=limits),
+        # The device plugin's image is on the node; its registry may ask for a secret that these pods have not.
+        "imagePullPolicy": "IfNotPresent",
         # CUDA's library, and NVML's beside nvidia-smi: an image need not ask NVIDIA's runtime for them.
         "env": [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}],
         "securityContext": {

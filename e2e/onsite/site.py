@@ -19,6 +19,8 @@ from clusters.provider import Cluster, ClusterError
 from e2e import spec
 from e2e.checkers.pod_requests import units_of
 from e2e.onsite.card_room import NodeRoom, room_on
+from e2e.onsite.gaps import not_judged
+from e2e.onsite.image_trouble import image_trouble
 from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
@@ -60,8 +62,9 @@ class Permissions:
 class Site:
     """One cluster.
 
-    ``hides_cards``: a container's runtime hides the cards of others from it. ``runs_in_pods``: device plugins are pods of a
-    DaemonSet; if not, the cluster kills and launches them, and those of ``usage_nodes`` look at what pods really use.
+    ``simulated_nodes`` have simulated cards. ``hides_cards``: a container's runtime hides the cards of others from it.
+    ``runs_in_pods``: device plugins are pods of a DaemonSet; if not, the cluster kills and launches them, and those of
+    ``usage_nodes`` look at what pods really use.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class Site:
         tenancy: Tenancy,
         permissions: Permissions,
         *,
-        are_cards_simulated: bool,
+        simulated_nodes: Collection[str],
         hides_cards: bool,
         runs_in_pods: bool,
         usage_nodes: Collection[str],
@@ -80,7 +83,7 @@ class Site:
         self._runs_in_pods = runs_in_pods
         self._usage_nodes = usage_nodes
         self.permissions = permissions
-        self.are_cards_simulated = are_cards_simulated
+        self.simulated_nodes = simulated_nodes
         self.hides_cards = hides_cards
         self._tenancy = tenancy
         self._created: dict[str, int] = {}
@@ -96,7 +99,7 @@ class Site:
         """The room on a node's cards now; skips the case if the node does not take pods."""
         node, pods = await self.node(name), await self.api.list(PODS)
         if why := why_closed(node, pods, self.permissions.limits.pods):
-            pytest.skip(f"{name} {why}")
+            not_judged(f"{name} {why}")
         return room_on(node, pods)
 
     async def pod(self, name: str) -> Object:
@@ -112,7 +115,7 @@ class Site:
         pod = plugins[0]["spec"]
         image = self.permissions.image or pod["containers"][0]["image"]
         if not image:
-            pytest.skip(
+            not_judged(
                 f"no device plugin runs in a pod on {node} whose image could be used; name one with --probe-image"
             )
         return Carrier(image, pod.get("runtimeClassName", ""))
@@ -147,14 +150,14 @@ class Site:
         limits = self.permissions.limits
         self._most_units = limits.units_on(room.mib_per_unit)
         if pods * units > self._most_units or pods > limits.pods:
-            pytest.skip(
+            not_judged(
                 f"needs {pods * units} units in {pods} pods at a time: --max-units is {self._most_units}, "
                 f"--max-pods is {limits.pods}"
             )
         fitting = room.pods(units, containers=containers, on_one_card=on_one_card)
         if fitting < pods:
             where = "one card" if on_one_card else "its cards"
-            pytest.skip(f"{node} has room on {where} for {fitting} pods of {units} units, and this case needs {pods}")
+            not_judged(f"{node} has room on {where} for {fitting} pods of {units} units, and this case needs {pods}")
         return room
 
     async def create(self, manifest: Object) -> None:
@@ -244,7 +247,10 @@ class Site:
         await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.limits.seconds)
 
     async def runs(self, name: str) -> Object:
-        """Wait until a pod of ours runs or has ended well; the pod. Raises NotReachedError with its events."""
+        """Wait until a pod of ours runs or has ended well; the pod. Raises NotReachedError with its events.
+
+        Skips the case if its image cannot be used; so does ``ended``.
+        """
         return await self._phase(name, "Running", "Succeeded")
 
     async def ended(self, name: str) -> Object:
@@ -255,12 +261,14 @@ class Site:
         seconds = self.permissions.limits.seconds
 
         def is_settled(pod: Object) -> bool:
-            return pod["status"].get("phase") in ("Succeeded", "Failed", *phases)
+            return pod["status"].get("phase") in ("Succeeded", "Failed", *phases) or bool(image_trouble(pod))
 
         try:
             pod = await eventually(lambda: self.pod(name), is_settled, f"{name} is {phases[0]}", seconds=seconds)
         except NotReachedError as error:
             raise NotReachedError(f"{error}; events: {await self.events(name)}") from error
+        if why := image_trouble(pod):
+            not_judged(f"the image cannot be used: {why}; name one with --probe-image")
         if pod["status"]["phase"] not in phases:
             raise NotReachedError(f"{glimpse(pod)}; events: {await self.events(name)}")
         return pod

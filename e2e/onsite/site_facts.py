@@ -12,7 +12,8 @@ import msgspec
 from e2e import spec
 from e2e.site.invariants import COMPONENTS
 from e2e.site.node_invariants import other_resources
-from e2e.site.picture import annotations_of, labels_of
+from e2e.site.picture import annotations_of, labels_of, words_of
+from e2e.site.preflight_picture import DEVICE_PLUGIN
 from e2e.site.site_report import CardFacts, NodeFacts
 
 # Our kind's workers, which have simulated cards, carry labels that begin so; the runtime of our stand-in kubelet is this one.
@@ -20,12 +21,32 @@ _SIMULATED: Final = "clusters.gpushare/"
 _SIMULATED_RUNTIME: Final = "simulated://"
 # The stand-in kubelet starts plain processes.
 _NO_RUNTIME: Final = "none (processes)"
+# A device plugin uses simulated cards only if this variable is set; its image, program and folder are named so in our manifests.
+_STATE: Final = "FAKENVML_STATE"
+_SIMULATED_NAME: Final = "-simulated"
 
 
-def is_simulated(node: Mapping[str, Any]) -> bool:
-    """Are the node's cards simulated by a cluster of ours?"""
+def is_simulated(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> bool:
+    """Are the node's cards simulated, by a cluster of ours or by the device plugin there?"""
     runtime = node.get("status", {}).get("nodeInfo", {}).get("containerRuntimeVersion", "")
-    return runtime.startswith(_SIMULATED_RUNTIME) or any(label.startswith(_SIMULATED) for label in labels_of(node))
+    name = node["metadata"]["name"]
+    return (
+        runtime.startswith(_SIMULATED_RUNTIME)
+        or any(label.startswith(_SIMULATED) for label in labels_of(node))
+        or any(
+            labels_of(pod).get("component") == DEVICE_PLUGIN and any(map(_uses_simulation, pod["spec"]["containers"]))
+            for pod in pods
+            if pod["spec"].get("nodeName") == name
+        )
+    )
+
+
+def _uses_simulation(container: Mapping[str, Any]) -> bool:
+    variables = [one["name"] for one in container.get("env") or ()]
+    mounts = [one["mountPath"] for one in container.get("volumeMounts") or ()]
+    return _STATE in variables or any(
+        _SIMULATED_NAME in word for word in (container["image"], *words_of(container), *mounts)
+    )
 
 
 def programs(pods: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -38,8 +59,8 @@ def programs(pods: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def node_facts(node: Mapping[str, Any]) -> NodeFacts:
-    """One node, as its Node object shows it."""
+def node_facts(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> NodeFacts:
+    """One node, as its Node object and the cluster's pods show it."""
     info = (node.get("status") or {}).get("nodeInfo") or {}
     return NodeFacts(
         node["metadata"]["name"],
@@ -50,16 +71,24 @@ def node_facts(node: Mapping[str, Any]) -> NodeFacts:
         architecture=info.get("architecture", ""),
         cards=_cards(annotations_of(node).get(spec.NODE_CARDS, "")),
         other_resources=tuple(other_resources(node)),
+        are_cards_simulated=is_simulated(node, pods),
     )
 
 
-def on_this_machine(node: NodeFacts, driver: str) -> NodeFacts:
+def on_this_machine(node: NodeFacts, driver: str, are_simulated: bool) -> NodeFacts:  # a fact beside another
     """A node whose kubelet is a stand-in, and whose cards are this machine's: the machine's own facts."""
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
     except OSError:
         system = ""
-    return msgspec.structs.replace(node, driver=driver, kernel=platform.release(), system=system, runtime=_NO_RUNTIME)
+    return msgspec.structs.replace(
+        node,
+        driver=driver,
+        are_cards_simulated=are_simulated,
+        kernel=platform.release(),
+        system=system,
+        runtime=_NO_RUNTIME,
+    )
 
 
 def _cards(text: str) -> tuple[CardFacts, ...]:

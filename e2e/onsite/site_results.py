@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,11 +12,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from clusters.api.api_client import ApiClient
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import TransportError
 from clusters.api.resources import NODES, PODS
 from clusters.providers import BARE
 from e2e.onsite import machine_recording
-from e2e.onsite.site_facts import is_simulated, node_facts, on_this_machine, programs
+from e2e.onsite.gaps import why_not_judged
+from e2e.onsite.site_facts import node_facts, on_this_machine, programs
 from e2e.report.sources import state
 from e2e.report.verdict_plugin import verdict_of
 from e2e.site.findings import Finding
@@ -26,53 +27,79 @@ from e2e.site.observe import Observation
 from e2e.site.preflight_reading import preflight
 from e2e.site.report import site_verdict
 from e2e.site.report.report_files import write_reports
-from e2e.site.site_report import CaseResult, NodeFacts, PreflightLine, SiteReport
+from e2e.site.site_error import SiteError
+from e2e.site.site_report import CaseResult, NodeFacts, PreflightLine, SiteReport, Verdict
+from e2e.site.validation_namespace import NAMESPACE
 
 NAME: Final = "gpushare-site-results"
-_NODE, _CASE, _PROMISE = "site-node", "site-case", "site-promise"
 # Lines about a machine that are only for a node of a cluster.
 _OF_NODES: Final = ("container runtime", "device plugin folder", "pod resources")
 # Between two looks at the invariants, in seconds.
 _LOOK_SECONDS: Final = 2.0
+_NOT_BEGUN: Final = "the run ended before this case had a result"
+_LEFT: Final = f"`kubectl get pods,leases --namespace {NAMESPACE}` shows it, and the next run removes it"
 
 
 @dataclass
 class Visit:
-    """The state of the cluster beside the cases."""
+    """The state of the cluster beside the cases; ``extra`` results are of steps that are no cases, and went wrong."""
 
-    server: str = ""
-    kubernetes: str = ""
-    are_cards_simulated: bool = True
-    programs: tuple[str, ...] = ()
-    nodes: tuple[NodeFacts, ...] = ()
+    server: str
+    kubernetes: str
+    programs: tuple[str, ...]
+    nodes: tuple[NodeFacts, ...]
     preflight: tuple[PreflightLine, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     recordings: dict[str, Any] = field(default_factory=dict)
+    extra: list[CaseResult] = field(default_factory=list)
+
+    @property
+    def simulated_nodes(self) -> set[str]:
+        """The nodes whose cards are simulated."""
+        return {node.name for node in self.nodes if node.are_cards_simulated}
 
 
 VISIT: Final = pytest.StashKey[Visit]()
 
 
-@contextlib.asynccontextmanager
-async def visited(config: pytest.Config, api: ApiClient, names: list[str]) -> AsyncIterator[Visit]:
-    """Look at the cluster before the cases, and judge its invariants before and behind."""
-    visit = config.stash.setdefault(VISIT, Visit())
-    visit.server = api.http.url
-    visit.kubernetes = (await api.request("GET", "/version"))["gitVersion"]
+async def look_before(config: pytest.Config, api: ApiClient, names: list[str]) -> Visit:
+    """Look at the cluster before the cases, and judge its invariants if a report is wanted."""
+    kubernetes = (await api.request("GET", "/version"))["gitVersion"]
     nodes, pods = await api.list(NODES), await api.list(PODS)
-    visit.are_cards_simulated = any(map(is_simulated, nodes))
-    visit.programs = programs(pods)
-    visit.nodes = tuple(node_facts(node) for node in nodes if node["metadata"]["name"] in names)
-    if config.getoption("--cluster") == BARE:
+    facts = tuple(node_facts(node, pods) for node in nodes if node["metadata"]["name"] in names)
+    visit = Visit(api.http.url, kubernetes, programs(pods), facts)
+    is_bare = config.getoption("--cluster") == BARE
+    if is_bare:
         await _record(visit)
-    wants_report = config.getoption("--site-report") is not None
-    if wants_report:
+    if _wants_report(config):
         visit.findings += await _findings(api)
-        visit.preflight = tuple(_of_machine() if config.getoption("--cluster") == BARE else await preflight(api))
-    yield visit
-    if wants_report:
-        known = {finding.key for finding in visit.findings}
+        visit.preflight = tuple(_of_machine() if is_bare else await preflight(api))
+    return visit
+
+
+async def look_behind(config: pytest.Config, api: ApiClient, visit: Visit) -> None:
+    """Judge the invariants again; a cluster that cannot be looked at is a gap in the report, and not a fault of a case."""
+    if not _wants_report(config):
+        return
+    known = {finding.key for finding in visit.findings}
+    try:
         visit.findings += [finding for finding in await _findings(api) if finding.key not in known]
+    except (SiteError, ApiError, TransportError) as error:
+        promise = "The cluster breaks no invariant of sharing after the cases."
+        visit.extra.append(CaseResult("look-behind", "", promise, "not judged", str(error)))
+
+
+def note_clean_up(config: pytest.Config, visit: Visit, error: BaseException) -> None:
+    """Put a clean-up that failed into the report. Raises its error if no report is wanted, or if it is that of Ctrl-C."""
+    promise = "Everything that the run created is gone."
+    reason = f"{str(error) or type(error).__name__}; if something of this run is left, {_LEFT}"
+    visit.extra.append(CaseResult("clean-up", "", promise, "failed", reason))
+    if not isinstance(error, Exception) or not _wants_report(config):
+        raise error
+
+
+def _wants_report(config: pytest.Config) -> bool:
+    return config.getoption("--site-report") is not None
 
 
 def _of_machine() -> list[PreflightLine]:
@@ -83,8 +110,7 @@ def _of_machine() -> list[PreflightLine]:
 async def _record(visit: Visit) -> None:
     """Record this machine, which is the one node."""
     recording = await machine_recording.record()
-    visit.are_cards_simulated = recording["simulated"]
-    visit.nodes = tuple(on_this_machine(node, recording["driver"]) for node in visit.nodes)
+    visit.nodes = tuple(on_this_machine(node, recording["driver"], recording["simulated"]) for node in visit.nodes)
     visit.recordings = {node.name: recording for node in visit.nodes}
 
 
@@ -101,56 +127,65 @@ class SiteResults:
         self._folder_of_cases = cases
         self._started = datetime.now(UTC)
         self._results: dict[str, CaseResult] = {}
-        self._line = ""
+        self._lines: list[str] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Each case's node and promise, into its properties."""
+        """Each case of a node is in the report, even if the run ends before it."""
         for item in items:
+            callspec = getattr(item, "callspec", None)
             if (
                 self._folder_of_cases in item.path.parents
                 and isinstance(item, pytest.Function)
-                and hasattr(item, "callspec")
+                and callspec is not None
+                and "node" in callspec.params
             ):
                 promise = " ".join((item.function.__doc__ or "").strip().split("\n\n")[0].split())
-                node = item.callspec.params.get("node", "")
-                item.user_properties += [(_NODE, node), (_CASE, item.originalname), (_PROMISE, promise)]
+                node = callspec.params["node"]
+                self._results[item.nodeid] = CaseResult(item.originalname, node, promise, "not judged", _NOT_BEGUN)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """One phase of a case: the first trouble is its verdict."""
-        facts = dict(report.user_properties)
-        if _CASE not in facts:
+        """One phase of a case: its last word counts, but the first failure is the one that is reported."""
+        if (case := self._results.get(report.nodeid)) is None:
             return
-        before = self._results.get(report.nodeid)
-        seconds = report.duration + (before.seconds if before is not None else 0.0)
-        verdict = verdict_of(report)
-        if before is not None and (verdict is None or before.verdict != "passed"):
-            self._results[report.nodeid] = msgspec.structs.replace(before, seconds=seconds)
-        elif verdict is not None:
-            outcome = "failed" if verdict.outcome == "error" else verdict.outcome
-            name, node, promise = (str(facts[key]) for key in (_CASE, _NODE, _PROMISE))
-            self._results[report.nodeid] = CaseResult(name, node, promise, outcome, verdict.reason, seconds)
+        case = msgspec.structs.replace(case, seconds=case.seconds + report.duration)
+        if case.verdict != "failed" and (found := _judged(report)) is not None:
+            case = msgspec.structs.replace(case, verdict=found[0], reason=found[1])
+        self._results[report.nodeid] = case
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the report."""
-        folder = self._config.getoption("--site-report")
-        if folder is None or not self._results:
-            return
-        report = self.report()
-        write_reports(report, folder)
-        self._line = f"{site_verdict.verdict_of(report).line} The report is in {folder}."
+    # Around pytest's own, which ends the fixtures of an interrupted run, and inside of that which prints the summary.
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self) -> Generator[None]:
+        """Write the report after the clean-up."""
+        try:
+            return (yield)
+        finally:
+            self._write()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The verdict, in one line."""
-        if self._line:
-            terminalreporter.write_line(self._line)
+        """The verdict in one line, after what else went wrong."""
+        for line in self._lines:
+            terminalreporter.write_line(line)
 
-    def report(self) -> SiteReport:
-        """Everything so far."""
-        visit = self._config.stash.get(VISIT, Visit())
+    def _write(self) -> None:
+        folder = self._config.getoption("--site-report")
+        visit = self._config.stash.get(VISIT, None)
+        if folder is None or visit is None:
+            return
+        self._lines = [f"{one.name}: {one.reason}" for one in visit.extra]
+        report = self._report(visit)
+        verdict = site_verdict.verdict_of(report).line
+        try:
+            write_reports(report, folder)
+        except OSError as error:
+            self._lines.append(f"{verdict} The report could not be written: {error}")
+        else:
+            self._lines.append(f"{verdict} The report is in {folder}.")
+
+    def _report(self, visit: Visit) -> SiteReport:
         return SiteReport(
             kind=self._config.getoption("--cluster"),
-            are_cards_simulated=visit.are_cards_simulated,
+            are_cards_simulated=bool(visit.simulated_nodes),
             started=self._started.strftime("%Y-%m-%dT%H:%M:%SZ"),
             seconds=(datetime.now(UTC) - self._started).total_seconds(),
             server=visit.server,
@@ -160,7 +195,18 @@ class SiteResults:
             commit=state(self._config.rootpath),
             nodes=visit.nodes,
             preflight=visit.preflight,
-            cases=tuple(self._results.values()),
+            cases=(*self._results.values(), *visit.extra),
             findings=tuple(visit.findings),
             recordings=visit.recordings,
         )
+
+
+def _judged(report: pytest.TestReport) -> tuple[Verdict, str] | None:
+    """The verdict of one phase and its reason; None for one that was only the way to another."""
+    verdict = verdict_of(report)
+    if verdict is None:
+        return None
+    if verdict.outcome == "skipped":
+        gap = why_not_judged(verdict.reason)
+        return ("not judged", gap) if gap else ("skipped", verdict.reason)
+    return ("passed" if verdict.outcome == "passed" else "failed"), verdict.reason

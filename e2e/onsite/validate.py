@@ -14,7 +14,7 @@ from clusters.api.resources import NODES, PODS
 from clusters.providers import EXISTING
 from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
-from e2e.onsite.case_run import CODES_HELP, OK, add_report, run_cases
+from e2e.onsite.case_run import CODES_HELP, OK, add_report, report_folder, run_cases
 from e2e.onsite.site_nodes import discovered, names_of
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.node_cards import UnreadableError
@@ -41,11 +41,12 @@ def add_verbs(verbs: Verbs) -> None:
 
 def _validate(arguments: argparse.Namespace) -> int:
     """The plan, and the cases if the administrator agreed."""
+    folder = report_folder(arguments.report) if arguments.yes else None
     for line in asyncio.run(_look(arguments)):
         print(line, flush=True)  # noqa: T201  # a command's output
-    if arguments.yes:
+    if folder is not None:
         options = ["--target", arguments.target, *site_options.argv_of(vars(arguments))]
-        return run_cases(EXISTING, arguments.report, options)
+        return run_cases(EXISTING, folder, options)
     print("nothing was created; to go on, add --yes")  # noqa: T201
     return OK
 

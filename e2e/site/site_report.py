@@ -8,7 +8,8 @@ import msgspec
 
 from e2e.site.findings import Finding
 
-Verdict = Literal["passed", "failed", "skipped"]
+# Skipped is a case about something that the site has not; not judged is one that might have shown a fault, but could not run.
+Verdict = Literal["passed", "failed", "skipped", "not judged"]
 Judgement = Literal["ok", "wrong", "unknown"]
 
 
@@ -25,7 +26,7 @@ class PreflightLine(msgspec.Struct, frozen=True):
 
 
 class CaseResult(msgspec.Struct, frozen=True):
-    """One case on one node; ``node`` is "" for one of the whole cluster. ``reason``: why it failed or was skipped."""
+    """One case on one node; ``node`` is "" for one of the whole cluster. ``reason``: why it has not passed."""
 
     name: str
     node: str
@@ -61,6 +62,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     mps: str = ""
     other_resources: tuple[str, ...] = ()
     """Extended resources of other plugins that may give out the same cards, as ``nvidia.com/gpu``."""
+    are_cards_simulated: bool = False
 
 
 class SiteReport(msgspec.Struct, frozen=True):
@@ -69,6 +71,7 @@ class SiteReport(msgspec.Struct, frozen=True):
     kind: str
     """The provider: ``existing``, ``kind``, ``embedded`` or ``bare``."""
     are_cards_simulated: bool
+    """Are those of any node?"""
     started: str
     """When, in UTC, as ISO 8601 with seconds."""
     seconds: float

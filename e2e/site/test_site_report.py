@@ -100,6 +100,11 @@ def changed(**fields: Any) -> SiteReport:
         ),
         ({"cases": ()}, "incomplete", "No case passed on 2 of 2 nodes"),
         ({"cases": (case("binds", ""),), "nodes": ()}, "incomplete", "No node was validated."),
+        (
+            {"cases": (*REPORT.cases, case("holds", "b", "not judged", "no room"))},
+            "incomplete",
+            "1 of 5 results could not be judged, first holds on b: no room.",
+        ),
     ],
 )
 def test_a_verdict_passes_only_what_was_shown(fields: dict[str, Any], word: str, why: str) -> None:
@@ -115,9 +120,33 @@ def test_a_verdict_names_simulated_cards() -> None:
     report = changed(are_cards_simulated=True)
     assert verdict_of(report).line.startswith("passed with simulated cards: ")
     assert "simulated" not in verdict_of(REPORT).line
-    assert "passed with simulated cards" in to_html(report)
+    assert "<title>gpushare on https://api.site:6443: passed with simulated cards</title>" in to_html(report)
+    assert '"verdict": "passed with simulated cards"' in to_json(report)
     assert " simulated: 1 x Tesla T4 (15079 MiB) " in markdown_of({"x.json": report})
     assert " real: 1 x Tesla T4 (15079 MiB) " in markdown_of({"x.json": REPORT})
+
+
+def test_a_verdict_names_the_nodes_with_simulated_cards() -> None:
+    """If some nodes have simulated cards and others have real ones, the verdict names the former, and each row its own."""
+    a, b = REPORT.nodes
+    report = changed(are_cards_simulated=True, nodes=(a, msgspec.structs.replace(b, are_cards_simulated=True)))
+
+    assert verdict_of(report).line.startswith("passed with simulated cards on b: ")
+    assert "simulated on b, real on the other nodes" in to_html(report)
+    assert " simulated on b, real on the other nodes: 1 x Tesla T4 (15079 MiB) " in markdown_of({"x.json": report})
+
+
+def test_a_case_that_could_not_be_judged_stands_out() -> None:
+    """The page and the JUnit file show it with its reason, and it differs from a case that was skipped."""
+    report = changed(cases=(*REPORT.cases[:2], case("spreads", "a", "not judged", "no room"), REPORT.cases[3]))
+    text = Page(to_html(report)).text
+    skipped = ElementTree.fromstring(to_junit(report)).find("testsuite[@name='a']/testcase/skipped")
+
+    assert "not judged [1]" in text
+    assert "Skipped or not judged" in text
+    assert skipped is not None
+    assert skipped.get("message") == "no room"
+    assert "differs: spreads on a: A skipped (one card), B not judged (no room)" in compare(REPORT, report).text
 
 
 def test_json_is_read_back_as_it_was() -> None:

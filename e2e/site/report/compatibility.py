@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from e2e.report.pages import markdown_table
-from e2e.site.report.site_verdict import verdict_of
+from e2e.site.report.site_verdict import kind_of_cards, verdict_of
 from e2e.site.site_report import NodeFacts, SiteReport
 
 FOLDER: Final = "compatibility"
@@ -45,7 +45,7 @@ def cards_of(nodes: Iterable[NodeFacts]) -> str:
 
 
 def _row(name: str, report: SiteReport) -> list[str]:
-    cards = f"{'simulated' if report.are_cards_simulated else 'real'}: {cards_of(report.nodes) or 'none seen'}"
+    cards = f"{kind_of_cards(report)}: {cards_of(report.nodes) or 'none seen'}"
     return [
         report.started[:10],
         report.kind,

@@ -1,4 +1,4 @@
-"""The report as JSON, with its verdict for those that read no more. Pure."""
+"""The report as JSON, with its verdict for programs that read no more. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from e2e.site.site_report import SiteReport
 def to_json(report: SiteReport) -> str:
     """The whole report; ``verdict`` and ``why`` follow from the rest."""
     verdict = verdict_of(report)
-    document = {"verdict": verdict.word, "why": verdict.why, **msgspec.to_builtins(report, str_keys=True)}
+    document = {"verdict": verdict.title, "why": verdict.why, **msgspec.to_builtins(report, str_keys=True)}
     return msgspec.json.format(msgspec.json.encode(_readable(document)), indent=1).decode() + "\n"
 
 

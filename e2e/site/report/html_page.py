@@ -15,7 +15,7 @@ from e2e.site.findings import in_order
 from e2e.site.report.compatibility import cards_of, file_name_of, markdown_of
 from e2e.site.report.markup import table, tag
 from e2e.site.report.matrix import NOT_RUN, WHOLE_CLUSTER, cells_of, columns_of, pairs_of, rows_of
-from e2e.site.report.site_verdict import verdict_of
+from e2e.site.report.site_verdict import kind_of_cards, verdict_of
 from e2e.site.site_report import Judgement, NodeFacts, SiteReport
 
 _Rows = list[list[str | Element]]
@@ -31,7 +31,7 @@ th { background: #f0f0f0; } small { color: #555; display: block; }
 pre, .text { white-space: pre-wrap; overflow-wrap: anywhere; } pre { font-size: .8rem; background: #f6f6f6; padding: .5rem; }
 .verdict { font-size: 1.15rem; padding: .6rem .8rem; border: 2px solid; border-left-width: .6rem; }
 .passed, .ok { background: #e3f4e3; } .failed, .wrong, .error { background: #fadcdc; font-weight: bold; }
-.incomplete, .skipped, .unknown, .warning { background: #fdf3d0; } .not-run { background: #eee; }
+.incomplete, .not-judged, .unknown, .warning { background: #fdf3d0; } .skipped, .not-run { background: #eee; }
 thead { display: table-header-group; } tr, .verdict { break-inside: avoid; } h2 { break-after: avoid; }
 @media print { body { margin: 0; max-width: none; font-size: 11px; } * { print-color-adjust: exact; } @page { margin: 12mm; } }
 """
@@ -40,7 +40,7 @@ thead { display: table-header-group; } tr, .verdict { break-inside: avoid; } h2 
 def to_html(report: SiteReport) -> str:
     """The page."""
     verdict = verdict_of(report)
-    title = f"gpushare on {report.server or report.kind}: {verdict.word}"
+    title = f"gpushare on {report.server or report.kind}: {verdict.title}"
     # Even if a browser took a text for markup, it would fetch and run nothing.
     policy = {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"}
     head = tag("head", tag("meta", charset="utf-8"), Element("meta", policy), tag("title", title), tag("style", _STYLE))
@@ -50,7 +50,7 @@ def to_html(report: SiteReport) -> str:
         ("Preflight", [_preflight(report)]),
         ("Cases", _cases(report)),
         ("Findings", [_findings(report)]),
-        ("Skipped or not run", [_left_out(report)]),
+        ("Skipped or not judged", [_left_out(report)]),
         ("Compatibility", _compatibility(report)),
         ("Recordings", _recordings(report)),
     )
@@ -66,7 +66,7 @@ def _site(report: SiteReport) -> Iterator[Element]:
         "kind of cluster": report.kind,
         "API server": report.server,
         "Kubernetes": report.kubernetes,
-        "cards": "simulated: no real card was used" if report.are_cards_simulated else "real",
+        "cards": kind_of_cards(report),
         "judged": report.target,
         "programs": "\n".join(report.programs),
         "suite at": report.commit,
@@ -126,7 +126,7 @@ def _left_out(report: SiteReport) -> Element:
     nodes_by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, node in pairs_of(report):
         result = cells.get((name, node))
-        if result is None or result.verdict == "skipped":
+        if result is None or result.verdict in ("skipped", "not judged"):
             reason = (result.reason or "no reason is given") if result else NOT_RUN
             nodes_by_reason[name, reason].append(node or WHOLE_CLUSTER)
     rows: _Rows = [["", "", _text(line)] for line in report.not_run]

@@ -10,13 +10,13 @@ from xml.etree.ElementTree import Element
 from e2e.site.report.compatibility import cards_of
 from e2e.site.report.markup import tag
 from e2e.site.report.matrix import WHOLE_CLUSTER, columns_of
-from e2e.site.report.site_verdict import verdict_of
+from e2e.site.report.site_verdict import kind_of_cards, verdict_of
 from e2e.site.site_report import CaseResult, NodeFacts, SiteReport
 
 _DECLARATION: Final = '<?xml version="1.0" encoding="utf-8"?>\n'
 # The verdict's element: what is incomplete must not look good.
 _OF_VERDICT: Final[Mapping[str, str]] = {"failed": "failure", "incomplete": "error"}
-_OF_CASE: Final[Mapping[str, str]] = {"failed": "failure", "skipped": "skipped"}
+_OF_CASE: Final[Mapping[str, str]] = {"failed": "failure", "skipped": "skipped", "not judged": "skipped"}
 
 
 def to_junit(report: SiteReport) -> str:
@@ -74,7 +74,7 @@ def _case(name: str, suite: str, outcome: str | None, reason: str, seconds: floa
 def _versions(report: SiteReport) -> dict[str, str]:
     return {
         "kind": report.kind,
-        "cards": "simulated" if report.are_cards_simulated else "real",
+        "cards": kind_of_cards(report),
         "server": report.server,
         "kubernetes": report.kubernetes,
         "target": report.target,

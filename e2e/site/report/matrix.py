@@ -9,7 +9,7 @@ from e2e.site.site_report import CaseResult, SiteReport, Verdict
 
 NOT_RUN: Final = "not run"
 WHOLE_CLUSTER: Final = "whole cluster"
-_WORST_FIRST: Final[tuple[Verdict, ...]] = ("failed", "skipped", "passed")
+_WORST_FIRST: Final[tuple[Verdict, ...]] = ("failed", "not judged", "skipped", "passed")
 
 
 def columns_of(*reports: SiteReport) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,19 @@ JSON_FILE: Final = "site_report.json"
 _FORMS: Final = {JSON_FILE: to_json, "site_report.html": to_html, "site_report.xml": to_junit}
 
 
-def write_reports(report: SiteReport, folder: Path) -> list[Path]:
-    """Write the report in each form, and return the files, JSON first. Raises OSError."""
+def make_ready(folder: Path) -> None:
+    """Make the folder, try to write a file there, and remove the files of an older report. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, form in _FORMS.items():
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"\0")
+    for name in _FORMS:
+        (folder / name).unlink(missing_ok=True)
+
+
+def write_reports(report: SiteReport, folder: Path) -> list[Path]:
+    """Write the report in each form, and return the files, JSON first. Raises OSError, and then no JSON is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, form in reversed(_FORMS.items()):
         write_whole(folder / name, form(report))
     return [folder / name for name in _FORMS]
 

@@ -1,0 +1,234 @@
+"""Promises of a validation's own process: its exit code and its report, however the run ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from clusters.api.api_client import ApiError, Object
+from clusters.api.resources import NAMESPACES
+from clusters.api.waiting import eventually
+from clusters.provider import Cluster
+from e2e.__main__ import main
+from e2e.onsite.case_run import report_folder
+from e2e.site.site_error import SiteError
+from e2e.site.validation_namespace import NAMESPACE
+
+_RUN: Final = "import sys; from pathlib import Path; from e2e.onsite.case_run import run_cases; "
+_CALL: Final = "sys.exit(run_cases(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))"
+_ONE: Final = ("--nodes", "a1", "-k", "card_that_it_got or amounts")
+_FILES: Final = {"site_report.json", "site_report.html", "site_report.xml"}
+_READS: Final = [{"apiGroups": [""], "resources": ["nodes", "pods", "configmaps"], "verbs": ["get", "list", "watch"]}]
+_NAMESPACES: Final = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}]
+_LEASES: Final = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]}]
+
+
+class Run:
+    """Runs of the cases in a process of their own, into one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.report = folder / "report"
+        self._folder = folder
+
+    async def of(self, cluster: str, *options: str, plugin: str = "") -> tuple[int | None, str]:
+        """The exit code and the output; ``plugin`` is Python that pytest loads."""
+        (self._folder / "extra_plugin.py").write_text(f"import os, signal, warnings\nimport pytest\n\n{plugin}")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", _RUN + _CALL, cluster, str(self.report), "-p", "extra_plugin", *options),
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(Path.cwd()), str(self._folder)))},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate()
+        return process.returncode, output.decode()
+
+    def document(self) -> dict[str, Any]:
+        """The report."""
+        return dict(json.loads((self.report / "site_report.json").read_text()))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """An empty folder."""
+    return Run(tmp_path)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def _no_namespace_behind(cluster: Cluster) -> AsyncIterator[None]:
+    """No case leaves the namespace to the next."""
+    yield
+    try:
+        await cluster.api.delete(NAMESPACES, NAMESPACE)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+
+    async def names() -> list[str]:
+        return [one["metadata"]["name"] for one in await cluster.api.list(NAMESPACES)]
+
+    await eventually(names, lambda found: NAMESPACE not in found, "the namespace is gone")
+
+
+async def options_of(cluster: Cluster, account: str, rules: list[dict[str, Any]]) -> list[str]:
+    """The options of a run with these rights on the session's cluster, in which no pod is created."""
+    metadata = {"name": account}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": "kube-system"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account}
+    manifests: list[Object] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": "kube-system"}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": metadata,
+            "roleRef": role,
+            "subjects": [subject],
+        },
+    ]
+    for manifest in manifests:
+        await cluster.api.create(manifest)
+    kubeconfig = await cluster.kubeconfig_of(f"kube-system/{account}")
+    return ["--yes", f"--kubeconfig={kubeconfig}", "--max-pods=0", "--nodes=a1"]
+
+
+async def test_neither_time_nor_warnings_fail_a_case(run: Run) -> None:
+    """The limits of this repository's own tests are not those of a validation, and the folder has the report alone."""
+    plugin = "def pytest_runtest_setup(item):\n    warnings.warn('a library is old')\n"
+    code, output = await run.of("embedded", *_ONE, "-o", "timeout=0.01", plugin=plugin)
+
+    assert (code, run.document()["verdict"]) == (0, "passed with simulated cards"), output
+    assert {path.name for path in run.report.iterdir()} == _FILES
+
+
+async def test_the_report_of_an_interrupted_run_is_incomplete(run: Run) -> None:
+    """The cases that did not run are in the report, and leave it without a verdict; the exit code is that of Ctrl-C."""
+    plugin = "def pytest_runtest_logfinish():\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+    code, output = await run.of("embedded", *_ONE, plugin=plugin)
+    document = run.document()
+
+    assert (code, document["verdict"]) == (130, "incomplete with simulated cards"), output
+    assert [case["verdict"] for case in document["cases"]] == ["passed", "not judged"]
+    assert "the run ended before this case" in document["why"]
+    assert f"The report is in {run.report}" in output
+
+
+async def test_a_limit_on_pods_leaves_a_gap(run: Run) -> None:
+    """A case that would need more than the limits is not judged, so the run is incomplete."""
+    code, output = await run.of("embedded", "--nodes", "a1", "-k", "got or together", "--max-pods", "1")
+    document = run.document()
+
+    assert code == 4, output
+    assert "1 of 2 results could not be judged" in document["why"]
+    assert "--max-pods is 1" in document["why"]
+
+
+async def test_an_error_behind_a_skip_fails_the_case(run: Run) -> None:
+    """A case that was not judged, and whose pods do not go, has failed."""
+    plugin = (
+        "@pytest.hookimpl(trylast=True)\ndef pytest_runtest_teardown():\n    raise RuntimeError('its pods are left')\n"
+    )
+    code, output = await run.of("embedded", *_ONE, "--max-pods=0", plugin=plugin)
+
+    assert code == 3, output
+    assert {(case["verdict"], case["reason"]) for case in run.document()["cases"]} == {
+        ("failed", "RuntimeError: its pods are left")
+    }
+
+
+async def test_a_report_that_cannot_be_written_fails_the_run(run: Run) -> None:
+    """The output has the verdict and the error if the report's file cannot be written in the end."""
+    plugin = (
+        f"def pytest_runtest_logfinish():\n    os.makedirs({str(run.report / 'site_report.json')!r}, exist_ok=True)\n"
+    )
+    code, output = await run.of("embedded", *_ONE, plugin=plugin)
+
+    assert code == 1, output
+    assert "passed with simulated cards: " in output
+    assert "The report could not be written: " in output
+
+
+def test_a_folder_that_cannot_be_written_stops_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is looked at or tried if the report would be lost."""
+    (tmp_path / "file").touch()
+
+    assert main(["validate", "--yes", "--kubeconfig", "none", "--report", str(tmp_path / "file" / "report")]) == 1
+    assert "validate: nothing was tried: no report can be written into" in capsys.readouterr().err
+
+
+def test_an_old_report_is_removed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that ends early leaves no older verdict in its folder, which need not be named from the root."""
+    monkeypatch.chdir(tmp_path)
+    Path("report").mkdir()
+    for name in ("site_report.json", "mine"):
+        (tmp_path / "report" / name).touch()
+
+    assert report_folder(Path("report")) == tmp_path / "report"
+    assert [path.name for path in (tmp_path / "report").iterdir()] == ["mine"]
+    (tmp_path / "report" / "site_report.json").mkdir()
+    with pytest.raises(SiteError, match="no report can be written"):
+        report_folder(Path("report"))
+
+
+async def test_a_server_that_is_away_is_one_error(run: Run, tmp_path: Path) -> None:
+    """The exit code is that of a run in which nothing was tried, and the output has one line about it."""
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": {}}],
+        "current-context": "c",
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(document))
+    code, output = await run.of("existing", "--yes", f"--kubeconfig={tmp_path / 'kubeconfig'}")
+
+    check_nothing_was_tried(run, code, output)
+
+
+async def test_a_right_that_is_missing_is_one_error(run: Run, cluster: Cluster) -> None:
+    """An account that may not read pods tries nothing, and the error names what it may not."""
+    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]
+    code, output = await run.of("existing", *await options_of(cluster, "reads-nodes", rules))
+
+    check_nothing_was_tried(run, code, output)
+    assert 'cannot list resource "pods"' in output
+
+
+def check_nothing_was_tried(run: Run, code: int | None, output: str) -> None:
+    """One line, no report, and the exit code of it."""
+    assert code == 1, output
+    assert len([line for line in output.splitlines() if "nothing was tried: " in line]) == 1, output
+    assert "Traceback" not in output
+    assert "site_report.json" not in [path.name for path in run.report.glob("*")]
+
+
+@pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this machine has a driver")
+async def test_a_cluster_that_does_not_start_is_one_error(run: Run) -> None:
+    """Each case needs the cluster, and its error is reported once."""
+    code, output = await run.of("bare")
+
+    check_nothing_was_tried(run, code, output)
+
+
+@pytest.mark.usefixtures("_no_namespace_behind")
+async def test_a_clean_up_that_fails_fails_the_run(run: Run, cluster: Cluster) -> None:
+    """It is a result of its own, with the way to what is left, even if no case ran."""
+    code, output = await run.of("existing", *await options_of(cluster, "leaves", [*_READS, *_NAMESPACES, *_LEASES]))
+    assert code == 3, output
+    results = {case["name"]: case for case in run.document()["cases"]}
+    clean_up = results.pop("clean-up")
+
+    assert code == 3, output
+    assert {case["verdict"] for case in results.values()} <= {"not judged", "skipped"}
+    assert clean_up["verdict"] == "failed"
+    assert "forbidden" in clean_up["reason"]
+    assert f"clean-up: {clean_up['reason']}" in output
+    assert (
+        f"`kubectl get pods,leases --namespace {NAMESPACE}` shows it, and the next run removes it" in clean_up["reason"]
+    )
