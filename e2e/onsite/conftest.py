@@ -74,7 +74,9 @@ def _or_nothing_is_tried(config: pytest.Config) -> Iterator[None]:
     except (TenancyError, ClusterError, ApiError, TransportError, SiteError, RecordingError, OSError) as error:
         if config.getoption("--site-report") is None:
             raise
-        pytest.exit(f"nothing was tried: {error}", returncode=_NOTHING_TRIED)
+        # A clean-up that failed, too, hides why there was one.
+        why = f"{error.__context__}; {error}" if isinstance(error.__context__, TenancyError) else str(error)
+        pytest.exit(f"nothing was tried: {why}", returncode=_NOTHING_TRIED)
 
 
 @pytest.fixture(scope="module")

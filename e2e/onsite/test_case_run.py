@@ -28,6 +28,9 @@ _ONE: Final = ("--nodes", "a1", "-k", "card_that_it_got or amounts")
 _FILES: Final = {"site_report.json", "site_report.html", "site_report.xml"}
 _READS: Final = [{"apiGroups": [""], "resources": ["nodes", "pods", "configmaps"], "verbs": ["get", "list", "watch"]}]
 _NAMESPACES: Final = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}]
+_CLASSES: Final = [
+    {"apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"], "verbs": ["get", "create", "delete"]}
+]
 _LEASES: Final = [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]}]
 
 
@@ -219,7 +222,8 @@ async def test_a_cluster_that_does_not_start_is_one_error(run: Run) -> None:
 @pytest.mark.usefixtures("_no_namespace_behind")
 async def test_a_clean_up_that_fails_fails_the_run(run: Run, cluster: Cluster) -> None:
     """It is a result of its own, with the way to what is left, even if no case ran."""
-    code, output = await run.of("existing", *await options_of(cluster, "leaves", [*_READS, *_NAMESPACES, *_LEASES]))
+    rules = [*_READS, *_NAMESPACES, *_CLASSES, *_LEASES]
+    code, output = await run.of("existing", *await options_of(cluster, "leaves", rules))
     assert code == 3, output
     results = {case["name"]: case for case in run.document()["cases"]}
     clean_up = results.pop("clean-up")
