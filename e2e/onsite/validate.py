@@ -82,7 +82,7 @@ def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | st
         else:
             cards = ", ".join(f"card {card.index}: {card.free.units} of {card.units} units free" for card in room.cards)
             yield f"    {room.node}: {cards or 'no healthy card'}"
-    yield "- a case that does not fit beside the pods of others is skipped; its pods evict none of them (preemptionPolicy Never)"
+    yield "- a case that does not fit beside the pods of others is not judged; its pods evict none of them (preemptionPolicy Never)"
     yield "- if a node's device plugin has --usage, one pod uses more of its card than it booked, on purpose; a second one books"
     yield "  the surplus on the same card"
     yield f"- image of the pods: {arguments.probe_image or 'that of the device plugin on the node'}"

@@ -24,9 +24,9 @@ _ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 
 
 def _rights(
-    resource: str, *verbs: str, group: str = "", subresource: str = "", namespace: str = VALIDATION
+    resource: str, *verbs: str, group: str = "", subresource: str = "", namespace: str = VALIDATION, name: str = ""
 ) -> tuple[Right, ...]:
-    return tuple(Right(verb, resource, group, subresource, namespace) for verb in verbs)
+    return tuple(Right(verb, resource, group, subresource, namespace, name) for verb in verbs)
 
 
 # Of things that a validation makes only if an administrator has not.
@@ -34,11 +34,15 @@ _MADE: Final = {"namespaces": f"namespace {VALIDATION}", "priorityclasses": f"Pr
 # The requests of a validation, by the resource that a line names.
 RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
     "nodes": _rights("nodes", "get", "list", "watch", namespace=""),
-    "pods of all namespaces": _rights("pods", "get", "list", "watch", namespace=""),
-    "pods": _rights("pods", "create", "delete"),
+    "pods of all namespaces": _rights("pods", "list", "watch", namespace=""),
+    "pods": _rights("pods", "get", "create", "delete"),
     "pods/log": _rights("pods", "get", subresource="log"),
     "events": _rights("events", "list"),
     "leases": _rights("leases", "get", "create", "patch", "delete", group="coordination.k8s.io"),
+    f"namespace {VALIDATION}": _rights("namespaces", "get", name=VALIDATION),
+    f"PriorityClass {PRIORITY_CLASS}": _rights(
+        "priorityclasses", "get", group="scheduling.k8s.io", namespace="", name=PRIORITY_CLASS
+    ),
     "namespaces": _rights("namespaces", "create", "delete", namespace=""),
     "priorityclasses": _rights("priorityclasses", "create", "delete", group="scheduling.k8s.io", namespace=""),
 }

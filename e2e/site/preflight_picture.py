@@ -29,13 +29,14 @@ MUTATING_WEBHOOKS: Final = Resource(
 
 
 class Right(NamedTuple):
-    """One thing that an account may be allowed to do, in ``namespace`` or in all."""
+    """One thing that an account may be allowed to do, in ``namespace`` or in all, with any object or the one of that name."""
 
     verb: str
     resource: str
     group: str = ""
     subresource: str = ""
     namespace: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
