@@ -13,10 +13,12 @@ import grpc.aio
 
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import NODES, PODS
+from clusters.clock import Clock
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from e2e import spec
 from e2e.go_plugin.go_answers import assigned, candidate, ids_of, variables
+from e2e.observer import Observer
 
 _SOCKET: Final = "aliyungpushare.sock"
 _LOOK_SECONDS: Final = 0.1
@@ -136,3 +138,22 @@ class GoPlugin(pb_grpc.DevicePluginServicer):
     ) -> pb.PreStartContainerResponse:
         """It is not asked."""
         return pb.PreStartContainerResponse()
+
+
+@contextlib.asynccontextmanager
+async def in_the_place_of_ours(observer: Observer, node: str) -> AsyncIterator[None]:
+    """The original's plugin is on a simulated node while inside, and ours is not."""
+    cluster = observer.cluster
+    offered = str((await cluster.api.get(NODES, node))["status"]["capacity"][spec.RESOURCE_MEMORY])
+    await cluster.kill("device_plugin", node)
+    folder = cluster.kubelet_folder(node) / "device-plugins"
+    plugin = GoPlugin(cluster.api, node, folder, cluster.cards(node), Clock().timestamp)
+    try:
+        await plugin.start()
+        await observer.shows(node, offered)
+        yield
+    finally:
+        await plugin.stop()
+        await observer.shows(node, "0")
+        await cluster.launch("device_plugin", node)
+        await observer.shows(node, offered)

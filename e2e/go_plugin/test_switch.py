@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
-from clusters.clock import Clock
 from e2e import spec
 from e2e.builders import SLEEPS, gpu_container, gpu_pod
-from e2e.go_plugin.go_plugin import GoPlugin
+from e2e.go_plugin.go_plugin import in_the_place_of_ours
 from e2e.observer import Observer
 
 # Two cards of 14 units.
 NODE: Final = "a2"
 # Shows its variables and fails, again and again: a kubelet restarts it immediately, after 10 s, after 20 s.
 _FAILS: Final = {**SLEEPS, "EXITS_AFTER": 3, "EXIT_CODE": 1}
-
-
-@contextlib.asynccontextmanager
-async def the_originals_plugin(observer: Observer) -> AsyncIterator[None]:
-    """It is on the node while inside, and ours is not."""
-    cluster = observer.cluster
-    await cluster.kill("device_plugin", NODE)
-    folder = cluster.kubelet_folder(NODE) / "device-plugins"
-    plugin = GoPlugin(cluster.api, NODE, folder, cluster.cards(NODE), Clock().timestamp)
-    try:
-        await plugin.start()
-        await observer.shows(NODE, "28")
-        yield
-    finally:
-        await plugin.stop()
-        await observer.shows(NODE, "0")
-        await cluster.launch("device_plugin", NODE)
-        await observer.shows(NODE, "28")
 
 
 def all_there(pod: Object) -> bool:
@@ -79,7 +58,7 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
 
     New pods fit beside them, and none gets a card without room.
     """
-    async with the_originals_plugin(observer):
+    async with in_the_place_of_ours(observer, NODE):
         failing = gpu_pod("failing", node=NODE)
         failing["spec"]["containers"] = [gpu_container("c0", 4, _FAILS)]
         await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("eight", 8, node=NODE))
@@ -104,7 +83,7 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
     await observer.shows(NODE, "28")
     assert before | ours == await lives(observer, "nine", "eight", "three", "two")
 
-    async with the_originals_plugin(observer):
+    async with in_the_place_of_ours(observer, NODE):
         assert before | ours == await lives(observer, "nine", "eight", "three", "two")
         await observer.check_right_cards("nine", "eight", "three", "two")
         await observer.check_books()

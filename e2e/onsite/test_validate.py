@@ -21,6 +21,7 @@ from clusters.api.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS, PRIO
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.builders import gpu_pod
+from e2e.go_plugin.go_plugin import in_the_place_of_ours
 from e2e.observer import Observer
 from e2e.onsite import tenancy
 from e2e.onsite.card_room import room_on
@@ -33,6 +34,7 @@ _ACCOUNT: Final = "kube-system/gpushare-validate"
 _CUDA: Final = "test_a_program_gets_the_memory_of_its_share"
 _TOGETHER: Final = "test_pods_that_run_together_fit_the_cards"
 _SMI: Final = "test_nvidia_smi_shows_the_card_alone"
+_CONTAINERS: Final = "test_containers_of_a_pod_get_their_amounts"
 _INCOMPLETE: Final = 4
 _KILLS: Final = 5
 # About as long as a run takes here, in seconds: a kill comes at any moment of it.
@@ -189,6 +191,19 @@ async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Val
     assert {case["verdict"] for case in results.values()} <= {"passed", "skipped", "not judged"}, output
     assert results[_TOGETHER]["verdict"] == "not judged"
     assert results[_TOGETHER]["reason"].endswith("has room on its cards for 1 pods of 1 units, and this case needs 2")
+
+
+@pytest.mark.stand_in_only("the original's plugin takes the place of ours")
+async def test_the_originals_plugin_is_judged_fairly(validation: Validation, observer: Observer) -> None:
+    """Cases about what it does not publish are skipped; it fails that of several containers alone, by its defect D2."""
+    async with in_the_place_of_ours(observer, "a2"):
+        code, output = await validation.run("--yes", "--nodes", "a2")
+    names: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set(), "not judged": set()}
+    for case in validation.document()["cases"]:
+        names[case["verdict"]].add(case["name"])
+
+    assert (code, names["failed"], names["not judged"]) == (3, {_CONTAINERS}, set()), output
+    assert names["passed"] >= {_TOGETHER, _CUDA}
 
 
 async def test_without_the_priority_class_nothing_starts(cluster: Cluster, validation: Validation) -> None:
