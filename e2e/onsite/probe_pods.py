@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,18 @@ from e2e.site.validation_namespace import PRIORITY_CLASS
 
 # Any number that is not root's.
 _USER: Final = 65532
+# By these a namespace that enforces the pod security standard "restricted" takes the pods.
+POD_SECURITY: Final[Mapping[str, Any]] = {
+    "runAsNonRoot": True,
+    "runAsUser": _USER,
+    "runAsGroup": _USER,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY: Final[Mapping[str, Any]] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +62,7 @@ def probe_pod(
         "affinity": {"nodeAffinity": required},
         # By this taint, clusters keep other pods from their GPU nodes.
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_SECURITY,
         "containers": [
             _container(f"c{number}", room, carrier.image, one, arguments) for number, one in enumerate(units)
         ],
@@ -74,9 +81,5 @@ def _container(name: str, room: NodeRoom, image: str, units: int, arguments: Seq
         "imagePullPolicy": "IfNotPresent",
         # CUDA's library, and NVML's beside nvidia-smi: an image need not ask NVIDIA's runtime for them.
         "env": [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONTAINER_SECURITY,
     }

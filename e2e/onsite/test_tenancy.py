@@ -20,6 +20,7 @@ from clusters.provider import Cluster
 from e2e.attacks.door import Call, Door
 from e2e.builders import plain_container
 from e2e.onsite import tenancy
+from e2e.onsite.probe_pods import CONTAINER_SECURITY, POD_SECURITY
 from e2e.onsite.tenancy import LEASE, Tenancy, TenancyError
 from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
 
@@ -102,8 +103,9 @@ async def leave_a_pod(cluster: Cluster, manifest: Object | None = None) -> None:
 
 
 def a_pod(name: str) -> dict[str, Any]:
-    """A pod that ends as soon as it is deleted."""
-    spec = {"containers": [plain_container("c0")], "terminationGracePeriodSeconds": 0}
+    """A pod for the administrator's namespace, which ends as soon as it is deleted."""
+    container = {**plain_container("c0"), "securityContext": CONTAINER_SECURITY}
+    spec = {"containers": [container], "securityContext": POD_SECURITY, "terminationGracePeriodSeconds": 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
