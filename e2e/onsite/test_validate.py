@@ -124,7 +124,8 @@ async def traces(cluster: Cluster, prefix: str = "") -> dict[str, Any]:
     """
 
     def counts(item: Object) -> bool:
-        return item["metadata"]["namespace"] != NAMESPACE and item["metadata"]["name"].startswith(prefix)
+        namespace, name = (str(item["metadata"][key]) for key in ("namespace", "name"))
+        return namespace != NAMESPACE and name.startswith(prefix)
 
     pods = filter(counts, await cluster.api.list(PODS))
     events = filter(counts, await cluster.api.list(EVENTS))
