@@ -159,7 +159,7 @@ async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, valida
 
     assert code == 0
     assert "at most 4 pods and 3 units of card memory" in output
-    assert "PriorityClass gpushare-validation if it is missing" in output
+    assert "PriorityClass gpushare-validation if they are missing" in output
     assert "one pod uses more of its card than it booked" in output
     assert output.rstrip().endswith("nothing was created; to go on, add --yes")
     assert before == {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}

@@ -72,8 +72,8 @@ async def _look(arguments: argparse.Namespace) -> list[str]:
 
 def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | str]) -> Iterable[str]:
     yield f"validation of {url}:"
-    yield f"- creates namespace {NAMESPACE}, a lease in it, pods there, and PriorityClass {PRIORITY_CLASS} if it is missing;"
-    yield "  removes all of it in the end, also after Ctrl-C"
+    yield f"- creates namespace {NAMESPACE} and PriorityClass {PRIORITY_CLASS} if they are missing, and a lease and pods in the"
+    yield "  namespace; removes in the end what it created, also after Ctrl-C"
     most = f"{arguments.max_units} units" if arguments.max_units else "8 GiB"
     yield f"- at most {arguments.max_pods} pods and {most} of card memory at a time, on these nodes only:"
     for room in rooms:
