@@ -126,6 +126,13 @@ def test_a_card_may_come_by_a_mount_or_by_cdi(shown: str) -> None:
     assert len(check_pod(pod("a", 3), [told(0, 3, shown)], UUIDS["n"])) == 1
 
 
+def test_an_unknown_uuid_is_open_to_a_caller_that_expects_it() -> None:
+    """The original names the card by its UUID, which its node does not publish."""
+    assert check_pod(pod("a", 3), [told(0, 3, "GPU-x")], {}, by_other_means=True) == []
+    assert len(check_pod(pod("a", 3), [told(0, 3, "GPU-x")], UUIDS["n"], by_other_means=True)) == 1
+    assert len(check_pod(pod("a", 3), [told(0, 3, "GPU-x")], {})) == 1
+
+
 def test_a_pod_without_a_card_is_found() -> None:
     """No extender chose."""
     assert len(check_pod(gpu_pod("a", 1), [], {})) == 1

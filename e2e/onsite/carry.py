@@ -25,6 +25,7 @@ _HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _RUN: Final = """#!/bin/sh
 # Set the checkout up from the wheels beside it, and judge this machine's cards. Needs Python {version}.
 set -eu
+unset CDPATH
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(pwd)
 python=${{PYTHON:-python{version}}}

@@ -58,9 +58,12 @@ def report_folder(named: Path) -> Path:
 
 
 def run_cases(cluster: str, folder: Path, options: Sequence[str] = ()) -> int:
-    """Run them, and write the report into that ``report_folder``; the exit code. Ctrl-C and SIGTERM clean up first."""
+    """Run them, and write the report into that ``report_folder``; the exit code. Ctrl-C, SIGTERM and SIGHUP clean up first."""
     # As SIGINT, on which the event loop cancels what it does: an exception from here would leave that where it is.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # One that is ignored stays so, as nohup wants it.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     interruption = _Interruption()
     argv = [str(_CASES), "--cluster", cluster, "--site-report", str(folder), *_SETTINGS, *options]
     try:

@@ -16,7 +16,7 @@ from clusters.api.api_client import ApiError
 _MARK: Final = "not judged: "
 _FORBIDDEN: Final = 403
 # The refusals of webhooks and of policies have several codes, and these words.
-_DENIALS: Final = ("denied the request", "denied request")
+_DENIALS: Final = ("denied the request", "denied request", "failed calling webhook")
 
 
 def not_judged(why: str) -> NoReturn:

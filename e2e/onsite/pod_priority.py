@@ -7,49 +7,84 @@ because other pods may come in between. Only ``preemptionPolicy: Never`` does, w
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 import yaml
 
 from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.connection import TransportError
 from clusters.api.resources import PRIORITY_CLASSES
+from clusters.api.waiting import finished
 from e2e.onsite.tenancy import TenancyError
-from e2e.site.validation_namespace import PRIORITY_CLASS, RUN_LABEL
+from e2e.site.validation_namespace import KEEP, PRIORITY_CLASS, RUN_LABEL
 
+Check = Callable[[], Awaitable[None]]
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
+# The API server's answer to the creation of a thing that is there.
+_THERE: Final = 409
 _TODO: Final = "kubectl apply -f e2e/onsite/validate-rbac.yaml"
 
 
 @contextlib.asynccontextmanager
-async def low_priority(api: ApiClient, run: str) -> AsyncIterator[None]:
-    """The class is there inside, and gone behind unless an administrator has made it. Raises TenancyError."""
-    made = await _ensure(api, run)
+async def low_priority(api: ApiClient, run: str, check: Check) -> AsyncIterator[None]:
+    """The class is there inside, and gone behind unless an administrator has made it. Raises TenancyError.
+
+    ``check`` raises it if another run may have the namespace.
+    """
     try:
+        await _ensure(api, run, check)
         yield
     finally:
-        if made is not None:
-            await _delete(api, made)
+        await finished(_remove(api, run))
 
 
-async def _ensure(api: ApiClient, run: str) -> Object | None:
-    """The class if this run has made it, None if an administrator has."""
+async def _ensure(api: ApiClient, run: str, check: Check) -> None:
+    """Make the class unless an administrator has made it; a run that was killed may have left one."""
     found = await _find(api)
-    if found is not None and RUN_LABEL in (found["metadata"].get("labels") or {}):
-        # A run that was killed left it.
-        await _delete(api, found)
+    if found is not None and _is_made_by_a_run(found):
+        await check()
+        try:
+            await api.delete_exactly(PRIORITY_CLASSES, found)
+        except ApiError as error:
+            raise TenancyError(
+                f"PriorityClass {PRIORITY_CLASS} of a run that was killed cannot be deleted: {error.message}; "
+                f"kubectl delete priorityclass {PRIORITY_CLASS}, then {_TODO}"
+            ) from error
     elif found is not None:
         if found.get("preemptionPolicy") != "Never":
             raise TenancyError(f"PriorityClass {PRIORITY_CLASS} lets pods evict others; delete it, then {_TODO}")
-        return None
+        return
     manifest = manifest_of_class()
     manifest["metadata"]["labels"] = {RUN_LABEL: run}
+    await check()
     try:
-        return await api.create(manifest)
+        await finished(api.create(manifest))
     except ApiError as error:
+        again = await _find(api) if error.code == _THERE else None
+        if again is not None and again["metadata"].get("labels", {}).get(RUN_LABEL) == run:
+            # The answer to an earlier attempt was lost.
+            return
         why = f"PriorityClass {PRIORITY_CLASS} is missing and cannot be made: {error.message}"
         raise TenancyError(f"{why}; {_TODO}") from error
+
+
+async def _remove(api: ApiClient, run: str) -> None:
+    """Delete the class if this run has made it. Raises TenancyError with the command that does."""
+    try:
+        found = await _find(api)
+        if found is not None and found["metadata"].get("labels", {}).get(RUN_LABEL) == run:
+            await api.delete_exactly(PRIORITY_CLASSES, found)
+    except (ApiError, TransportError) as error:
+        command = f"kubectl delete priorityclasses --selector {RUN_LABEL}={run}"
+        raise TenancyError(f"the PriorityClass of this run is left; remove it with: {command} ({error})") from error
+
+
+def _is_made_by_a_run(found: Object) -> bool:
+    """An administrator who applies the file over a run's class adds the label of ``KEEP``."""
+    labels = found["metadata"].get("labels") or {}
+    return RUN_LABEL in labels and KEEP not in labels
 
 
 def manifest_of_class() -> Object:
@@ -65,13 +100,3 @@ async def _find(api: ApiClient) -> Object | None:
         if error.code == 404:
             return None
         raise TenancyError(f"PriorityClass {PRIORITY_CLASS} cannot be read: {error.message}; {_TODO}") from error
-
-
-async def _delete(api: ApiClient, found: Object) -> None:
-    """Delete exactly this class, and not one of the same name that another run has made since."""
-    path = PRIORITY_CLASSES.path(name=found["metadata"]["name"])
-    try:
-        await api.request("DELETE", path, body={"preconditions": {"uid": found["metadata"]["uid"]}})
-    except ApiError as error:
-        if error.code not in (404, 409):
-            raise

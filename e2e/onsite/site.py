@@ -17,7 +17,7 @@ from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually, glimpse
 from clusters.provider import Cluster, ClusterError
 from e2e import spec
-from e2e.checkers.pod_requests import units_of
+from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.gaps import not_judged
 from e2e.onsite.image_trouble import image_trouble
@@ -26,10 +26,13 @@ from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
 from e2e.site.picture import condition, words_of
 from e2e.site.preflight_picture import DEVICE_PLUGIN, KUBE_SYSTEM
-from e2e.site.validation_namespace import NAMESPACE
+from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
 _MOST_MIB: Final = 8192
 USAGE: Final = "--usage"
+_NOT_FOUND: Final = 404
+# The condition of a pod that a scheduler preempts, or that is evicted.
+_DISRUPTED: Final = "DisruptionTarget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,7 @@ class Site:
         self.simulated_nodes = simulated_nodes
         self.hides_cards = hides_cards
         self._tenancy = tenancy
-        self._created: dict[str, int] = {}
-        self._most_units = permissions.limits.units
+        self._case = 0
 
     # Facts of the cluster
 
@@ -96,15 +98,33 @@ class Site:
         return await self.api.get(NODES, name)
 
     async def room(self, name: str) -> NodeRoom:
-        """The room on a node's cards now; skips the case if the node does not take pods."""
-        node, pods = await self.node(name), await self.api.list(PODS)
+        """The room on a node's cards now; leaves a gap if the node does not take pods."""
+        try:
+            node, pods = await self.node(name), await self.api.list(PODS)
+        except ApiError as error:
+            if error.code == _NOT_FOUND:
+                not_judged(f"{name} has left the cluster")
+            raise
         if why := why_closed(node, pods, self.permissions.limits.pods):
             not_judged(f"{name} {why}")
         return room_on(node, pods)
 
     async def pod(self, name: str) -> Object:
-        """A pod of ours."""
-        return await self.api.get(PODS, name, NAMESPACE)
+        """A pod of ours; leaves a gap if others have removed it, as they may: our pods have a very low priority."""
+        try:
+            pod = await self.api.get(PODS, self._full(name), NAMESPACE)
+        except ApiError as error:
+            if error.code == _NOT_FOUND:
+                not_judged(f"pod {name} was removed by others")
+            raise
+        if pod["metadata"].get("deletionTimestamp"):
+            conditions = {one["type"]: one.get("message", "") for one in pod["status"].get("conditions") or ()}
+            not_judged(f"pod {name} was deleted by others: {conditions.get(_DISRUPTED, 'nothing shows why')}")
+        return pod
+
+    def _full(self, name: str) -> str:
+        """The name in the cluster. Each case has its own, so a pod that does not go is in no later case's way."""
+        return f"{name}-{self._case}"
 
     async def carrier(self, node: str) -> Carrier:
         """The image of our pods on a node, and the RuntimeClass of its device plugin, which needs NVIDIA's runtime as they do.
@@ -145,14 +165,17 @@ class Site:
 
         ``units`` and ``containers`` are those of each pod; ``mib`` is its memory, in place of ``units``.
         """
+        left = await self._left()
+        if names := [pod["metadata"]["name"] for pod in left if _node_of(pod) == node]:
+            not_judged(f"pod {names[0]} of an earlier case is still on {node}")
         room = await self.room(node)
         units = room.units_of(mib) if mib else units
         limits = self.permissions.limits
-        self._most_units = limits.units_on(room.mib_per_unit)
-        if pods * units > self._most_units or pods > limits.pods:
+        most = limits.units_on(room.mib_per_unit)
+        if pods * units > most or pods + len(left) > limits.pods:
             not_judged(
-                f"needs {pods * units} units in {pods} pods at a time: --max-units is {self._most_units}, "
-                f"--max-pods is {limits.pods}"
+                f"needs {pods * units} units in {pods} pods at a time: --max-units is {most}, "
+                f"--max-pods is {limits.pods}, and {len(left)} pods of earlier cases are still there"
             )
         fitting = room.pods(units, containers=containers, on_one_card=on_one_card)
         if fitting < pods:
@@ -160,30 +183,29 @@ class Site:
             not_judged(f"{node} has room on {where} for {fitting} pods of {units} units, and this case needs {pods}")
         return room
 
+    async def _left(self) -> list[Object]:
+        """The pods of earlier cases that could not be removed."""
+        pods = await self.api.list(PODS, NAMESPACE, label_selector=f"{RUN_LABEL}={self._tenancy.run}")
+        return [pod for pod in pods if not pod["metadata"]["name"].endswith(f"-{self._case}")]
+
     async def create(self, manifest: Object) -> None:
-        """Create a pod within the limits. Raises TenancyError if the namespace was lost, and AssertionError beyond a limit."""
-        name, units = manifest["metadata"]["name"], units_of(manifest)
-        limits = self.permissions.limits
-        assert sum(self._created.values()) + units <= self._most_units, (
-            f"{name} is beyond --max-units {self._most_units}"
-        )
-        assert len(self._created) < limits.pods, f"{name} is beyond --max-pods {limits.pods}"
-        self._created[name] = units
+        """Create a pod for which ``needs`` found room. Raises TenancyError if the namespace was lost."""
+        manifest["metadata"]["name"] = self._full(manifest["metadata"]["name"])
         await self._tenancy.create(manifest)
 
     async def delete(self, name: str) -> None:
         """Delete a pod of ours and wait until it is gone."""
-        await self._tenancy.remove(name, seconds=self.permissions.limits.seconds)
-        self._created.pop(name, None)
+        await self._tenancy.remove(self._full(name), seconds=self.permissions.limits.seconds)
 
     @contextlib.asynccontextmanager
     async def clean(self) -> AsyncIterator[None]:
         """All pods that are created inside are gone behind."""
+        self._case += 1
+        ending = f"-{self._case}"
         try:
             yield
         finally:
-            await self._tenancy.remove(seconds=self.permissions.limits.seconds)
-            self._created.clear()
+            await self._tenancy.remove(ending=ending, seconds=self.permissions.limits.seconds)
 
     async def replace_plugin(self, node: str) -> None:
         """End a node's device plugin, and wait until its next one runs and the node offers its memory again.
@@ -266,6 +288,7 @@ class Site:
         try:
             pod = await eventually(lambda: self.pod(name), is_settled, f"{name} is {phases[0]}", seconds=seconds)
         except NotReachedError as error:
+            await self._check_room(await self.pod(name))
             raise NotReachedError(f"{error}; events: {await self.events(name)}") from error
         if why := image_trouble(pod):
             not_judged(f"the image cannot be used: {why}; name one with --probe-image")
@@ -273,17 +296,31 @@ class Site:
             raise NotReachedError(f"{glimpse(pod)}; events: {await self.events(name)}")
         return pod
 
+    async def _check_room(self, pod: Object) -> None:
+        """Leave a gap if the pod waits because others took the room that it was created for."""
+        if pod["spec"].get("nodeName"):
+            return
+        room, containers = await self.room(_node_of(pod)), len(gpu_containers(pod))
+        if not room.pods(units_of(pod), containers=containers, on_one_card=True):
+            not_judged(f"others took the room on {room.node} for pod {pod['metadata']['name']}")
+
     async def events(self, name: str, reason: str = "") -> list[str]:
         """The texts of the events about a pod of ours."""
-        found = await self.api.list(EVENTS, NAMESPACE, field_selector=f"involvedObject.name={name}")
+        found = await self.api.list(EVENTS, NAMESPACE, field_selector=f"involvedObject.name={self._full(name)}")
         return [str(event["message"]) for event in found if reason in ("", event.get("reason"))]
 
     async def lines(self, pod: str, container: str = "c0") -> list[Mapping[str, Any]]:
         """The JSON lines that a probe has printed so far."""
         try:
-            text = await self.api.text(PODS.path(NAMESPACE, pod, "log"), {"container": container})
+            text = await self.api.text(PODS.path(NAMESPACE, self._full(pod), "log"), {"container": container})
         except ApiError as error:
-            if error.code not in (400, 404):
+            if error.code not in (400, _NOT_FOUND):
                 raise
             return []
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def _node_of(pod: Object) -> str:
+    """The node of one of our pods, which it is pinned to."""
+    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return str(terms["nodeSelectorTerms"][0]["matchFields"][0]["values"][0])

@@ -20,15 +20,13 @@ def names_of(text: str) -> list[str]:
 
 
 def discovered(picture: Picture, names: Sequence[str]) -> list[str]:
-    """The nodes to validate: those that are named, or all with the label that take pods. Raises ValueError for an unknown one."""
+    """The nodes to validate: those that are named, or all with the label. Raises ValueError for an unknown one."""
     known = picture.sharing_nodes
     if unknown := [name for name in names if name not in known]:
         raise ValueError(
             f"{', '.join(unknown)}: no node of that name shares cards; there are: {', '.join(known) or 'none'}"
         )
-    return list(names) or [
-        name for name, node in known.items() if is_labelled(node) and not node["spec"].get("unschedulable")
-    ]
+    return list(names) or [name for name, node in known.items() if is_labelled(node)]
 
 
 def why_closed(node: Object, pods: Iterable[Object], wanted: int) -> str:

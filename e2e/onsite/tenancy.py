@@ -112,12 +112,13 @@ class Tenancy:
         await self.check()
         return pod
 
-    async def remove(self, *names: str, seconds: float = _GONE_SECONDS) -> None:
-        """Delete the pods of this run, or those of these names, and wait until they are gone. Raises NotReachedError."""
+    async def remove(self, name: str = "", *, ending: str = "", seconds: float = _GONE_SECONDS) -> None:
+        """Delete the pods of this run, or those of the name or ending, and wait until they are gone. Raises NotReachedError."""
 
         async def mine() -> list[Object]:
             pods = await self._api.list(PODS, NAMESPACE, label_selector=f"{RUN_LABEL}={self.run}")
-            return [pod for pod in pods if not names or pod["metadata"]["name"] in names]
+            found = {pod["metadata"]["name"]: pod for pod in pods}
+            return [pod for one, pod in found.items() if name in ("", one) and one.endswith(ending)]
 
         await self._delete_all(mine, f"the pods of run {self.run} are gone", seconds)
 
@@ -184,7 +185,11 @@ class Tenancy:
         until = _now() + LEASE_SECONDS
         while _now() < until:
             await asyncio.sleep(LEASE_SECONDS / _RENEWALS)
+            asked = _now()
             now = await self._find(LEASES, LEASE, NAMESPACE)
+            if _now() - asked > LEASE_SECONDS / _RENEWALS:
+                # While the API server does not answer, no run can renew.
+                until = _now() + LEASE_SECONDS
             if now is None:
                 return False
             if now["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
@@ -290,14 +295,20 @@ class Tenancy:
         """Delete what has this run's name, and nothing else. Raises TenancyError."""
         if not self._has_written:
             return
-        try:
-            await self.remove()
-            await self._delete_while(self._made, NAMESPACES, NAMESPACE)
-            await self._delete_while(lambda lease: _holder(lease) == self.run, LEASES, LEASE, NAMESPACE)
-        except _TROUBLE as error:
+        failed: list[Exception] = []
+        for step in (
+            self.remove(),
+            self._delete_while(self._made, NAMESPACES, NAMESPACE),
+            self._delete_while(lambda lease: _holder(lease) == self.run, LEASES, LEASE, NAMESPACE),
+        ):
+            try:
+                await step
+            except _TROUBLE as error:
+                failed.append(error)
+        if failed:
             kinds = f"pods,leases --namespace {NAMESPACE}" if self._is_kept else "namespaces"
             command = f"kubectl delete {kinds} --selector {RUN_LABEL}={self.run}"
-            raise TenancyError(f"something of this run is left; remove it with: {command} ({error})") from error
+            raise TenancyError(f"something of this run is left; remove it with: {command} ({failed[0]})") from failed[0]
 
     def _made(self, namespace: Object) -> bool:
         return _labels(namespace).get(RUN_LABEL) == self.run and KEEP not in _labels(namespace)

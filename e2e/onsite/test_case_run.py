@@ -219,6 +219,21 @@ async def test_a_cluster_that_does_not_start_is_one_error(run: Run) -> None:
     check_nothing_was_tried(run, code, output)
 
 
+async def test_a_lost_namespace_leaves_a_gap(run: Run) -> None:
+    """A run that was suspended, and another one took its lease, shows nothing about sharing."""
+    plugin = """@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    from e2e.onsite.tenancy import TenancyError
+    raise TenancyError("run other took the lease of this one")
+"""
+    code, output = await run.of("embedded", *_ONE, plugin=plugin)
+    cases = run.document()["cases"]
+
+    assert code == 4, output
+    assert {case["verdict"] for case in cases} == {"not judged"}
+    assert {case["reason"] for case in cases} == {"run other took the lease of this one"}
+
+
 @pytest.mark.usefixtures("_no_namespace_behind")
 async def test_a_clean_up_that_fails_fails_the_run(run: Run, cluster: Cluster) -> None:
     """It is a result of its own, with the way to what is left, even if no case ran."""

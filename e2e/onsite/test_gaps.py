@@ -26,6 +26,7 @@ def test_the_reason_of_a_gap_is_found_again() -> None:
         (403, "exceeded quota: site", True),
         (400, 'admission webhook "validate.kyverno.svc-fail" denied the request: no', True),
         (422, "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no", True),
+        (500, 'failed calling webhook "validate.kyverno.svc-fail"', True),
         (422, "spec.nodeName: Forbidden", False),
         (500, "etcd", False),
     ],

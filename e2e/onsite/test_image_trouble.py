@@ -55,7 +55,7 @@ async def test_an_image_that_cannot_be_used_is_a_gap(site: Site, wait: str) -> N
     await site.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pulls"}, "spec": pod})
     await site.api.patch(
         PODS,
-        "pulls",
+        (await site.pod("pulls"))["metadata"]["name"],
         {"status": status("waiting", "ErrImagePull", "401 Unauthorized")},
         NAMESPACE,
         subresource="status",

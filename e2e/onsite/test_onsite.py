@@ -14,6 +14,7 @@ from clusters.api.waiting import eventually, glimpse
 from clusters.providers import BARE
 from e2e import spec
 from e2e.checkers.overcommit import check_api
+from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
 from e2e.onsite import machine_recording
 from e2e.onsite.card_room import NodeRoom
@@ -148,7 +149,7 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
     assert annotations_of(await site.runs("idle"))[spec.POD_INDEX] == str(card.index)
     try:
         # With its CUDA context it uses as much as both have booked, at most.
-        await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 2, card_uuid=card.uuid)
+        await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 4, card_uuid=card.uuid)
         await site.runs("greedy")
         texts = await eventually(
             lambda: site.events("greedy", spec.EVENT_MEMORY_OVERUSE),
@@ -216,7 +217,7 @@ async def check_restart(site: Site, node: str, restart: Callable[[str], Awaitabl
 async def look(site: Site, room: NodeRoom, name: str, *units: int) -> None:
     """Run a pod of these containers which look around, to its end. Raises AssertionError if it does not end well."""
     await _create(site, room, name, units, "look")
-    await check_ended_well(site, await site.ended(name))
+    await check_ended_well(site, name, await site.ended(name))
 
 
 async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
@@ -228,14 +229,12 @@ async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
         if pod["status"].get("reason") != _NOT_ADMITTED or asyncio.get_running_loop().time() > until:
             break
         await site.delete(name)
-    await check_ended_well(site, pod)
+    await check_ended_well(site, name, pod)
 
 
-async def check_ended_well(site: Site, pod: Object) -> None:
+async def check_ended_well(site: Site, name: str, pod: Object) -> None:
     """The pod has ended without an error."""
-    assert pod["status"]["phase"] == "Succeeded", (
-        f"{glimpse(pod)}; events: {await site.events(pod['metadata']['name'])}"
-    )
+    assert pod["status"]["phase"] == "Succeeded", f"{glimpse(pod)}; events: {await site.events(name)}"
 
 
 async def hold(
@@ -258,8 +257,7 @@ async def check(site: Site, room: NodeRoom, name: str) -> None:
     """The pod is on the node, and its containers' variables are those of its annotation's card."""
     pod: Object = await site.pod(name)
     variables = [
-        (await part(site, name, "environment", container["name"]))["variables"]
-        for container in pod["spec"]["containers"]
+        (await part(site, name, "environment", container.name))["variables"] for container in gpu_containers(pod)
     ]
     uuids = {card.index: card.uuid for card in room.cards if card.uuid}
 

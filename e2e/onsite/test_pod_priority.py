@@ -29,6 +29,10 @@ async def _without_class(cluster: Cluster) -> AsyncIterator[None]:
     await remove(cluster)
 
 
+async def is_held() -> None:
+    """No other run is there."""
+
+
 async def remove(cluster: Cluster) -> None:
     """Delete the class if it is there."""
     with contextlib.suppress(ApiError):
@@ -59,7 +63,7 @@ async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster) -> None:
         except ApiError:
             return None
 
-    async with low_priority(cluster.api, "one"):
+    async with low_priority(cluster.api, "one", is_held):
         made = await eventually(admitted, bool, f"pods of PriorityClass {PRIORITY_CLASS} are admitted")
 
     assert made["spec"]["priority"] < 0
@@ -68,7 +72,7 @@ async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster) -> None:
 
 async def test_the_class_is_gone_after_the_run(cluster: Cluster) -> None:
     """A run that may make the class does, with its label, and removes it."""
-    async with low_priority(cluster.api, "one"):
+    async with low_priority(cluster.api, "one", is_held):
         inside = await found(cluster)
 
     assert inside is not None
@@ -80,7 +84,7 @@ async def test_the_class_of_an_administrator_stays(cluster: Cluster) -> None:
     """The class of validate-rbac.yaml is used as it is."""
     await cluster.api.create(manifest_of_class())
     before = await found(cluster)
-    async with low_priority(cluster.api, "one"):
+    async with low_priority(cluster.api, "one", is_held):
         pass
 
     assert await found(cluster) == before
@@ -89,7 +93,7 @@ async def test_the_class_of_an_administrator_stays(cluster: Cluster) -> None:
 async def test_the_class_of_a_killed_run_goes_with_the_next(cluster: Cluster) -> None:
     """A class with a run's label is replaced, whatever it was like."""
     await cluster.api.create(labelled(preemptionPolicy="PreemptLowerPriority"))
-    async with low_priority(cluster.api, "next"):
+    async with low_priority(cluster.api, "next", is_held):
         inside = await found(cluster)
 
     assert inside is not None
@@ -97,9 +101,21 @@ async def test_the_class_of_a_killed_run_goes_with_the_next(cluster: Cluster) ->
     assert await found(cluster) is None
 
 
+async def test_a_class_that_was_applied_over_a_runs_stays(cluster: Cluster) -> None:
+    """Applying the file adds its label to the class that a killed run left, which is the administrator's from then on."""
+    manifest = manifest_of_class()
+    manifest["metadata"]["labels"] |= {RUN_LABEL: "killed"}
+    await cluster.api.create(manifest)
+    before = await found(cluster)
+    async with low_priority(cluster.api, "one", is_held):
+        pass
+
+    assert await found(cluster) == before
+
+
 async def test_a_run_leaves_the_class_of_another(cluster: Cluster) -> None:
     """A run that finds another class in place of its own in the end does not delete it."""
-    async with low_priority(cluster.api, "one"):
+    async with low_priority(cluster.api, "one", is_held):
         await remove(cluster)
         await cluster.api.create(labelled())
 
@@ -110,7 +126,7 @@ async def test_a_class_that_evicts_is_refused(cluster: Cluster) -> None:
     """A class of that name that lets pods evict others is not used, and stays."""
     await cluster.api.create(manifest_of_class() | {"preemptionPolicy": "PreemptLowerPriority"})
     with pytest.raises(TenancyError, match="lets pods evict others"):
-        async with low_priority(cluster.api, "one"):
+        async with low_priority(cluster.api, "one", is_held):
             pass
 
     assert await found(cluster) is not None
@@ -121,5 +137,5 @@ async def test_an_account_without_the_right_is_refused(cluster: Cluster) -> None
     kubeconfig = await cluster.kubeconfig_of("kube-system/default")
     async with ApiClient.from_kubeconfig(kubeconfig) as api:
         with pytest.raises(TenancyError, match=rf"cannot be read: .*; {_TODO}"):
-            async with low_priority(api, "one"):
+            async with low_priority(api, "one", is_held):
                 pass

@@ -53,10 +53,10 @@ def test_a_large_limit_of_pods_is_read() -> None:
 
 
 def test_only_labelled_or_named_nodes_are_validated() -> None:
-    """A node that shares cards without the label is validated if it is named, and an unknown name is an error."""
+    """One without the label is validated if it is named, one that is cordoned leaves gaps, and an unknown name is an error."""
     picture = Picture(NOW, [node("a"), node("b", label="no"), node("c", unschedulable=True)], ())
 
-    assert discovered(picture, []) == ["a"]
+    assert discovered(picture, []) == ["a", "c"]
     assert discovered(picture, ["b"]) == ["b"]
     with pytest.raises(ValueError, match="x: no node of that name shares cards"):
         discovered(picture, ["x"])

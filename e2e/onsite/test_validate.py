@@ -58,6 +58,7 @@ class Validation:
         )
         self._image = ("--probe-image", image) if image else ()
         self._cluster = cluster
+        self._output = ""
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start it."""
@@ -69,11 +70,14 @@ class Validation:
         """Run it to its end: its exit code and output."""
         process = await self.start(*arguments)
         output, _ = await process.communicate()
-        return process.returncode, output.decode()
+        self._output = output.decode()
+        return process.returncode, self._output
 
     def document(self) -> dict[str, Any]:
         """The report."""
-        return dict(json.loads((self.report / "site_report.json").read_text()))
+        path = self.report / "site_report.json"
+        assert path.exists(), self._output
+        return dict(json.loads(path.read_text()))
 
 
 @pytest_asyncio.fixture(loop_scope="session")

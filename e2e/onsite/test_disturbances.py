@@ -1,0 +1,85 @@
+"""Others on the cluster disturb a validation, as they may: no case fails for that."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from clusters.api.api_client import MERGE_PATCH
+from clusters.api.resources import PODS
+from clusters.api.waiting import NotReachedError
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+from e2e.onsite.site import Site
+from e2e.onsite.test_onsite import hold
+from e2e.site.validation_namespace import NAMESPACE
+
+pytestmark = pytest.mark.stand_in_only("the mechanism is the same on real kubelets, which take longer")
+_FINALIZER = "tests.gpushare/stuck"
+
+
+@pytest.fixture
+def hasty_site(site: Site) -> Iterator[Site]:
+    """It waits two seconds for a pod."""
+    patient = site.permissions
+    site.permissions = replace(patient, limits=replace(patient.limits, seconds=2.0))
+    yield site
+    site.permissions = patient
+
+
+@pytest.mark.usefixtures("clean")
+async def test_a_pod_that_others_delete_leaves_a_gap(site: Site, node: str) -> None:
+    """Whether it is being deleted or is gone, the reason says so."""
+    room = await site.needs(node)
+    await hold(site, room, "held", 1, seconds=600, mib=0)
+    name = (await site.runs("held"))["metadata"]["name"]
+    await site.api.patch(PODS, name, {"metadata": {"finalizers": [_FINALIZER]}}, NAMESPACE, content_type=MERGE_PATCH)
+    await site.api.delete(PODS, name, NAMESPACE)
+    with pytest.raises(pytest.skip.Exception, match="not judged: pod held was deleted by others"):
+        await site.ended("held")
+    await site.api.patch(PODS, name, {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+    await site.delete("held")
+
+    with pytest.raises(pytest.skip.Exception, match="not judged: pod held was removed by others"):
+        await site.pod("held")
+
+
+@pytest.mark.usefixtures("clean")
+async def test_room_that_others_take_leaves_a_gap(hasty_site: Site, node: str, observer: Observer) -> None:
+    """A pod waits for room that was there when the case began; with room it would be a fault that it waits."""
+    room = await hasty_site.needs(node)
+    for card in room.cards:
+        await observer.create(gpu_pod(f"taker-{card.index}", card.units, node=node))
+        await observer.running(f"taker-{card.index}")
+    await hold(hasty_site, room, "late", 1, seconds=0, mib=0)
+
+    with pytest.raises(pytest.skip.Exception, match=f"not judged: others took the room on {node} for pod late"):
+        await hasty_site.ended("late")
+
+
+async def test_a_pod_that_does_not_go_disturbs_no_other_node(hasty_site: Site) -> None:
+    """The cases of its own node are not judged while it is there, and those of other nodes go on."""
+    api = hasty_site.api
+    stuck = await leave_a_pod(hasty_site, "a2")
+    try:
+        async with hasty_site.clean():
+            with pytest.raises(pytest.skip.Exception, match=f"pod {stuck} of an earlier case is still on a2"):
+                await hasty_site.needs("a2")
+            await hold(hasty_site, await hasty_site.needs("a1"), "held", 1, seconds=0, mib=0)
+            await hasty_site.ended("held")
+    finally:
+        await api.patch(PODS, stuck, {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+
+
+async def leave_a_pod(site: Site, node: str) -> str:
+    """The name of a pod that a case leaves, because it does not go."""
+    keep, name = {"metadata": {"finalizers": [_FINALIZER]}}, ""
+    with contextlib.suppress(NotReachedError):
+        async with site.clean():
+            await hold(site, await site.needs(node), "held", 1, seconds=600, mib=0)
+            name = (await site.runs("held"))["metadata"]["name"]
+            await site.api.patch(PODS, name, keep, NAMESPACE, content_type=MERGE_PATCH)
+    return name
