@@ -44,6 +44,8 @@ def _denial(
     )
 
 
+# The names of their ServiceAccounts, and of what is bound to these, begin so.
+_PROGRAMS: Final = ("gpushare-device-plugin", "gpushare-inspect", "gpushare-schd-extender")
 # A policy that denies one ConfigMap.
 _LAST: Final = _denial(_NAME, "CREATE", [("", ["configmaps"])], f"object.metadata.name != '{_NAME}'", "policies act")
 # Programs of ours that run beside a cluster act as the ServiceAccounts of ``clusters/deploy``. ``kubectl delete -k
@@ -52,7 +54,7 @@ _KEPT: Final = _denial(
     "simulated-programs",
     "DELETE",
     [("", ["serviceaccounts"]), (_RBAC, ["roles", "clusterroles", "rolebindings", "clusterrolebindings"])],
-    "!oldObject.metadata.name.startsWith('gpushare-')",
+    " && ".join(f"!oldObject.metadata.name.startsWith('{name}')" for name in _PROGRAMS),
     "the programs of this cluster run beside it and need this; "
     "Ctrl-C in the terminal of the cluster ends them with everything",
 )

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api.admission_policies import install
+from clusters.api.admission_policies import install, keep_programs
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import Connection
 from clusters.api.resources import (
     MUTATING_ADMISSION_POLICIES,
     PODS,
+    SERVICE_ACCOUNTS,
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
@@ -38,6 +39,18 @@ async def test_the_policies_of_a_target_act_once_they_are_installed(api: ApiClie
 
     created = await api.create(POD, "default")
     assert created["spec"]["containers"][0]["resources"]["limits"] == {MEMORY: "8138", SLOT: "1"}
+
+
+async def test_only_the_accounts_of_programs_are_kept(api: ApiClient) -> None:
+    """A client deletes accounts whose names begin alike, and not those that programs beside the cluster act as."""
+    await keep_programs(api)
+    for name in ("gpushare-schd-extender", "gpushare-validate"):
+        metadata = {"name": name, "namespace": "kube-system"}
+        await api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+
+    await api.delete(SERVICE_ACCOUNTS, "gpushare-validate", "kube-system")
+    with pytest.raises(ApiError, match="the programs of this cluster run beside it and need this"):
+        await api.delete(SERVICE_ACCOUNTS, "gpushare-schd-extender", "kube-system")
 
 
 def denial(name: str) -> list[dict[str, object]]:
