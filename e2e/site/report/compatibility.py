@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from clusters.providers import BARE
 from e2e.report.pages import markdown_table
 from e2e.site.report.site_verdict import kind_of_cards, verdict_of
 from e2e.site.site_report import NodeFacts, SiteReport
@@ -24,6 +25,8 @@ _HEAD: Final = (
     "verdict",
     "report",
 )
+# Programs that no pod runs.
+_UNSEEN: Final[Mapping[str, str]] = {BARE: "the suite's own"}
 _NONE: Final = "No validation has been kept yet, so nothing is claimed here.\n"
 
 
@@ -53,7 +56,7 @@ def _row(name: str, report: SiteReport) -> list[str]:
         _each(node.runtime for node in report.nodes),
         _each(node.driver for node in report.nodes),
         cards,
-        f"{report.target}: {', '.join(report.programs) or 'not known'}",
+        f"{report.target}: {', '.join(report.programs) or _UNSEEN.get(report.kind, 'not known')}",
         report.commit or "not known",
         verdict_of(report).word,
         f"[{name}]({FOLDER}/{name})",
