@@ -228,7 +228,7 @@ def test_the_page_shows_all_that_is_known() -> None:
     kept = [
         "faults: a real card is not broken on purpose",
         "model: t4",
-        "2026-11-27-existing-v1.36.3.json",
+        "2026-11-27-existing-v1.36.3-Tesla-T4.json",
         "0123456789ab",
     ]
 
@@ -335,4 +335,4 @@ def test_rows_of_kept_reports_are_newest_first() -> None:
 
 def test_the_name_of_a_kept_file_is_safe() -> None:
     """Nothing of a report's text leads out of the folder."""
-    assert file_name_of(changed(kind="../x y")) == "2026-11-27-..-x-y-v1.36.3.json"
+    assert file_name_of(changed(kind="../x y")) == "2026-11-27-..-x-y-v1.36.3-Tesla-T4.json"

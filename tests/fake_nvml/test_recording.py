@@ -67,7 +67,7 @@ def test_a_recorded_box_answers_as_that_box(
     assert record(state=state_path, library=None) == before
 
 
-@pytest.mark.parametrize("name", ["h100x1"])
+@pytest.mark.parametrize("name", ["h100x1", "h200x1"])
 def test_simulated_cards_answer_as_the_real_ones(state_path: Path, clean_pynvml: None, name: str) -> None:
     """A box that was recorded on a real card gives each steady answer that the card gave."""
     box = Box.load(name, seed=None)

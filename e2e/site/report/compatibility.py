@@ -37,8 +37,10 @@ def markdown_of(reports: Mapping[str, SiteReport]) -> str:
 
 
 def file_name_of(report: SiteReport) -> str:
-    """``2026-11-27-existing-v1.36.3.json``."""
-    return re.sub(r"[^\w.-]+", "-", f"{report.started[:10]}-{report.kind}-{report.kubernetes or 'none'}.json")
+    """``2026-11-27-existing-v1.36.3-Tesla-T4.json``: the models are in it, so that two machines of a day have two names."""
+    models = dict.fromkeys(card.model for node in report.nodes for card in node.cards if card.model)
+    parts = (report.started[:10], report.kind, report.kubernetes or "none", *models)
+    return re.sub(r"[^\w.-]+", "-", f"{'-'.join(parts)}.json")
 
 
 def cards_of(nodes: Iterable[NodeFacts]) -> str:
