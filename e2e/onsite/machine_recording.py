@@ -16,7 +16,7 @@ from fake_nvml.guard import DRIVER_FOLDER
 _LIBRARY: Final = "libnvidia-ml.so.1"
 _ROOT: Final = Path(__file__).parents[2]
 _CONFORMANCE: Final = _ROOT / "tests" / "fake_nvml" / "conformance"
-# Of the output of a pytest that could not run.
+# The end of the output of a pytest that could not run, in lines.
 _LAST_LINES: Final = 5
 
 

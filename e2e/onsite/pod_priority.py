@@ -82,7 +82,7 @@ async def _remove(api: ApiClient, run: str) -> None:
 
 
 def _is_made_by_a_run(found: Object) -> bool:
-    """An administrator who applies the file over a run's class adds the label of ``KEEP``."""
+    """If an administrator applies the file over a run's class, that adds the label of ``KEEP``."""
     labels = found["metadata"].get("labels") or {}
     return RUN_LABEL in labels and KEEP not in labels
 

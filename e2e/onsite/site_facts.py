@@ -76,7 +76,7 @@ def node_facts(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> No
 
 
 def on_this_machine(node: NodeFacts, driver: str, are_simulated: bool) -> NodeFacts:  # a fact beside another
-    """A node whose kubelet is a stand-in, and whose cards are this machine's: the machine's own facts."""
+    """A node with a stand-in kubelet on this machine's cards: the machine's own facts."""
     try:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
     except OSError:

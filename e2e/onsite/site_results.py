@@ -55,7 +55,7 @@ class Visit:
 
     @property
     def simulated_nodes(self) -> set[str]:
-        """The nodes whose cards are simulated."""
+        """The nodes that have simulated cards."""
         return {node.name for node in self.nodes if node.are_cards_simulated}
 
 

@@ -36,7 +36,7 @@ LEASE: Final = "run"
 # A lease that is not renewed for this long is that of a run which was killed, in seconds.
 LEASE_SECONDS: Final = 15.0
 _RENEWALS: Final = 5
-# A run whose last renewal is older than this part of it renews before it creates anything.
+# If the last renewal is older than this part of it, a run renews before it creates anything.
 _SAFE: Final = 2 / 3
 # For an API server that restarts, or is overloaded, in seconds.
 PATIENCE_SECONDS: Final = 60.0

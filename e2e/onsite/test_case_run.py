@@ -134,7 +134,7 @@ async def test_a_limit_on_pods_leaves_a_gap(run: Run) -> None:
 
 
 async def test_an_error_behind_a_skip_fails_the_case(run: Run) -> None:
-    """A case that was not judged, and whose pods do not go, has failed."""
+    """A case that was not judged has failed if its pods do not go."""
     plugin = (
         "@pytest.hookimpl(trylast=True)\ndef pytest_runtest_teardown():\n    raise RuntimeError('its pods are left')\n"
     )

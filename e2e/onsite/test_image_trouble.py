@@ -1,4 +1,4 @@
-"""Promises of e2e.onsite.image_trouble, and of a case whose pod meets such a trouble."""
+"""Promises of e2e.onsite.image_trouble, and of a case in which a pod meets such a trouble."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ async def _soon(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> AsyncItera
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def through_door(cluster: Cluster) -> AsyncIterator[tuple[ApiClient, Door]]:
-    """An administrator's client whose calls go through a door, and the door."""
+    """An administrator's client that calls through a door, and the door."""
     with contextlib.suppress(ApiError):
         for manifest in _ADMINISTRATOR:
             await cluster.api.create(manifest)
@@ -214,7 +214,7 @@ async def test_a_run_that_was_stopped_spares_the_next_run(
 
 @pytest.mark.parametrize("state", ["none", "made", "kept", "kept and held by a killed run", "made by a killed run"])
 async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: str) -> None:
-    """Of several starters one holds the namespace, whatever was there, and the others are refused and disturb nothing."""
+    """One of several starters holds the namespace, whatever was there, and the others are refused and disturb nothing."""
     if "kept" in state:
         await keep_a_namespace(cluster)
     elif "made" in state:
@@ -266,7 +266,7 @@ async def test_an_outage_does_not_end_a_run(cluster: Cluster, through_door: tupl
 async def test_a_pod_is_created_once_in_trouble(
     cluster: Cluster, through_door: tuple[ApiClient, Door], *, is_lost: bool
 ) -> None:
-    """A pod whose creation is refused, or whose answer is lost, is created by the next attempt, or was by the first."""
+    """If a creation is refused, the next attempt creates the pod; if its answer is lost, the first one did."""
     api, door = through_door
     run = run_of(api, "one")
     async with run.held():

@@ -124,7 +124,7 @@ async def nodes_with_cards(cluster: Cluster) -> list[Object]:
 async def traces(cluster: Cluster, prefix: str = "") -> dict[str, Any]:
     """The pods outside of the namespace, and the events about them, by what a bystander would notice.
 
-    Only those whose names begin so, because what an earlier case made may be going away.
+    Only those with names that begin so, because what an earlier case made may be going away.
     """
 
     def counts(item: Object) -> bool:

@@ -29,7 +29,7 @@ def _rights(
     return tuple(Right(verb, resource, group, subresource, namespace, name) for verb in verbs)
 
 
-# Of things that a validation makes only if an administrator has not.
+# The things that a validation makes only if an administrator has not.
 _MADE: Final = {"namespaces": f"namespace {VALIDATION}", "priorityclasses": f"PriorityClass {PRIORITY_CLASS}"}
 # The requests of a validation, by the resource that a line names.
 RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {

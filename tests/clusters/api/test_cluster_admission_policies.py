@@ -42,7 +42,7 @@ async def test_the_policies_of_a_target_act_once_they_are_installed(api: ApiClie
 
 
 async def test_only_the_accounts_of_programs_are_kept(api: ApiClient) -> None:
-    """A client deletes accounts whose names begin alike, and not those that programs beside the cluster act as."""
+    """A client deletes accounts with names that begin alike, and not those that programs beside the cluster act as."""
     await keep_programs(api)
     for name in ("gpushare-schd-extender", "gpushare-validate"):
         metadata = {"name": name, "namespace": "kube-system"}
