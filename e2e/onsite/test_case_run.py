@@ -102,6 +102,7 @@ async def options_of(cluster: Cluster, account: str, rules: list[dict[str, Any]]
     return ["--yes", f"--kubeconfig={kubeconfig}", "--max-pods=0", "--nodes=a1"]
 
 
+@pytest.mark.thorough("a run on a cluster of its own")
 async def test_neither_time_nor_warnings_fail_a_case(run: Run) -> None:
     """The limits of this repository's own tests are not those of a validation, and the folder has the report alone."""
     plugin = "def pytest_runtest_setup(item):\n    warnings.warn('a library is old')\n"
@@ -133,6 +134,7 @@ async def test_a_limit_on_pods_leaves_a_gap(run: Run) -> None:
     assert "--max-pods is 1" in document["why"]
 
 
+@pytest.mark.thorough("a run on a cluster of its own")
 async def test_an_error_behind_a_skip_fails_the_case(run: Run) -> None:
     """A case that was not judged has failed if its pods do not go."""
     plugin = (
@@ -146,6 +148,7 @@ async def test_an_error_behind_a_skip_fails_the_case(run: Run) -> None:
     }
 
 
+@pytest.mark.thorough("a run on a cluster of its own")
 async def test_a_report_that_cannot_be_written_fails_the_run(run: Run) -> None:
     """The output has the verdict and the error if the report's file cannot be written in the end."""
     plugin = (

@@ -19,6 +19,7 @@ from clusters.kind.offline.node_image import build, node_programs
 from clusters.kind.run_records import RunRecord, record
 from tests.clusters.kind.offline.node_image.nodes import Nodes, until
 
+pytestmark = pytest.mark.thorough("three nodes start, which takes a minute")
 # kind's own choice: the first addresses of its ranges.
 NAME_SERVER = "10.96.0.10"
 
