@@ -18,8 +18,9 @@ Written by `make generate` from the reports in `docs/compatibility`; do not edit
 validation that was run, and its last cell names the report. The commit is that of the suite that
 judged. Rows with simulated cards are no evidence about a driver or a card.
 
-To add a row, put the `site_report.json` of a run into that folder, under the name that its HTML
-page proposes, and run `make generate`. The file names nodes, cards and the API server of the site.
+To add a row, put the `site_report.json` of a run into `docs/compatibility/`, under the name that
+its HTML page proposes, and run `make generate`; a second run on a day, of the same kind of cluster
+and the same cards, needs another name. The file names nodes, cards and the API server of the site.
 """
 
 

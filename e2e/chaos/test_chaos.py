@@ -54,7 +54,7 @@ async def test_no_card_is_over_booked_by_kills_pauses_and_cuts(
     choices: Choices,
     tmp_path: Path,
 ) -> None:
-    """Decision 4 at every instant of the watch; then all pods run, and both books are the API's, without drift."""
+    """No card is over-booked at any instant of the watch; then all pods run, and both books are the API's, without drift."""
     seed = request.config.getoption("--chaos-seed")
     sizes, log = await observer.sizes(), list[str]()
     crowd = Crowd(observer, history, sum(sum(cards.values()) for cards in sizes.values()), seed)

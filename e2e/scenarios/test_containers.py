@@ -29,7 +29,7 @@ def with_init(name: str, *units: object, init: object = None, sidecar: object = 
 
 @pytest.mark.promise("DP-013")
 async def test_an_init_container_that_asks_for_more(observer: Observer) -> None:
-    """Defect D21: the pod is booked with the larger of the two, and its container runs on the same card."""
+    """Defect D21: the pod is booked with the larger request, its init container's, and runs on one card."""
     await observer.create(
         with_init("p", 2, init=5, node="a2"), gpu_pod("beside", 9, node="a2"), gpu_pod("third", 9, node="a2")
     )
@@ -98,7 +98,7 @@ async def test_a_pod_bound_by_hand_to_a_full_node_does_not_run(observer: Observe
 
 
 async def test_annotations_written_by_hand_over_book_no_card(observer: Observer) -> None:
-    """Decision 4: if a card is over-booked in the API, no container starts on it without room."""
+    """If a card is over-booked in the API, no container starts on it without room."""
     await observer.create(gpu_pod("rightful", 9, node="a1"))
     await observer.running("rightful")
     liar = gpu_pod("liar", 9, bound_to="a1")

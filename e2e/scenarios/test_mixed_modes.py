@@ -1,4 +1,4 @@
-"""A fleet of nodes in both modes: pods that name no slot, pods that do, and the policy that makes the ones the others."""
+"""A fleet of nodes in both modes: pods that name no slot, pods that do, and the policy that adds the slot to the first."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cards_of(fleet: Cluster, node: str) -> Callable[[], Awaitable[list[dict[str,
 
 
 async def test_a_pod_without_slots_goes_to_nodes_in_ids_mode_only(seen: Observer) -> None:
-    """On a node in slots mode its containers would get no variables and see every card: refused, with that reason."""
+    """A node in slots mode refuses the pod, whose containers would get no variables there and see every card."""
     await seen.create(gpu_pod("old", 3), gpu_pod("lost", 3, node="exact"))
     (old,) = await seen.running("old")
 
@@ -126,7 +126,7 @@ async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Obse
 
 
 async def test_the_policy_makes_pods_unchanged_fit_for_both(seen: Observer) -> None:
-    """A pod that asks for gpu-mem alone runs on either node, and asks for a slot when one looks."""
+    """A pod that asks for gpu-mem alone runs on either node, and asks for a slot as it is stored."""
     target = load_target("gpushare-slots")
     if not await admission_policies.install(seen.cluster.api, target.policy_manifests(), target.policy_probe):
         pytest.skip("this API server is older than 1.36 and has no MutatingAdmissionPolicy")

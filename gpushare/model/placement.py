@@ -119,7 +119,7 @@ def _home(group: str, snapshot: Snapshot) -> Mapping[str, frozenset[int]]:
 
 
 def choose(node: NodeInfo, asked: Question) -> Shares:
-    """The cards for a request of 1 unit or more. Raises DoesNotFitError with the reason for the scheduler."""
+    """The cards for a request of 1 unit or more, for bind. Raises DoesNotFitError with the reason for the scheduler."""
     found = find(node, asked)
     if isinstance(found, Refusal):
         raise DoesNotFitError(found.reason)

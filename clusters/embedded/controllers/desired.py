@@ -27,7 +27,7 @@ from clusters.embedded.controllers.actions import (
 )
 from clusters.embedded.scheduling.node_match import accepts_node, untolerated_taint
 
-# Letters of names that are made: no vowels, so that they make no words.
+# Letters for generated names: no vowels, so that they make no words.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 # The number of a template of a Deployment, on the ReplicaSet that has it and on the Deployment.
 REVISION: Final = "deployment.kubernetes.io/revision"

@@ -14,7 +14,8 @@ _FORWARDING: Final = "proc/sys/net/ipv4/ip_forward"
 _INSTANCES: Final = "proc/sys/fs/inotify/max_user_instances"
 # Each node's systemd, kubelet and containerd watch files; three nodes spend the kernel's default of 128.
 _WANTED_INSTANCES: Final = 512
-# Made by dockerd and containerd wherever their own folders are; what is in a folder comes before it.
+# Made by dockerd and containerd wherever their own folders are. The content of a folder comes first, so that the folder is empty
+# when it is removed.
 _MADE: Final = (
     "etc/docker/key.json",
     "etc/docker",
@@ -26,7 +27,7 @@ _MADE: Final = (
 
 
 def prepare(file: Path, environment: Mapping[str, str], root: Path = Path("/")) -> None:
-    """Write down what is, once, and raise what nodes need more of. dockerd itself switches forwarding on."""
+    """Record the settings unless that was done, and raise the limit of inotify instances. dockerd itself switches forwarding on."""
     if not file.exists():
         saved = iptables.save("iptables", "filter", environment)
         before = {

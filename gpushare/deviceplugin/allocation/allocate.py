@@ -6,8 +6,8 @@ were bound to its node, one after the other, and for each GPU container of a pod
 1. GetPreferredAllocation: which ids should it take? Ids stand for units (in slots mode, for containers) of one card, so the
    choice of ids is the choice of the card. The call does not name the pod. But pods are admitted in a known order
    (``node_pods``), container by container, so one pod is the most likely (``candidates``). We choose ids of that
-   pod's card, and the kubelet obeys. If they are not of the card that is written on the pod (an earlier guess was wrong, or the
-   card is full of other pods' ids), the pod is first marked with their card: it is booked there before it has them.
+   pod's card, and the kubelet obeys. If that card has no ids left (an earlier guess was wrong, or the card is full of other pods'
+   ids), we choose those of another card, and the pod is first marked with it: it is booked there before it has them.
 2. Allocate: which variables does the container with these ids get? Those of the card and of that pod, once the last guard
    has agreed (``last_guard``). An error here ends the pod for good, with our text in its status.
 3. PreStartContainer, later, when the kubelet has written down which container has these ids (``owner``): may it start? If

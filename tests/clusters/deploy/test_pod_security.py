@@ -20,14 +20,14 @@ def findings(spec: Object) -> set[str]:
         found |= {"capabilities"} if own.get("capabilities") != {"drop": ["ALL"]} else set()
         found |= {"seccompProfile"} if own.get("seccompProfile", {}).get("type") != "RuntimeDefault" else set()
         found |= {"runAsRoot"} if not own.get("runAsNonRoot") or own.get("runAsUser") == 0 else set()
-        # Not of that level, and still wanted.
+        # That level does not ask for these two; we do.
         found |= {"writableRoot"} if own.get("readOnlyRootFilesystem") is not True else set()
         found |= {"noLimit"} if "memory" not in container.get("resources", {}).get("limits", {}) else set()
     return found
 
 
 def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
-    """Each program needs the host's network, to call the extender on its loopback; the plugin also needs the kubelet's folders."""
+    """Both programs have the host's network, and the plugin also has the kubelet's folders."""
     _, says = plugin_of(objects)
 
     assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}
