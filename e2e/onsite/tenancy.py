@@ -182,18 +182,19 @@ class Tenancy:
         self._report(
             f"run {_holder(lease)} has namespace {NAMESPACE}; waiting {LEASE_SECONDS:.0f} s to see whether it lives"
         )
-        until = _now() + LEASE_SECONDS
-        while _now() < until:
+        looks, has_waited_again = _RENEWALS, False
+        while looks:
             await asyncio.sleep(LEASE_SECONDS / _RENEWALS)
             asked = _now()
             now = await self._find(LEASES, LEASE, NAMESPACE)
-            if _now() - asked > LEASE_SECONDS / _RENEWALS:
-                # While the API server does not answer, no run can renew.
-                until = _now() + LEASE_SECONDS
             if now is None:
                 return False
             if now["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
                 raise TenancyError(f"run {_holder(now)} validates this cluster now; two runs would disturb each other")
+            looks -= 1
+            if _now() - asked > LEASE_SECONDS / _RENEWALS and not has_waited_again:
+                # While the API server did not answer, no run could renew.
+                looks, has_waited_again = _RENEWALS, True
         self._report(f"run {_holder(lease)} was killed; removing what it left")
         return True
 

@@ -59,12 +59,21 @@ class Validation:
         self._image = ("--probe-image", image) if image else ()
         self._cluster = cluster
         self._output = ""
+        self._started: list[asyncio.subprocess.Process] = []
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start it."""
         command = (*self._command, *self._image, *arguments)
         out = asyncio.subprocess.PIPE
-        return await asyncio.create_subprocess_exec(*command, stdout=out, stderr=asyncio.subprocess.STDOUT)
+        process = await asyncio.create_subprocess_exec(*command, stdout=out, stderr=asyncio.subprocess.STDOUT)
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End what still runs, or is stopped, because its case failed."""
+        for process in self._started:
+            if process.returncode is None:
+                process.kill()
 
     async def run(self, *arguments: str) -> tuple[int | None, str]:
         """Run it to its end: its exit code and output."""
@@ -89,7 +98,9 @@ async def validation(request: pytest.FixtureRequest, cluster: Cluster, tmp_path:
             await cluster.api.create(manifest)
     is_stand_in = request.config.getoption("--cluster") in ("embedded", "controlplane")
     image = "python:3" if is_stand_in else ""
-    yield Validation(cluster, await cluster.kubeconfig_of(_ACCOUNT), tmp_path / "report", image)
+    validation = Validation(cluster, await cluster.kubeconfig_of(_ACCOUNT), tmp_path / "report", image)
+    yield validation
+    validation.end()
     await cluster.api.delete(NAMESPACES, NAMESPACE)
     with contextlib.suppress(ApiError):
         await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)

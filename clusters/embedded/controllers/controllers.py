@@ -179,7 +179,7 @@ class Controllers:
                 if not is_orphan or await self._owners_are_gone(item):
                     await self._delete(resource, item)
             case Empty(namespace):
-                await self._empty(namespace)
+                await empty(self._api, namespace)
             case Patch(resource, item, patch, subresource):
                 metadata = item["metadata"]
                 where = metadata["name"], patch, metadata.get("namespace")
@@ -215,18 +215,24 @@ class Controllers:
                 return False
         return True
 
-    async def _empty(self, namespace: Object) -> None:
-        """Delete what is in a namespace; once nothing is, let the namespace go."""
-        name = namespace["metadata"]["name"]
-        left = 0
-        for resource in ALL:
-            if resource.namespaced and await self._api.list(resource, name):
-                await self._api.request("DELETE", resource.path(name))
-                left += len(await self._api.list(resource, name))
-        if not left:
-            body = {**namespace, "spec": {**namespace.get("spec", {}), "finalizers": []}}
-            body["metadata"] = {**namespace["metadata"], "resourceVersion": None}
-            await self._api.request("PUT", NAMESPACES.path(None, name, "finalize"), body=body)
+
+async def empty(api: ApiClient, namespace: Object) -> None:
+    """Delete what is in a namespace that is being deleted; once nothing is, let the namespace go.
+
+    It is asked for first: before the watch shows that it is gone, there may be a new one of its name.
+    """
+    name = namespace["metadata"]["name"]
+    if (await api.get(NAMESPACES, name))["metadata"]["uid"] != namespace["metadata"]["uid"]:
+        return
+    left = 0
+    for resource in ALL:
+        if resource.namespaced and await api.list(resource, name):
+            await api.request("DELETE", resource.path(name))
+            left += len(await api.list(resource, name))
+    if not left:
+        body = {**namespace, "spec": {**namespace.get("spec", {}), "finalizers": []}}
+        body["metadata"] = {**namespace["metadata"], "resourceVersion": None}
+        await api.request("PUT", NAMESPACES.path(None, name, "finalize"), body=body)
 
 
 def by_controller(items: Iterable[Object]) -> dict[str, list[Object]]:

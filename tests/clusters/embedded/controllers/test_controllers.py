@@ -20,7 +20,7 @@ from clusters.api.resources import (
     STATEFUL_SETS,
 )
 from clusters.api.waiting import eventually
-from clusters.embedded.controllers.controllers import Controllers
+from clusters.embedded.controllers.controllers import Controllers, empty
 
 
 @pytest.fixture
@@ -79,6 +79,23 @@ async def test_a_pod_of_a_stateful_set_comes_back_under_its_name(api: ApiClient)
         return str(pods.get("w-0", before))
 
     await eventually(uid, lambda found: found != before, "another w-0")
+
+
+async def test_a_namespace_of_the_same_name_keeps_its_content(api: ApiClient) -> None:
+    """A controller that still knows the old namespace, because its watch is late, deletes nothing of the new one."""
+
+    async def is_gone() -> bool:
+        return "again" not in [one["metadata"]["name"] for one in await api.list(NAMESPACES)]
+
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "again"}}
+    old = await api.create(manifest)
+    await api.delete(NAMESPACES, "again")
+    await eventually(is_gone, bool, "the namespace is gone")
+    await api.create(manifest)
+    await api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "content"}}, "again")
+    await empty(api, old)
+
+    assert "content" in [one["metadata"]["name"] for one in await api.list(CONFIG_MAPS, "again")]
 
 
 async def test_a_namespace_takes_everything_in_it_with_it(api: ApiClient) -> None:
