@@ -66,7 +66,7 @@ def test_a_pod_without_a_known_card_counts_on_each(card: object) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "x", '{"c0": {}}', '{"c0": {"0": 1}}', '{"c0": {"0": 9, "1": -5}}'])
 def test_an_allocation_without_the_request_counts_on_each(text: str) -> None:
-    """A pod on several cards whose annotation has not all that it asks for may have the rest on any of them."""
+    """If the annotation of a pod on several cards names less than the pod asks for, any card may have the rest."""
     assert free(allocated(text, 4)) == {0: 10, 1: 6}
 
 

@@ -32,7 +32,7 @@ def hasty_site(site: Site) -> Iterator[Site]:
 
 @pytest.mark.usefixtures("clean")
 async def test_a_pod_that_others_delete_leaves_a_gap(site: Site, node: str) -> None:
-    """Whether it is being deleted or is gone, the reason says so."""
+    """The reason names whether the pod is being deleted or is gone."""
     room = await site.needs(node)
     await hold(site, room, "held", 1, seconds=600, mib=0)
     name = (await site.runs("held"))["metadata"]["name"]

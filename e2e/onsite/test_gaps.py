@@ -12,7 +12,7 @@ from e2e.site.validation_namespace import NAMESPACE
 
 
 def test_the_reason_of_a_gap_is_found_again() -> None:
-    """A gap is a skip whose reason has a mark; another skip has none."""
+    """The reason of a gap has a mark, and that of another skip has none."""
     with pytest.raises(pytest.skip.Exception) as caught:
         not_judged("no room")
 

@@ -49,7 +49,7 @@ def test_only_the_image_is_to_blame(kind: str, reason: str, message: str, is_tro
 @pytest.mark.parametrize("wait", ["runs", "ended"])
 @pytest.mark.stand_in_only("a real kubelet writes the status of its pod")
 async def test_an_image_that_cannot_be_used_is_a_gap(site: Site, wait: str) -> None:
-    """The wait for such a pod ends at once, and the case is not judged."""
+    """The wait for such a pod ends immediately, and the case is not judged."""
     # No scheduler takes it, so no kubelet writes its status.
     pod = {"schedulerName": "none", "containers": [plain_container("c0")]}
     await site.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pulls"}, "spec": pod})

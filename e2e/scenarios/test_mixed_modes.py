@@ -67,7 +67,7 @@ def cards_of(fleet: Cluster, node: str) -> Callable[[], Awaitable[list[dict[str,
 
 
 async def test_a_pod_without_slots_goes_to_nodes_in_ids_mode_only(seen: Observer) -> None:
-    """A node in slots mode refuses the pod, whose containers would get no variables there and see every card."""
+    """A node in slots mode refuses the pod: its containers would get no variables there and see every card."""
     await seen.create(gpu_pod("old", 3), gpu_pod("lost", 3, node="exact"))
     (old,) = await seen.running("old")
 
