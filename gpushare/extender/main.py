@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def _run(settings: ExtenderSettings) -> None:
     expected = None if settings.expected_pods is None else read_expected(settings.expected_pods)
-    client = config.connect(settings.kubeconfig, settings.context, sends_much=True)
+    client = config.connect(settings.kubeconfig, settings.context)
     book = Book(workload_for(settings.policy, expected))
     # The first full read makes most of the objects that ever live; the collector need not walk them again.
     events = EventRecorder(client, "gpushare-extender", time.time, random.Random())  # noqa: S311, TID251  # names of events, no secrets

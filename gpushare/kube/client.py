@@ -9,39 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-import httpx2
 import msgspec
 
-from gpushare.kube.api_errors import (
-    ApiError,
-    GoneError,
-    TooManyRequestsError,
-    UnreachableError,
-    error_for,
-)
+from gpushare.kube.api_errors import ApiError, GoneError, TooManyRequestsError, error_for
+from gpushare.kube.http_pool import HttpPool
 from gpushare.manifests import Node, ObjectMeta, Pod
 
-if TYPE_CHECKING:
-    from gpushare.kube.lean_http import LeanHttp
-
-# A pool of connections to one server: that of httpx, which lightkube brings, or the one for programs that send much.
-Http: TypeAlias = "httpx2.AsyncClient | LeanHttp"
 _T = TypeVar("_T")
 
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 # Objects a page of a list; the server may give fewer.
 PAGE: Final = 500
-# Failures before a byte of the request was sent: nothing can have happened.
-_NOT_SENT: Final = (
-    httpx2.ConnectError,
-    httpx2.ConnectTimeout,
-    httpx2.PoolTimeout,
-    httpx2.ProxyError,
-    httpx2.UnsupportedProtocol,
-)
 # How often a read is repeated that must come later, and how long each wait is at most, in seconds.
 _REPEATS: Final = 5
 _LONGEST_RETRY_AFTER_SECONDS: Final = 10.0
@@ -77,12 +58,12 @@ _NODE: Final = msgspec.json.Decoder(Node)
 class ApiClient:
     """One pool of connections to one API server."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: HttpPool) -> None:
         self._http = http
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._http.close()
 
     async def request(
         self,
@@ -95,41 +76,35 @@ class ApiClient:
     ) -> bytes:
         """Send one request; the body of its answer, which is a success. Raises ApiError."""
         content = None if body is None else msgspec.json.encode(body)
-        headers = {"content-type": content_type}
         for _ in range(_REPEATS):
             try:
-                return await self._send(method, path, content, params, headers)
+                return await self._send(method, path, content, params, content_type)
             except TooManyRequestsError as error:
                 if method != "GET":
                     raise
                 await asyncio.sleep(min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS))
-        return await self._send(method, path, content, params, headers)
+        return await self._send(method, path, content, params, content_type)
 
     async def _send(
-        self, method: str, path: str, content: bytes | None, params: Mapping[str, str] | None, headers: dict[str, str]
+        self, method: str, path: str, content: bytes | None, params: Mapping[str, str] | None, content_type: str
     ) -> bytes:
-        try:
-            response = await self._http.request(method, path, content=content, params=params, headers=headers)
-        except httpx2.HTTPError as error:
-            raise _unreachable(method, path, error) from error
-        if not response.is_success:
-            raise refusal(response.status_code, response.content, f"{method} {path}", response.headers)
-        return response.content
+        asked = self._http.answer(method, path, content=content, params=params, content_type=content_type)
+        async with asked as answer:
+            body = await answer.read()
+            if not answer.is_success:
+                raise refusal(answer.status, body, f"{method} {path}", answer.headers)
+            return body
 
     @asynccontextmanager
     async def stream(
         self, path: str, params: Mapping[str, str], *, silence_seconds: float
     ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
         """The lines of a watch, until the server closes it. Raises ApiError, also after that long a silence."""
-        timeout = httpx2.Timeout(silence_seconds)
-        try:
-            async with self._http.stream("GET", path, params=params, timeout=timeout) as response:
-                if not response.is_success:
-                    raise refusal(response.status_code, await response.aread(), f"GET {path}", response.headers)
-                async with aclosing(lines(response.aiter_bytes())) as found:
-                    yield found
-        except httpx2.HTTPError as error:
-            raise _unreachable("GET", path, error) from error
+        async with self._http.answer("GET", path, params=params, silence_seconds=silence_seconds) as answer:
+            if not answer.is_success:
+                raise refusal(answer.status, await answer.read(), f"GET {path}", answer.headers)
+            async with aclosing(lines(answer.pieces())) as found:
+                yield found
 
     async def list_raw(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
         """All items of a collection, page by page, and the resourceVersion of the list. Raises ApiError.
@@ -264,12 +239,6 @@ def refusal(code: int, body: bytes, what: str, headers: Mapping[str, str]) -> Ap
     if isinstance(error, TooManyRequestsError) and after.isascii() and after.isdigit():
         error.retry_after_seconds = float(after)
     return error
-
-
-def _unreachable(method: str, path: str, error: httpx2.HTTPError) -> ApiError:
-    sent = not isinstance(error, _NOT_SENT)
-    what = str(error) or type(error).__name__
-    return UnreachableError(f"{method} {path}: no answer from the API server: {what}", may_have_happened=sent)
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], body: bytes, path: str) -> _T:

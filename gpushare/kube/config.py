@@ -1,118 +1,74 @@
-"""The API server's address and our identity: from kubeconfig or in-cluster, through lightkube.
+"""The way to the API server and our identity: from kubeconfig, or in-cluster.
 
-lightkube reads certificates, tokens and token files (read again when they rotate); ``tls`` reads certificates again when they
-change. The rest is added here: several files in KUBECONFIG, kubectl's choice of a login (``login``), the name by
-which a server's certificate is verified, proxies of the kubeconfig, and no proxy for loopback. Fields that kubectl refuses, or that
-nothing here obeys, are refused by name (``kubeconfig.check_fields``).
+``kubeconfig`` reads the files by kubectl's rules, ``login`` makes the headers of a request, and ``tls`` reads certificates again
+when they change. Here are the choice between them, and the proxy.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import logging
-import ssl
-from collections.abc import Callable
+import os
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
-from urllib.request import getproxies
-
-import httpx2
-import msgspec
-from lightkube.config.client_adapter import user_auth
-from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
-from lightkube.config.models import User
-from lightkube.core.exceptions import ConfigError
+from urllib.request import getproxies, proxy_bypass
 
 from gpushare.errors import UsageError
-from gpushare.kube.client import ApiClient, Http
-from gpushare.kube.kubeconfig import check_fields, content_of, load, server_of
-from gpushare.kube.login import Login, login_of
+from gpushare.kube import kubeconfig
+from gpushare.kube.client import ApiClient
+from gpushare.kube.http_pool import HttpPool
+from gpushare.kube.kubeconfig import Access, Cluster, User
+from gpushare.kube.login import Login
 from gpushare.kube.tls import followed
 
 _LOG = logging.getLogger(__name__)
 
 # A request without its own limit, in seconds; a watch has another.
 DEFAULT_TIMEOUT_SECONDS: Final = 10.0
-# How long a connection without requests is kept, in seconds. Longer than we pause between any two, as a TLS handshake costs
-# more than all the rest of a request; shorter than an API server keeps it (90 s).
-_IDLE_SECONDS: Final = 60.0
-# The most connections, and all are kept: with httpx's own limits (100, of which 20 are kept) 64 binds spend a third of their
-# processor time on handshakes and on looking through idle connections. The price: of an API server that takes a second for a
-# write no more than 28 pods a second are bound (four connections are watches); the others wait for their turn.
-_CONNECTIONS: Final = 32
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+# Where a kubelet mounts a pod's token and the authority of its cluster.
+SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def connect(
-    kubeconfig: str | None,
+    files: str | None,
     context: str | None = None,
     *,
     service_account: str = SERVICE_ACCOUNT,
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
-    sends_much: bool = False,
 ) -> ApiClient:
-    """A client for the kubeconfig, else for the cluster that we run in, else for the user's own kubeconfig.
+    """A client for the kubeconfig ``files``, else for the cluster that we run in, else for the user's own kubeconfig.
 
-    ``kubeconfig`` may name several files, as KUBECONFIG does; those that exist are merged. Where none of them exists
+    There may be several files, as in KUBECONFIG; those that exist are merged. If none of them exists
     and a service account is mounted we run in-cluster: the original's manifests set a KUBECONFIG that is not there.
-    ``timeout_seconds`` limits each wait for the server; None waits for ever. A program that ``sends_much`` pays for the leaner
-    client with its memory. Raises UsageError.
+    ``timeout_seconds`` limits each wait for the server; None waits for ever. Raises UsageError.
     """
-    named = [Path(part).expanduser() for part in (kubeconfig or "").split(":") if part]
+    named = [Path(part).expanduser() for part in (files or "").split(":") if part]
     # A folder or a file that may not be read is an error, and no reason to log in by another way.
-    existing = [path for path in named if _exists(path)]
-    proxy = server_name = login = None
-    reread: Callable[[], SingleConfig]
-    if not existing and Path(service_account, "token").is_file():
-        config, trust_env = _in_cluster(service_account), False
-        login = Login(user_auth(config.user or User()))
-        sources, reread = [], partial(_in_cluster, service_account)
+    sources = [path for path in named if _exists(path)]
+    is_outside = bool(sources) or not Path(service_account, "token").is_file()
+    if is_outside:
+        sources = sources or named or [Path(DEFAULT_KUBECONFIG).expanduser()]
+        read = partial(_from_files, sources, context)
     else:
-        sources = existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()]
-        config, cluster, user = _from_files(sources, context)
-        proxy, server_name = (str(cluster.get(name) or "") or None for name in ("proxy-url", "tls-server-name"))
-        if _sends_login(config.cluster.server):
-            login = login_of(user, cluster)
-        trust_env = not _is_loopback(config.cluster.server)
-
-        def reread() -> SingleConfig:
-            return _from_files(sources, context)[0]
-
+        read = partial(_in_cluster, service_account)
+    access = read()
+    server = access.cluster.server
+    user = access.user if _sends_login(server) else User()
     try:
-        tls = followed(reread, sources, trust_env=trust_env, server_name=server_name)
-        if sends_much and proxy is None and not (trust_env and getproxies()):
-            return ApiClient(_lean(config, tls, login, timeout_seconds))
-        http = httpx2.AsyncClient(
-            base_url=config.cluster.server,
-            verify=tls,
-            auth=login,
-            timeout=httpx2.Timeout(timeout_seconds),
-            limits=httpx2.Limits(
-                max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
-            ),
-            proxy=proxy,
-            trust_env=trust_env,
+        return ApiClient(
+            HttpPool(
+                server,
+                followed(read, sources),
+                Login(user, access.cluster),
+                proxy=_proxy_of(access.cluster, is_outside=is_outside),
+                timeout_seconds=timeout_seconds,
+            )
         )
-    # ImportError: the environment names a SOCKS proxy and the library for it is not there.
-    except (ConfigError, ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
-        raise UsageError(f"cannot use the kubeconfig's context {config.context_name!r}: {error}") from error
-    return ApiClient(http)
-
-
-def _lean(config: SingleConfig, tls: ssl.SSLContext, login: Login | None, timeout_seconds: float | None) -> Http:
-    # Here, as it is memory that others need not have.
-    from gpushare.kube.lean_http import LeanHttp
-
-    return LeanHttp(
-        config.cluster.server,
-        tls,
-        login,
-        timeout_seconds=timeout_seconds,
-        connections=_CONNECTIONS,
-        idle_seconds=_IDLE_SECONDS,
-    )
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot use the kubeconfig's context {access.context!r}: {error}") from error
 
 
 def _exists(path: Path) -> bool:
@@ -126,37 +82,41 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _in_cluster(service_account: str) -> SingleConfig:
-    """The configuration that every pod is given. Raises UsageError."""
+def _in_cluster(service_account: str) -> Access:
+    """By what every pod is given. Raises UsageError."""
     try:
-        found = KubeConfig.from_service_account(service_account).get()
-    except (ConfigError, KeyError, OSError) as error:
+        # Variables of the kubelet, not settings of ours.
+        host, port = (os.environ[f"KUBERNETES_SERVICE_{name}"] for name in ("HOST", "PORT"))  # noqa: TID251
+    except KeyError as error:
         raise UsageError(f"cannot use the service account in {service_account}: {error} is missing") from error
-    assert found is not None, "an in-cluster configuration always has its one context"
-    return found
+    host = f"[{host}]" if ":" in host else host
+    cluster = Cluster(f"https://{host}:{port}", certificate_authority=f"{service_account}/ca.crt")
+    return Access("in-cluster", cluster, User(token_file=f"{service_account}/token"))
 
 
-def _from_files(paths: list[Path], context: str | None) -> tuple[SingleConfig, dict[str, Any], dict[str, Any]]:
-    """The configuration of a context, and all fields of its cluster and of its user. Raises UsageError."""
+def _from_files(paths: list[Path], context: str | None) -> Access:
     missing = next((path for path in paths if not _exists(path)), None)
     if missing is not None:
         raise UsageError(f"there is no kubeconfig {missing}; pass --kubeconfig or set KUBECONFIG")
-    document = load(paths)
-    named = context or document["current-context"]
-    if not named:
-        raise UsageError(f"the kubeconfig {paths[0]} has no current context; pass --context")
-    try:
-        config = KubeConfig.from_dict(document, fname=paths[0]).get(named)
-    except KeyError as error:
-        raise UsageError(f"the context {named!r} of the kubeconfig names {error}, which is not in it") from error
-    except (ConfigError, TypeError, msgspec.ValidationError) as error:
-        raise UsageError(f"cannot use the kubeconfig {paths[0]}: {error}") from error
-    assert config is not None, "a context was named"
-    cluster = content_of(document, "clusters", config.context.cluster)
-    user = content_of(document, "users", config.context.user or "")
-    check_fields(cluster, user, named)
-    config.cluster.server = server_of(cluster)
-    return config._replace(user=config.user or User()), cluster, user
+    return kubeconfig.read(paths, context)
+
+
+def _proxy_of(cluster: Cluster, *, is_outside: bool) -> str | None:
+    """That of the kubeconfig, else that of the environment, which is for the world outside. Raises ValueError for another kind."""
+    parts, proxy = urlsplit(cluster.server), cluster.proxy_url
+    if (
+        not proxy
+        and is_outside
+        and not _is_loopback(cluster.server)
+        and not proxy_bypass(parts.netloc.rpartition("@")[2])
+    ):
+        found = getproxies()
+        proxy = found.get(parts.scheme) or found.get("all") or ""
+        proxy = proxy if not proxy or "://" in proxy else f"http://{proxy}"
+    kind = proxy.partition("://")[0]
+    if kind not in ("", "http", "https"):
+        raise ValueError(f"its proxy is of the kind {kind!r}, and only http and https are supported")
+    return proxy or None
 
 
 def _sends_login(server: str) -> bool:

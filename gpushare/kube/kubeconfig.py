@@ -1,96 +1,149 @@
-"""kubeconfig files as one document, by kubectl's rules: of things with the same name, and of two current contexts, the
-first file's counts; paths inside a file are relative to it.
+"""kubeconfig files as one, by kubectl's rules: of things with the same name, and of two current contexts, the first file's
+counts; paths inside a file are relative to it. Fields that kubectl refuses, or that nothing here obeys, are refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
 import yaml
 
 from gpushare.errors import UsageError
 
+
+class Cluster(msgspec.Struct, rename="kebab", omit_defaults=True):
+    """How a server is reached and verified."""
+
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    proxy_url: str = ""
+    extensions: list[dict[str, Any]] = []
+
+
+class Variable(msgspec.Struct):
+    """A variable in the environment of a login plugin."""
+
+    name: str
+    value: str
+
+
+class Exec(msgspec.Struct, rename="camel"):
+    """A login plugin, called by the rules of client-go."""
+
+    api_version: str | None = None
+    command: str | None = None
+    args: list[str] | None = None
+    env: list[Variable] | None = None
+    install_hint: str | None = None
+    interactive_mode: str | None = None
+    provide_cluster_info: bool = False
+
+
+class User(msgspec.Struct, rename="kebab"):
+    """A login, and the user as which it acts."""
+
+    token: str = ""
+    token_file: str = msgspec.field(name="tokenFile", default="")
+    username: str = ""
+    password: str = ""
+    exec: Exec | None = None
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    auth_provider: Any = None
+    as_: str = msgspec.field(name="as", default="")
+    as_uid: str = ""
+    as_groups: list[str] = []
+    as_user_extra: dict[str, list[str]] = {}
+
+
+class Context(msgspec.Struct):
+    """The names of a cluster and a user."""
+
+    cluster: str
+    user: str = ""
+
+
+class Access(NamedTuple):
+    """The cluster and the user of a context; ``context`` is its name."""
+
+    context: str
+    cluster: Cluster
+    user: User
+
+
+_Thing: TypeAlias = Cluster | User | Context
 # The lists of named things, and what each thing is called in its entry.
-_SECTIONS: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
-# Fields that name a file. lightkube resolves the certificates itself, but against one file for all.
-_FILES: Final = {
-    "cluster": ("certificate-authority",),
-    "user": ("client-certificate", "client-key", "tokenFile"),
+_SECTIONS: Final[dict[str, tuple[str, type[_Thing]]]] = {
+    "clusters": ("cluster", Cluster),
+    "contexts": ("context", Context),
+    "users": ("user", User),
 }
-
-# Fields that say more of the user that is impersonated, and by which a cluster names the authority that it trusts.
-_IMPERSONATED: Final = ("as-uid", "as-groups", "as-user-extra")
-_AUTHORITIES: Final = ("certificate-authority", "certificate-authority-data")
+# Fields that name a file.
+_FILES: Final = ("certificate_authority", "client_certificate", "client_key", "token_file")
 
 
-def load(paths: Sequence[Path]) -> dict[str, Any]:
-    """The merged document. Raises UsageError for a file that cannot be read or is no kubeconfig."""
-    merged: dict[str, Any] = {"current-context": None, **{section: [] for section in _SECTIONS}}
-    known: set[tuple[str, str]] = set()
+def read(paths: Sequence[Path], context: str | None) -> Access:
+    """What a context names, the current one unless named. Raises UsageError for files that cannot be used."""
+    named, found = context, dict[tuple[str, str], Any]()
     for path in paths:
         document = _read(path)
-        merged["current-context"] = merged["current-context"] or document.get("current-context")
-        own: set[tuple[str, str]] = set()
-        for section, name, content in _entries(path, document):
-            if (section, name) in own:
-                raise UsageError(f"{path}: {section} has two entries named {name!r}; kubectl refuses that too")
-            own.add((section, name))
-            if (section, name) not in known:
-                known.add((section, name))
-                merged[section].append({"name": name, _SECTIONS[section]: content})
-    return merged
+        named = named or document.get("current-context")
+        for section in _SECTIONS:
+            for name, thing in _things(path, document, section).items():
+                found.setdefault((section, name), thing)
+    if not named:
+        raise UsageError(f"the kubeconfig {paths[0]} has no current context; pass --context")
+    chosen: Context | None = found.get(("contexts", named))
+    if chosen is None:
+        raise UsageError(f"the kubeconfig {paths[0]} has no context {named!r}")
+    try:
+        cluster = found["clusters", chosen.cluster]
+        user = found["users", chosen.user] if chosen.user else User()
+    except KeyError as error:
+        absent = error.args[0][1]
+        raise UsageError(f"the context {named!r} of the kubeconfig names {absent!r}, which is not in it") from error
+    wrong = _wrong_cluster(cluster) or _wrong_user(user)
+    if wrong:
+        raise UsageError(f"of the kubeconfig's context {named!r} {wrong}")
+    # As for kubectl.
+    cluster.server = cluster.server if "://" in cluster.server else f"http://{cluster.server}"
+    return Access(named, cluster, user)
 
 
-def content_of(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
-    """The fields of a cluster or user of a merged kubeconfig; none if it is not there."""
-    found = (entry[_SECTIONS[section]] for entry in document[section] if entry["name"] == name)
-    return dict(next(found, {}))
-
-
-def check_fields(cluster: Mapping[str, Any], user: Mapping[str, Any], context: str) -> None:
-    """Refuse all that kubectl refuses, and all that would be done otherwise than in the file. Raises UsageError."""
-    for reason in (_wrong_cluster(cluster), _wrong_user(user)):
-        if reason:
-            raise UsageError(f"of the kubeconfig's context {context!r} {reason}")
-
-
-def _wrong_cluster(cluster: Mapping[str, Any]) -> str:
-    if not cluster.get("server"):
+def _wrong_cluster(cluster: Cluster) -> str:
+    if not cluster.server:
         return "the cluster names no server"
-    if cluster.get("insecure-skip-tls-verify") and any(cluster.get(field) for field in _AUTHORITIES):
+    if cluster.insecure_skip_tls_verify and (cluster.certificate_authority or cluster.certificate_authority_data):
         return (
             "the cluster names an authority and insecure-skip-tls-verify; kubectl refuses that too. Remove one of them"
         )
     return ""
 
 
-def _wrong_user(user: Mapping[str, Any]) -> str:
-    for field in _IMPERSONATED:
-        if user.get(field) and not user.get("as"):
+def _wrong_user(user: User) -> str:
+    more_of_another = {"as-uid": user.as_uid, "as-groups": user.as_groups, "as-user-extra": user.as_user_extra}
+    for field, value in more_of_another.items():
+        if value and not user.as_:
             return f"the user has {field}, but names no user to act as. Add as, or remove {field}"
-    if (user.get("token") or user.get("tokenFile")) and user.get("username"):
+    if (user.token or user.token_file) and user.username:
         return "the user has a token and a username; kubectl refuses that too. Remove one of them"
-    for one, other in (("client-certificate", "client-key"), ("client-key", "client-certificate")):
-        if _has(user, one) and not _has(user, other):
-            return f"the user has a {one} and no {other}. Add {other} or {other}-data"
-    if user.get("auth-provider"):
+    certificate = bool(user.client_certificate or user.client_certificate_data)
+    if certificate is not bool(user.client_key or user.client_key_data):
+        one, other = ("client-certificate", "client-key")[:: 1 if certificate else -1]
+        return f"the user has a {one} and no {other}. Add {other} or {other}-data"
+    if user.auth_provider:
         return (
             "the user logs in by auth-provider, which kubectl does not have any more either. Use exec, a login plugin"
         )
     return ""
-
-
-def server_of(cluster: Mapping[str, Any]) -> str:
-    """The server's URL; http if it has no scheme, as for kubectl."""
-    server = str(cluster.get("server") or "")
-    return server if "://" in server else f"http://{server}"
-
-
-def _has(user: Mapping[str, Any], field: str) -> bool:
-    """Is it there, as a file or as data?"""
-    return bool(user.get(field) or user.get(f"{field}-data"))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -98,7 +151,9 @@ def _read(path: Path) -> dict[str, Any]:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         # Its own text quotes the file, in which tokens and keys are.
-        raise UsageError(f"cannot read the kubeconfig {path}: {_place_of(error)}") from None
+        mark = getattr(error, "problem_mark", None)
+        place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+        raise UsageError(f"cannot read the kubeconfig {path}: it is no YAML{place}") from None
     except UnicodeDecodeError:
         raise UsageError(f"cannot read the kubeconfig {path}: it is no UTF-8") from None
     except OSError as error:
@@ -110,36 +165,36 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _place_of(error: yaml.YAMLError) -> str:
-    """Where a file is no YAML, and why, without a piece of the file."""
-    mark = getattr(error, "problem_mark", None)
-    place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
-    return f"it is no YAML{place}"
+def _things(path: Path, document: dict[str, Any], section: str) -> dict[str, _Thing]:
+    """The named things of a section, file names made absolute. Raises UsageError."""
+    word, kind = _SECTIONS[section]
+    # kubectl writes null for an empty list.
+    entries = document.get(section) or []
+    if not isinstance(entries, list):
+        raise UsageError(f"{path}: {section} is no list")
+    things: dict[str, _Thing] = {}
+    for entry in entries:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
+            raise UsageError(f"{path}: an entry of {section} has no name")
+        if name in things:
+            raise UsageError(f"{path}: {section} has two entries named {name!r}; kubectl refuses that too")
+        content = entry.get(word)
+        if content is not None and not isinstance(content, dict):
+            raise UsageError(f"{path}: the {word} {name!r} is no mapping")
+        present = {field: value for field, value in (content or {}).items() if value is not None}
+        try:
+            things[name] = _absolute(path.absolute().parent, msgspec.convert(present, kind))
+        except msgspec.ValidationError as error:
+            raise UsageError(f"cannot use the kubeconfig {path}: the {word} {name!r}: {error}") from error
+    return things
 
 
-def _entries(path: Path, document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """``(section, name, content)`` of all named things, file names made absolute. Raises UsageError."""
-    for section, word in _SECTIONS.items():
-        # kubectl writes null for an empty list.
-        entries = document.get(section) or []
-        if not isinstance(entries, list):
-            raise UsageError(f"{path}: {section} is no list")
-        for entry in entries:
-            content = entry.get(word) if isinstance(entry, dict) else None
-            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-                raise UsageError(f"{path}: an entry of {section} has no name")
-            if content is not None and not isinstance(content, dict):
-                raise UsageError(f"{path}: the {word} {entry['name']!r} is no mapping")
-            yield section, entry["name"], _absolute(path, word, dict(content or {}))
-
-
-def _absolute(path: Path, word: str, content: dict[str, Any]) -> dict[str, Any]:
-    folder = path.absolute().parent
-    for field in _FILES.get(word, ()):
-        if content.get(field):
-            content[field] = str(folder / str(content[field]))
-    plugin = content.get("exec")
+def _absolute(folder: Path, thing: _Thing) -> _Thing:
+    for field in _FILES:
+        if value := getattr(thing, field, ""):
+            setattr(thing, field, str(folder / value))
     # As a shell does: a command with a slash is a file, one without is looked up on PATH.
-    if word == "user" and isinstance(plugin, dict) and "/" in str(plugin.get("command")):
-        content["exec"] = {**plugin, "command": str(folder / str(plugin["command"]))}
-    return content
+    if isinstance(thing, User) and thing.exec and "/" in (thing.exec.command or ""):
+        thing.exec.command = str(folder / str(thing.exec.command))
+    return thing

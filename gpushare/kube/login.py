@@ -11,141 +11,93 @@ our stdin only if that is a terminal and the kubeconfig allows it; and it is giv
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sys
 import urllib.parse
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import httpx2
 import msgspec
 import yaml
-from lightkube.config.client_adapter import BearerAuth, BearerTokenFileAuth
-from lightkube.core.exceptions import ConfigError
 
 from gpushare.errors import UsageError
 from gpushare.kube.api_errors import UnauthorizedError
+from gpushare.kube.kubeconfig import Cluster, Exec, User
 
-_T = TypeVar("_T")
-_CERTIFICATES: Final = ("client-certificate", "client-certificate-data")
-# The exceptions of lightkube's logins, besides those of the operating system.
-_ODD_ANSWERS: Final = (LookupError, TypeError, ValueError)
 _VERSIONS: Final = tuple(f"client.authentication.k8s.io/{name}" for name in ("v1", "v1beta1"))
 _NEVER, _IF_AVAILABLE, _ALWAYS = "Never", "IfAvailable", "Always"
 _MODES: Final = (_NEVER, _IF_AVAILABLE, _ALWAYS)
-# The fields of a cluster that a plugin gets, by the names that kubeconfig and plugin have for them.
-_CLUSTER_FIELDS: Final = (
-    "server",
-    "tls-server-name",
-    "insecure-skip-tls-verify",
-    "certificate-authority-data",
-    "proxy-url",
-)
+# The fields of a cluster that a plugin does not get as the kubeconfig has them.
+_OWN_FIELDS: Final = ("certificate-authority", "extensions")
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
-_UNAUTHORIZED: Final = 401
 
 
-class Login(httpx2.Auth):
-    """Another login, if there is one, and headers for each request.
+class Login:
+    """The login of ``user`` at ``cluster``. Raises UsageError for a plugin of another kind."""
 
-    Whatever that login raises (file, process and JSON errors) becomes UnauthorizedError; nothing was sent to the API server then.
-    """
+    def __init__(self, user: User, cluster: Cluster) -> None:
+        self._user = user
+        has_other = user.token or user.token_file or user.username
+        has_certificate = user.client_certificate or user.client_certificate_data
+        self._plugin = None
+        if user.exec is not None and not has_other and not has_certificate:
+            self._plugin = _Plugin(user.exec, cluster)
+        self._impersonation = _impersonation(user)
 
-    def __init__(self, login: httpx2.Auth | None, headers: Sequence[tuple[str, str]] = ()) -> None:
-        self._login = login
-        self._headers = headers
+    async def __call__(self) -> list[tuple[str, str]]:
+        """The headers of each request, read anew. Raises UnauthorizedError; nothing was sent to the API server then."""
+        authorization = await self._authorization()
+        return [*([("Authorization", authorization)] if authorization else []), *self._impersonation]
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Hand requests and answers through."""
-        request.headers = httpx2.Headers([*request.headers.multi_items(), *self._headers])
-        if self._login is None:
-            yield request
-            return
-        flow = self._login.async_auth_flow(request)
-        try:
-            following = await _explained(anext(flow))
-            while True:
-                answer = yield following
-                try:
-                    following = await _explained(flow.asend(answer))
-                except StopAsyncIteration:
-                    return
-        finally:
-            await flow.aclose()
-
-
-def login_of(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> Login | None:
-    """The login of a user, by the fields of its kubeconfig; None if it has none. Raises UsageError for a plugin of another kind."""
-    login, headers = _own_login(user, cluster), _impersonation(user)
-    return None if login is None and not headers else Login(login, headers)
+    async def _authorization(self) -> str:
+        user = self._user
+        if self._plugin is not None:
+            return f"Bearer {await self._plugin.token()}"
+        if token := _token_in(user.token_file, user.token) if user.token_file else user.token:
+            return f"Bearer {token}"
+        if user.username:
+            return "Basic " + base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+        return ""
 
 
-def _own_login(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> httpx2.Auth | None:
-    token, token_file = user.get("token"), user.get("tokenFile")
-    if token_file and not (token and not _has_text(Path(token_file))):
-        return BearerTokenFileAuth(token_file)
-    if token:
-        return BearerAuth(token)
-    if user.get("username"):
-        return httpx2.BasicAuth(user["username"], user.get("password") or "")
-    if user.get("exec") and not any(user.get(field) for field in _CERTIFICATES):
-        return PluginLogin(user["exec"], cluster)
-    return None
+def _token_in(path: str, spare: str) -> str:
+    """The token in a file; ``spare`` if it has none. Raises UnauthorizedError."""
+    try:
+        token, why = Path(path).read_text().strip(), "it is empty"
+    except (OSError, UnicodeDecodeError) as error:
+        token, why = "", str(error)
+    if not token and not spare:
+        raise UnauthorizedError(f"the kubeconfig's token file {path} has no token: {why}")
+    return token or spare
 
 
-def _impersonation(user: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _impersonation(user: User) -> list[tuple[str, str]]:
     """The headers by which a user acts as another one (``as``, ``as-uid``, ``as-groups``, ``as-user-extra``)."""
-    if not user.get("as"):
-        return []
-    headers = [("Impersonate-User", str(user["as"]))]
-    headers += [("Impersonate-Uid", str(user["as-uid"]))] if user.get("as-uid") else []
-    headers += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
-    for key, values in (user.get("as-user-extra") or {}).items():
-        name = f"Impersonate-Extra-{urllib.parse.quote(str(key), safe='')}"
-        headers += [(name, str(value)) for value in values]
-    return headers
+    headers = [("Impersonate-User", user.as_), ("Impersonate-Uid", user.as_uid)]
+    headers += [("Impersonate-Group", group) for group in user.as_groups]
+    for key, values in user.as_user_extra.items():
+        headers += [(f"Impersonate-Extra-{urllib.parse.quote(key, safe='')}", value) for value in values]
+    return [(name, text) for name, text in headers if text]
 
 
-def _has_text(path: Path) -> bool:
-    try:
-        return bool(path.read_text().strip())
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-async def _explained(step: Awaitable[_T]) -> _T:
-    try:
-        return await step
-    except (ConfigError, OSError) as error:
-        raise UnauthorizedError(f"the kubeconfig's token file or login plugin failed: {error}") from error
-    except _ODD_ANSWERS as error:
-        # Only the kind of error is shown: the output of a plugin may be a secret.
-        raise UnauthorizedError(
-            f"the kubeconfig's login plugin gave no token ({type(error).__name__}); client certificates from plugins"
-            " are not supported"
-        ) from error
-
-
-class _Status(msgspec.Struct, frozen=True):
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
     token: str = ""
-    clientCertificateData: str = ""  # noqa: N815 (the API's name)
+    client_certificate_data: str = ""
 
 
-class _Credential(msgspec.Struct, frozen=True):
-    """The output of a plugin, by the API's names."""
+class _Credential(msgspec.Struct, frozen=True, rename="camel"):
+    """The output of a plugin."""
 
-    apiVersion: str = ""  # noqa: N815
+    api_version: str = ""
     kind: str = ""
     status: _Status = _Status()
 
 
-class PluginLogin(httpx2.Auth):
-    """``plugin`` is the ``exec`` of the user, ``cluster`` the cluster's part of the kubeconfig. Raises UsageError."""
-
-    def __init__(self, plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> None:
-        version, mode = str(plugin.get("apiVersion")), str(plugin.get("interactiveMode") or "")
+class _Plugin:
+    def __init__(self, plugin: Exec, cluster: Cluster) -> None:
+        version, mode = str(plugin.api_version), plugin.interactive_mode or ""
         if version not in _VERSIONS:
             raise UsageError(f"the login plugin's apiVersion is {version!r}; it must be one of {', '.join(_VERSIONS)}")
         # Only the older version has a default.
@@ -154,40 +106,33 @@ class PluginLogin(httpx2.Auth):
             raise UsageError(
                 f"the login plugin's interactiveMode is {self._mode!r}; it must be one of {', '.join(_MODES)}"
             )
-        self._command = [str(plugin.get("command")), *map(str, plugin.get("args") or ())]
-        self._hint = str(plugin.get("installHint") or "")
-        self._own = {str(one["name"]): str(one["value"]) for one in plugin.get("env") or ()}
+        self._plugin = plugin
+        self._name = str(plugin.command)
         self._version = version
-        self._cluster = _information(cluster) if plugin.get("provideClusterInfo") else None
-        self._bearer = ""
+        self._cluster = {"cluster": _information(cluster)} if plugin.provide_cluster_info else {}
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """The token as long as it is accepted, then another one."""
-        if self._bearer:
-            request.headers["Authorization"] = self._bearer
-            response = yield request
-            if response.status_code != _UNAUTHORIZED:
-                return
-        request.headers["Authorization"] = self._bearer = f"Bearer {await self._token()}"
-        yield request
-
-    async def _token(self) -> str:
+    async def token(self) -> str:
+        """Another one each time. Raises UnauthorizedError."""
         is_interactive = self._mode != _NEVER and sys.stdin is not None and sys.stdin.isatty()
         if self._mode == _ALWAYS and not is_interactive:
-            raise UnauthorizedError(f"the login plugin {self._command[0]} needs a terminal (interactiveMode: Always)")
-        stdin = None if is_interactive else asyncio.subprocess.DEVNULL
-        spec: dict[str, Any] = {"interactive": is_interactive}
-        if self._cluster is not None:
-            spec["cluster"] = self._cluster
+            raise UnauthorizedError(f"the login plugin {self._name} needs a terminal (interactiveMode: Always)")
+        spec = {"interactive": is_interactive, **self._cluster}
         information = json.dumps({"apiVersion": self._version, "kind": "ExecCredential", "spec": spec})
-        # A child of ours, as any other: it finds its files and its login by the variables of the person that started us.
-        environment = {**os.environ, "KUBERNETES_EXEC_INFO": information, **self._own}  # noqa: TID251
+        own = {one.name: one.value for one in self._plugin.env or ()}
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command, env=environment, stdin=stdin, stdout=asyncio.subprocess.PIPE
+                self._name,
+                *(self._plugin.args or ()),
+                # A child of ours, as any other: it finds its files and its login by the variables of the person that started us.
+                env={**os.environ, "KUBERNETES_EXEC_INFO": information, **own},  # noqa: TID251
+                stdin=None if is_interactive else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
             )
         except FileNotFoundError as error:
-            raise UnauthorizedError(f"there is no login plugin {self._command[0]}. {self._hint}".strip()) from error
+            hint = self._plugin.install_hint or ""
+            raise UnauthorizedError(f"there is no login plugin {self._name}. {hint}".strip()) from error
+        except (OSError, ValueError) as error:
+            raise UnauthorizedError(f"the login plugin {self._name} cannot be started: {error}") from error
         try:
             output, _ = await process.communicate()
         finally:
@@ -195,7 +140,7 @@ class PluginLogin(httpx2.Auth):
                 process.kill()
         if process.returncode:
             raise UnauthorizedError(
-                f"the login plugin {self._command[0]} ended with {process.returncode}; its messages are on stderr"
+                f"the login plugin {self._name} ended with {process.returncode}; its messages are on stderr"
             )
         return self._token_of(output)
 
@@ -205,19 +150,19 @@ class PluginLogin(httpx2.Auth):
             found = msgspec.convert(yaml.safe_load(output), _Credential)
         except (ValueError, yaml.YAMLError, RecursionError):
             found = _Credential()
-        if found.apiVersion != self._version or found.kind not in ("", "ExecCredential"):
+        if found.api_version != self._version or found.kind not in ("", "ExecCredential"):
             raise UnauthorizedError(
-                f"the login plugin {self._command[0]} did not answer an ExecCredential of {self._version}"
+                f"the login plugin {self._name} did not answer an ExecCredential of {self._version}"
             )
         if not found.status.token:
-            hint = "; client certificates of plugins are not supported" if found.status.clientCertificateData else ""
-            raise UnauthorizedError(f"the login plugin {self._command[0]} answered no token{hint}")
+            hint = "; client certificates of plugins are not supported" if found.status.client_certificate_data else ""
+            raise UnauthorizedError(f"the login plugin {self._name} answered no token{hint}")
         return found.status.token
 
 
-def _information(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: cluster[name] for name in _CLUSTER_FIELDS if cluster.get(name)}
-    config = next(
-        (one.get("extension") for one in cluster.get("extensions") or () if one.get("name") == _EXTENSION), None
-    )
+def _information(cluster: Cluster) -> dict[str, Any]:
+    """What a plugin is given of the cluster, by the names that the kubeconfig has for it."""
+    fields = msgspec.to_builtins(cluster)
+    found = {name: value for name, value in fields.items() if name not in _OWN_FIELDS}
+    config = next((one.get("extension") for one in cluster.extensions if one.get("name") == _EXTENSION), None)
     return found if config is None else {**found, "config": config}

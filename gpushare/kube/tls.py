@@ -5,18 +5,17 @@ A kubelet, cert-manager and kubeadm renew the authority and the certificates und
 
 from __future__ import annotations
 
+import base64
 import logging
 import ssl
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from lightkube.config.client_adapter import verify_cluster
-from lightkube.config.kubeconfig import SingleConfig
-from lightkube.config.models import User
-from lightkube.core.exceptions import ConfigError
-
 from gpushare.errors import UsageError
+from gpushare.kube.kubeconfig import Access
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,7 +39,6 @@ class FollowedContext(ssl.SSLContext):
         self._files = files
         self._seen = _versions(files)
         self._current = load()
-        self._protocols: list[str] = []
 
     def wrap_bio(
         self,
@@ -50,17 +48,8 @@ class FollowedContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """asyncio and anyio call this for a new connection."""
+        """asyncio calls this for a new connection."""
         return self._followed().wrap_bio(incoming, outgoing, server_side, self._name or server_hostname, session)
-
-    def wrap_socket(self, *arguments: Any, **more: Any) -> ssl.SSLSocket:
-        """The same of a plain socket."""
-        return self._followed().wrap_socket(*arguments, **more)
-
-    def set_alpn_protocols(self, alpn_protocols: Any) -> None:
-        """httpcore calls this before a new connection."""
-        self._protocols = list(alpn_protocols)
-        self._current.set_alpn_protocols(self._protocols)
 
     def _followed(self) -> ssl.SSLContext:
         versions = _versions(self._files)
@@ -69,34 +58,58 @@ class FollowedContext(ssl.SSLContext):
         self._seen = versions
         try:
             renewed = self._load()
-        except (ConfigError, OSError, UsageError) as error:
+        except (OSError, UsageError) as error:
             _LOG.warning("certificates not read again reason=%s", error)
             return self._current
         except Exception as error:
             # A file that is half written fails in many ways, and the text of an error may quote it.
             _LOG.warning("certificates not read again reason=%s", type(error).__name__)
             return self._current
-        if self._protocols:
-            renewed.set_alpn_protocols(self._protocols)
         self._current = renewed
         _LOG.info("certificates read again files=%s", ",".join(map(str, self._files)))
         return renewed
 
 
-def followed(
-    reread: Callable[[], SingleConfig], sources: Sequence[Path], *, trust_env: bool, server_name: str | None = None
-) -> FollowedContext:
-    """The context of the configuration in ``sources``, and of the files that it names. Raises what lightkube does."""
-    config = reread()
-    user = config.user or User()
-    named = (config.cluster.certificate_auth, user.client_cert, user.client_key)
-    files = [*sources, *(Path(config.abs_file(name)) for name in named if name)]
+def followed(read: Callable[[], Access], sources: Sequence[Path]) -> FollowedContext:
+    """The context of what is read of ``sources``, and of the files that it names. Raises OSError and ValueError."""
+    _, cluster, user = read()
+    named = (cluster.certificate_authority, user.client_certificate, user.client_key)
+    files = [*sources, *(Path(name) for name in named if name)]
+    return FollowedContext(lambda: _context(read()), files, cluster.tls_server_name or None)
 
-    def load() -> ssl.SSLContext:
-        now = reread()
-        return verify_cluster(now.cluster, now.user or User(), now.abs_file, trust_env=trust_env)
 
-    return FollowedContext(load, files, server_name)
+def _context(access: Access) -> ssl.SSLContext:
+    _, cluster, user = access
+    if cluster.certificate_authority_data:
+        context = ssl.create_default_context(cadata=_decoded(cluster.certificate_authority_data).decode())
+    else:
+        context = ssl.create_default_context(cafile=cluster.certificate_authority or None)
+    if cluster.insecure_skip_tls_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    with (
+        _file_of(user.client_certificate_data, user.client_certificate) as certificate,
+        _file_of(user.client_key_data, user.client_key) as key,
+    ):
+        if certificate:
+            context.load_cert_chain(certificate, key)
+    return context
+
+
+def _decoded(data: str) -> bytes:
+    return base64.b64decode("".join(data.split()), validate=True)
+
+
+@contextmanager
+def _file_of(data: str, path: str) -> Generator[str]:
+    """A file with the data, else the one at ``path``: OpenSSL reads a certificate and its key from files only."""
+    if not data:
+        yield path
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(_decoded(data))
+        file.flush()
+        yield file.name
 
 
 def _versions(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gpushare.kube.client import ApiClient, Http
-from gpushare.kube.lean_http import LeanHttp
-from tests.servers import plain_http
+from gpushare.kube.client import ApiClient
+from gpushare.kube.http_pool import HttpPool, Login
 
 # Steps of a watch besides events: the end as HTTP has it, the connection gone, nothing more until the client leaves.
 CLOSE, DROP, HOLD = "close", "drop", "hold"
@@ -119,25 +118,16 @@ async def _serve(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContex
         await writer.wait_closed()
 
 
-def httpx_client(url: str, timeout_seconds: float) -> Http:
-    """The objects of lightkube."""
-    return plain_http(url, timeout=timeout_seconds)
-
-
-def lean_client(url: str, timeout_seconds: float) -> Http:
-    """The client of programs that send much."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return LeanHttp(url, tls, None, timeout_seconds=timeout_seconds, connections=32, idle_seconds=60)
-
-
-# The HTTP client of a test; if it matters, a test is run with each.
-http_client: Callable[[str, float], Http] = httpx_client
+async def anonymous() -> list[tuple[str, str]]:
+    """The login of nobody."""
+    return []
 
 
 @asynccontextmanager
-async def client_of(url: str, timeout_seconds: float = 30) -> AsyncIterator[ApiClient]:
-    """An anonymous client."""
-    client = ApiClient(http_client(url, timeout_seconds))
+async def client_of(url: str, timeout_seconds: float = 30, login: Login = anonymous) -> AsyncIterator[ApiClient]:
+    """A client that trusts no certificate."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client = ApiClient(HttpPool(url, tls, login, timeout_seconds=timeout_seconds))
     try:
         yield client
     finally:

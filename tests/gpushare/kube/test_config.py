@@ -20,7 +20,7 @@ import trustme
 import yaml
 
 from gpushare.errors import UsageError
-from gpushare.kube import config
+from gpushare.kube import config, http_pool
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, listing, status
@@ -446,7 +446,7 @@ async def test_a_connection_is_kept_between_requests(
 ) -> None:
     """A connection is kept as long as we choose, not as the library would: a handshake costs more than a request."""
     if seconds is not None:
-        monkeypatch.setattr(config, "_IDLE_SECONDS", seconds)
+        monkeypatch.setattr(http_pool, "_IDLE_SECONDS", seconds)
     async with counting() as (url, connections):
         client = config.connect(write(url))
         try:
@@ -456,7 +456,7 @@ async def test_a_connection_is_kept_between_requests(
             await client.close()
 
     assert len(connections) == expected
-    assert config._IDLE_SECONDS >= 60 or seconds is not None
+    assert http_pool._IDLE_SECONDS >= 60 or seconds is not None
 
 
 async def test_many_parallel_requests_share_few_kept_connections(write: Write) -> None:
@@ -471,7 +471,7 @@ async def test_many_parallel_requests_share_few_kept_connections(write: Write) -
         finally:
             await client.close()
 
-    assert opened == [config._CONNECTIONS] * 2
+    assert opened == [http_pool._CONNECTIONS] * 2
 
 
 @contextlib.asynccontextmanager
@@ -532,16 +532,15 @@ async def test_a_server_is_verified_by_its_tls_server_name(connect: Connect, tmp
             assert sent == [name]
 
 
-@pytest.mark.parametrize("sends_much", [False, True])
 @pytest.mark.parametrize(
     "user", [{}, {"token": "t"}, {"username": "u", "password": "p"}], ids=["none", "token", "basic"]
 )
-async def test_a_user_acts_as_another(write: Write, nowhere: str, user: dict[str, Any], sends_much: bool) -> None:
-    """Every request has it, whichever client sends it; without it a program would have more rights than in the file."""
+async def test_a_user_acts_as_another(write: Write, nowhere: str, user: dict[str, Any]) -> None:
+    """Every request has it; without it a program would have more rights than in the file."""
     api = ScriptedApi(lambda call: listing("1"))
     other = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scopes/x": ["view"]}}
     async with listen(api) as url:
-        client = config.connect(write(url, {**user, **other}), service_account=nowhere, sends_much=sends_much)
+        client = config.connect(write(url, {**user, **other}), service_account=nowhere)
         await client.list_nodes()
         await list_once(client)
 
@@ -667,3 +666,77 @@ async def test_a_login_plugin_that_must_ask_needs_a_terminal(connect: Connect, t
     async with listen(answer_with("x")) as url:
         with pytest.raises(UnauthorizedError, match="needs a terminal"):
             await list_once(connect(url, user))
+
+
+@contextlib.asynccontextmanager
+async def proxy(answer: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> AsyncIterator[tuple[str, list[str]]]:
+    """A proxy for CONNECT, which takes every host for this machine: its URL, and the hosts that were asked for."""
+    asked: list[str] = []
+    pumps: list[asyncio.Task[None]] = []
+
+    async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await source.read(1 << 16):
+                target.write(data)
+        target.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[1])
+        writer.write(answer)
+        if b" 200 " not in answer:
+            writer.close()
+            return
+        behind, before = await asyncio.open_connection("127.0.0.1", int(asked[-1].rpartition(":")[2]))
+        pumps.extend(asyncio.ensure_future(pump(*ends)) for ends in ((behind, writer), (reader, before)))
+
+    async with await asyncio.start_server(serve, "127.0.0.1") as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+        await asyncio.gather(*pumps)
+
+
+async def test_https_goes_through_a_tunnel_of_the_proxy(connect: Connect, tmp_path: Path) -> None:
+    """The server behind the proxy is verified by its own name, and the login is sent to it alone."""
+    authority, api = trustme.CA(), answer_with("t")
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("cluster.invalid").configure_cert(context)
+    async with listen(api, tls=context) as url, proxy() as (way, asked):
+        port = url.rpartition(":")[2]
+        fields = {"certificate-authority": str(tmp_path / "ca.crt"), "proxy-url": way}
+        await list_once(connect(f"https://cluster.invalid:{port}", {"token": "t"}, **fields))
+
+    assert (asked, len(api.calls)) == ([f"cluster.invalid:{port}"], 1)
+
+
+async def test_a_proxy_that_refuses_is_an_error_without_effects(connect: Connect) -> None:
+    """Nothing was sent to the server, and the proxy's password is not shown."""
+    async with proxy(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n") as (way, _):
+        client = connect("https://cluster.invalid", **{"proxy-url": way.replace("//", "//user:sesame@")})
+        with pytest.raises(UnreachableError, match="407") as caught:
+            await list_once(client)
+
+    assert not caught.value.may_have_happened
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spared", ["", "cluster.invalid", ".invalid", "*"])
+async def test_proxies_of_the_environment(connect: Connect, monkeypatch: pytest.MonkeyPatch, spared: str) -> None:
+    """HTTP_PROXY counts for other machines, unless NO_PROXY names them."""
+    api = ScriptedApi(lambda call: listing("1"))
+    monkeypatch.setenv("no_proxy", spared)
+    async with listen(api) as url:
+        monkeypatch.setenv("http_proxy", url.removeprefix("http://"))
+        client = connect("http://cluster.invalid")
+        if spared:
+            with pytest.raises(UnreachableError):
+                await list_once(client)
+        else:
+            await list_once(client)
+
+    assert len(api.calls) == (0 if spared else 1)
+
+
+def test_a_proxy_of_another_kind_is_refused(connect: Connect) -> None:
+    """A proxy of another kind is refused at the start, because requests past it would go another way."""
+    with pytest.raises(UsageError, match="'socks5', and only http and https"):
+        connect("https://cluster.invalid", **{"proxy-url": "socks5://127.0.0.1:1080"})

@@ -1,22 +1,15 @@
-"""Promises of the leaner HTTP client beyond the common tests: the differences to aiohttp, and their costs."""
+"""Promises of the connections: the differences to aiohttp, and logins."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable
 
-import httpx2
 import pytest
 
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.lean_http import LeanHttp
-from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, lean_client, listen, status
+from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, anonymous, client_of, listen, status
 from tests.passing_time import pass_time_until
 from tests.servers import until
 
@@ -24,11 +17,6 @@ PATH = "/api/v1/namespaces/n/leases/l"
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@pytest.fixture(autouse=True)
-def http() -> None:
-    """These are of one client alone."""
 
 
 class ByHand(ScriptedApi):
@@ -48,20 +36,6 @@ class ByHand(ScriptedApi):
             writer.transport.abort()
         finally:
             writer.close()
-
-
-@contextlib.asynccontextmanager
-async def client_of(
-    url: str, timeout_seconds: float = 30, login: httpx2.Auth | None = None
-) -> AsyncIterator[ApiClient]:
-    http = lean_client(url, timeout_seconds)
-    assert isinstance(http, LeanHttp)
-    http._login = login
-    client = ApiClient(http)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 @pytest.mark.parametrize(("method", "times"), [("PUT", 1), ("DELETE", 1), ("PATCH", 1), ("POST", 1), ("GET", 2)])
@@ -109,7 +83,6 @@ async def test_what_a_server_says_unasked_is_no_answer() -> None:
     async with listen(ByHand(serve)) as url, client_of(url) as client:
         await client.request("GET", PATH)
         is_idle.set()
-        assert isinstance(client._http, LeanHttp)
         assert client._http._session is not None
         connector = client._http._session.connector
         assert connector is not None
@@ -165,7 +138,7 @@ async def test_a_server_that_does_not_read_keeps_no_caller() -> None:
 )
 async def test_unsendable_request_is_an_error_without_effects(url: str, token: str) -> None:
     """The error does not contain the token."""
-    async with client_of(url, login=Tokens(token) if token else None) as client:
+    async with client_of(url, login=Tokens(token) if token else anonymous) as client:
         with pytest.raises(UnreachableError) as caught:
             await client.request("POST", PATH, body={})
 
@@ -173,21 +146,16 @@ async def test_unsendable_request_is_an_error_without_effects(url: str, token: s
     assert not token or token not in str(caught.value)
 
 
-class Tokens(httpx2.Auth):
+class Tokens:
     """Shows one token until that is refused, then the next; ``asked`` counts how often one was refused."""
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = [*tokens]
-        self.asked = 0
+        self.asked = -1
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncIterator[httpx2.Request]:  # type: ignore[override]
-        request.headers["Authorization"] = self.tokens[0]
-        answer: Any = yield request
-        assert answer.status_code == 401
+    async def __call__(self) -> list[tuple[str, str]]:
         self.asked += 1
-        del self.tokens[: len(self.tokens) - 1]
-        request.headers["Authorization"] = self.tokens[0]
-        yield request
+        return [("Authorization", self.tokens[min(self.asked, len(self.tokens) - 1)])]
 
 
 def believes(token: str) -> ScriptedApi:
@@ -223,14 +191,16 @@ async def test_login_without_news_is_asked_once_by_many() -> None:
 async def test_a_new_login_holds_no_connection() -> None:
     """A login holds no connection, not even when it fails."""
 
-    class Failing(Tokens):
-        async def async_auth_flow(self, request: httpx2.Request) -> AsyncIterator[httpx2.Request]:  # type: ignore[override]
-            request.headers["Authorization"] = "old"
-            yield request
-            assert isinstance(client._http, LeanHttp)
-            assert client._http._session is not None
-            assert not client._http._session.connector._acquired  # type: ignore[union-attr]
-            raise UnauthorizedError("no plugin")
+    logins = 0
+
+    async def fails() -> list[tuple[str, str]]:
+        nonlocal logins
+        logins += 1
+        if logins == 1:
+            return [("Authorization", "old")]
+        assert client._http._session is not None
+        assert not client._http._session.connector._acquired  # type: ignore[union-attr]
+        raise UnauthorizedError("no plugin")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -240,7 +210,7 @@ async def test_a_new_login_holds_no_connection() -> None:
         writer.write(b"{}")
         await reader.read()
 
-    async with listen(ByHand(serve)) as url, client_of(url, login=Failing("old")) as client:
+    async with listen(ByHand(serve)) as url, client_of(url, login=fails) as client:
         with pytest.raises(UnauthorizedError, match="no plugin"):
             await client.request("POST", PATH, body={})
 
@@ -300,11 +270,3 @@ async def test_a_server_below_a_path_is_asked_below_it() -> None:
         "/k8s/clusters/c/api/v1/pods",
         "spec.nodeName=a b&c",
     )
-
-
-def test_programs_that_send_little_do_without_its_memory() -> None:
-    """The device plugin runs on every node with cards, and has promised to stay small."""
-    names = "gpushare.deviceplugin.main", "gpushare.kubectl_inspect.main"
-    code = f"import sys, {', '.join(names)}; sys.exit('aiohttp' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0
