@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-import httpx2
-
 from clusters.api.api_client import ApiError, Object
+from clusters.api.connection import Answer, Connection
 from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.api.waiting import DEFAULT_SECONDS, eventually, glimpse
 from clusters.provider import Cluster, NodeSpec
@@ -23,12 +20,6 @@ from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
 
 
-@functools.cache
-def trust() -> ssl.SSLContext:
-    """The authorities that machines trust; read once, since there is an observer for each case and a client reads them again."""
-    return httpx2.create_ssl_context(trust_env=False)
-
-
 class Observer:
     """One namespace of one cluster; a unit of its books is this number of MiB."""
 
@@ -36,11 +27,11 @@ class Observer:
         self.cluster = cluster
         self.namespace = namespace
         self._mib_per_unit = mib_per_unit
-        self._http = httpx2.AsyncClient(timeout=30, trust_env=False, verify=trust())
+        self._http = Connection()
 
     async def close(self) -> None:
         """Delete the namespace's pods, wait until they are gone, and close."""
-        async with contextlib.aclosing(self._http):
+        async with self._http:
             for pod in await self.pods():
                 await self.delete(pod["metadata"]["name"], 0)
             await eventually(self.pods, lambda pods: not pods, f"the pods of namespace {self.namespace} are gone")
@@ -140,20 +131,20 @@ class Observer:
 
     async def inspect(self, path: str = "") -> Any:
         """The extender's book."""
-        response = await self._http.get(self.cluster.extender_url() + spec.INSPECT + path)
+        response = await self._http.request("GET", self.cluster.extender_url() + spec.INSPECT + path)
         return response.json()
 
-    async def post(self, verb: str, body: bytes | str) -> httpx2.Response:
+    async def post(self, verb: str, body: bytes | str) -> Answer:
         """Talk to the extender as a scheduler (or as a stranger) would."""
         return await self.post_to(self.cluster.extender_url() + verb, body)
 
-    async def post_to(self, url: str, body: bytes | str) -> httpx2.Response:
+    async def post_to(self, url: str, body: bytes | str) -> Answer:
         """The same with another extender, or another path."""
-        return await self._http.post(url, content=body)
+        return await self._http.request("POST", url, content=body)
 
-    async def get(self, url: str) -> httpx2.Response:
+    async def get(self, url: str) -> Answer:
         """Ask the extender for anything."""
-        return await self._http.get(url)
+        return await self._http.request("GET", url)
 
     async def sizes(self) -> Sizes:
         """Units of each card, from what the cards themselves say."""

@@ -7,23 +7,17 @@ import io
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
 import aiohttp
-import httpx2
 import multidict
 import yarl
-from lightkube.config.client_adapter import user_auth, verify_cluster
-from lightkube.config.kubeconfig import KubeConfig
-from lightkube.config.models import User
-from lightkube.core.exceptions import ConfigError
-from yaml import YAMLError
 
-from clusters.api.kubeconfig_merge import merged
+from clusters.api.cluster_access import access
 
 # For connecting, and between two pieces of an answer, in seconds. A real API server takes three to say that it does not know a
 # version yet.
@@ -96,7 +90,7 @@ class Stream:
 class Connection:
     """Paths are asked of ``url``; a whole URL may be given too. It connects when it is first asked something.
 
-    aiohttp, not httpx: most of an end-to-end run's processor time is requests, and one costs a quarter there.
+    ``authorization`` gives that header, with the first request and after each refusal.
     """
 
     def __init__(
@@ -105,38 +99,29 @@ class Connection:
         *,
         tls: ssl.SSLContext | None = None,
         headers: Mapping[str, str] | None = None,
-        auth: httpx2.Auth | None = None,
+        authorization: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self._tls = tls
         self._headers = dict(headers or {})
-        self._auth = auth
+        self._authorization = authorization
         self._opened: aiohttp.ClientSession | None = None
         self._opening = asyncio.Lock()
 
     @classmethod
     def from_kubeconfig(cls, path: Path | Sequence[Path], context: str = "") -> Self:
-        """By a context of the kubeconfig at ``path``, the current one unless named, with any login that lightkube knows.
+        """By a context of the kubeconfig at ``path``, the current one unless named.
 
         Several files are merged. Raises OSError and ValueError.
         """
-        paths = [path] if isinstance(path, Path) else path
-        try:
-            config = KubeConfig.from_dict(merged(paths), paths[0]).get(context or None)
-        except (ConfigError, YAMLError, KeyError, TypeError, AttributeError) as error:
-            text = ", ".join(map(str, paths))
-            raise ValueError(f"{text} is not a usable kubeconfig: {error}") from error
-        if config is None:
-            raise ValueError(f"{', '.join(map(str, paths))}: no current context")
-        user, url = config.user or User(), config.cluster.server
-        is_plain = url.startswith("http://")
-        tls = None if is_plain else verify_cluster(config.cluster, user, config.abs_file, trust_env=False)
-        return cls(url, tls=tls, auth=user_auth(user))
+        url, tls, authorization = access([path] if isinstance(path, Path) else path, context)
+        return cls(url, tls=tls, authorization=authorization)
 
     async def close(self) -> None:
-        """Close all connections."""
-        if self._opened is not None:
-            await self._opened.close()
+        """Close all connections; a later request opens others."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,7 +159,8 @@ class Connection:
         session = await self._session()
         response = await _send(session, method, url, body, headers, silent_for)
         # A server that no longer accepts the credentials gets newer ones, if there are some.
-        if response.status == _UNAUTHORIZED and (newer := await self._credentials(refused=True)):
+        newer = await self._credentials() if response.status == _UNAUTHORIZED else {}
+        if not newer.items() <= session.headers.items():
             session.headers.update(newer)
             response.release()
             response = await _send(session, method, url, body, headers, silent_for)
@@ -185,23 +171,13 @@ class Connection:
         """The headers with the credentials: no request is sent before they are known."""
         async with self._opening:
             if self._opened is None:
-                self._opened = _open(self._tls, {**self._headers, **await self._credentials(refused=False)})
+                self._opened = _open(self._tls, {**self._headers, **await self._credentials()})
             return self._opened
 
-    async def _credentials(self, *, refused: bool) -> dict[str, str]:
-        """The header with credentials other than the one that was ``refused``; none if there are no others."""
-        if self._auth is None:
-            return {}
-        flow = self._auth.async_auth_flow(httpx2.Request("GET", self.url))
-        try:
-            shown = await anext(flow)
-            if refused:
-                shown = await flow.asend(httpx2.Response(_UNAUTHORIZED))
-        except StopAsyncIteration:
-            return {}
-        finally:
-            await flow.aclose()
-        return {"Authorization": shown.headers["Authorization"]}
+    async def _credentials(self) -> dict[str, str]:
+        """The header with the credentials, if there are some."""
+        text = await self._authorization() if self._authorization is not None else ""
+        return {"Authorization": text} if text else {}
 
 
 def _open(tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> aiohttp.ClientSession:

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import httpx2
 from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
+from clusters.api.connection import Connection, TransportError
 from clusters.api.resources import PODS
 from clusters.processes.ports import free_port
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Program, Target
 from e2e.attacks.door import Door
-from e2e.observer import Observer, observing, own_cluster, trust
+from e2e.observer import Observer, observing, own_cluster
 
 NODE: Final = "shared"
 # Against hangs only, in seconds.
@@ -92,9 +92,9 @@ class Observed:
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples of that name with these labels; -1 if the program does not answer."""
         try:
-            async with httpx2.AsyncClient(trust_env=False, verify=trust()) as http:
-                text = (await http.get(f"http://{self._metrics}/metrics")).text
-        except httpx2.HTTPError:
+            async with Connection() as http:
+                text = (await http.request("GET", f"http://{self._metrics}/metrics")).text
+        except TransportError:
             return -1.0
         samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
         return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-import httpx2
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from clusters.api.connection import Connection
 from clusters.provider import load_nodes
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.observer import Observer, observing, own_cluster, trust
+from e2e.observer import Observer, observing, own_cluster
 
 _CLUSTERS: Final = Path(__file__).parents[2] / "clusters"
 _NODES: Final = _CLUSTERS / "simulated" / "usage.yaml"
@@ -27,17 +27,17 @@ class ObservedNamespace:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        self._http = httpx2.AsyncClient(timeout=30, trust_env=False, verify=trust())
+        self._http = Connection()
 
     async def close(self) -> None:
         """Ask no more."""
-        await self._http.aclose()
+        await self._http.close()
 
     async def values(self, node: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
         """One series of a node's plugin, read as Prometheus does: these labels to value."""
         log = self.observer.cluster.log("device_plugin", node)
         port = re.findall(r"metrics at address=127\.0\.0\.1 port=(\d+)", log)[-1]
-        text = (await self._http.get(f"http://127.0.0.1:{port}/metrics")).text
+        text = (await self._http.request("GET", f"http://127.0.0.1:{port}/metrics")).text
         samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
         return {tuple(one.labels[label] for label in labels): one.value for one in samples if one.name == name}
 

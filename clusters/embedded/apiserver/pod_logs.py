@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Final
 from urllib.parse import quote
 
-import httpx2
-
+from clusters.api.connection import Connection, Stream, TransportError
 from clusters.api.resources import NODES
 from clusters.embedded.apiserver.api_objects import Object, name_of, namespace_of
 from clusters.embedded.apiserver.field_rules import wrong
@@ -31,20 +31,15 @@ _LEAST: Final = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
 
 
 class PodLogs:
-    """Asks kubelets for logs between ``open`` and ``close``."""
+    """Asks kubelets for logs until ``close``."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._http: httpx2.AsyncClient
-
-    def open(self) -> None:
-        """Get ready."""
-        # A log that is followed may say nothing for a long time; plain HTTP needs no certificates loaded (30 ms).
-        self._http = httpx2.AsyncClient(timeout=httpx2.Timeout(30, read=None), trust_env=False, verify=False)
+        self._http = Connection()
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._http.close()
 
     async def read(self, pod: Object, request: Request) -> Answer:
         """The log of one container. Raises RefusalError (400, 404, 422, 500)."""
@@ -58,15 +53,16 @@ class PodLogs:
         container = container_of(pod, request.params.get("container", ""))
         url = self._url(pod, container)
         params: dict[str, str] = {key: request.params[key] for key in _PASSED if key in request.params}
-        try:
-            response = await self._http.send(self._http.build_request("GET", url, params=params), stream=True)
-        except httpx2.HTTPError as error:
-            raise internal(f'Get "{url}": {str(error) or type(error).__name__}') from error
-        if response.status_code >= 400:
-            text = (await response.aread()).decode(errors="replace").strip()
-            await response.aclose()
-            raise _refusal(response.status_code, text)
-        return Answer(_pieces(response), content_type="text/plain")
+        # A log that is followed may say nothing for a long time.
+        asked = self._http.stream("GET", url, params=params, silent_for=None)
+        async with AsyncExitStack() as stack:
+            try:
+                response = await stack.enter_async_context(asked)
+            except TransportError as error:
+                raise internal(f'Get "{url}": {error}') from error
+            if response.status_code >= 400:
+                raise _refusal(response.status_code, (await response.read()).decode(errors="replace").strip())
+            return Answer(_pieces(response, stack.pop_all()), content_type="text/plain")
 
     def _url(self, pod: Object, container: str) -> str:
         node = pod["spec"].get("nodeName", "")
@@ -100,12 +96,10 @@ def container_of(pod: Object, wanted: str) -> str:
     return str(names[0])
 
 
-async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
-    try:
-        async for piece in response.aiter_bytes():
+async def _pieces(response: Stream, opened: AsyncExitStack) -> AsyncIterator[bytes]:
+    async with opened:
+        async for piece in response.pieces():
             yield piece
-    finally:
-        await response.aclose()
 
 
 def _refusal(code: int, text: str) -> RefusalError:

@@ -100,7 +100,6 @@ class EmbeddedApi:
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         self.watches.closed = False
-        self._logs.open()
         self.address = f"{_HOST}:{await self._server.listen(port)}"
         return f"{'http' if self._authority is None else 'https'}://{self.address}"
 

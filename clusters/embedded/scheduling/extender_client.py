@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import httpx2
+import aiohttp
 
 from clusters.api.api_client import Object
+from clusters.api.cluster_access import pem, trusting
 from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ConfigurationError, ExtenderConfiguration, TLSConfiguration
 from clusters.embedded.scheduling.preemption import Victims
@@ -55,23 +54,27 @@ class ExtenderClient:
 
     def __init__(self, configuration: ExtenderConfiguration) -> None:
         self.configuration = configuration
-        over_tls = configuration.url_prefix.startswith("https://")
-        self._http = httpx2.AsyncClient(
-            verify=context_for(configuration) if over_tls else False,
-            # asyncio.timeout covers the call as a whole.
-            timeout=None,
-            trust_env=False,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_SECONDS),
-            headers=HEADERS,
-        )
-        for name in ("accept", "connection"):
-            del self._http.headers[name]
-        name = configuration.tls.server_name if configuration.tls else ""
-        self._extensions = {"sni_hostname": name} if name else {}
+        self._tls = context_for(configuration) if configuration.url_prefix.startswith("https://") else True
+        self._server_name = (configuration.tls and configuration.tls.server_name) or None
+        self._opened: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        if self._opened is not None:
+            await self._opened.close()
+
+    def _http(self) -> aiohttp.ClientSession:
+        """With the first call, as it belongs to the loop that runs."""
+        if self._opened is None:
+            self._opened = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._tls, keepalive_timeout=IDLE_SECONDS),
+                headers=HEADERS,
+                skip_auto_headers=("Accept",),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # asyncio.timeout covers the call as a whole.
+                timeout=aiohttp.ClientTimeout(),
+            )
+        return self._opened
 
     async def filter(self, pod: Object, nodes: Sequence[NodeInfo]) -> Filtered:
         """Ask which nodes hold the pod; without a filterVerb all do. Raises ExtenderError."""
@@ -149,22 +152,22 @@ class ExtenderClient:
         try:
             async with (
                 asyncio.timeout(self.configuration.timeout_seconds),
-                self._http.stream(
-                    "POST",
+                self._http().post(
                     url,
-                    content=content,
+                    data=content,
                     headers={"Content-Type": "application/json"},
-                    extensions=self._extensions,
+                    server_hostname=self._server_name,
+                    allow_redirects=False,
                 ) as response,
             ):
-                if response.status_code != 200:
-                    raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status_code}")
-                return await response.aread()
+                if response.status != 200:
+                    raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
+                return await response.read()
         except TimeoutError as error:
             raise ExtenderError(
                 f'Post "{url}": deadline of {self.configuration.timeout_seconds:g} s exceeded'
             ) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise ExtenderError(f'Post "{url}": {str(error) or type(error).__name__}') from error
 
 
@@ -180,29 +183,11 @@ def context_for(extender: ExtenderConfiguration) -> ssl.SSLContext:
     if insecure and has_ca:
         raise ConfigurationError(f"{extender.url_prefix}: tlsConfig has both a CA and insecure")
     try:
-        context = ssl.create_default_context()
-        if insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if has_ca:
-            context = ssl.create_default_context(cadata=text_of(tls.ca_data, tls.ca_file))
-        load_client_certificate(context, tls)
-    except (OSError, ssl.SSLError) as error:
+        return trusting(
+            pem(tls.ca_data, tls.ca_file),
+            pem(tls.cert_data, tls.cert_file),
+            pem(tls.key_data, tls.key_file),
+            insecure=insecure,
+        )
+    except (OSError, ValueError) as error:
         raise ConfigurationError(f"{extender.url_prefix}: tlsConfig cannot be used: {error}") from error
-    return context
-
-
-def text_of(data: bytes, file: str) -> str:
-    """PEM from data, else from the file."""
-    return data.decode("ascii") if data else Path(file).read_text("ascii")
-
-
-def load_client_certificate(context: ssl.SSLContext, tls: TLSConfiguration) -> None:
-    """Show a client certificate if the configuration names one."""
-    if not (tls.cert_data or tls.cert_file):
-        return
-    # OpenSSL reads a certificate and its key from files only.
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as both:
-        both.write(text_of(tls.cert_data, tls.cert_file) + "\n" + text_of(tls.key_data, tls.key_file))
-        both.flush()
-        context.load_cert_chain(both.name)

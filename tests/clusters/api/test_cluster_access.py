@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from clusters.api.cluster_access import merged
 from clusters.api.connection import Connection
-from clusters.api.kubeconfig_merge import merged
 
 
 def written(path: Path, name: str, *, current: str = "", **user: str) -> Path:
@@ -29,7 +29,7 @@ def test_several_files_are_one_kubeconfig(tmp_path: Path) -> None:
         written(tmp_path / "three", "other", current="same"),
     ]
     whole = merged(files)
-    servers = {item["name"]: item["cluster"]["server"] for item in whole["clusters"]}
+    servers = {name: cluster["server"] for name, cluster in whole["clusters"].items()}
     assert servers == {"same": "http://one", "other": "http://three"}
     assert whole["current-context"] == "other"
     assert Connection.from_kubeconfig(files).url == "http://three"
@@ -43,11 +43,11 @@ def test_paths_stay_relative_to_their_own_file(tmp_path: Path) -> None:
         written(tmp_path / "b" / "config", "b", tokenFile="token"),
     ]
     whole = merged(files)
-    assert sorted(item["cluster"]["certificate-authority"] for item in whole["clusters"]) == [
+    assert [whole["clusters"][name]["certificate-authority"] for name in "ab"] == [
         str(tmp_path / "a" / "ca.crt"),
         str(tmp_path / "b" / "ca.crt"),
     ]
-    users = {item["name"]: item["user"]["tokenFile"] for item in whole["users"]}
+    users = {name: user["tokenFile"] for name, user in whole["users"].items()}
     assert users == {"a": "/var/token", "b": str(tmp_path / "b" / "token")}
 
 
