@@ -173,9 +173,8 @@ def configure(level: int) -> None:
     logging._srcfile = None  # so that no stack is walked, as Python's logging HOWTO has it
     handlers: list[logging.Handler] = [_Writer(sys.stderr.fileno())] if sys.stderr else [logging.NullHandler()]
     logging.basicConfig(level=level, handlers=handlers, force=True)
-    # The HTTP library logs a line for each request; whether that is logged is ours to decide.
-    for noisy in ("httpx2", "httpcore2", "httpx", "httpcore", "asyncio"):
-        logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
+    # asyncio logs which selector it uses.
+    logging.getLogger("asyncio").setLevel(max(level, logging.WARNING))
 
 
 def lines_dropped() -> int:

@@ -7,16 +7,18 @@ import contextlib
 import copy
 import json
 import re
+import ssl
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from json import dumps
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-import httpx2
-
+from clusters.api.connection import Answer, Connection
 from clusters.processes.http_server import HttpServer
+from gpushare.kube.http_pool import HttpPool, Login
 
 Object = dict[str, Any]
 
@@ -33,9 +35,36 @@ async def until(condition: Callable[[], object], what: str = "condition", second
         raise AssertionError(f"never came: {what}") from None
 
 
-def plain_http(url: str = "", **more: Any) -> httpx2.AsyncClient:
-    """A client without TLS: any other reads all authorities that the machine trusts first, which takes 40 ms."""
-    return httpx2.AsyncClient(base_url=url, trust_env=False, verify=False, **{"timeout": 300, **more})
+class Caller(Connection):
+    """A client that calls a server by its methods."""
+
+    async def get(self, path: str, **more: Any) -> Answer:
+        """The answer to a GET."""
+        return await self.request("GET", path, **more)
+
+    async def post(self, path: str, *, json: Any = None, **more: Any) -> Answer:
+        """The answer to a POST, with a document as JSON if there is one."""
+        return await self.request("POST", path, **more if json is None else {"content": dumps(json), **more})
+
+
+def plain_http(url: str = "") -> Caller:
+    """A client without TLS."""
+    return Caller(url)
+
+
+async def anonymous() -> list[tuple[str, str]]:
+    """The login of nobody."""
+    return []
+
+
+@contextlib.asynccontextmanager
+async def http_pool(url: str, timeout_seconds: float = 300, login: Login = anonymous) -> AsyncIterator[HttpPool]:
+    """The programs' own connections, without a certificate that is trusted."""
+    pool = HttpPool(url, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), login, timeout_seconds=timeout_seconds)
+    try:
+        yield pool
+    finally:
+        await pool.close()
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import httptools
-import httpx2
 import msgspec
 
 from gpushare import wire
@@ -24,6 +23,7 @@ from gpushare.extender.core.inspection import describe_node, nodes_with_cards
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.verbs import Verbs
+from gpushare.kube.api_errors import error_for
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
 from gpushare.serving.connections import Connections
@@ -51,8 +51,7 @@ class Edge:
             self.book.set_node(msgspec.convert(document, Node))
         for document in (_pod("held", 4, node="n1"), _pod("waits", 3)):
             self.book.set_pod(msgspec.convert(document, Pod))
-        self._http = httpx2.AsyncClient(base_url="http://api", transport=httpx2.MockTransport(_refuse))
-        binder = Binder(ApiClient(self._http), self.book, clock_ns=lambda: 1, monotonic=time.monotonic)
+        binder = Binder(_Refusing(), self.book, clock_ns=lambda: 1, monotonic=time.monotonic)
         verbs = Verbs(
             self.book,
             binder,
@@ -66,7 +65,6 @@ class Edge:
 
     def close(self) -> None:
         """End the loop."""
-        self._loop.run_until_complete(self._http.aclose())
         self._loop.close()
 
     def feed(self, data: bytes) -> list[int]:
@@ -161,10 +159,14 @@ def _statuses(written: bytes) -> list[int]:
     return [status for status in answers.found if status != 100]
 
 
-def _refuse(request: httpx2.Request) -> httpx2.Response:
+class _Refusing(ApiClient):
     """The API server: no object is known, and nothing is bound."""
-    code, reason = (404, "NotFound") if request.method == "GET" else (409, "Conflict")
-    return httpx2.Response(code, json={"kind": "Status", "code": code, "reason": reason, "message": "no"})
+
+    def __init__(self) -> None:
+        """It needs no connection."""
+
+    async def request(self, method: str, path: str, **_: Any) -> bytes:
+        raise error_for(404 if method == "GET" else 409, "", "no", f"{method} {path}")
 
 
 def _node(name: str, units: int, cards: int) -> dict[str, Any]:

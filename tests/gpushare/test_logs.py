@@ -32,8 +32,8 @@ def test_one_event_is_one_line_with_time_and_level() -> None:
 
 
 def test_levels_below_are_silent() -> None:
-    """Debug lines, and the HTTP library's own."""
-    assert run("logging.getLogger('x').debug('no')\nlogging.getLogger('httpx2').info('no')") == ""
+    """Debug lines, and those of asyncio below warnings."""
+    assert run("logging.getLogger('x').debug('no')\nlogging.getLogger('asyncio').info('no')") == ""
 
 
 def test_a_traceback_keeps_its_lines() -> None:

@@ -113,7 +113,7 @@ async def test_what_needs_a_process_is_refused(http, verb) -> None:
 async def test_a_log_is_followed_until_its_container_ends(http, source) -> None:
     """Lines come as they are written; the last ones before it are counted as without following."""
     async with http.stream("GET", "/containerLogs/default/p/main?follow=true&tailLines=1") as answer:
-        lines = answer.aiter_lines()
+        lines = answer.lines()
         seen = [await anext(lines)]
         source.run.print("four")
         seen.append(await anext(lines))
@@ -121,7 +121,7 @@ async def test_a_log_is_followed_until_its_container_ends(http, source) -> None:
         source.run.finish(0)
         seen += [line async for line in lines]
 
-    assert seen == ["drei ä", "four", "five"]
+    assert seen == ["drei ä".encode(), b"four", b"five"]
 
 
 async def test_the_log_of_an_ended_container_is_not_waited_for(http, source) -> None:
@@ -137,10 +137,10 @@ async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source) -> Non
     port = await endpoint.start()
     url = f"http://127.0.0.1:{port}/containerLogs/default/p/main?follow=true"
     async with plain_http() as http, http.stream("GET", url) as answer:
-        lines = answer.aiter_lines()
-        assert await anext(lines) == "one"
+        lines = answer.lines()
+        assert await anext(lines) == b"one"
         await endpoint.stop()
-        assert [line async for line in lines] == ["two", "drei ä"]
+        assert [line async for line in lines] == [b"two", "drei ä".encode()]
 
 
 async def test_a_limit_ends_a_log_that_is_followed(http) -> None:

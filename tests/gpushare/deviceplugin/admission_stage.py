@@ -28,7 +28,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.quantity import MemoryUnit
-from tests.servers import StubApi, plain_http, serve
+from tests.servers import StubApi, http_pool, serve
 
 UUIDS = [f"GPU-{letter * 8}-0000-0000-0000-000000000000" for letter in "abcdef"]
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
@@ -228,7 +228,7 @@ async def stage(
     mib = 1 if slots else 1024
     physical = [PhysicalCard(number, UUIDS[number], "T4", size * mib) for number, size in enumerate(sizes)]
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
-        async with serve(api) as url, plain_http(url) as http:
+        async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
             health = CardHealth(XidRules(), 0)
             node = NodeWriter(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", health=health, slots=slots)

@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
+from clusters.api.connection import Answer
 from fake_nvml.box import Box
 from fake_nvml.state import State
 from tests.servers import StubApi, kubeconfig, plain_http, serve
@@ -38,7 +37,7 @@ class Program:
                 self.log += line.decode()
         return found
 
-    async def get(self, path: str) -> httpx2.Response:
+    async def get(self, path: str) -> Answer:
         """From its metrics address."""
         port = (await self.until(r"metrics at address=127\.0\.0\.1 port=(\d+)"))[1]
         async with plain_http() as client:

@@ -29,7 +29,7 @@ from gpushare.kube.event_recorder import EventRecorder
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 from gpushare.settings import device_plugin_settings
-from tests.servers import StubApi, plain_http, serve, until
+from tests.servers import StubApi, http_pool, serve, until
 
 COOL_DOWN = 60.0
 SURVEY = 10.0
@@ -172,7 +172,7 @@ async def running(
     session = NvmlSession(None, listen=not rules.hears_nothing, sysfs=sysfs)
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         socket = Path(name) / "plugin.sock"
-        async with serve(api) as url, plain_http(url) as http:
+        async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
             # Names of events: others after a restart.
             events = EventRecorder(client, "test", clock, random.Random(len(api.calls)))

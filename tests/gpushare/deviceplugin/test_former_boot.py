@@ -18,7 +18,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.quantity import MemoryUnit
-from tests.servers import StubApi, plain_http, serve, status
+from tests.servers import StubApi, http_pool, serve, status
 
 ENDED = "ALIYUN_COM_GPU_MEM_ENDED"
 
@@ -47,7 +47,7 @@ def pod(name: str, phase: str, state: str = "running") -> dict[str, Any]:
 
 async def start(api: StubApi) -> list[str]:
     """Start as the plugin's main does; the pods that still hold a card."""
-    async with serve(api) as url, plain_http(url) as http:
+    async with serve(api) as url, http_pool(url) as http:
         client, pods = ApiClient(http), NodePods()
         own = NodeWriter(client, "n", (), MemoryUnit.parse("GiB"), "kernel")
         await list_all(pods, client, "n")

@@ -29,7 +29,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.quantity import MemoryUnit
 from gpushare.plugin_flags import ContainerFlags
-from tests.servers import StubApi, plain_http, serve
+from tests.servers import StubApi, http_pool, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "device_plugin"
 MIB = {"t4": 15360, "1080ti": 11264}
@@ -109,7 +109,7 @@ async def plugin(
     physical = [PhysicalCard(i, UUIDS[i], model, MIB[model]) for i, model in enumerate(cards)]
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         folder = Path(name)
-        async with serve(api) as url, plain_http(url) as http:
+        async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
             node = NodeWriter(client, "rig", physical, MemoryUnit.parse(unit), "boot")
             await node.prepare(frozenset())

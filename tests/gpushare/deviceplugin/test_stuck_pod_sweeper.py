@@ -17,7 +17,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
-from tests.servers import StubApi, plain_http, serve, status
+from tests.servers import StubApi, http_pool, serve, status
 
 CARDS = NodeCards(1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),))
 MESSAGE = "Pod was rejected: Allocate failed due to cannot allocate unregistered device aliyun.com/gpu-mem"
@@ -73,7 +73,7 @@ class Rig:
 async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
     """The sweeper on a server with these pods."""
     api = StubApi(pods=list(pods))
-    async with serve(api) as url, plain_http(url) as http:
+    async with serve(api) as url, http_pool(url) as http:
         it, client = Rig(api), ApiClient(http)
         it.sweeper = StuckPodSweeper(
             client,

@@ -26,7 +26,7 @@ from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.outlook import Outlook, PodClass
 from tests.passing_time import pass_time_until
-from tests.servers import StubApi, plain_http, serve, status, until
+from tests.servers import StubApi, http_pool, serve, status, until
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
@@ -95,7 +95,7 @@ async def bench(
     nodes = [node("n", 14, 14), node("m", 14)]
     api = StubApi(nodes=nodes, pods=list(pods), fault=fault)
     clock = [0.0]
-    async with serve(api) as url, plain_http(url) as http:
+    async with serve(api) as url, http_pool(url) as http:
         book = Book(workload)
         for one in nodes:
             book.set_node(msgspec.convert(one, Node))

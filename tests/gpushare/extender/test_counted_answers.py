@@ -23,7 +23,7 @@ from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node
 from gpushare.serving.http_connection import Answer, HttpRequest
-from tests.servers import StubApi, plain_http, serve, status
+from tests.servers import StubApi, http_pool, serve, status
 
 CAPACITY = {"aliyun.com/gpu-mem": "8", "aliyun.com/gpu-count": "1"}
 NODE = {"metadata": {"name": "n"}, "status": {"capacity": CAPACITY}}
@@ -75,7 +75,7 @@ class Scheduler:
 async def scheduler() -> AsyncIterator[Scheduler]:
     """With an API server that has some pods."""
     api = StubApi(nodes=[NODE], pods=[pod("a"), pod("large", 9), pod("odd", split="much")])
-    async with serve(api) as url, plain_http(url) as http:
+    async with serve(api) as url, http_pool(url) as http:
         yield Scheduler(api, ApiClient(http))
 
 
@@ -157,7 +157,7 @@ async def test_scheduler_does_not_wait_for_reports_on_its_answer(verb: str, capl
     """Counts, the log and what explain knows come when the loop has its next turn; then they are there."""
     caplog.set_level(logging.INFO)
     loop = asyncio.get_running_loop()
-    async with plain_http("http://127.0.0.1:9") as http:
+    async with http_pool("http://127.0.0.1:9") as http:
         scheduler = Scheduler(StubApi(), ApiClient(http), afterwards=loop.call_soon)
         await scheduler.asks(verb, pod("a"), "n")
         before = (len(caplog.records), scheduler.verbs.explain("d", "a"))

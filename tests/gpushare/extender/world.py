@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
 import msgspec
 
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.messages import BindingArgs
 from gpushare.extender.node_guard import NodeGuards
-from gpushare.kube.client import ApiClient
+from gpushare.kube.api_errors import UnreachableError
+from gpushare.kube.client import ApiClient, refusal
 from gpushare.manifests import Node, Pod
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -35,26 +35,30 @@ class Call:
     """A request on its way: to be done, then to be answered."""
 
     extender: int
-    request: httpx2.Request
-    done: asyncio.Future[httpx2.Response] | None = None
+    method: str
+    path: str
+    body: Any
     answered: asyncio.Event = field(default_factory=asyncio.Event)
-    response: httpx2.Response | None = None
+    response: tuple[int, dict[str, Any]] | None = None
 
 
-class Transport(httpx2.AsyncBaseTransport):
+class Client(ApiClient):
     """One extender's way to the API server."""
 
     def __init__(self, world: World, extender: int) -> None:
         self._world, self._extender = world, extender
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def request(self, method: str, path: str, *, body: Any = None, **_: Any) -> bytes:
         """Wait until the test lets it through and back."""
-        call = Call(self._extender, request)
+        call = Call(self._extender, method, path, json.loads(json.dumps(body or {})))
         self._world.calls.append(call)
         await call.answered.wait()
         if call.response is None:
-            raise httpx2.ReadTimeout("the test lost the answer", request=request)
-        return call.response
+            raise UnreachableError("the test lost the answer", may_have_happened=True)
+        status, document = call.response
+        if status >= 400:
+            raise refusal(status, msgspec.json.encode(document), f"{method} {path}", {})
+        return msgspec.json.encode(document)
 
 
 @dataclass
@@ -63,7 +67,6 @@ class Extender:
 
     book: Book
     binder: Binder
-    client: httpx2.AsyncClient
     told: int = 0
     version: int = 0
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -86,8 +89,7 @@ class World:
     def start(self) -> None:
         """One more extender, with the API's present state as its book."""
         number = len(self.extenders)
-        client = httpx2.AsyncClient(transport=Transport(self, number), base_url="http://api")
-        book, api = Book(), ApiClient(client)
+        book, api = Book(), Client(self, number)
         for name in ("a", "b"):
             book.set_node(msgspec.convert(node_named(name), Node))
         for pod in self.pods.values():
@@ -97,7 +99,7 @@ class World:
             guards = NodeGuards(api, "gpushare-guards", f"extender-{number}", book.fate_of, self._come_to(number))
         numbers = itertools.count(10**18)
         binder = Binder(api, book, clock_ns=lambda: next(numbers), monotonic=lambda: 0.0, guards=guards)
-        self.extenders.append(Extender(book, binder, client, len(self.events), self.version))
+        self.extenders.append(Extender(book, binder, len(self.events), self.version))
 
     def _come_to(self, number: int) -> Callable[[int, float], Any]:
         async def come_to(version: int, seconds: float) -> bool:
@@ -144,14 +146,13 @@ class World:
     def do(self, call: Call) -> None:
         """The API server does what is asked."""
         if call.response is None:
-            status, body = self._answer(call.request)
-            call.response = httpx2.Response(status, json=body, request=call.request)
+            call.response = self._answer(call)
 
     def refuse(self, call: Call) -> None:
         """Admission refuses, for now."""
         if call.response is None:
             body = {"kind": "Status", "reason": "Forbidden", "code": 403, "message": "not now"}
-            call.response = httpx2.Response(403, json=body, request=call.request)
+            call.response = (403, body)
 
     def give_up(self, call: Call) -> None:
         """Its sender hears nothing; it may still be done, much later."""
@@ -180,7 +181,6 @@ class World:
             for task in one.binder.in_flight.values():
                 task.cancel()
             await one.binder.close()
-            await one.client.aclose()
 
     def overbooked(self) -> list[str]:
         """Cards on which more is bound than they have: by the annotations, as the API server has them."""
@@ -197,12 +197,11 @@ class World:
         pod["metadata"]["resourceVersion"] = str(self.version)
         self.events.append((kind, json.loads(json.dumps(pod))))
 
-    def _answer(self, request: httpx2.Request) -> tuple[int, dict[str, Any]]:
-        parts = request.url.path.strip("/").split("/")
-        body = json.loads(request.content) if request.content else {}
+    def _answer(self, call: Call) -> tuple[int, dict[str, Any]]:
+        parts = call.path.strip("/").split("/")
         if "leases" in parts:
-            return self._lease(request.method, parts[-1], body)
-        return self._pod(request.method, parts, body)
+            return self._lease(call.method, parts[-1], call.body)
+        return self._pod(call.method, parts, call.body)
 
     def _pod(self, method: str, parts: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         pod = next((one for one in self.pods.values() if one["metadata"]["name"] == parts[5]), None)

@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gpushare.kube.client import ApiClient
-from gpushare.kube.http_pool import HttpPool, Login
+from gpushare.kube.http_pool import Login
+from tests.servers import anonymous, http_pool
 
 # Steps of a watch besides events: the end as HTTP has it, the connection gone, nothing more until the client leaves.
 CLOSE, DROP, HOLD = "close", "drop", "hold"
@@ -118,20 +119,11 @@ async def _serve(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContex
         await writer.wait_closed()
 
 
-async def anonymous() -> list[tuple[str, str]]:
-    """The login of nobody."""
-    return []
-
-
 @asynccontextmanager
 async def client_of(url: str, timeout_seconds: float = 30, login: Login = anonymous) -> AsyncIterator[ApiClient]:
     """A client that trusts no certificate."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client = ApiClient(HttpPool(url, tls, login, timeout_seconds=timeout_seconds))
-    try:
-        yield client
-    finally:
-        await client.close()
+    async with http_pool(url, timeout_seconds, login) as pool:
+        yield ApiClient(pool)
 
 
 def status(code: int, reason: str = "", message: str = "") -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
-from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, anonymous, client_of, listen, status
+from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, client_of, listen, status
 from tests.passing_time import pass_time_until
-from tests.servers import until
+from tests.servers import anonymous, until
 
 PATH = "/api/v1/namespaces/n/leases/l"
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

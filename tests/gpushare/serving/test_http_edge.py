@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx2
 import pytest
 import trustme
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clusters.api.connection import TransportError
 from gpushare.bounds import Bound
 from gpushare.errors import UsageError
 from gpushare.extender.edge.edge_tls import load
@@ -22,7 +22,7 @@ from gpushare.serving.http_connection import Answer, HttpRequest
 from gpushare.serving.http_edge import HttpEdge, Limits, listen
 from gpushare.settings import TlsFiles
 from tests.gpushare.serving.edges import edge
-from tests.servers import plain_http, until
+from tests.servers import Caller, plain_http, until
 
 
 @dataclass
@@ -261,7 +261,7 @@ async def test_a_body_that_no_scheduler_sends_is_refused() -> None:
 async def test_a_body_of_a_hundred_megabytes_is_read() -> None:
     """A scheduler without node cache sends such at 8,000 nodes."""
     application = Application()
-    async with edge(application) as url, plain_http(url, timeout=60) as http:
+    async with edge(application) as url, plain_http(url) as http:
         answer = await http.post("/a", content=b"x" * 100_000_000)
 
     assert answer.text == "POST /a 100000000"
@@ -521,7 +521,7 @@ def authority(tmp_path: Path) -> Authority:
 
 async def get(url: str, context: ssl.SSLContext) -> str:
     """The answer to a client with these certificates."""
-    async with httpx2.AsyncClient(base_url=url, verify=context, trust_env=False, timeout=300) as http:
+    async with Caller(url, tls=context) as http:
         return (await http.get("/a")).text
 
 
@@ -531,9 +531,9 @@ async def test_a_caller_is_known_by_its_certificate(authority: Authority) -> Non
     async with edge(application, tls=load(authority.files())) as url:
         await get(url, authority.caller(authority.ca))
         await get(url, authority.caller())
-        with pytest.raises(httpx2.TransportError):
+        with pytest.raises(TransportError):
             await get(url, authority.caller(trustme.CA()))
-        with pytest.raises(httpx2.TransportError):
+        with pytest.raises(TransportError):
             await get(url.replace("https", "http"), authority.caller())
 
     assert [request.is_known for request in application.came] == [True, False]
@@ -543,7 +543,7 @@ async def test_an_unknown_caller_may_not_send_much(authority: Authority) -> None
     """An unknown caller may not send a large body, because it is refused anyway."""
     async with (
         edge(Application(), tls=load(authority.files())) as url,
-        httpx2.AsyncClient(base_url=url, verify=authority.caller(), trust_env=False, timeout=300) as http,
+        Caller(url, tls=authority.caller()) as http,
     ):
         assert (await http.post("/a", content=b"x" * 2_000_000)).status_code == 413
 
@@ -559,7 +559,7 @@ async def test_certificates_are_renewed_without_a_restart(authority: Authority) 
         second = Authority(authority.folder)
         second.files()
         assert await get(url, second.caller(second.ca)) == "GET /a 0"
-        with pytest.raises(httpx2.TransportError):
+        with pytest.raises(TransportError):
             await get(url, authority.caller(authority.ca))
 
 

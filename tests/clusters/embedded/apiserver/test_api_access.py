@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from clusters.api.certificates import Authority, KeyPair
+from clusters.api.connection import TransportError
 from clusters.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from clusters.embedded.apiserver.authentication import User
 from clusters.embedded.apiserver.server import EmbeddedApi
-from tests.servers import plain_http
+from tests.servers import Caller, plain_http
 
 PODS = "/api/v1/namespaces/default/pods"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -41,18 +41,18 @@ async def secured(authority: Authority) -> AsyncIterator[EmbeddedApi]:
 @asynccontextmanager
 async def client(
     server: EmbeddedApi, authority: Authority, *, certificate: KeyPair | None = None, token: str = ""
-) -> AsyncIterator[httpx2.AsyncClient]:
+) -> AsyncIterator[Caller]:
     """A client that trusts the cluster's authority."""
     context = ssl.create_default_context(cafile=str(authority.ca))
     if certificate is not None:
         context.load_cert_chain(certificate.certificate, certificate.key)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     base = f"https://{server.address}"
-    async with httpx2.AsyncClient(verify=context, base_url=base, headers=headers, trust_env=False, timeout=300) as http:
+    async with Caller(base, tls=context, headers=headers) as http:
         yield http
 
 
-async def name_of(http: httpx2.AsyncClient, **headers: str) -> str:
+async def name_of(http: Caller, **headers: str) -> str:
     """The user that the server finds for a client."""
     answer = await http.post(WHO, json={}, headers=headers)
     return str(answer.json()["status"]["userInfo"]["username"])
@@ -80,7 +80,7 @@ async def test_another_authoritys_certificate_does_not_open(
     (tmp_path / "other").mkdir()
     stranger = Authority(tmp_path / "other").issue_client("root", "system:masters")
     async with client(secured, authority, certificate=stranger) as http:
-        with pytest.raises(httpx2.TransportError):
+        with pytest.raises(TransportError):
             await http.get("/healthz")
 
 

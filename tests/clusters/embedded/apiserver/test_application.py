@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 
-import httpx2
 import pytest
 
 from clusters.api.api_client import JSON_PATCH, MERGE_PATCH, ApiClient
 from clusters.api.resources import CONFIG_MAPS, NODES, PODS
 from clusters.embedded.apiserver.server import EmbeddedApi
 from tests.clusters.embedded.apiserver.samples import binding, config_map, node, pod
-from tests.servers import plain_http
+from tests.servers import Caller, plain_http
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 
 
 @pytest.fixture
-async def http(embedded: EmbeddedApi) -> AsyncIterator[httpx2.AsyncClient]:
+async def http(embedded: EmbeddedApi) -> AsyncIterator[Caller]:
     """Any HTTP client."""
     async with plain_http(await embedded.start()) as connected:
         yield connected
@@ -39,7 +38,7 @@ async def test_an_object_lives_and_goes(client: ApiClient) -> None:
     assert await client.list(CONFIG_MAPS) == []
 
 
-async def test_a_created_object_is_201(http: httpx2.AsyncClient) -> None:
+async def test_a_created_object_is_201(http: Caller) -> None:
     """The answer to a creation is 201, and items of a list carry no kind, as on the real server."""
     assert (await http.post(PODS_PATH, json=pod())).status_code == 201
     answer = (await http.get(PODS_PATH)).json()
@@ -88,7 +87,7 @@ async def test_a_created_object_is_201(http: httpx2.AsyncClient) -> None:
     ],
 )
 async def test_a_bad_request_is_refused_with_a_status(
-    http: httpx2.AsyncClient, method: str, path: str, content: bytes, content_type: str, code: int
+    http: Caller, method: str, path: str, content: bytes, content_type: str, code: int
 ) -> None:
     """Whatever it is, the server lives on and nothing is lost."""
     await http.post(PODS_PATH, json=pod("there"))
@@ -111,7 +110,7 @@ async def test_a_bad_request_is_refused_with_a_status(
     ],
 )
 async def test_few_client_mistakes_are_500_as_in_released_servers(
-    http: httpx2.AsyncClient, method: str, path: str, content: bytes, message: str
+    http: Caller, method: str, path: str, content: bytes, message: str
 ) -> None:
     """A few client mistakes are answered with 500 and a Status without a reason."""
     await http.post(PODS_PATH, json=pod("there"))
@@ -122,20 +121,20 @@ async def test_few_client_mistakes_are_500_as_in_released_servers(
     assert "reason" not in answer.json()
 
 
-async def test_a_client_without_json_is_406(http: httpx2.AsyncClient) -> None:
+async def test_a_client_without_json_is_406(http: Caller) -> None:
     """One that would take anything gets JSON."""
     proto = {"Accept": "application/vnd.kubernetes.protobuf"}
     assert (await http.get(PODS_PATH, headers=proto)).status_code == 406
     assert (await http.get(PODS_PATH, headers={"Accept": "application/vnd.kubernetes.protobuf,*/*"})).status_code == 200
 
 
-async def test_health_is_ok(http: httpx2.AsyncClient) -> None:
+async def test_health_is_ok(http: Caller) -> None:
     """While it answers at all; other paths are no checks."""
     paths = ("/healthz", "/livez", "/readyz", "/readyz/ping", "/livez/things")
     assert [(await http.get(path)).text for path in paths] == ["ok"] * 4 + ["404 page not found\n"]
 
 
-async def test_discovery_leads_to_every_kind(http: httpx2.AsyncClient) -> None:
+async def test_discovery_leads_to_every_kind(http: Caller) -> None:
     """The discovery leads kubectl from the groups to every kind and its short names."""
     assert (await http.get("/api")).json()["versions"] == ["v1"]
     groups = [group["name"] for group in (await http.get("/apis")).json()["groups"]]
@@ -150,7 +149,7 @@ async def test_discovery_leads_to_every_kind(http: httpx2.AsyncClient) -> None:
     assert (await http.get("/version")).json()["major"] == "1"
 
 
-async def test_a_binding_is_201_with_a_status(http: httpx2.AsyncClient) -> None:
+async def test_a_binding_is_201_with_a_status(http: Caller) -> None:
     """The server answers a binding by either path with 201 and a Status, not with a Binding."""
     for name, path in [("a", PODS_PATH + "/a/binding"), ("b", "/api/v1/namespaces/default/bindings")]:
         await http.post(PODS_PATH, json=pod(name))
@@ -161,7 +160,7 @@ async def test_a_binding_is_201_with_a_status(http: httpx2.AsyncClient) -> None:
     assert (await http.get("/api/v1/namespaces/default/bindings")).status_code == 405
 
 
-async def test_an_eviction_deletes(http: httpx2.AsyncClient) -> None:
+async def test_an_eviction_deletes(http: Caller) -> None:
     """An eviction deletes the pod, with the options that it carries."""
     await http.post(PODS_PATH, json=pod())
     body = {"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 0}}
@@ -181,9 +180,7 @@ async def test_a_collection_is_deleted_by_selection(client: ApiClient) -> None:
     assert [item["metadata"]["name"] for item in await client.list(CONFIG_MAPS)] == ["c"]
 
 
-async def test_a_thousand_nodes_and_five_thousand_pods_are_listed(
-    embedded: EmbeddedApi, http: httpx2.AsyncClient
-) -> None:
+async def test_a_thousand_nodes_and_five_thousand_pods_are_listed(embedded: EmbeddedApi, http: Caller) -> None:
     """A thousand nodes and five thousand pods are listed, filtered and paged; the time is not limited."""
     for number in range(1000):
         embedded.writes.create(NODES, "", node(f"n{number}", capacity={"cpu": "4"}))

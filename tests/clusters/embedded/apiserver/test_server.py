@@ -7,12 +7,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import httpx2
 import pytest
 import yaml
 
 from clusters.api import kubeconfig_file
 from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import TransportError
 from clusters.api.resources import CONFIG_MAPS, NAMESPACES, PODS
 from clusters.embedded.apiserver.server import EmbeddedApi
 from tests.clusters.embedded.apiserver.samples import config_map, deployment, pod
@@ -28,7 +28,7 @@ async def test_it_listens_on_loopback_only_and_ends(embedded: EmbeddedApi) -> No
     await embedded.stop()
     await embedded.stop()
     async with plain_http() as http:
-        with pytest.raises(httpx2.ConnectError):
+        with pytest.raises(TransportError):
             await http.get(url)
 
 

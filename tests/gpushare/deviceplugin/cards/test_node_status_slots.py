@@ -16,7 +16,7 @@ from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.kube.client import ApiClient
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
-from tests.servers import StubApi, plain_http, serve
+from tests.servers import StubApi, http_pool, serve
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
@@ -57,7 +57,7 @@ async def slotted(
 ) -> AsyncIterator[Site]:
     """A published node with these cards and two slots each."""
     site = Site(api or StubApi(nodes=[{"metadata": {"name": "rig"}, "status": {"capacity": {}}}]), in_use or set())
-    async with serve(site.api) as url, plain_http(url) as http:
+    async with serve(site.api) as url, http_pool(url) as http:
         site.node = NodeWriter(
             ApiClient(http), "rig", cards, MemoryUnit.parse("GiB"), "boot",
             health=site.health,

@@ -16,7 +16,7 @@ from gpushare.deviceplugin.checkpoint import CHECKPOINT
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
-from tests.servers import StubApi, plain_http, serve
+from tests.servers import StubApi, http_pool, serve
 
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
 
@@ -58,7 +58,7 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
     path = tmp_path / CHECKPOINT
     path.write_bytes(checkpoint(MEMORY))
     api = StubApi()
-    async with serve(api) as url, plain_http(url) as http:
+    async with serve(api) as url, http_pool(url) as http:
         events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
         waiting = asyncio.create_task(until_released(tmp_path, ObjectMeta(name="rig", uid="rig-uid"), events))
 
@@ -81,7 +81,7 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
 async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> None:
     """No checkpoint at all, on a new node: nothing is reported."""
     api = StubApi()
-    async with serve(api) as url, plain_http(url) as http:
+    async with serve(api) as url, http_pool(url) as http:
         events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
         await until_released(tmp_path, ObjectMeta(name="rig"), events)
 

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
-import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
@@ -17,11 +17,11 @@ from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
 from gpushare.deviceplugin.telemetry.metrics_server import listen, serve
 from gpushare.errors import UsageError
-from tests.servers import plain_http
+from tests.servers import Caller, plain_http
 
 
 @contextlib.asynccontextmanager
-async def served(registry: CollectorRegistry) -> AsyncIterator[httpx2.AsyncClient]:
+async def served(registry: CollectorRegistry) -> AsyncIterator[Caller]:
     """A client of a server on a free port of loopback."""
     listener = listen(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -90,7 +90,7 @@ async def test_a_failing_scrape_is_an_error_and_the_server_lives_on(
 async def test_the_port_is_free_again_after_the_end(registry: CollectorRegistry) -> None:
     """Stopped by cancellation, as everything of the plugin."""
     async with served(registry) as client:
-        port = client.base_url.port
+        port = urlsplit(client.url).port
         await client.get("/healthz")
 
     listen(("127.0.0.1", port or 0)).close()
@@ -105,7 +105,7 @@ def test_an_address_that_is_not_ours_says_so() -> None:
 async def test_silent_connections_leave_the_plugin_its_files(registry: CollectorRegistry) -> None:
     """More than there is room for: those that have waited longest are closed, and a scrape is answered."""
     async with served(registry) as client:
-        where = ("127.0.0.1", client.base_url.port or 0)
+        where = ("127.0.0.1", urlsplit(client.url).port or 0)
         silent = [await asyncio.open_connection(*where) for _ in range(METRICS_CONNECTIONS.most + 1)]
         assert (await client.get("/metrics")).status_code == 200
         assert await silent[0][0].read() == b""

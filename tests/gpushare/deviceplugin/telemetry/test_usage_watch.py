@@ -25,7 +25,7 @@ from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 from gpushare.plugin_flags import Tolerance, UsageFlags
-from tests.servers import StubApi, plain_http, serve
+from tests.servers import StubApi, http_pool, serve
 
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
 MIB = 1024 * 1024
@@ -88,7 +88,7 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
     session, thread = NvmlSession(None, listen=False), NvmlThread()
     try:
         await thread.run(session.renew)
-        async with serve(api) as url, plain_http(url) as http:
+        async with serve(api) as url, http_pool(url) as http:
             it = Rig(state, proc, api, registry)
             facts = [CardFacts(i, uuid, "Tesla T4", 15079, 14) for i, uuid in enumerate(it.uuids)]
             cards = NodeCards(1, "ids", "GiB", "boot", tuple(facts))

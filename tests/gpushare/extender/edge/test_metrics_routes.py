@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
-import httpx2
 import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,13 +18,13 @@ from gpushare.extender.edge.metrics_routes import MetricsRoutes
 from gpushare.extender.telemetry.exposition import ExtenderExposition
 from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from tests.gpushare.serving.edges import edge
-from tests.servers import plain_http
+from tests.servers import Caller, plain_http
 
 
 @contextlib.asynccontextmanager
 async def served(
     exposition: Collector | None = None, is_ready: Callable[[], bool] = lambda: True
-) -> AsyncIterator[httpx2.AsyncClient]:
+) -> AsyncIterator[Caller]:
     """A client of the metrics of an extender that knows nothing."""
     metrics = ExtenderMetrics(time.perf_counter_ns)
     usual = ExtenderExposition(metrics, Book(), Verdicts(), dict, time.monotonic)
@@ -39,7 +38,7 @@ async def served(
 async def test_prometheus_gets_the_plain_format() -> None:
     """Prometheus gets the plain format, which its parser reads. A HEAD request gets the same length."""
     async with served() as http:
-        answer, head = await http.get("/metrics"), await http.head("/metrics")
+        answer, head = await http.get("/metrics"), await http.request("HEAD", "/metrics")
 
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert "gpushare_extender_nodes" in [family.name for family in text_string_to_metric_families(answer.text)]
@@ -67,7 +66,7 @@ async def test_nothing_else_is_there_and_nothing_can_be_changed() -> None:
             await http.get("/"),
             await http.get("/metrics/"),
         ]
-        posted = [await http.post("/metrics", content=b"x"), await http.delete("/healthz")]
+        posted = [await http.post("/metrics", content=b"x"), await http.request("DELETE", "/healthz")]
 
     assert [answer.status_code for answer in missing] == [404, 404, 404]
     assert "/metrics, /healthz and /readyz" in missing[0].text

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
+from clusters.api.connection import Answer as HttpAnswer
 from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
@@ -24,21 +25,20 @@ from gpushare.extender.edge.routes import Routes
 from gpushare.extender.follow.controller import Controller
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
+from gpushare.kube.http_pool import HttpPool
 from gpushare.manifests import Node
 from gpushare.serving.http_connection import Answer, HttpRequest
 from tests.gpushare.serving.edges import edge
-from tests.servers import StubApi, plain_http, serve, until
+from tests.servers import Caller, StubApi, anonymous, http_pool, plain_http, serve, until
 
 RECORDED = Path(__file__).parents[3] / "data" / "upstream" / "extender"
 PREFIX = "/gpushare-scheduler"
 
 
 @asynccontextmanager
-async def extender(
-    api: StubApi, *, ready: bool = True, policy: str = wire.POLICY_BINPACK
-) -> AsyncIterator[httpx2.AsyncClient]:
+async def extender(api: StubApi, *, ready: bool = True, policy: str = wire.POLICY_BINPACK) -> AsyncIterator[Caller]:
     """The extender's parts wired as in its main, on a stub API server."""
-    async with serve(api) as url, plain_http(url) as to_api:
+    async with serve(api) as url, http_pool(url) as to_api:
         client, book = ApiClient(to_api), Book(workload_for(policy))
         controller = Controller(client, book)
         binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
@@ -69,7 +69,7 @@ def stub(document: dict[str, Any]) -> StubApi:
     return StubApi(nodes=copy.deepcopy(document["nodes"]), pods=pods)
 
 
-async def replay(http: httpx2.AsyncClient, step: dict[str, Any]) -> httpx2.Response:
+async def replay(http: Caller, step: dict[str, Any]) -> HttpAnswer:
     """Ask what the recording asked."""
     request = step["request"]
     body = request["body"]
@@ -281,7 +281,7 @@ def gpu_pod(name: str, units: int, **more: Any) -> dict[str, Any]:
     }
 
 
-async def ask(http: httpx2.AsyncClient, verb: str, body: Any) -> Any:
+async def ask(http: Caller, verb: str, body: Any) -> Any:
     """The decoded answer of one POST."""
     answer = await http.post(f"{PREFIX}/{verb}", content=body if isinstance(body, bytes) else json.dumps(body))
     assert answer.status_code == 200
@@ -422,7 +422,9 @@ async def test_a_bad_wish_is_refused_on_every_node_with_its_reason() -> None:
 
 def routes_on(book: Book) -> Routes:
     """The paths, with a book that nothing follows."""
-    client = ApiClient(httpx2.AsyncClient())
+    client = ApiClient(
+        HttpPool("http://127.0.0.1:9", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), anonymous, timeout_seconds=1)
+    )
     binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
     policy = wire.POLICY_BINPACK
     verbs = Verbs(book, binder, Verdicts(), is_ready=lambda: True, policy=policy, monotonic=time.monotonic)

@@ -18,7 +18,7 @@ from gpushare.extender.follow.audit import ASSUMED_SECONDS, Audit, Pace
 from gpushare.extender.follow.controller import Controller
 from gpushare.kube.client import ApiClient
 from gpushare.model.node import Booking
-from tests.servers import StubApi, plain_http, serve, status, until
+from tests.servers import StubApi, http_pool, serve, status, until
 
 MEMORY, COUNT, INDEX = "aliyun.com/gpu-mem", "aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"
 
@@ -91,7 +91,7 @@ async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[St
     api.put(node("n", 14, 14))
     for one in pods:
         api.put(one)
-    async with serve(api) as url, plain_http(url) as http:
+    async with serve(api) as url, http_pool(url) as http:
         client = ApiClient(http)
         controller = Controller(client, book)
         audit = Audit(

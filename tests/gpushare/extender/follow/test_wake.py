@@ -18,7 +18,7 @@ from gpushare.extender.follow.wake import Waker
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
 from gpushare.model.pod import Request, request_of
-from tests.servers import StubApi, plain_http, serve, status
+from tests.servers import StubApi, http_pool, serve, status
 
 _FORBIDDEN = (
     'nodes "n" is forbidden: User "x" cannot patch resource "nodes/status" in API group "" at the cluster scope'
@@ -69,7 +69,7 @@ async def stage() -> AsyncIterator[Stage]:
     """Its API server listens."""
     api, book, verdicts, clock = StubApi(nodes=[node("n", 8)]), Book(), Verdicts(), [0.0]
     book.set_node(msgspec.convert(node("n", 8), Node))
-    async with serve(api) as url, plain_http(url) as http:
+    async with serve(api) as url, http_pool(url) as http:
         told: list[bool] = []
         waker = Waker(
             ApiClient(http), book, verdicts, policy="binpack", clock_ns=lambda: 7, monotonic=lambda: clock[0],
