@@ -47,13 +47,9 @@ def connect(
     """
     named = [Path(part).expanduser() for part in (files or "").split(":") if part]
     # A folder or a file that may not be read is an error, and no reason to log in by another way.
-    sources = [path for path in named if _exists(path)]
-    is_outside = bool(sources) or not Path(service_account, "token").is_file()
-    if is_outside:
-        sources = sources or named or [Path(DEFAULT_KUBECONFIG).expanduser()]
-        read = partial(_from_files, sources, context)
-    else:
-        read = partial(_in_cluster, service_account)
+    is_outside = any(map(_exists, named)) or not Path(service_account, "token").is_file()
+    sources = named or [Path(DEFAULT_KUBECONFIG).expanduser()] if is_outside else []
+    read = partial(kubeconfig.read, sources, context) if is_outside else partial(_in_cluster, service_account)
     access = read()
     server = access.cluster.server
     user = access.user if _sends_login(server) else User()
@@ -92,13 +88,6 @@ def _in_cluster(service_account: str) -> Access:
     host = f"[{host}]" if ":" in host else host
     cluster = Cluster(f"https://{host}:{port}", certificate_authority=f"{service_account}/ca.crt")
     return Access("in-cluster", cluster, User(token_file=f"{service_account}/token"))
-
-
-def _from_files(paths: list[Path], context: str | None) -> Access:
-    missing = next((path for path in paths if not _exists(path)), None)
-    if missing is not None:
-        raise UsageError(f"there is no kubeconfig {missing}; pass --kubeconfig or set KUBECONFIG")
-    return kubeconfig.read(paths, context)
 
 
 def _proxy_of(cluster: Cluster, *, is_outside: bool) -> str | None:

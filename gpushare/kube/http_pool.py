@@ -7,7 +7,6 @@ itself repeats a PUT or DELETE whose connection broke, and the second would find
 from __future__ import annotations
 
 import asyncio
-import io
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -34,7 +33,6 @@ _IDLE_SECONDS: Final = 60.0
 # wait for their turn.
 _CONNECTIONS: Final = 32
 _UNAUTHORIZED: Final = 401
-_PIECEMEAL_BYTES: Final = 1 << 16
 # Change nothing, so aiohttp may send them again when a kept connection turns out to be closed.
 _SAFE_METHODS: Final = ("GET", "HEAD")
 _USER_AGENT: Final = f"gpushare/{__version__}"
@@ -159,8 +157,7 @@ class HttpPool:
                     return await self._opened().request(
                         method,
                         url.with_query(params) if params else url,
-                        # A large body is sent piece by piece, so that other requests have their turn.
-                        data=content if content is None or len(content) < _PIECEMEAL_BYTES else io.BytesIO(content),
+                        data=content,
                         headers=[*shown, ("Content-Type", content_type)] if content_type else shown,
                         proxy=self._proxy,
                         timeout=aiohttp.ClientTimeout(total=None, connect=wait, sock_connect=wait, sock_read=silence),

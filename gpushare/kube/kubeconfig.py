@@ -92,13 +92,8 @@ _FILES: Final = ("certificate_authority", "client_certificate", "client_key", "t
 
 def read(paths: Sequence[Path], context: str | None) -> Access:
     """What a context names, the current one unless named. Raises UsageError for files that cannot be used."""
-    named, found = context, dict[tuple[str, str], Any]()
-    for path in paths:
-        document = _read(path)
-        named = named or document.get("current-context")
-        for section in _SECTIONS:
-            for name, thing in _things(path, document, section).items():
-                found.setdefault((section, name), thing)
+    current, found = _merged(paths)
+    named = context or current
     if not named:
         raise UsageError(f"the kubeconfig {paths[0]} has no current context; pass --context")
     chosen: Context | None = found.get(("contexts", named))
@@ -110,45 +105,60 @@ def read(paths: Sequence[Path], context: str | None) -> Access:
     except KeyError as error:
         absent = error.args[0][1]
         raise UsageError(f"the context {named!r} of the kubeconfig names {absent!r}, which is not in it") from error
-    wrong = _wrong_cluster(cluster) or _wrong_user(user)
-    if wrong:
+    if wrong := _wrong(cluster, user):
         raise UsageError(f"of the kubeconfig's context {named!r} {wrong}")
     # As for kubectl.
     cluster.server = cluster.server if "://" in cluster.server else f"http://{cluster.server}"
     return Access(named, cluster, user)
 
 
-def _wrong_cluster(cluster: Cluster) -> str:
-    if not cluster.server:
-        return "the cluster names no server"
-    if cluster.insecure_skip_tls_verify and (cluster.certificate_authority or cluster.certificate_authority_data):
-        return (
-            "the cluster names an authority and insecure-skip-tls-verify; kubectl refuses that too. Remove one of them"
-        )
-    return ""
+def _merged(paths: Sequence[Path]) -> tuple[str, dict[tuple[str, str], Any]]:
+    """The current context, and the things by section and name."""
+    documents = {path: document for path in paths if (document := _read(path)) is not None}
+    if not documents:
+        raise UsageError(f"there is no kubeconfig {paths[0]}; pass --kubeconfig or set KUBECONFIG")
+    current, found = "", dict[tuple[str, str], Any]()
+    for path, document in documents.items():
+        current = current or str(document.get("current-context") or "")
+        for section in _SECTIONS:
+            for name, thing in _things(path, document, section).items():
+                found.setdefault((section, name), thing)
+    return current, found
 
 
-def _wrong_user(user: User) -> str:
-    more_of_another = {"as-uid": user.as_uid, "as-groups": user.as_groups, "as-user-extra": user.as_user_extra}
-    for field, value in more_of_another.items():
-        if value and not user.as_:
-            return f"the user has {field}, but names no user to act as. Add as, or remove {field}"
-    if (user.token or user.token_file) and user.username:
-        return "the user has a token and a username; kubectl refuses that too. Remove one of them"
-    certificate = bool(user.client_certificate or user.client_certificate_data)
-    if certificate is not bool(user.client_key or user.client_key_data):
-        one, other = ("client-certificate", "client-key")[:: 1 if certificate else -1]
-        return f"the user has a {one} and no {other}. Add {other} or {other}-data"
-    if user.auth_provider:
-        return (
-            "the user logs in by auth-provider, which kubectl does not have any more either. Use exec, a login plugin"
-        )
-    return ""
+def _wrong(cluster: Cluster, user: User) -> str:
+    """The first reason why kubectl would refuse them, or why they would be obeyed otherwise than they are written."""
+    authority = cluster.certificate_authority or cluster.certificate_authority_data
+    certificate, key = user.client_certificate or user.client_certificate_data, user.client_key or user.client_key_data
+    of_another = {"as-uid": user.as_uid, "as-groups": user.as_groups, "as-user-extra": user.as_user_extra}
+    alone = next((field for field, value in of_another.items() if value and not user.as_), "")
+    one, other = ("client-certificate", "client-key")[:: 1 if certificate else -1]
+    checks = (
+        (not cluster.server, "the cluster names no server"),
+        (
+            cluster.insecure_skip_tls_verify and authority,
+            "the cluster names an authority and insecure-skip-tls-verify; kubectl refuses that too. Remove one of them",
+        ),
+        (alone, f"the user has {alone}, but names no user to act as. Add as, or remove {alone}"),
+        (
+            (user.token or user.token_file) and user.username,
+            "the user has a token and a username; kubectl refuses that too. Remove one of them",
+        ),
+        (bool(certificate) is not bool(key), f"the user has a {one} and no {other}. Add {other} or {other}-data"),
+        (
+            user.auth_provider,
+            "the user logs in by auth-provider, which kubectl does not have any more either. Use exec, a login plugin",
+        ),
+    )
+    return next((reason for is_wrong, reason in checks if is_wrong), "")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any] | None:
+    """The document, None if there is no such file."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except yaml.YAMLError as error:
         # Its own text quotes the file, in which tokens and keys are.
         mark = getattr(error, "problem_mark", None)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +117,7 @@ async def test_a_continue_without_an_answer_ends_after_the_timeout(method: str) 
     assert caught.value.may_have_happened
 
 
+@pytest.mark.filterwarnings("ignore:Sending a large body")
 async def test_a_server_that_does_not_read_keeps_no_caller() -> None:
     """More than sockets hold: aiohttp waits for ever until all is sent."""
 
@@ -270,3 +274,14 @@ async def test_a_server_below_a_path_is_asked_below_it() -> None:
         "/k8s/clusters/c/api/v1/pods",
         "spec.nodeName=a b&c",
     )
+
+
+def test_programs_load_one_http_client() -> None:
+    """A second client is memory on every node with cards, and other texts and limits."""
+    names = "gpushare.extender.main", "gpushare.deviceplugin.main", "gpushare.kubectl_inspect.main"
+    code = f"import sys, {', '.join(names)}; print({{'aiohttp', 'httpx', 'httpx2', 'requests', 'urllib3'}} & {{*sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, check=True
+    )
+
+    assert done.stdout == b"{'aiohttp'}\n"
