@@ -255,12 +255,8 @@ def error_of(code: int, body: bytes) -> ApiError:
 
 def selectors(field_selector: str | None, label_selector: str | None) -> dict[str, str]:
     """Query parameters of a list or watch."""
-    params = {}
-    if field_selector:
-        params["fieldSelector"] = field_selector
-    if label_selector:
-        params["labelSelector"] = label_selector
-    return params
+    given = {"fieldSelector": field_selector, "labelSelector": label_selector}
+    return {name: text for name, text in given.items() if text}
 
 
 def key_of(item: Object) -> str:

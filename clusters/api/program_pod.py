@@ -1,4 +1,4 @@
-"""The pod of a program on a node: its token is bound to that pod, so that admission policies know the program's node.
+"""The pod of a program on a node, and its token: bound to that pod, so that admission policies know the program's node.
 
 A real cluster has such a pod from a DaemonSet. Where a program runs as a process of this machine, a pod is created that stands
 for it: it has the ServiceAccount and the node, asks for nothing, tolerates all taints, and holds no card.
@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from clusters.api.api_client import ApiClient, Object
-from clusters.api.resources import PODS
+from clusters.api.resources import PODS, SERVICE_ACCOUNTS
 
 # Tells a drain that the pod is a DaemonSet's in all but its owner: an owner that does not exist would have it deleted.
 STANDS_FOR: Final = "stands-for-the-pod-of"
 # The kubelet of a simulated machine runs an unknown image until the pod is deleted; real nodes have this one already.
 _IMAGE: Final = "registry.k8s.io/pause:3.10"
 _ENDED: Final = ("Succeeded", "Failed")
+# No program renews its token during a test run, so the token must outlive the run: a year instead of the usual hour.
+_TOKEN_SECONDS: Final = 365 * 86400
 
 
 async def find(api: ApiClient, account: str, node: str) -> str:
@@ -33,6 +35,19 @@ async def ensure(api: ApiClient, account: str, node: str) -> str:
     namespace, _, name = account.partition("/")
     created = await api.create(_manifest(name, node), namespace)
     return str(created["metadata"]["name"])
+
+
+async def service_account_token(api: ApiClient, namespace: str, account: str, pod: str = "") -> str:
+    """Request a token. Raises ApiError if there is no such account, or no such ``pod`` of it.
+
+    With ``pod``, the token is bound to that pod of the same namespace: it is valid as long as the pod exists, and the API
+    server adds the names of the pod and of its node to the user's extra fields, as for the token that a kubelet mounts.
+    """
+    spec = {"expirationSeconds": _TOKEN_SECONDS}
+    bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod}} if pod else {}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {**spec, **bound}}
+    answer = await api.request("POST", SERVICE_ACCOUNTS.path(namespace, account, "token"), body=request)
+    return str(answer["status"]["token"])
 
 
 def _runs_as(pod: Object, account: str) -> bool:

@@ -21,9 +21,9 @@ from clusters.api import kubeconfig_file
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.certificates import Authority, KeyPair
 from clusters.api.connection import Connection
+from clusters.api.program_pod import service_account_token
 from clusters.api.readiness import says_ready
 from clusters.api.resources import SERVICE_ACCOUNTS
-from clusters.api.service_account_token import service_account_token
 from clusters.controlplane.binaries import ETCD, Binaries
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program

@@ -13,7 +13,7 @@ import yaml
 from clusters.api import kubeconfig_file
 from clusters.api.api_client import ApiClient
 from clusters.api.certificates import Authority, KeyPair
-from clusters.api.service_account_token import service_account_token
+from clusters.api.program_pod import service_account_token
 from clusters.clock import Clock
 from clusters.embedded.apiserver import api_snapshot
 from clusters.embedded.apiserver.api_snapshot import SnapshotError

@@ -16,7 +16,6 @@ from clusters.api import kubeconfig_file, program_pod
 from clusters.api.api_client import ApiClient
 from clusters.api.readiness import announces_cards, says_ready
 from clusters.api.resources import PODS
-from clusters.api.service_account_token import service_account_token
 from clusters.api.waiting import NotReachedError, all_or_none, eventually, glimpse
 from clusters.kind import product
 from clusters.kind.making import Made, Plan, add_worker, make
@@ -87,7 +86,7 @@ class KindCluster:
         path = self._made.folder / f"{name}{node and '-' + node}.kubeconfig"
         if path.exists() and not pod:
             return path
-        token = await service_account_token(self.api, namespace, name, pod)
+        token = await program_pod.service_account_token(self.api, namespace, name, pod)
         return kubeconfig_file.write(path, self._made.api_server.url, ca=self._made.api_server.ca, token=token)
 
     async def kill(self, program: str, node: str | None = None) -> None:

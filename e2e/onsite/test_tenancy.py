@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.api.connection import Connection
+from clusters.api.program_pod import service_account_token
 from clusters.api.resources import LEASES, NAMESPACES, PODS
-from clusters.api.service_account_token import service_account_token
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.attacks.door import Call, Door

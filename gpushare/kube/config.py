@@ -92,16 +92,13 @@ def _in_cluster(service_account: str) -> Access:
 
 def _proxy_of(cluster: Cluster, *, is_outside: bool) -> str | None:
     """That of the kubeconfig, else that of the environment, which is for the world outside. Raises ValueError for another kind."""
-    parts, proxy = urlsplit(cluster.server), cluster.proxy_url
-    if (
-        not proxy
-        and is_outside
-        and not _is_loopback(cluster.server)
-        and not proxy_bypass(parts.netloc.rpartition("@")[2])
-    ):
-        found = getproxies()
-        proxy = found.get(parts.scheme) or found.get("all") or ""
-        proxy = proxy if not proxy or "://" in proxy else f"http://{proxy}"
+    proxy = cluster.proxy_url
+    if not proxy and is_outside and not _is_loopback(cluster.server):
+        parts, found = urlsplit(cluster.server), getproxies()
+        # NO_PROXY may name a host with its port or without.
+        if not any(map(proxy_bypass, (parts.hostname or "", parts.netloc.rpartition("@")[2]))):
+            proxy = found.get(parts.scheme) or found.get("all") or ""
+            proxy = proxy if not proxy or "://" in proxy else f"http://{proxy}"
     kind = proxy.partition("://")[0]
     if kind not in ("", "http", "https"):
         raise ValueError(f"its proxy is of the kind {kind!r}, and only http and https are supported")
