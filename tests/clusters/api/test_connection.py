@@ -330,6 +330,17 @@ async def test_no_request_is_sent_before_the_login_is_done(tmp_path: Path) -> No
     assert runs.read_text() == "run\n"
 
 
+@pytest.mark.parametrize("says", ["secret", '{"status": {}}', "[]"])
+async def test_a_plugin_without_a_token_is_an_error_of_its_own(tmp_path: Path, says: str) -> None:
+    """No request goes out, and its output is not shown."""
+    plugin, server = {"apiVersion": "client.authentication.k8s.io/v1", "command": "echo", "args": [says]}, Recorder()
+    async with serve(server) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, {"exec": plugin})) as http:
+        with pytest.raises(ValueError, match="echo gave no token") as caught:
+            await http.request("GET", "/")
+
+    assert (server.asked, "secret" in str(caught.value)) == ([], False)
+
+
 async def test_a_log_in_that_failed_is_tried_again(tmp_path: Path) -> None:
     """A token that is not there yet is an error of its own, and no request goes out without it."""
     token, server = tmp_path / "token", Recorder()

@@ -407,6 +407,7 @@ async def test_an_explicit_kubeconfig_wins_over_the_cluster(write: Write, tmp_pa
         ("[]", "no kubeconfig"),
         ("", "no current context"),
         ("current-context: x", "'x'"),
+        ("current-context: [x]", "has no context"),
         ("current-context: x\ncontexts: [{name: x, context: {cluster: y}}]", "'y'"),
         ("contexts: [{context: {}}]", "no name"),
         ("users: [{name: x, user: 7}]", "no mapping"),
