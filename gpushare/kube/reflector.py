@@ -141,9 +141,9 @@ class Reflector(Generic[T]):
         self.is_listing = True
         """Is what the handler is given now from a list? States between may be missing; a watch gives each of them."""
         self.contact = Contact()
-        # The resourceVersion up to which the handler has everything, and the callers that wait for a later one.
+        # The resourceVersion up to which the handler has everything, and the news that it has changed.
         self._handled = 0
-        self._waiting: set[asyncio.Event] = set()
+        self._news = asyncio.Event()
         # The resourceVersion that was read last, of a list that may still be under way or of an event.
         self._seen = 0
         # The connection of the last watch broke: the server may have been restored from a snapshot since.
@@ -154,27 +154,20 @@ class Reflector(Generic[T]):
 
         Versions are compared as numbers, as Kubernetes allows within a resource (KEP-5504) and etcd always made them.
         """
-        if self._handled >= version:
-            return True
-        news = asyncio.Event()
-        self._waiting.add(news)
         try:
             async with asyncio.timeout(seconds):
                 while self._handled < version:
-                    news.clear()
-                    await news.wait()
+                    await self._news.wait()
         except TimeoutError:
             return False
-        finally:
-            self._waiting.remove(news)
         return True
 
     def _advance(self, version: str) -> None:
         """The handler has everything up to this version."""
         if version.isdigit():
             self._handled = self._seen = int(version)
-        for news in self._waiting:
-            news.set()
+        self._news.set()
+        self._news = asyncio.Event()
 
     async def run(self) -> None:
         """List and watch until cancelled."""
