@@ -1,7 +1,7 @@
 """Requests to an API server: bytes of JSON in, Structs of the fields that we read out.
 
 Reads that must be repeated later (429) are repeated as the server asks. Nothing else is: the meaning of a failure differs
-from caller to caller (``ApiError.may_have_happened``). No error of the HTTP library leaves this module.
+from caller to caller (``ApiError.may_have_happened``).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import logging
 import ssl
 import tempfile
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,12 +58,10 @@ class FollowedContext(ssl.SSLContext):
         self._seen = versions
         try:
             renewed = self._load()
-        except (OSError, UsageError) as error:
-            _LOG.warning("certificates not read again reason=%s", error)
-            return self._current
         except Exception as error:
             # A file that is half written fails in many ways, and the text of an error may quote it.
-            _LOG.warning("certificates not read again reason=%s", type(error).__name__)
+            why = error if isinstance(error, (OSError, UsageError)) else type(error).__name__
+            _LOG.warning("certificates not read again reason=%s", why)
             return self._current
         self._current = renewed
         _LOG.info("certificates read again files=%s", ",".join(map(str, self._files)))
@@ -112,14 +110,11 @@ def _file_of(data: str, path: str) -> Generator[str]:
         yield file.name
 
 
-def _versions(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
-    """Others when a file is written, or another one takes its place; None for one that is not there."""
-    return [_version(path) for path in files]
-
-
-def _version(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+def _versions(files: Sequence[Path]) -> list[tuple[Path, int, int, int]]:
+    """Others when a file is written or gone, or another one takes its place."""
+    found = []
+    for path in files:
+        with suppress(OSError):
+            status = path.stat()
+            found.append((path, status.st_ino, status.st_size, status.st_mtime_ns))
+    return found
