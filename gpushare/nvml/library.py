@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import pynvml
 
-from gpushare.nvml.api import Card, Process, Survey, UnreadableCard
-from gpushare.nvml.nvml_errors import NoDriverError, NvmlError, UnsupportedError
+from gpushare.nvml.api import Card, NoDriverError, NvmlError, Process, Survey, UnreadableCard, UnsupportedError
 from gpushare.nvml.translation import known, text, text_of, translated
 
 _MIB: Final = 1024 * 1024

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import pynvml
 
-from gpushare.nvml.nvml_errors import (
+from gpushare.nvml.api import (
     CardLostError,
-    CardNotFoundError,
     NoDriverError,
     NotInitializedError,
     NvmlError,
@@ -40,7 +39,6 @@ _KINDS: Final[dict[int, type[NvmlError]]] = {
     **dict.fromkeys(_NO_DRIVER, NoDriverError),
     pynvml.NVML_ERROR_UNINITIALIZED: NotInitializedError,
     pynvml.NVML_ERROR_GPU_IS_LOST: CardLostError,
-    pynvml.NVML_ERROR_NOT_FOUND: CardNotFoundError,
     pynvml.NVML_ERROR_NOT_SUPPORTED: UnsupportedError,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: UnsupportedError,
 }

@@ -15,8 +15,7 @@ from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.core import last_guard
 from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, match
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
-from gpushare.deviceplugin.core.devices import DeviceIds
-from gpushare.deviceplugin.core.id_limits import check_ids_of_pod
+from gpushare.deviceplugin.core.devices import DeviceIds, check_ids_of_pod
 from gpushare.deviceplugin.core.repair import cards_for
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError

@@ -38,15 +38,14 @@ from gpushare.deviceplugin.allocation.admission import Admission
 from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
 from gpushare.deviceplugin.allocation.node_view import NodeView
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.allocation.restoration import Restoration
-from gpushare.deviceplugin.allocation.verification import Verification
+from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason, Verification
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
-from gpushare.deviceplugin.core.held import HeldError, HoldReason
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -89,6 +88,7 @@ class Allocator:
     ) -> None:
         self._events = events
         self._metrics = metrics = metrics or PluginMetrics()
+        metrics.held = self.held
         self.view = NodeView(client, pods, node, records, repairs=repairs)
         budget = WriteBudget(REPAIRS_A_MINUTE.most)
         self._exchange = Exchange(self.view, monotonic, metrics, budget, settled_seconds=settled_seconds)
@@ -126,7 +126,7 @@ class Allocator:
         """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
         async with self._called():
             answer = await self._counted(self.admission.allocate(device_ids))
-        self._metrics.count_allocation("granted")
+        self._metrics.allocations["granted"] += 1
         return answer
 
     async def verify(self, device_ids: Sequence[str]) -> None:
@@ -136,7 +136,6 @@ class Allocator:
             pod = await self._verify(device_ids)
         if pod is not None:
             self._held.pop(pod.uid, None)
-            self._metrics.release(pod.uid)
 
     async def _verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """Find the owner of the ids: not during an admission, and one after the other."""
@@ -214,8 +213,8 @@ class Allocator:
         if error.pod is None:
             return
         self._held[error.pod.uid] = error.reason, str(error)
-        self._metrics.hold(error.pod.uid)
-        self._metrics.count_repair("held")
+
+        self._metrics.repairs["held"] += 1
         await self._events.record("Pod", error.pod, wire.EVENT_HELD, f"{error} ({error.reason.value})")
 
     async def _counted(self, work: Awaitable[_T]) -> _T:
@@ -224,5 +223,5 @@ class Allocator:
             return await work
         except GpushareError:
             self.admission.begin_anew()
-            self._metrics.count_allocation("refused")
+            self._metrics.allocations["refused"] += 1
             raise

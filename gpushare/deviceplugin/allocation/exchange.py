@@ -111,7 +111,7 @@ class Exchange:
         what = _what(step, sight)
         _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what, *named(pod), step.index, step.mark)
         if what in ("exchanged", "moved"):
-            self._metrics.count_repair("exchanged")
+            self._metrics.repairs["exchanged"] += 1
 
     def _settled(self, sight: Sight) -> frozenset[str]:
         now = self._monotonic()

@@ -5,6 +5,7 @@ An error here only makes the kubelet try again, so a container is held until its
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
@@ -16,10 +17,10 @@ from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
-from gpushare.deviceplugin.core.held import HeldError, HoldReason
 from gpushare.deviceplugin.core.holdings import Entry, Grant
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard, has_room
+from gpushare.errors import GpushareError
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.pod import gpu_containers
@@ -191,3 +192,38 @@ def _hold(reason: HoldReason, pod: Pod, grant: Grant, text: str) -> NoReturn:
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     cards = ", ".join(f"card {index}" for index in sorted(grant.by_card))
     raise HeldError(reason, f"pod {name} has ids of {cards}, {text}", pod.metadata)
+
+
+class HoldReason(enum.Enum):
+    """Why. The value is what a machine reads."""
+
+    OWNER_UNKNOWN = "OwnerUnknown"
+    """The kubelet does not say yet whose the ids are, or the API does not show the pod."""
+    NO_CARD = "NoCard"
+    """No annotation names a card, and none has room."""
+    NO_ROOM = "NoRoom"
+    """The card that the container has is booked for others, who may leave."""
+    SETTLING = "Settling"
+    """The card's room is free; binds decided before the mark was seen may still be under way."""
+    REFUSED = "WriteRefused"
+    """The API server refuses to change the pod's annotations, for now."""
+    FIXED = "CardIsFixed"
+    """The card that is written must not be changed."""
+    SEVERAL_CARDS = "SeveralCards"
+    """The ids lie on more cards than, or other cards of several than, the annotation says."""
+    WRONG_AMOUNT = "WrongAmount"
+    """The container was told another pod's amount, and what it was told cannot be changed."""
+
+    @property
+    def is_final(self) -> bool:
+        """Does no retry help, but only a new pod?"""
+        return self in (HoldReason.FIXED, HoldReason.SEVERAL_CARDS, HoldReason.WRONG_AMOUNT)
+
+
+class HeldError(GpushareError):
+    """The container must not start yet; the kubelet tries again. ``pod`` is its pod, if that is known."""
+
+    def __init__(self, reason: HoldReason, message: str, pod: ObjectMeta | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.pod = pod

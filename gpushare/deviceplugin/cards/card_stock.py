@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gpushare import wire
 from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared
-from gpushare.deviceplugin.core.container_fault import ContainerFault
+from gpushare.deviceplugin.core.announced_cards import count_cards
 from gpushare.deviceplugin.core.devices import PhysicalCard
-from gpushare.deviceplugin.core.health import CardHealth
-from gpushare.deviceplugin.core.roster import count_cards
+from gpushare.deviceplugin.core.health import CardHealth, ContainerFault
 from gpushare.model.quantity import MemoryUnit
-from gpushare.nvml.api import Card, Survey, UnreadableCard
-from gpushare.nvml.nvml_errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
+from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, Card, NvmlError, Survey, UnreadableCard
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 """Watches the cards through NVML: which fell ill, recovered, came or went.
 
 NVML is asked in a thread of its own and may take as long as it likes. Each turn reads the reports of the cards and looks
-at those that are sick; turns without a report and without a sick card stay in the thread and wake nothing else. Now and then
-the cards are counted again, in a fresh session of NVML if the kernel does not report changes, because a session never learns
-of a card that came later. No report is read during that, so it is done the more seldom the longer it takes.
+at those that are sick. Now and then the cards are counted again, in a fresh session of NVML if the kernel does not report
+changes, because a session never learns of a card that came later. No report is read during that, so it is done the more
+seldom the longer it takes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import math
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
@@ -22,8 +21,7 @@ from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.devices import PhysicalCard
 from gpushare.deviceplugin.core.health import CardHealth, Recovery
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.nvml.api import Reports, Survey
-from gpushare.nvml.nvml_errors import CONTAINER_CODES, NvmlError
+from gpushare.nvml.api import CONTAINER_CODES, NvmlError, Reports, Survey
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 
@@ -32,8 +30,7 @@ _T = TypeVar("_T")
 
 # How often the reports of the cards are read, in seconds: a fault shows within this time.
 TURN_SECONDS: Final = 1.0
-# The most turns that the thread takes alone.
-_QUIET_TURNS: Final = 10
+
 # How often a node without a driver or without cards is looked at again, in seconds.
 NO_CARDS_SECONDS: Final = 1.0
 # A card that is lost, or a driver that is away, is counted again immediately, then after this; twice as long each time, in seconds.
@@ -115,10 +112,9 @@ class CardWatch:
             await asyncio.sleep(TURN_SECONDS)
 
     async def _turn(self) -> None:
-        left = math.ceil((self._next_survey - self._clock()) / TURN_SECONDS)
-        quiet = 1 if self._health.sick else min(max(1, left), _QUIET_TURNS)
+
         try:
-            reports = await self._patiently("read the reports of the cards", self._session.poll, quiet)
+            reports = await self._patiently("read the reports of the cards", self._session.poll)
             if self._take(reports):
                 self._node.refresh()
             if self._clock() >= self._next_survey:
@@ -133,13 +129,13 @@ class CardWatch:
         for xid in reports.xids:
             is_critical = self._health.note_xid(xid.uuid, xid.code)
             _LOG.warning("xid uuid=%s xid=%d makes_sick=%s", xid.uuid, xid.code, is_critical)
-            self._metrics.count_xid(xid.uuid, xid.code)
+            self._metrics.xids[xid.uuid, str(xid.code)] += 1
             is_news |= is_critical
         for uuid in reports.lost:
             _LOG.warning("card lost uuid=%s", uuid)
             is_news |= self._health.lose(uuid)
-        for card in reports.failed:
-            _LOG.warning("no reports of the card until the next count uuid=%s reason=%s", card.uuid, card.reason)
+        for uuid, reason in reports.failed:
+            _LOG.warning("no reports of the card until the next count uuid=%s reason=%s", uuid, reason)
             self._next_survey = min(self._next_survey, self._clock() + self._survey_seconds)
         if reports.lost or reports.is_outdated:
             # Was it taken out, or does it come back? Is there another?
@@ -191,7 +187,7 @@ class CardWatch:
         try:
             self._survey = await self._patiently("count the cards", self._session.count)
         except NvmlError:
-            self._metrics.count_nvml_error("survey")
+            self._metrics.nvml_errors["survey"] += 1
             raise
         ended = self._clock()
         self._rest_seconds = max(self._survey_seconds, min((ended - started) / _DEAF_PART, _LONGEST_REST))
@@ -210,11 +206,11 @@ class CardWatch:
         self._next_survey = min(self._next_survey, self._clock() + self._retry_seconds)
         self._retry_seconds = min(max(self._retry_seconds * 2, FIRST_RETRY_SECONDS), self._rest_seconds)
 
-    async def _patiently(self, act: str, question: Callable[[], _T], turns: int = 1) -> _T:
-        """The answer, however long it takes; logs a line if it takes long. A false one is asked for again after some turns."""
+    async def _patiently(self, act: str, question: Callable[[], _T]) -> _T:
+        """The answer, however long it takes; logs a line if it takes long."""
         alarm = asyncio.create_task(self._complain(act))
         try:
-            return await self._thread.until_true(question, times=turns, every=TURN_SECONDS)
+            return await self._thread.run(question)
         finally:
             alarm.cancel()
 

@@ -25,12 +25,10 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.core.announced_cards import AnnouncedCards
-from gpushare.deviceplugin.core.devices import PhysicalCard
+from gpushare.deviceplugin.core.devices import PhysicalCard, check_ids
 from gpushare.deviceplugin.core.former_unit import unit_before
-from gpushare.deviceplugin.core.health import CardHealth, Recovery, named_cards
-from gpushare.deviceplugin.core.id_limits import check_ids
+from gpushare.deviceplugin.core.health import CardHealth, Recovery, XidRules, named_cards
 from gpushare.deviceplugin.core.publication import CardChange, about_us, has_left, patch_for, shape
-from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.devices import PhysicalCard, device_list
-from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.deviceplugin.core.xid_rules import XidRules
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.folder_watch, on real folders."""
+"""Promises of gpushare.deviceplugin.registration about the folder, on real folders."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.deviceplugin import folder_watch
-from gpushare.deviceplugin.folder_watch import FolderWatch
+from gpushare.deviceplugin import registration
+from gpushare.deviceplugin.registration import FolderWatch
 
 # Longer than any test may take: a watch that works never waits it out.
 _NEVER = 3600.0
@@ -82,8 +82,8 @@ async def test_without_inotify_one_looks_more_often_and_says_so(
     def refused() -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(folder_watch, "Inotify", refused)
-    monkeypatch.setattr(folder_watch, "UNTOLD_SECONDS", 0.01)
+    monkeypatch.setattr(registration, "Inotify", refused)
+    monkeypatch.setattr(registration, "UNTOLD_SECONDS", 0.01)
     with FolderWatch(tmp_path) as watch:
         await asyncio.wait_for(watch.changed(_NEVER), 300)
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gpushare import wire
-from gpushare.deviceplugin import former_boot
+from gpushare.deviceplugin import takeover
 from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
+from gpushare.deviceplugin.takeover import end_pods_of_former_boot
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
@@ -100,7 +100,7 @@ async def test_a_node_without_a_boot_id_has_the_kernels() -> None:
 
 async def test_a_lost_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """An API server that does not answer delays the start; a pod that it refuses to change keeps its card."""
-    monkeypatch.setattr(former_boot, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(takeover, "RETRY_SECONDS", 0)
     answers = [status(500, "etcd is away"), status(429, "later")]
 
     def fault(method: str, path: str) -> Any:

@@ -17,12 +17,12 @@ import pytest
 
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core import id_limits
 from gpushare.deviceplugin.core.devices import PhysicalCard
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient

@@ -14,8 +14,8 @@ import grpc.aio
 import pytest
 
 from gpushare.deviceplugin import registration
+from gpushare.deviceplugin.core.container_answer import SpareSlots
 from gpushare.deviceplugin.core.devices import spare_slots
-from gpushare.deviceplugin.core.spare_slots import SpareSlots
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc

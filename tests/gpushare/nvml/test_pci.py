@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.nvml.pci import bound_cards
+from gpushare.nvml.session import bound_cards
 
 
 @pytest.fixture

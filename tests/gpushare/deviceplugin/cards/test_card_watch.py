@@ -14,8 +14,7 @@ import pytest
 
 from fake_nvml.state import State
 from gpushare.deviceplugin.cards import card_news, card_watch, node_status
-from gpushare.deviceplugin.core.container_fault import SECONDS, ContainerFaultError
-from gpushare.deviceplugin.core.xid_rules import XidRules
+from gpushare.deviceplugin.core.health import SECONDS, ContainerFaultError, XidRules
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status

@@ -10,9 +10,8 @@ from typing import Any
 
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.devices import PhysicalCard
-from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.publication import has_left
-from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.kube.client import ApiClient
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.core.cgroups."""
+"""Promises of gpushare.deviceplugin.core.usage about the names of control groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.cgroups import ContainerGroup, containers_of
+from gpushare.deviceplugin.core.usage import pods_in_cgroups
 
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
 UNDERSCORED = UID.replace("-", "_")
@@ -49,8 +49,8 @@ PATHS = {
 
 @pytest.mark.parametrize("text", PATHS.values(), ids=PATHS.keys())
 def test_process_belongs_to_the_pod_of_its_control_group(text: str) -> None:
-    """The pod's uid as the API writes it, and the container's id, whatever runs the node."""
-    assert (ContainerGroup(UID, ID),) == containers_of(text)
+    """The pod's uid as the API writes it, whatever runs the node."""
+    assert [UID] == pods_in_cgroups(text)
 
 
 STRANGERS = {
@@ -70,12 +70,12 @@ STRANGERS = {
 @pytest.mark.parametrize("text", STRANGERS.values(), ids=STRANGERS.keys())
 def test_a_process_outside_of_pods_belongs_to_none(text: str) -> None:
     """No process is taken for a pod's by a resemblance."""
-    assert containers_of(text) == ()
+    assert pods_in_cgroups(text) == []
 
 
 def test_a_static_pod_is_named_by_the_hash_of_its_manifest() -> None:
     """32 digits without dashes; its mirror in the API names them in an annotation."""
-    assert containers_of(f"0::/kubepods/besteffort/pod{STATIC}/{ID}\n") == (ContainerGroup(STATIC, ID),)
+    assert pods_in_cgroups(f"0::/kubepods/besteffort/pod{STATIC}/{ID}\n") == [STATIC]
 
 
 def test_a_node_in_a_pod_shows_both_pods_the_outer_first() -> None:
@@ -83,15 +83,12 @@ def test_a_node_in_a_pod_shows_both_pods_the_outer_first() -> None:
     inner = f"kubelet/kubepods/pod{UID}/{ID}"
     outer = "11111111-2222-3333-4444-555555555555"
 
-    assert containers_of(f"0::/kubepods/pod{outer}/{OUTER}/{inner}\n") == (
-        ContainerGroup(outer, OUTER),
-        ContainerGroup(UID, ID),
-    )
+    assert pods_in_cgroups(f"0::/kubepods/pod{outer}/{OUTER}/{inner}\n") == [outer, UID]
 
 
-def test_a_process_in_the_pods_group_itself_has_no_container() -> None:
-    """The pod is still found."""
-    assert containers_of(f"0::{SYSTEMD}\n") == (ContainerGroup(UID),)
+def test_a_process_in_the_pods_group_itself_is_the_pods() -> None:
+    """A process of no container of the pod."""
+    assert pods_in_cgroups(f"0::{SYSTEMD}\n") == [UID]
 
 
 @given(
@@ -101,8 +98,8 @@ def test_a_process_in_the_pods_group_itself_has_no_container() -> None:
     runtime=st.sampled_from(["cri-containerd", "crio", "docker"]),
     front=st.sampled_from(["", "/docker/" + OUTER, "/lxc/box"]),
 )
-def test_every_uid_and_id_comes_back(uid: str, container: str, qos: str, runtime: str, front: str) -> None:
-    """The uid and the id come back with both drivers, in every class of service, and inside any node."""
+def test_every_uid_comes_back(uid: str, container: str, qos: str, runtime: str, front: str) -> None:
+    """The uid comes back with both drivers, in every class of service, and inside any node."""
     dashed = f"-{qos}" if qos else ""
     slices = f"/kubepods{dashed}.slice" if qos else ""
     systemd = (
@@ -110,11 +107,11 @@ def test_every_uid_and_id_comes_back(uid: str, container: str, qos: str, runtime
     )
     cgroupfs = f"{front}/kubepods/{qos + '/' if qos else ''}pod{uid}/{container}"
 
-    expected = (ContainerGroup(uid, container),)
-    assert expected == containers_of(f"0::{systemd}\n") == containers_of(f"7:memory:{cgroupfs}\n")
+    expected = [uid]
+    assert expected == pods_in_cgroups(f"0::{systemd}\n") == pods_in_cgroups(f"7:memory:{cgroupfs}\n")
 
 
 @given(st.text())
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """The kernel's texts are not ours to refuse."""
-    containers_of(text)
+    pods_in_cgroups(text)

@@ -14,9 +14,10 @@ from gpushare.deviceplugin.core.health import (
     RULE_OPERATOR,
     CardHealth,
     Recovery,
+    XidRules,
     named_cards,
+    read_rules,
 )
-from gpushare.deviceplugin.core.xid_rules import XidRules, read_rules
 from gpushare.model.cards import CardFacts, NodeCards
 
 A, B = "GPU-a", "GPU-b"

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.candidates import Candidate
+from gpushare.deviceplugin.core.candidates import Candidate, check, given_twice, room
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
-from gpushare.deviceplugin.core.last_guard import check, given_twice, room
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod as pod

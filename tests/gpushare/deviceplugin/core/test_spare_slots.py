@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer
-from gpushare.deviceplugin.core.spare_slots import SpareSlots
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer, SpareSlots
 
 
 async def test_a_spare_slot_means_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpushare.deviceplugin.core.xid_rules import APPLICATION_XIDS, XidRules, read_rules
+from gpushare.deviceplugin.core.health import APPLICATION_XIDS, XidRules, read_rules
 
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])

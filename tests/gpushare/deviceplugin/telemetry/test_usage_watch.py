@@ -16,8 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 from fake_nvml.state import State
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
-from gpushare.deviceplugin.telemetry.processes import ProcessOwners
-from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
+from gpushare.deviceplugin.telemetry.usage_watch import ProcessOwners, UsageWatch
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta, Pod
@@ -92,7 +91,7 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
             it = Rig(state, proc, api, registry)
             facts = [CardFacts(i, uuid, "Tesla T4", 15079, 14) for i, uuid in enumerate(it.uuids)]
             cards = NodeCards(1, "ids", "GiB", "boot", tuple(facts))
-            metrics.follow(lambda: cards, lambda: it.pods)
+            metrics.cards, metrics.pods = lambda: cards, lambda: it.pods
             events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
             it.watch = UsageWatch(
                 lambda uuid: thread.run(functools.partial(session.processes, uuid)),

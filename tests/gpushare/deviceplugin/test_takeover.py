@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.cards.takeover."""
+"""Promises of gpushare.deviceplugin.takeover."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from clusters.api.waiting import eventually
-from gpushare.deviceplugin.cards import takeover
-from gpushare.deviceplugin.cards.takeover import owns, until_released
-from gpushare.deviceplugin.checkpoint import CHECKPOINT
+from gpushare.deviceplugin import takeover
+from gpushare.deviceplugin.kubelet_records import CHECKPOINT
+from gpushare.deviceplugin.takeover import owns, until_released
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta

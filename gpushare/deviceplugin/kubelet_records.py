@@ -1,4 +1,4 @@
-"""The kubelet's records: which container has which ids.
+"""The kubelet's records: which container has which ids, and which resources it counts.
 
 PodResources is its public side; the device manager's checkpoint, in the folder of the sockets, knows uids, the answers
 that containers got, and ordinary init containers besides, and is the only side if the other socket is not mounted (the
@@ -10,6 +10,8 @@ asked frees the ids of ended pods, and computes its taken ids again, without tho
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
 from pathlib import Path
 from typing import Final
@@ -17,19 +19,83 @@ from typing import Final
 import grpc
 import grpc.aio
 import msgspec
+from google.protobuf.message import DecodeError
 
-from gpushare.deviceplugin.checkpoint import CHECKPOINT, Checkpoint
 from gpushare.deviceplugin.core.holdings import Entry, merge
 from gpushare.deviceplugin.core.kept_pods import RESOURCES
-from gpushare.deviceplugin.proto import podresources_pb2, podresources_pb2_grpc
+from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
 
 _LOG = logging.getLogger(__name__)
 
+# The file's name in the folder of the device plugins' sockets.
+CHECKPOINT: Final = "kubelet_internal_checkpoint"
 # A List answer carries every id of the node, and only the kubelet may write to this socket: any size is taken.
 _OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.default_authority", "localhost"))
 # PreStartContainer has 30 s in all; the kubelet answers in milliseconds, or refuses more than 100 calls a second.
 BUDGET_SECONDS: Final = 10.0
 _FIRST_PAUSE_SECONDS: Final = 0.02
+
+
+class _Line(msgspec.Struct, gc=False):
+    PodUID: str = ""
+    ContainerName: str = ""
+    ResourceName: str = ""
+    # By NUMA node since 1.20, a flat list before.
+    DeviceIDs: dict[str, list[str] | None] | list[str] | None = None
+    AllocResp: str | None = None
+
+
+class _Data(msgspec.Struct, gc=False):
+    PodDeviceEntries: list[_Line] | None = None
+    RegisteredDevices: dict[str, msgspec.Raw] | None = None
+
+
+class Checkpoint(msgspec.Struct, gc=False):
+    """The file, as the kubelet writes it."""
+
+    Data: _Data = msgspec.field(default_factory=_Data)
+
+    @classmethod
+    def decode(cls, content: bytes) -> Checkpoint:
+        """Raises msgspec.DecodeError for what is no checkpoint."""
+        return msgspec.json.decode(content, type=cls)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The containers with ids of ours."""
+        return tuple(
+            Entry(
+                line.ContainerName,
+                frozenset(_flat(line.DeviceIDs)),
+                uid=line.PodUID,
+                resource=line.ResourceName,
+                variables=_variables_of(line.AllocResp),
+            )
+            for line in self.Data.PodDeviceEntries or ()
+            if line.ResourceName in RESOURCES
+        )
+
+    def owns(self, resource: str) -> bool:
+        """Does this kubelet count the resource's devices, or has it given some to a pod?"""
+        return resource in (self.Data.RegisteredDevices or ()) or any(
+            line.ResourceName == resource for line in self.Data.PodDeviceEntries or ()
+        )
+
+
+def _variables_of(response: str | None) -> dict[str, str] | None:
+    """The variables in an answer of ours that the kubelet keeps; None if it keeps none that can be read."""
+    if not response:
+        return None
+    try:
+        encoded = base64.b64decode(response, validate=True)
+        return dict(deviceplugin_pb2.ContainerAllocateResponse.FromString(encoded).envs)
+    except (binascii.Error, DecodeError):
+        return None
+
+
+def _flat(device_ids: dict[str, list[str] | None] | list[str] | None) -> list[str]:
+    if isinstance(device_ids, dict):
+        return [device_id for ids in device_ids.values() for device_id in ids or ()]
+    return device_ids or []
 
 
 class KubeletRecords:
