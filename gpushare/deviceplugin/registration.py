@@ -221,4 +221,3 @@ class FolderWatch:
             _LOG.warning("folder not watched folder=%s reason=%s", self._folder, error)
             return False
         return True
-

@@ -12,8 +12,7 @@ from typing import Final
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound, without_card
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
-from gpushare.deviceplugin.core import last_guard
-from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, match
+from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, last_guard, match, room
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
 from gpushare.deviceplugin.core.devices import DeviceIds, check_ids_of_pod
 from gpushare.deviceplugin.core.repair import cards_for
@@ -63,7 +62,7 @@ class Admission:
         chosen = self._pick(candidate, sight, offered)
         self._chosen = {frozenset(chosen): candidate}
         self._view.guess(frozenset(chosen), candidate)
-        await self._exchange.mark(self._view.now)
+        await self._exchange.mark()
         self.between_pods.clear()
         return chosen
 
@@ -82,9 +81,9 @@ class Admission:
         sight = self._view.now()
         cards = sight.cards
         check_ids_of_pod(candidate.pod_units, self._view.node.cards, self._view.node.kubelet_version)
-        last_guard.check(candidate, key, sight.holdings, sight.pods, cards, counts_slots=sight.counts_slots)
+        last_guard(candidate, key, sight.holdings, sight.pods, cards, counts_slots=sight.counts_slots)
         self._view.guess(key, candidate)
-        await self._exchange.mark(self._view.now)
+        await self._exchange.mark()
         self._latest = key, candidate.uid
         given = [index for index, _ in candidate.cards]
         _LOG.info(
@@ -122,8 +121,8 @@ class Admission:
         if any(map(is_possible, without_card(sight))):
             try:
                 # Marks that turned out to be of no use would stand in their way.
-                await self._exchange.run(self._view.now)
-                await self._hand_bound.run(self._view.now, is_possible, reports=False)
+                await self._exchange.run()
+                await self._hand_bound.run(is_possible, reports=False)
             except ApiError as error:
                 # Their own trouble: it must not end the pod that is asked for.
                 _LOG.warning("cannot write the cards of pods that came past the extender error=%s", error)
@@ -166,11 +165,9 @@ class Admission:
 
     def _offer(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Offer:
         counts_slots = sight.counts_slots
-        room = last_guard.room(
-            sight.holdings, sight.pods, sight.cards, counts_slots=counts_slots, besides=frozenset(offered)
-        )
+        left = room(sight.holdings, sight.pods, sight.cards, counts_slots=counts_slots, besides=frozenset(offered))
         if sight.ids_are_counts:
-            return Offer(size, dict.fromkeys(room, size), room)
+            return Offer(size, dict.fromkeys(left, size), left)
         reused = sight.holdings.owner(must) if must else None
         taken = reused.uid if reused is not None and not reused.is_guess else ""
         free = self._cards_of(sight, self._untaken(sight, offered, taken))
@@ -179,7 +176,7 @@ class Admission:
                 f"none of the {len(offered)} ids that the kubelet offers is a free one of this node's cards"
             )
         must_pod = taken if taken and self._awaits(sight, taken) else ""
-        return Offer(size, free, room, self._cards_of(sight, must), counts_slots, must_pod)
+        return Offer(size, free, left, self._cards_of(sight, must), counts_slots, must_pod)
 
     def _awaits(self, sight: Sight, uid: str) -> bool:
         return any(candidate.uid == uid for candidate in self._waiting(sight))

@@ -9,8 +9,8 @@ were bound to its node, one after the other, and for each GPU container of a pod
    pod's card, and the kubelet obeys. If that card has no ids left (an earlier guess was wrong, or the card is full of other pods'
    ids), we choose those of another card, and the pod is first marked with it: it is booked there before it has them.
 2. Allocate: which variables does the container with these ids get? Those of the card and of that pod, once the last guard
-   has agreed (``last_guard``). An error here ends the pod for good, with our text in its status.
-3. PreStartContainer, later, when the kubelet has written down which container has these ids (``owner``): may it start? If
+   has agreed (``candidates.last_guard``). An error here ends the pod for good, with our text in its status.
+3. PreStartContainer, later, when the kubelet has written down which container has these ids (``kubelet_records``): may it start? If
    the annotation of its pod names the card of the ids: yes. If not, the guess was wrong and took one pod for another.
    The ids of a container cannot be changed any more, but annotations can: they are exchanged between the pods
    (``repair`` finds the writes, ``exchange`` makes them), and then the container starts. While that is not possible an
@@ -60,7 +60,7 @@ _MARKED_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0
 # After the API server refused, in seconds.
 _RETRY_SECONDS: Final = 2.0
-# How long a start waits for the Allocate that must follow a question which ids, in seconds. See ``owner``.
+# How long a start waits for the Allocate that must follow a question which ids, in seconds. See ``kubelet_records``.
 _ADMISSION_SECONDS: Final = 2.0
 
 
@@ -167,7 +167,7 @@ class Allocator:
                 async with self._lock:
                     self._changed.clear()
                     pause = await self.put_right()
-                    was_refused = self.view.refused
+                    was_refused = bool(self.view.refused)
                 if was_refused:
                     # Our own look at the node wakes this loop, so it must not go on immediately.
                     await asyncio.sleep(_RETRY_SECONDS)
@@ -197,13 +197,13 @@ class Allocator:
 
     async def put_right(self) -> float:
         """Do all that can be done; how long to rest after it if no event comes, in seconds."""
-        self.view.forget_refusals()
+        self.view.refused.clear()
         sight = self.view.now()
         if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
             await self.view.refresh(1)
-            await self._exchange.run(self.view.now, self._is_called)
-            await self._hand_bound.run(self.view.now, stop=self._is_called)
-            sight = await self._exchange.run(self.view.now, self._is_called)
+            await self._exchange.run(self._is_called)
+            await self._hand_bound.run(stop=self._is_called)
+            sight = await self._exchange.run(self._is_called)
             if self._is_called():
                 # The lock is given in turn, so the kubelet's call comes first, and this goes on after it.
                 return 0.0

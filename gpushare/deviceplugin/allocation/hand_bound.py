@@ -6,11 +6,13 @@ From then on every reader counts them, and Allocate treats them as any other pod
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
+from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
@@ -97,23 +99,23 @@ def _ends(pod: Pod) -> bool:
     return is_finished(pod) or is_deleting(pod)
 
 
+@dataclass(eq=False)
 class HandBound:
     """Writes the card. ``clock_ns`` gives nanoseconds since 1970."""
 
-    def __init__(self, view: NodeView, events: EventRecorder, clock_ns: Callable[[], int]) -> None:
-        self._view = view
-        self._events = events
-        self._clock_ns = clock_ns
-        # By uid, the pods that were reported as pods without a card.
-        self._reported: set[str] = set()
+    view: NodeView
+    events: EventRecorder
+    clock_ns: Callable[[], int]
+    # By uid, the pods that were reported as pods without a card.
+    reported: set[str] = field(default_factory=set, init=False)
 
     def has_work(self, sight: Sight) -> bool:
         """Is there a pod to write a card on, or to report as one that gets none?"""
         waiting = without_card(sight)
-        self._reported &= {pod.metadata.uid for pod in waiting}
+        self.reported &= {pod.metadata.uid for pod in waiting}
         node = as_a_node(sight) if waiting else None
         return node is not None and any(
-            pod.metadata.uid not in self._reported or not isinstance(choose_cards(pod, sight, node), Refusal)
+            pod.metadata.uid not in self.reported or not isinstance(choose_cards(pod, sight, node), Refusal)
             for pod in waiting
         )
 
@@ -125,17 +127,18 @@ class HandBound:
 
     async def run(
         self,
-        look: Callable[[], Sight],
         wanted: Callable[[Pod], bool] = lambda pod: True,
         stop: Callable[[], bool] = lambda: False,
+        entries: Sequence[Entry] | None = None,
         *,
         reports: bool = True,
     ) -> None:
         """Give each of those ``wanted`` its cards, first bound first, until ``stop`` is true. Raises ApiError.
 
         With ``reports`` the pods that get none are reported, once each. A kubelet's call does without, so it waits for no event.
+        ``entries`` as in ``NodeView.now``.
         """
-        sight = look()
+        sight = self.view.now(entries)
         node = as_a_node(sight)
         for pod in filter(wanted, without_card(sight)):
             if stop():
@@ -143,35 +146,35 @@ class HandBound:
             found = choose_cards(pod, sight, node)
             if not isinstance(found, Refusal):
                 await self._place(pod, found, {card.index: card.units for card in sight.cards})
-            elif reports and pod.metadata.uid not in self._reported:
+            elif reports and pod.metadata.uid not in self.reported:
                 await self._report(pod, found.reason)
             else:
                 continue
             # Others may have changed the node since.
-            sight = look()
+            sight = self.view.now(entries)
             node = as_a_node(sight)
 
     async def _report(self, pod: Pod, reason: str) -> None:
-        self._reported.add(pod.metadata.uid)
-        text = f"bound past the extender, and node {self._view.node.name} has no card for it: {reason}"
+        self.reported.add(pod.metadata.uid)
+        text = f"bound past the extender, and node {self.view.node.name} has no card for it: {reason}"
         _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *named(pod), reason)
-        await self._events.record("Pod", pod.metadata, wire.EVENT_NO_CARD, text)
+        await self.events.record("Pod", pod.metadata, wire.EVENT_NO_CARD, text)
 
     async def _place(self, pod: Pod, shares: Shares, sizes: Mapping[int, int]) -> None:
         several = {split_container(pod) or 0: shares} if len(shares) > 1 else None
         size = sum(sizes[index] for index, _ in shares)
-        chosen = Allocation(shares, size, self._clock_ns(), assigned=was_started(pod), by_container=several)
+        chosen = Allocation(shares, size, self.clock_ns(), assigned=was_started(pod), by_container=several)
         # Whatever was written there was no valid card, and must not outlive this one.
         written: dict[str, str | None] = dict.fromkeys(
             (wire.ANNOTATION_INDEX, wire.ANNOTATION_ALLOCATION, wire.ANNOTATION_REPAIR)
         )
-        if self._view.repairs:
+        if self.view.repairs:
             # No extender bound it, so no extender's book is left behind.
             written[wire.ANNOTATION_EXTENDER] = wire.EXTENDER_BOOK
         try:
-            await self._view.write(pod, written | encode(chosen))
+            await self.view.write(pod, written | encode(chosen))
         except NOT_WRITTEN as error:
-            await self._view.look_again(pod.metadata.uid, error)
+            await self.view.look_again(pod.metadata.uid, error)
             return
         devices = "+".join(str(index) for index, _ in shares)
         _LOG.info("placed pod=%s/%s uid=%s device=%s units=%d", *named(pod), devices, chosen.units)

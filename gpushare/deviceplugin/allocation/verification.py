@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from gpushare import wire
@@ -31,13 +32,48 @@ _LOG = logging.getLogger(__name__)
 _LIST_ATTEMPTS: Final = 3
 
 
+class HoldReason(enum.Enum):
+    """Why. The value is what a machine reads."""
+
+    OWNER_UNKNOWN = "OwnerUnknown"
+    """The kubelet does not say yet whose the ids are, or the API does not show the pod."""
+    NO_CARD = "NoCard"
+    """No annotation names a card, and none has room."""
+    NO_ROOM = "NoRoom"
+    """The card that the container has is booked for others, who may leave."""
+    SETTLING = "Settling"
+    """The card's room is free; binds decided before the mark was seen may still be under way."""
+    REFUSED = "WriteRefused"
+    """The API server refuses to change the pod's annotations, for now."""
+    FIXED = "CardIsFixed"
+    """The card that is written must not be changed."""
+    SEVERAL_CARDS = "SeveralCards"
+    """The ids lie on more cards than, or other cards of several than, the annotation says."""
+    WRONG_AMOUNT = "WrongAmount"
+    """The container was told another pod's amount, and what it was told cannot be changed."""
+
+    @property
+    def is_final(self) -> bool:
+        """Does no retry help, but only a new pod?"""
+        return self in (HoldReason.FIXED, HoldReason.SEVERAL_CARDS, HoldReason.WRONG_AMOUNT)
+
+
+class HeldError(GpushareError):
+    """The container must not start yet; the kubelet tries again. ``pod`` is its pod, if that is known."""
+
+    def __init__(self, reason: HoldReason, message: str, pod: ObjectMeta | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.pod = pod
+
+
+@dataclass(eq=False)
 class Verification:
     """Lets containers start, or raises HeldError."""
 
-    def __init__(self, view: NodeView, exchange: Exchange, hand_bound: HandBound) -> None:
-        self._view = view
-        self._exchange = exchange
-        self._hand_bound = hand_bound
+    view: NodeView
+    exchange: Exchange
+    hand_bound: HandBound
 
     async def verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """The pod of the container that may start, marked assigned; None for ids that we never announced.
@@ -45,15 +81,12 @@ class Verification:
         Those are the Go plugin's, or of another unit: the kubelet kept the answer that came with them. Raises HeldError, and
         ApiError if the API server is needed and does not answer.
         """
-        ids = DeviceIds(self._view.node.cards.cards)
+        ids = DeviceIds(self.view.node.cards.cards)
         if all(ids.card_of(device_id) is None for device_id in device_ids):
             return None
-        known = self.known_right(device_ids)
-        if known is not None:
-            return known
-        entries = await self._view.read_records()
-        await self._view.refresh(_LIST_ATTEMPTS)
-        sight = self._view.now(entries)
+        entries = await self.view.read_records()
+        await self.view.refresh(_LIST_ATTEMPTS)
+        sight = self.view.now(entries)
         grant = sight.holdings.owner(device_ids)
         if grant is None:
             raise HeldError(HoldReason.OWNER_UNKNOWN, _no_owner(entries, device_ids))
@@ -61,7 +94,7 @@ class Verification:
 
     def known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """A container that starts again, of a pod that was found right before: no other program needs to answer."""
-        sight = self._view.now()
+        sight = self.view.now()
         grant = sight.holdings.owner(device_ids)
         if grant is None or grant.is_guess:
             return None
@@ -70,13 +103,10 @@ class Verification:
         return pod.metadata if is_right else None
 
     async def _let_start(self, grant: Grant, entries: Sequence[Entry]) -> ObjectMeta:
-        def look() -> Sight:
-            return self._view.now(entries)
-
-        sight = look()
+        sight = self.view.now(entries)
         if allocation_of(sight.pod(grant.uid)) is None:
-            await self._hand_bound.run(look)
-            sight = look()
+            await self.hand_bound.run(entries=entries)
+            sight = self.view.now(entries)
         pod = sight.pod(grant.uid)
         allocation = allocation_of(pod)
         if allocation is None:
@@ -88,31 +118,27 @@ class Verification:
         if allocation.by_container is not None:
             _check_several(pod, allocation, grant)
         else:
-            await self._check_one(pod, grant, look)
-        pod = self._view.pods.by_uid(grant.uid) or pod
+            await self._check_one(pod, grant, entries)
+        pod = self.view.pods.by_uid(grant.uid) or pod
         if not _is_assigned(pod):
             # The same write puts back the changes of its author.
-            changed = self._view.pods.bindings.differences(grant.uid)
-            await self._view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
+            changed = self.view.pods.bindings.differences(grant.uid)
+            await self.view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
             _LOG.info(
                 "assigned pod=%s/%s uid=%s device=%s",
                 pod.metadata.namespace, pod.metadata.name, grant.uid, ",".join(map(str, sorted(grant.by_card))),
             )  # fmt: skip
         return pod.metadata
 
-    async def _check_one(self, pod: Pod, grant: Grant, look: Callable[[], Sight]) -> None:
+    async def _check_one(self, pod: Pod, grant: Grant, entries: Sequence[Entry]) -> None:
         """A pod on one card: repair what is written, unless it is right. Raises HeldError."""
-        sight = look()
+        sight = self.view.now(entries)
         if len(sight.holdings.cards(grant.uid)) > 1:
-            _hold(
-                HoldReason.SEVERAL_CARDS,
-                pod,
-                grant,
-                "and its containers lie on several cards; its annotation names one",
-            )
+            text = "and its containers lie on several cards; its annotation names one"
+            _hold(HoldReason.SEVERAL_CARDS, pod, grant, text)
         pod_card = _pod_card(sight, grant.uid)
-        if pod_card.is_misplaced or self._exchange.has_work(sight):
-            sight = await self._exchange.run(look)
+        if pod_card.is_misplaced or self.exchange.has_work(sight):
+            sight = await self.exchange.run(entries=entries)
             pod_card = _pod_card(sight, grant.uid)
         if pod_card.is_misplaced:
             self._hold_if_refused(pod, grant)
@@ -120,12 +146,12 @@ class Verification:
             _hold(reason, pod, grant, f"but its annotation names card {pod_card.index}: {why}")
 
     def _hold_if_refused(self, pod: Pod, grant: Grant) -> None:
-        refusal = self._view.refusal(grant.uid)
+        refusal = self.view.refused.get(grant.uid)
         if refusal is not None:
             _hold(HoldReason.REFUSED, pod, grant, f"but its annotation cannot be written: {refusal}")
 
     def _why_misplaced(self, pod: Pod, pod_card: PodCard, sight: Sight) -> tuple[HoldReason, str]:
-        if not self._view.repairs:
+        if not self.view.repairs:
             return HoldReason.FIXED, "repairs are switched off (--repair hold)"
         fixed = why_fixed(pod)
         if fixed is not None:
@@ -192,38 +218,3 @@ def _hold(reason: HoldReason, pod: Pod, grant: Grant, text: str) -> NoReturn:
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     cards = ", ".join(f"card {index}" for index in sorted(grant.by_card))
     raise HeldError(reason, f"pod {name} has ids of {cards}, {text}", pod.metadata)
-
-
-class HoldReason(enum.Enum):
-    """Why. The value is what a machine reads."""
-
-    OWNER_UNKNOWN = "OwnerUnknown"
-    """The kubelet does not say yet whose the ids are, or the API does not show the pod."""
-    NO_CARD = "NoCard"
-    """No annotation names a card, and none has room."""
-    NO_ROOM = "NoRoom"
-    """The card that the container has is booked for others, who may leave."""
-    SETTLING = "Settling"
-    """The card's room is free; binds decided before the mark was seen may still be under way."""
-    REFUSED = "WriteRefused"
-    """The API server refuses to change the pod's annotations, for now."""
-    FIXED = "CardIsFixed"
-    """The card that is written must not be changed."""
-    SEVERAL_CARDS = "SeveralCards"
-    """The ids lie on more cards than, or other cards of several than, the annotation says."""
-    WRONG_AMOUNT = "WrongAmount"
-    """The container was told another pod's amount, and what it was told cannot be changed."""
-
-    @property
-    def is_final(self) -> bool:
-        """Does no retry help, but only a new pod?"""
-        return self in (HoldReason.FIXED, HoldReason.SEVERAL_CARDS, HoldReason.WRONG_AMOUNT)
-
-
-class HeldError(GpushareError):
-    """The container must not start yet; the kubelet tries again. ``pod`` is its pod, if that is known."""
-
-    def __init__(self, reason: HoldReason, message: str, pod: ObjectMeta | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.pod = pod

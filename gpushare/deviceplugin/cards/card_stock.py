@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gpushare import wire
 from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared
-from gpushare.deviceplugin.core.announced_cards import count_cards
-from gpushare.deviceplugin.core.devices import PhysicalCard
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard, count_cards
 from gpushare.deviceplugin.core.health import CardHealth, ContainerFault
 from gpushare.model.quantity import MemoryUnit
 from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, Card, NvmlError, Survey, UnreadableCard

@@ -18,7 +18,7 @@ from gpushare import wire
 from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_stock import CardStock
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.devices import PhysicalCard
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard
 from gpushare.deviceplugin.core.health import CardHealth, Recovery
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.nvml.api import CONTAINER_CODES, NvmlError, Reports, Survey

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.core.announced_cards import AnnouncedCards
-from gpushare.deviceplugin.core.devices import PhysicalCard, check_ids
+from gpushare.deviceplugin.core.announced_cards import AnnouncedCards, PhysicalCard
+from gpushare.deviceplugin.core.devices import check_ids
 from gpushare.deviceplugin.core.former_unit import unit_before
 from gpushare.deviceplugin.core.health import CardHealth, Recovery, XidRules, named_cards
 from gpushare.deviceplugin.core.publication import CardChange, about_us, has_left, patch_for, shape

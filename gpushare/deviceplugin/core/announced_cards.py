@@ -1,17 +1,128 @@
-"""The cards that a node announces: which there are, by which index pods know each, and which are unhealthy."""
+"""The cards that a node announces: which there are, by which index pods know each, and which are unhealthy. Pure.
+
+From one count of NVML to the next a lost card stays in NVML's count without its UUID and its memory, so it is recognised by the
+card that is missing. A card that is not even counted any more was taken out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
-from gpushare.deviceplugin.core.devices import PhysicalCard, describe_cards
 from gpushare.deviceplugin.core.health import CardHealth, Recovery
 from gpushare.deviceplugin.core.publication import CardChange, changes_between
-from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.cards import CARDS_VERSION, MODE_IDS, MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
+
+# NVML's index of a card that was not there since our start.
+NO_INDEX: Final = -1
+_EXACT: Final = MemoryUnit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalCard:
+    """One card by NVML: its own index, its memory in MiB (1024² bytes), its NUMA node (0 if unknown)."""
+
+    nvml_index: int
+    uuid: str
+    model: str
+    mib: int
+    numa: int = 0
+
+
+def uuids_of(cards: Iterable[PhysicalCard | CardFacts]) -> frozenset[str]:
+    """The UUIDs of the cards."""
+    return frozenset(card.uuid for card in cards)
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """``cards`` are shared, those that do not answer (``lost``, by UUID) as they were last seen; ``removed`` are gone."""
+
+    cards: tuple[PhysicalCard, ...] = ()
+    lost: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+
+def count_cards(
+    known: Sequence[PhysicalCard],
+    answering: Sequence[PhysicalCard],
+    unreadable: Sequence[int],
+    withheld: frozenset[str],
+) -> Roster:
+    """The cards now.
+
+    ``known`` are those before, ``answering`` those that NVML describes now, ``unreadable`` the NVML indices of those that
+    it only counts, ``withheld`` UUIDs that answer and are not shared (MIG mode). A known card that is missing is lost if an
+    unreadable one can be it, first the one of its index; else it was removed. An unreadable card that cannot be a known one
+    is left out.
+    """
+    seen = uuids_of(answering) | withheld
+    missing = [card for card in known if card.uuid not in seen]
+    by_index = [card for card in missing if card.nvml_index in unreadable]
+    others = [card for card in missing if card not in by_index]
+    lost = uuids_of([*by_index, *others[: max(len(unreadable) - len(by_index), 0)]])
+    cards = (*answering, *(card for card in missing if card.uuid in lost))
+    return Roster(cards, lost, uuids_of(known) - uuids_of(cards))
+
+
+def remembered(cards: NodeCards | None) -> tuple[PhysicalCard, ...]:
+    """The cards of a node annotation of ours, as they were when it was written: all that is known before NVML answers."""
+    facts = cards.cards if cards is not None else ()
+    return tuple(PhysicalCard(NO_INDEX, card.uuid, card.model, card.mib, card.numa) for card in facts)
+
+
+def known_cards(
+    ever: Iterable[CardFacts], now: NodeCards, physical: Sequence[PhysicalCard], *, keep: bool
+) -> tuple[CardFacts, ...]:
+    """The cards that were ``ever`` announced and are here; with ``keep`` the others too.
+
+    If two have one index (it was given away in between) it is the one that has it now.
+    """
+    present, here = uuids_of(now.cards), uuids_of(physical)
+    by_index: dict[int, CardFacts] = {}
+    for card in sorted(ever, key=lambda card: card.uuid not in present):
+        if keep or card.uuid in here:
+            by_index.setdefault(card.index, card)
+    return tuple(by_index.values())
+
+
+def describe_cards(
+    physical: Sequence[PhysicalCard],
+    unit: MemoryUnit,
+    boot: str,
+    known: NodeCards | None = None,
+    in_use: frozenset[int] = frozenset(),
+    *,
+    slots: int = 0,
+) -> NodeCards:
+    """The node annotation for these cards; with ``slots`` a card in slots mode, whose unit is always MiB.
+
+    A card keeps the index that ``known`` (the annotation before) gave its UUID. A new card gets the lowest index that
+    no known card has and that no pod of the node names (``in_use``): an index never silently becomes another card
+    under a pod. In slots mode a known card that was taken out while a pod names it stays, sick: the amount of the node
+    must not fall below what its pods ask for.
+    """
+    before = {card.uuid: card.index for card in known.cards} if known else {}
+    present = {card.uuid: before[card.uuid] for card in physical if card.uuid in before}
+    taken = set(present.values()) | (in_use if known else frozenset())
+    free = (index for index in range(len(physical) + len(taken)) if index not in taken)
+    indices = {card.uuid: present[card.uuid] if card.uuid in present else next(free) for card in physical}
+    unit = _EXACT if slots else unit
+    facts = [
+        CardFacts(indices[card.uuid], card.uuid, card.model, card.mib, unit.units_of(card.mib), slots, numa=card.numa)
+        for card in physical
+    ]
+    if slots and known:
+        missed = in_use - set(indices.values())
+        missing = (card for card in known.cards if card.slots and card.uuid not in indices)
+        absent = {"healthy": False, "reason": REASON_TAKEN_OUT}
+        facts += [msgspec.structs.replace(card, **absent) for card in missing if card.index in missed]
+    mode = MODE_SLOTS if slots else MODE_IDS
+    return NodeCards(CARDS_VERSION, mode, str(unit), boot, tuple(sorted(facts, key=lambda card: card.index)))
 
 
 class AnnouncedCards:
@@ -69,67 +180,3 @@ class AnnouncedCards:
     def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...] | None:
         before, self.cards = self.cards, cards
         return None if before == cards else changes_between(before, cards, rules)
-
-
-def uuids_of(cards: Iterable[PhysicalCard | CardFacts]) -> frozenset[str]:
-    """The UUIDs of the cards."""
-    return frozenset(card.uuid for card in cards)
-
-
-# NVML's index of a card that was not there since our start.
-NO_INDEX = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Roster:
-    """``cards`` are shared, those that do not answer (``lost``, by UUID) as they were last seen; ``removed`` are gone."""
-
-    cards: tuple[PhysicalCard, ...] = ()
-    lost: frozenset[str] = frozenset()
-    removed: frozenset[str] = frozenset()
-
-
-def count_cards(
-    known: Sequence[PhysicalCard],
-    answering: Sequence[PhysicalCard],
-    unreadable: Sequence[int],
-    withheld: frozenset[str],
-) -> Roster:
-    """The cards now.
-
-    ``known`` are those before, ``answering`` those that NVML describes now, ``unreadable`` the NVML indices of those that
-    it only counts, ``withheld`` UUIDs that answer and are not shared (MIG mode). A known card that is missing is lost if an
-    unreadable one can be it, first the one of its index; else it was removed. An unreadable card that cannot be a known one
-    is left out.
-    """
-    seen = {card.uuid for card in answering} | withheld
-    missing = [card for card in known if card.uuid not in seen]
-    places = list(unreadable)
-    by_index = {card.uuid for card in missing if card.nvml_index in places}
-    left = len(places) - len(by_index)
-    others = [card.uuid for card in missing if card.uuid not in by_index]
-    lost = by_index | set(others[: max(left, 0)])
-    cards = (*answering, *(card for card in missing if card.uuid in lost))
-    removed = frozenset(card.uuid for card in known) - {card.uuid for card in cards}
-    return Roster(cards, frozenset(lost), removed)
-
-
-def remembered(cards: NodeCards | None) -> tuple[PhysicalCard, ...]:
-    """The cards of a node annotation of ours, as they were when it was written: all that is known before NVML answers."""
-    facts = cards.cards if cards is not None else ()
-    return tuple(PhysicalCard(NO_INDEX, card.uuid, card.model, card.mib, card.numa) for card in facts)
-
-
-def known_cards(
-    ever: Iterable[CardFacts], now: NodeCards, physical: Sequence[PhysicalCard], *, keep: bool
-) -> tuple[CardFacts, ...]:
-    """The cards that were ``ever`` announced and are here; with ``keep`` the others too.
-
-    If two have one index (it was given away in between) it is the one that has it now.
-    """
-    present, here = {card.uuid for card in now.cards}, {card.uuid for card in physical}
-    by_index: dict[int, CardFacts] = {}
-    for card in sorted(ever, key=lambda card: card.uuid not in present):
-        if keep or card.uuid in here:
-            by_index.setdefault(card.index, card)
-    return tuple(by_index.values())

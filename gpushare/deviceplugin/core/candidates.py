@@ -5,6 +5,9 @@ containers and sidecars first, then the containers (measured on 1.36, see the co
 the next call belongs to the pod that was answered last, if it is half done, else to the first in that order that waits.
 Pods that the kubelet turned away for another reason are passed over when the amount does not match. The order is a hint:
 the kubelet's records show after each call which pod it was for, and the owner is verified before the container starts.
+
+The last guard is asked before each answer, over what containers hold by the kubelet's records, not over what is written on
+pods: if a card is over-booked in the API, no container gets onto it without room.
 """
 
 from __future__ import annotations
@@ -199,18 +202,16 @@ def fits(candidate: Candidate, offer: Offer) -> bool:
     """Are there the ids on its cards, all that must be taken among them, and the room?"""
     wanted = ids_by_card(candidate, offer.counts_slots)
     return all(
-        offer.free.get(index, 0) >= count and offer.room.get(index, 0) >= units_of(candidate, index, offer)
+        offer.free.get(index, 0) >= count and offer.room.get(index, 0) >= units_of(candidate, index, offer.counts_slots)
         for index, count in wanted.items()
     ) and all(count <= wanted.get(index, 0) for index, count in offer.must.items())
 
 
-def units_of(candidate: Candidate, index: int, offer: Offer) -> int:
+def units_of(candidate: Candidate, index: int, counts_slots: bool) -> int:
     """Units of a card that a container newly takes: if slots are counted those of its pod, with the first of its containers."""
-    if candidate.is_counted:
+    if candidate.is_counted or (counts_slots and candidate.is_begun):
         return 0
-    if not offer.counts_slots:
-        return dict(candidate.cards)[index]
-    return 0 if candidate.is_begun else candidate.pod_units
+    return candidate.pod_units if counts_slots else dict(candidate.cards)[index]
 
 
 def _why_no_candidate(waiting: Sequence[Candidate], offer: Offer) -> str:
@@ -226,7 +227,7 @@ def _why_no_candidate(waiting: Sequence[Candidate], offer: Offer) -> str:
     if wrong:
         return f"the kubelet chose ids of card {wrong[0]}, but the pod that waits has card {min(wanted)}"
     for index, count in wanted.items():
-        units = units_of(first, index, offer)
+        units = units_of(first, index, offer.counts_slots)
         if offer.free.get(index, 0) < count and offer.counts_slots:
             return f"card {index} has no slot left for the next container of the pod that waits"
         left = (
@@ -277,7 +278,7 @@ def given_twice(holdings: Holdings, ids: Collection[str], uid: str) -> str | Non
     return next((min(both) for both in others if both), None)
 
 
-def check(
+def last_guard(
     candidate: Candidate,
     ids: Collection[str],
     holdings: Holdings,
@@ -292,14 +293,13 @@ def check(
     """
     by_index = {card.index: card for card in cards}
     left = room(holdings, pods, cards, counts_slots=counts_slots, besides=ids)
-    is_counted = candidate.is_counted or (counts_slots and candidate.is_begun)
-    for index, amount in candidate.cards:
+    for index, _ in candidate.cards:
         card = by_index.get(index)
         if card is None:
             raise NoCandidateError(f"the pod has card {index}, which this node does not have (any more)")
         if not card.healthy:
             raise NoCandidateError(f"card {index} of the pod is sick: {card.reason or 'no reason given'}")
-        units = 0 if is_counted else candidate.pod_units if counts_slots else amount
+        units = units_of(candidate, index, counts_slots)
         if left[index] < units:
             raise NoCandidateError(f"card {index} has {left[index]} units left for the {units} of the pod")
     twice = given_twice(holdings, ids, candidate.uid)

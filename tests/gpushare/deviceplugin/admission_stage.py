@@ -19,7 +19,8 @@ from typing import Any
 
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.devices import PhysicalCard, device_list
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard
+from gpushare.deviceplugin.core.devices import device_list
 from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.kubelet_records import KubeletRecords

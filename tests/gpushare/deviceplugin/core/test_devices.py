@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.devices import (
-    DeviceIds,
-    PhysicalCard,
-    describe_cards,
-    device_list,
-    short_names,
-    spare_slots,
-)
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard, describe_cards
+from gpushare.deviceplugin.core.devices import DeviceIds, device_list, short_names, spare_slots
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 

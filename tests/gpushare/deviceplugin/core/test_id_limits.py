@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.devices import (
-    MOST_IDS_OF_A_POD,
-    PhysicalCard,
-    check_ids,
-    check_ids_of_pod,
-    describe_cards,
-    device_list,
-    encoded_size,
-)
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard, describe_cards
+from gpushare.deviceplugin.core.devices import MOST_IDS_OF_A_POD, check_ids, check_ids_of_pod, device_list, encoded_size
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.errors import TooManyIdsError
 from gpushare.model.cards import CardFacts, NodeCards

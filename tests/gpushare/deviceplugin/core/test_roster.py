@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.announced_cards import NO_INDEX, Roster, count_cards, known_cards, remembered
-from gpushare.deviceplugin.core.devices import PhysicalCard, describe_cards
+from gpushare.deviceplugin.core.announced_cards import (
+    NO_INDEX,
+    PhysicalCard,
+    Roster,
+    count_cards,
+    describe_cards,
+    known_cards,
+    remembered,
+)
 from gpushare.model.cards import CardFacts, NodeCards, read_cards
 from gpushare.model.quantity import MemoryUnit
 
