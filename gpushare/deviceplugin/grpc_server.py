@@ -16,9 +16,9 @@ import grpc.aio
 
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.announced_cards import CardChange
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, SpareSlots
 from gpushare.deviceplugin.core.devices import device_list
-from gpushare.deviceplugin.core.publication import CardChange
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.errors import GpushareError

@@ -22,21 +22,20 @@ from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.declared_sick import follow_declared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.announced_cards import remembered
+from gpushare.deviceplugin.core.announced_cards import changes_between, remembered
 from gpushare.deviceplugin.core.container_answer import SpareSlots
 from gpushare.deviceplugin.core.devices import spare_slots
 from gpushare.deviceplugin.core.health import CardHealth, XidRules, read_rules
 from gpushare.deviceplugin.core.kept_pods import indices_in_use
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.publication import changes_between
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
 from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
-from gpushare.deviceplugin.telemetry.usage_watch import ProcessOwners, UsageWatch
+from gpushare.deviceplugin.usage_watch import ProcessOwners, UsageWatch
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kube.api_errors import ApiError
@@ -234,7 +233,7 @@ def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> Plugin
     metrics = PluginMetrics()
     if settings.metrics_address is not None:
         # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
-        from gpushare.deviceplugin.telemetry.metrics_exposition import listen, registry_of, serve
+        from gpushare.deviceplugin.metrics_exposition import listen, registry_of, serve
 
         group.create_task(serve(registry_of(metrics), listen(settings.metrics_address)))
     return metrics

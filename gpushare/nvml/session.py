@@ -34,8 +34,7 @@ from gpushare.nvml.api import (
     UnsupportedError,
     Xid,
 )
-from gpushare.nvml.library import SYSFS, NvmlLibrary, open_library
-from gpushare.nvml.translation import known, text, translated
+from gpushare.nvml.library import SYSFS, NvmlLibrary, known, open_library, text, translated
 from gpushare.nvml.xid_events import EventSets
 
 _LOG = logging.getLogger(__name__)

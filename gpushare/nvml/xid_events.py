@@ -24,7 +24,7 @@ from gpushare.nvml.api import (
     UnsupportedError,
     Xid,
 )
-from gpushare.nvml.translation import translated
+from gpushare.nvml.library import translated
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from typing import Final, Literal
 
 from gpushare import wire
 from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.announced_cards import CardChange
 from gpushare.deviceplugin.core.kept_pods import indices_of
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.deviceplugin.core.publication import CardChange
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

@@ -24,11 +24,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.core.announced_cards import AnnouncedCards, PhysicalCard
+from gpushare.deviceplugin.core.announced_cards import (
+    AnnouncedCards,
+    CardChange,
+    PhysicalCard,
+    about_us,
+    has_left,
+    patch_for,
+    shape,
+)
 from gpushare.deviceplugin.core.devices import check_ids
 from gpushare.deviceplugin.core.former_unit import unit_before
 from gpushare.deviceplugin.core.health import CardHealth, Recovery, XidRules, named_cards
-from gpushare.deviceplugin.core.publication import CardChange, about_us, has_left, patch_for, shape
 from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient

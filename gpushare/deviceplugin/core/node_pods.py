@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from gpushare import wire
 from gpushare.bounds import CONTAINERS_OF_AN_ENDED_POD, TURNED_AWAY_PODS
-from gpushare.deviceplugin.core.bindings import Bindings
 from gpushare.deviceplugin.core.kept_pods import (
+    Bindings,
     KeptPod,
     asks_for_cards,
     containers_of,

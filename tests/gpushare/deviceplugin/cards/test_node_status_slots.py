@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.announced_cards import PhysicalCard
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard, has_left
 from gpushare.deviceplugin.core.health import CardHealth, XidRules
-from gpushare.deviceplugin.core.publication import has_left
 from gpushare.kube.client import ApiClient
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit

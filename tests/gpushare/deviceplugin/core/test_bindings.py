@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpushare.deviceplugin.core.bindings import Bindings
+from gpushare.deviceplugin.core.kept_pods import Bindings
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import MIB, CardUse, NodeUse, PodOnCard
-from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
+from gpushare.deviceplugin.metrics_exposition import registry_of
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gpushare.deviceplugin.core.publication import CardChange, about_us, amounts, changes_between, patch_for, shape
+from gpushare.deviceplugin.core.announced_cards import CardChange, about_us, amounts, changes_between, patch_for, shape
 from gpushare.manifests import Node, NodeStatus, NodeSystemInfo, ObjectMeta
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 

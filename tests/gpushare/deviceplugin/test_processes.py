@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.telemetry.processes, on a folder that looks like /proc."""
+"""Promises of gpushare.deviceplugin.processes, on a folder that looks like /proc."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.deviceplugin.core.usage import ProcessUse
-from gpushare.deviceplugin.telemetry.usage_watch import ProcessOwners
+from gpushare.deviceplugin.usage_watch import ProcessOwners
 from gpushare.nvml.api import Process
 
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.telemetry.usage_watch: real pynvml on simulated cards, a folder as /proc, a real API server."""
+"""Promises of gpushare.deviceplugin.usage_watch: real pynvml on simulated cards, a folder as /proc, a real API server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from prometheus_client.registry import CollectorRegistry
 
 from fake_nvml.state import State
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
-from gpushare.deviceplugin.telemetry.usage_watch import ProcessOwners, UsageWatch
+from gpushare.deviceplugin.metrics_exposition import registry_of
+from gpushare.deviceplugin.usage_watch import ProcessOwners, UsageWatch
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta, Pod
