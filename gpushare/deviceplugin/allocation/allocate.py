@@ -114,8 +114,7 @@ class Allocator:
         """We register again, or with another kubelet than before, which finds the pods that are there now."""
         if kubelet_is_another:
             self.view.pods.were_found()
-            self.admission.forget_question()
-        self.admission.begin_anew()
+        self.admission.begin_anew(kubelet_is_another=kubelet_is_another)
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""

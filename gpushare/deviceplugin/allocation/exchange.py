@@ -39,8 +39,8 @@ class Exchange:
     metrics: PluginMetrics
     budget: WriteBudget
     settled_seconds: float = SETTLED_SECONDS
-    # By uid, a pod's mark and since when we know it.
-    marks: dict[str, tuple[int, float]] = field(default_factory=dict, init=False)
+    # By uid and mark, since when we know it.
+    marks: dict[tuple[str, int], float] = field(default_factory=dict, init=False)
 
     def has_work(self, sight: Sight) -> bool:
         """Is there anything to write now?"""
@@ -60,7 +60,8 @@ class Exchange:
         for _ in range(_MOST_WRITES):
             sight = self.view.now()
             step = self._next_step(sight, failed)
-            if step is None or not _is_mark(step, sight):
+            before = sight.pod_card(step.uid) if step is not None else None
+            if step is None or step.mark is None or before is None or before.index != step.index:
                 return
             try:
                 await self._write(step, sight)
@@ -102,32 +103,15 @@ class Exchange:
             size = next((card.units for card in sight.cards if card.index == step.index), 0)
             changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
         await self.view.write(pod, changes, unchanged=True)
-        what = _what(step, sight)
+        what = "unmarked" if step.mark is None else "marked"
+        if before is not None and moves:
+            what = "gave way" if before.ids_on is None else "exchanged"
         _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what, *named(pod), step.index, step.mark)
-        if what in ("exchanged", "moved"):
+        if what == "exchanged":
             self.metrics.repairs["exchanged"] += 1
 
     def _settled(self, sight: Sight) -> frozenset[str]:
         now = self.monotonic()
-        marks = {one.uid: one.mark for one in sight.pod_cards if one.mark is not None}
-        known = self.marks
-        self.marks = {
-            uid: known[uid] if uid in known and known[uid][0] == mark else (mark, now) for uid, mark in marks.items()
-        }
-        return frozenset(uid for uid, (_, since) in self.marks.items() if now - since >= self.settled_seconds)
-
-
-def _is_mark(step: Step, sight: Sight) -> bool:
-    before = sight.pod_card(step.uid)
-    return before is not None and before.index == step.index and step.mark is not None
-
-
-def _what(step: Step, sight: Sight) -> str:
-    """A write in a word: the index of a pod with ids ``exchanged`` with another's or ``moved``, one that ``gave way``..."""
-    before = sight.pod_card(step.uid)
-    if before is None or before.index == step.index:
-        return "unmarked" if step.mark is None else "marked"
-    if before.ids_on is None:
-        return "gave way"
-    leaves = (one for one in sight.pod_cards if one.index == step.index)
-    return "exchanged" if any(sight.aims.get(one.uid) != step.index for one in leaves) else "moved"
+        marks = [(one.uid, one.mark) for one in sight.pod_cards if one.mark is not None]
+        self.marks = {mark: self.marks.get(mark, now) for mark in marks}
+        return frozenset(uid for (uid, _), since in self.marks.items() if now - since >= self.settled_seconds)

@@ -42,7 +42,8 @@ _UNKNOWN_CARD: Final = Refusal(
 
 def without_card(sight: Sight) -> tuple[Pod, ...]:
     """Pods that ask for card memory and that no valid annotation puts on a card, except those that are ending."""
-    return tuple(pod for pod in sight.pods if _asks(pod) and allocation_of(pod) is None and not _ends(pod))
+    waiting = (pod for pod in sight.pods if not is_finished(pod) and not is_deleting(pod))
+    return tuple(pod for pod in waiting if _asks(pod) and allocation_of(pod) is None)
 
 
 def choose_cards(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
@@ -93,10 +94,6 @@ def _asks(pod: Pod) -> bool:
         return pod_request(pod) > 0
     except GpushareError:
         return False
-
-
-def _ends(pod: Pod) -> bool:
-    return is_finished(pod) or is_deleting(pod)
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -91,8 +91,7 @@ class NodeView:
 
     def guess(self, ids: frozenset[str], candidate: Candidate) -> None:
         """These ids were answered for that container."""
-        device_ids = DeviceIds(self.node.cards.cards)
-        cards = {one: card.index for one in ids if (card := device_ids.card_of(one)) is not None}
+        cards = DeviceIds(self.node.cards.cards).cards_of(ids)
         if self._ids_are_counts():
             cards = dict.fromkeys(ids, candidate.cards[0][0])
         self.guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
@@ -151,28 +150,28 @@ class NodeView:
         self.last = await self.records.entries()
         return self.last
 
-    def now(self, entries: Iterable[Entry] | None = None) -> Sight:
+    def now(self, entries: Sequence[Entry] | None = None) -> Sight:
         """The state now; without ``entries`` by the kubelet's file, which may be read at any time."""
         if entries is None:
             file = self.records.checkpoint()
             entries = self.last if file is None else file
         announced = self.node.cards
-        ids = DeviceIds(announced.cards)
         counts_slots = announced.mode == MODE_SLOTS
         pods = self.pods.in_admission_order()
-        alive = {pod.metadata.uid for pod in pods}
-        entries = tuple(entries)
-        have = {(pod.metadata.uid, entry.container) for entry in entries if (pod := self.pod_of(entry)) is not None}
-        self._forget_guesses(entries, have, alive)
-        self.admitted = frozenset((self.admitted | {uid for uid, _ in have}) & alive)
+        alive = frozenset(pod.metadata.uid for pod in pods)
+        named_now = {pod.metadata.uid for pod in map(self.pod_of, entries) if pod is not None}
+        self.admitted = (self.admitted | named_now) & alive
+        ids_are_counts = self._ids_are_counts()
         holdings = lay(
             entries,
-            self.guesses.values(),
+            (guess for guess in self.guesses.values() if guess.uid in alive),
             self.pod_of,
-            lambda one: card.index if (card := ids.card_of(one)) is not None else None,
+            DeviceIds(announced.cards).cards_of,
             resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
-            ids_are_counts=self._ids_are_counts(),
+            ids_are_counts=ids_are_counts,
         )
+        # For good: a guess must not come back when the owner of the ids ends.
+        self.guesses = {grant.ids: grant for grant in holdings.grants if grant.is_guess}
         if self._believe(holdings, pods, counts_slots=counts_slots):
             pods = self.pods.in_admission_order()
         cards_of_pods = pod_cards(pods, holdings, repairs=self.repairs, refused=self.refused)
@@ -180,7 +179,6 @@ class NodeView:
         plan = dict(aims(cards_of_pods, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
-        ids_are_counts = self._ids_are_counts()
         return Sight(
             pods, announced.cards, counts_slots, ids_are_counts, holdings, cards_of_pods, units, plan, self.admitted
         )
@@ -198,20 +196,6 @@ class NodeView:
                 )
                 found = True
         return found
-
-    def _forget_guesses(
-        self, entries: Iterable[Entry], have: Collection[tuple[str, str]], alive: Collection[str]
-    ) -> None:
-        """A guess ends when its pod does, or when the records name the container of the ids or the ids of the container.
-
-        That is for good: a guess must not come back when the owner of the ids ends.
-        """
-        written = {one for entry in entries for one in entry.ids}
-        self.guesses = {
-            ids: guess
-            for ids, guess in self.guesses.items()
-            if guess.uid in alive and not ids & written and (guess.uid, guess.container) not in have
-        }
 
     def pod_of(self, entry: Entry) -> Pod | None:
         """The pod that a line of the kubelet's records speaks of."""

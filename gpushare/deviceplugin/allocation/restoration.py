@@ -25,6 +25,9 @@ _LOG = logging.getLogger(__name__)
 
 # How often everything is looked through if no event comes, in seconds.
 _REST_SECONDS: Final = 10.0
+_LEFT_ALONE: Final = (
+    "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
+)
 
 
 @dataclass(eq=False)
@@ -74,7 +77,8 @@ class Restoration:
                 await self._put_back(pod, bindings.differences(uid))
             elif uid not in self.left_alone:
                 self.left_alone.add(uid)
-                await self._leave_alone(pod)
+                _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *named(pod))
+                await self.events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, _LEFT_ALONE)
 
     async def _report(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
         uid = pod.metadata.uid
@@ -97,8 +101,3 @@ class Restoration:
             _LOG.info("not put back now pod=%s/%s uid=%s reason=%s", *named(pod), error)
         except ApiError as error:
             _LOG.warning("annotations cannot be put back pod=%s/%s uid=%s error=%s", *named(pod), error)
-
-    async def _leave_alone(self, pod: Pod) -> None:
-        _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *named(pod))
-        text = "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
-        await self.events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)

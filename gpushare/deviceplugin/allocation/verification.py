@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 from gpushare import wire
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
-from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.node_view import NodeView, Sight, named
 from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
@@ -81,16 +81,18 @@ class Verification:
         Those are the Go plugin's, or of another unit: the kubelet kept the answer that came with them. Raises HeldError, and
         ApiError if the API server is needed and does not answer.
         """
-        ids = DeviceIds(self.view.node.cards.cards)
-        if all(ids.card_of(device_id) is None for device_id in device_ids):
+        if not DeviceIds(self.view.node.cards.cards).cards_of(device_ids):
             return None
         entries = await self.view.read_records()
         await self.view.refresh(_LIST_ATTEMPTS)
-        sight = self.view.now(entries)
-        grant = sight.holdings.owner(device_ids)
-        if grant is None:
-            raise HeldError(HoldReason.OWNER_UNKNOWN, _no_owner(entries, device_ids))
-        return await self._let_start(grant, entries)
+        grant = self.view.now(entries).holdings.owner(device_ids)
+        if grant is not None:
+            return await self._let_start(grant, entries)
+        if any(not entry.ids.isdisjoint(device_ids) for entry in entries):
+            text = "the ids belong to a pod that the API server does not show on this node"
+        else:
+            text = "the kubelet does not say yet which pod these ids belong to"
+        raise HeldError(HoldReason.OWNER_UNKNOWN, text)
 
     def known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """A container that starts again, of a pod that was found right before: no other program needs to answer."""
@@ -115,19 +117,19 @@ class Verification:
         if not _has_right_variables(pod, grant, sight):
             text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
             _hold(HoldReason.WRONG_AMOUNT, pod, grant, text)
-        if allocation.by_container is not None:
-            _check_several(pod, allocation, grant)
-        else:
+        if allocation.by_container is None:
             await self._check_one(pod, grant, entries)
+        elif dict(grant.by_card) != (written := _written(pod, allocation, grant)):
+            # Its ids lie as its annotation names them, or it never starts.
+            units = ", ".join(f"{units} of card {index}" for index, units in sorted(written.items())) or "no card"
+            _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {units} for it")
         pod = self.view.pods.by_uid(grant.uid) or pod
         if not _is_assigned(pod):
             # The same write puts back the changes of its author.
             changed = self.view.pods.bindings.differences(grant.uid)
             await self.view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
-            _LOG.info(
-                "assigned pod=%s/%s uid=%s device=%s",
-                pod.metadata.namespace, pod.metadata.name, grant.uid, ",".join(map(str, sorted(grant.by_card))),
-            )  # fmt: skip
+            devices = ",".join(map(str, sorted(grant.by_card)))
+            _LOG.info("assigned pod=%s/%s uid=%s device=%s", *named(pod), devices)
         return pod.metadata
 
     async def _check_one(self, pod: Pod, grant: Grant, entries: Sequence[Entry]) -> None:
@@ -161,14 +163,6 @@ class Verification:
         return HoldReason.NO_ROOM, "the card is booked for others"
 
 
-def _no_owner(entries: Sequence[Entry], device_ids: Sequence[str]) -> str:
-    wanted = frozenset(device_ids)
-    for entry in entries:
-        if entry.ids & wanted:
-            return "the ids belong to a pod that the API server does not show on this node"
-    return "the kubelet does not say yet which pod these ids belong to"
-
-
 def _is_assigned(pod: Pod) -> bool:
     return (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
 
@@ -196,22 +190,11 @@ def _written(pod: Pod, allocation: Allocation, grant: Grant) -> dict[int, int]:
     return dict(container_cards(pod, allocation, grant.container, units))
 
 
-def _check_several(pod: Pod, allocation: Allocation, grant: Grant) -> None:
-    """A pod on several cards: its ids lie as its annotation names them, or it never starts. Raises HeldError."""
-    written = _written(pod, allocation, grant)
-    if dict(grant.by_card) != written:
-        _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {_units(written)} for it")
-
-
 def _pod_card(sight: Sight, uid: str) -> PodCard:
     pod_card = sight.pod_card(uid)
     if pod_card is None:
         raise HeldError(HoldReason.OWNER_UNKNOWN, f"pod {uid} was there a moment ago and is gone")
     return pod_card
-
-
-def _units(by_card: dict[int, int]) -> str:
-    return ", ".join(f"{units} of card {index}" for index, units in sorted(by_card.items())) or "no card"
 
 
 def _hold(reason: HoldReason, pod: Pod, grant: Grant, text: str) -> NoReturn:

@@ -51,10 +51,11 @@ class CardNews:
         for change in changes:
             reason = wire.EVENT_CARD_RECOVERED if change.healthy else wire.EVENT_CARD_UNHEALTHY
             level: _Level = "Normal" if change.healthy else "Warning"
-            text = _text(change, self._name)
+            card, state = change.card, "is healthy again" if change.healthy else "is unhealthy"
+            text = f"card {card.index} ({card.uuid}) of node {self._name} {state}: {change.why}"
             self._put(("Node", ObjectMeta(name=self._name), reason, text, level))
             for pod in self._pods.in_admission_order():
-                if change.card.index in indices_of(pod):
+                if card.index in indices_of(pod):
                     self._put(("Pod", pod.metadata, reason, text, level))
 
     def report(self, reason: str, text: str) -> None:
@@ -72,25 +73,20 @@ class CardNews:
 
     async def _is_recorded(self, report: _Report) -> bool:
         kind, metadata, reason, text, level = report
-        try:
-            if kind == "Node":
-                metadata = await self._our_node()
-        except ApiError:
-            return False
+        if kind == "Node" and not (metadata := self._node.metadata).uid:
+            # An event without its uid is not shown with the Node.
+            try:
+                metadata = (await self._client.get_node(self._name)).metadata
+            except ApiError:
+                return False
         return await self._events.record(kind, metadata, reason, text, level)
 
     def _put(self, report: _Report) -> None:
-        if self._reports.full():
-            _LOG.warning(
-                "not reported kind=%s name=%s event=%s: too many events wait", report[0], report[1].name, report[2]
-            )
-            return
-        self._reports.put_nowait(report)
-
-    async def _our_node(self) -> ObjectMeta:
-        """The Node's identity: an event without its uid is not shown with the Node. Raises ApiError."""
-        known = self._node.metadata
-        return known if known.uid else (await self._client.get_node(self._name)).metadata
+        try:
+            self._reports.put_nowait(report)
+        except asyncio.QueueFull:
+            line = "not reported kind=%s name=%s event=%s: too many events wait"
+            _LOG.warning(line, report[0], report[1].name, report[2])
 
 
 def why_not_shared(card: Card, unit: MemoryUnit) -> str:
@@ -102,17 +98,6 @@ def why_not_shared(card: Card, unit: MemoryUnit) -> str:
         )
     if unit.units_of(card.memory_mib):
         return ""
-    return (
-        f"card {card.uuid} ({card.model}) is not shared: it has {card.memory_mib} MiB, which is less than one unit of {unit}; "
-        + (
-            f"share it with --memory-unit {MemoryUnit(2 ** (card.memory_mib.bit_length() - 1))}"
-            if card.memory_mib
-            else ""
-        )
-    ).removesuffix("; ")
-
-
-def _text(change: CardChange, node: str) -> str:
-    card = change.card
-    state = "is healthy again" if change.healthy else "is unhealthy"
-    return f"card {card.index} ({card.uuid}) of node {node} {state}: {change.why}"
+    has = f"card {card.uuid} ({card.model}) is not shared: it has {card.memory_mib} MiB, which is less than one unit of {unit}"
+    fits = MemoryUnit(2 ** (card.memory_mib.bit_length() - 1)) if card.memory_mib else None
+    return has if fits is None else f"{has}; share it with --memory-unit {fits}"

@@ -112,7 +112,6 @@ class CardWatch:
             await asyncio.sleep(TURN_SECONDS)
 
     async def _turn(self) -> None:
-
         try:
             reports = await self._patiently("read the reports of the cards", self._session.poll)
             if self._take(reports):

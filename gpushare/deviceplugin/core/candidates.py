@@ -230,9 +230,9 @@ def _why_no_candidate(waiting: Sequence[Candidate], offer: Offer) -> str:
         units = units_of(first, index, offer.counts_slots)
         if offer.free.get(index, 0) < count and offer.counts_slots:
             return f"card {index} has no slot left for the next container of the pod that waits"
-        left = (
-            offer.room.get(index, 0) if offer.counts_slots else min(offer.free.get(index, 0), offer.room.get(index, 0))
-        )
+        left = offer.room.get(index, 0)
+        if not offer.counts_slots:
+            left = min(left, offer.free.get(index, 0))
         if left < units:
             text = f"card {index} has {left} units left for the {units} of the pod that waits"
             kept = _kept_for_ended(first, offer).get(index, 0)
@@ -267,17 +267,6 @@ def room(
     return {card.index: max(card.units - used[card.index], 0) if card.healthy else 0 for card in cards}
 
 
-def given_twice(holdings: Holdings, ids: Collection[str], uid: str) -> str | None:
-    """An id that a container of another pod has too, or None.
-
-    A kubelet that is asked for its records while it waits for our answer forgets what that answer takes, and may offer
-    the same ids again (kubernetes, device manager, ``UpdateAllocatedDevices``).
-    """
-    wanted = frozenset(ids)
-    others = (grant.ids & wanted for grant in holdings.grants if grant.uid != uid and not grant.is_guess)
-    return next((min(both) for both in others if both), None)
-
-
 def last_guard(
     candidate: Candidate,
     ids: Collection[str],
@@ -302,6 +291,6 @@ def last_guard(
         units = units_of(candidate, index, counts_slots)
         if left[index] < units:
             raise NoCandidateError(f"card {index} has {left[index]} units left for the {units} of the pod")
-    twice = given_twice(holdings, ids, candidate.uid)
-    if twice is not None:
-        raise NoCandidateError(f"the kubelet offered the id {twice}, which another container has")
+    twice = holdings.taken_besides(candidate.uid).intersection(ids)
+    if twice:
+        raise NoCandidateError(f"the kubelet offered the id {min(twice)}, which another container has")

@@ -74,6 +74,11 @@ class DeviceIds:
         name, _, _ = device_id.removeprefix(_PREFIX).partition("-")
         return self._cards.get(name) if device_id.startswith(_PREFIX) else None
 
+    def cards_of(self, device_ids: Iterable[str]) -> dict[str, int]:
+        """The index of the card of each id that is ours."""
+        found = ((one, self.card_of(one)) for one in device_ids)
+        return {one: card.index for one, card in found if card is not None}
+
     def one_card_of(self, device_ids: Iterable[str]) -> CardFacts | None:
         """The card on which all these ids lie, or None if that is not one card of ours."""
         cards = {card.uuid if card else "": card for card in map(self.card_of, device_ids)}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.candidates import Candidate, given_twice, last_guard, room
+from gpushare.deviceplugin.core.candidates import Candidate, last_guard, room
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
@@ -54,7 +54,7 @@ def test_an_id_that_another_pod_has_is_not_given() -> None:
     others = [ours("new", 0, 1), ours("guess", 0, 2, is_guess=True)]
 
     last_guard(candidate(), ids, Holdings(others), [], [card(0)], counts_slots=False)
-    assert given_twice(Holdings(others), ids, "new") is None
+    assert Holdings(others).taken_besides("new") == set()
     with pytest.raises(NoCandidateError, match="offered the id 0-4, which another container has"):
         last_guard(candidate(), ids, Holdings([ours("old", 0, 4)]), [], [card(0)], counts_slots=False)
 
