@@ -1,6 +1,6 @@
 """The gRPC edge: the device plugin service, in the API's own order. Each verb is short and delegates.
 
-Our errors become a gRPC status in one place (``_abort``); their text is what the pod's status or event shows.
+Our errors become a gRPC status in one place (``_answered``); their text is what the pod's status or event shows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -71,8 +71,11 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         self._stopping.clear()
         self._server = grpc.aio.server(options=_SERVER_OPTIONS)
         pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
-        # In place of the generated one, which would encode for each stream.
-        self._server.add_registered_method_handlers(_SERVICE, {"ListAndWatch": _list_handler(self)})
+        # In place of the generated one, which would encode for each stream: this answers bytes.
+        handler: grpc.RpcMethodHandler[pb.Empty, bytes] = grpc.unary_stream_rpc_method_handler(
+            self.ListAndWatch, request_deserializer=pb.Empty.FromString
+        )
+        self._server.add_registered_method_handlers(_SERVICE, {"ListAndWatch": handler})
         self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
 
@@ -155,11 +158,6 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         return pb.PreStartContainerResponse()
 
 
-def _list_handler(server: DevicePluginServer) -> grpc.RpcMethodHandler[pb.Empty, bytes]:
-    """ListAndWatch without an encoder: it answers bytes."""
-    return grpc.unary_stream_rpc_method_handler(server.ListAndWatch, request_deserializer=pb.Empty.FromString)
-
-
 def encode(devices: Sequence[tuple[str, str]]) -> bytes:
     """A ListAndWatchResponse of these ids. Encoded in parts: lists joined are one list, and the parts need little memory."""
     parts = (devices[start : start + _PART] for start in range(0, len(devices), _PART))
@@ -188,9 +186,5 @@ async def _answered(work: Awaitable[_T], context: Context) -> _T:
         return await work
     except GpushareError as error:
         _LOG.warning("refused reason=%s", error)
-        await _abort(context, error)
-
-
-async def _abort(context: Context, error: GpushareError) -> NoReturn:
-    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-    raise AssertionError("abort raises") from error
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        raise AssertionError("abort raises") from error

@@ -194,7 +194,7 @@ class DevicePlugin:
         group.create_task(allocator.keep_right())
         group.create_task(allocator.restoration.keep())
         # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
-        await node.publish_first()
+        await node.publish_patiently()
         group.create_task(node.keep_published())
         server = DevicePluginServer(allocator, node)
         resource = SLOTS if settings.slots else MEMORY

@@ -19,6 +19,7 @@ that is well again has its ids before a scheduler places a pod there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -188,9 +189,10 @@ class NodeWriter:
             node = await self._read()
         await self._write(node, self.cards)
 
-    async def publish_first(self) -> None:
+    async def publish_patiently(self) -> None:
         """Publish, and wait for an API server that is away."""
         while True:
+            self._wake.clear()
             try:
                 return await self.publish()
             except ApiError as error:
@@ -200,26 +202,16 @@ class NodeWriter:
     async def keep_published(self) -> None:
         """Publish now and for ever; an API server that is away is tried again."""
         while True:
-            self._wake.clear()
-            try:
-                await self.publish()
-            except ApiError as error:
-                _LOG.warning("cannot publish node=%s error=%s", self.name, error)
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
+            await self.publish_patiently()
             await asyncio.sleep(PAUSE_SECONDS)
-            try:
-                async with asyncio.timeout(self._pause()):
+            # A card that was taken out goes with its last pod, and the end of a pod does not change the Node.
+            waits_for_pods = has_left(self.cards, self.nvml_indices, frozenset())
+            pause = WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     # Inside
-
-    def _pause(self) -> float:
-        """A card that was taken out goes with its last pod, and the end of a pod does not change the Node."""
-        waits_for_pods = has_left(self.cards, self.nvml_indices, frozenset())
-        return WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
 
     async def _exchange(self, node: Node, physical: tuple[PhysicalCard, ...]) -> None:
         """Announce other cards, in the order that the head of this module describes."""
