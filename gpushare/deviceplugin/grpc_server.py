@@ -136,18 +136,15 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         """Ids on the card of the pod that is next."""
         answer = pb.PreferredAllocationResponse()
         for one in request.container_requests:
-            chosen = await _answered(
-                self._allocator.prefer(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size),
-                context,
-            )
+            work = self._allocator.prefer(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size)
+            chosen = await _answered(work, context)
             answer.container_responses.add(deviceIDs=chosen)
         return answer
 
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
         """The answer for each container."""
-        answers = [
-            await _answered(self._allocator.allocate(one.devices_ids), context) for one in request.container_requests
-        ]
+        asked = (one.devices_ids for one in request.container_requests)
+        answers = [await _answered(self._allocator.allocate(ids), context) for ids in asked]
         return pb.AllocateResponse(container_responses=map(answer_message, answers))
 
     async def PreStartContainer(  # noqa: N802
@@ -171,10 +168,7 @@ def answer_message(answer: ContainerAnswer) -> pb.ContainerAllocateResponse:
     """Mounts are read-only. A kubelet ignores fields that it does not know (``cdi_devices`` before 1.28)."""
     return pb.ContainerAllocateResponse(
         envs=answer.variables,
-        mounts=[
-            pb.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=True)
-            for mount in answer.mounts
-        ],
+        mounts=[pb.Mount(container_path=path, host_path=host, read_only=True) for path, host in answer.mounts.items()],
         annotations=answer.annotations,
         cdi_devices=[pb.CDIDevice(name=name) for name in answer.cdi_devices],
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +15,7 @@ from gpushare import wire
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import (
     MIB,
-    CardUse,
-    Episode,
-    PodOnCard,
+    Overuse,
     ProcessUse,
     bookings,
     judge,
@@ -26,7 +24,7 @@ from gpushare.deviceplugin.core.usage import (
     sum_up,
     uids_in_cgroups,
 )
-from gpushare.kube.event_recorder import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder, Level
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
 from gpushare.nvml.api import NvmlError, Process
@@ -51,7 +49,7 @@ class UsageWatch:
     events: EventRecorder
     rules: UsageFlags
     clock: Callable[[], float]
-    episodes: Mapping[PodOnCard, Episode] = field(default_factory=dict, init=False)
+    overuse: Overuse = field(default_factory=Overuse, init=False)
 
     async def run(self) -> None:
         """Look for ever."""
@@ -79,9 +77,8 @@ class UsageWatch:
         for index, found in by_card.items():
             uses += self.owners.uses(index, found, known)
         metrics.seen = seen = sum_up(uses, bookings(pods, self.cards()), known, frozenset(silent))
-        verdict = judge(self.episodes, seen.uses, self.clock(), self.rules.tolerance, self.rules.after)
-        self.episodes = verdict.episodes
-        metrics.over = frozenset(on for on, episode in verdict.episodes.items() if episode.reported)
+        self.overuse = verdict = judge(self.overuse, seen.uses, self.clock(), self.rules.tolerance, self.rules.after)
+        metrics.over = verdict.reported
         metrics.overuse_episodes += len(verdict.begun)
         # If a card does not answer, it is not known whether a process has ended.
         unbooked = on_other_cards(seen.uses, pods) | {on for on in metrics.unbooked if on.index in silent}
@@ -90,36 +87,27 @@ class UsageWatch:
         metrics.unbooked_episodes += len(begun)
         by_uid = {pod.uid: pod for pod in known.values()}
         for on in begun:
-            await self._report_unbooked(by_uid[on.uid], on)
+            text = (
+                f"a process of this pod runs on card {on.index}, which the pod did not book; it takes memory that other pods "
+                "were promised: ask for aliyun.com/gpu-mem, and do not set NVIDIA_VISIBLE_DEVICES"
+            )
+            await self._report(by_uid[on.uid], wire.EVENT_CARD_NOT_BOOKED, text)
         for use in verdict.begun:
-            await self._report_overuse(by_uid[use.on.uid], use)
+            text = (
+                f"uses {(use.used or 0) // MIB} MiB of card {use.on.index} and booked {use.booked // MIB} MiB; it takes memory "
+                "that other pods of the card were promised: ask for more, or have it use less"
+            )
+            await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE, text)
         for use in verdict.ended:
-            await self._report_end(by_uid[use.on.uid], use)
+            text = f"keeps to its share of card {use.on.index} again ({use.booked // MIB} MiB)"
+            await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE_ENDED, text, "Normal")
 
-    async def _report_unbooked(self, pod: ObjectMeta, on: PodOnCard) -> None:
-        _LOG.warning("unbooked pod=%s/%s uid=%s device=%d", pod.namespace, pod.name, pod.uid, on.index)
-        text = (
-            f"a process of this pod runs on card {on.index}, which the pod did not book; it takes memory that other pods were "
-            "promised: ask for aliyun.com/gpu-mem, and do not set NVIDIA_VISIBLE_DEVICES"
+    async def _report(self, pod: ObjectMeta, event: str, text: str, level: Level = "Warning") -> None:
+        line = "reported pod=%s/%s uid=%s event=%s: %s"
+        _LOG.log(
+            logging.INFO if level == "Normal" else logging.WARNING, line, pod.namespace, pod.name, pod.uid, event, text
         )
-        await self.events.record("Pod", pod, wire.EVENT_CARD_NOT_BOOKED, text)
-
-    async def _report_overuse(self, pod: ObjectMeta, use: CardUse) -> None:
-        used = (use.used or 0) // MIB
-        _LOG.warning(
-            "overuse pod=%s/%s uid=%s device=%d used_mib=%d booked_mib=%d",
-            pod.namespace, pod.name, pod.uid, use.on.index, used, use.booked // MIB,
-        )  # fmt: skip
-        text = (
-            f"uses {used} MiB of card {use.on.index} and booked {use.booked // MIB} MiB; it takes memory that other pods of "
-            "the card were promised: ask for more, or have it use less"
-        )
-        await self.events.record("Pod", pod, wire.EVENT_MEMORY_OVERUSE, text)
-
-    async def _report_end(self, pod: ObjectMeta, use: CardUse) -> None:
-        _LOG.info("overuse ended pod=%s/%s uid=%s device=%d", pod.namespace, pod.name, pod.uid, use.on.index)
-        text = f"keeps to its share of card {use.on.index} again ({use.booked // MIB} MiB)"
-        await self.events.record("Pod", pod, wire.EVENT_MEMORY_OVERUSE_ENDED, text, "Normal")
+        await self.events.record("Pod", pod, event, text, level)
 
 
 class ProcessOwners:

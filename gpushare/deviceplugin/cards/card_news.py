@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.cards.node_status import NodeWriter
@@ -17,7 +17,7 @@ from gpushare.deviceplugin.core.kept_pods import indices_of
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.event_recorder import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder, Level
 from gpushare.manifests import ObjectMeta
 from gpushare.model.quantity import MemoryUnit
 from gpushare.nvml.api import Card
@@ -31,8 +31,7 @@ _ATTEMPTS: Final = 300
 # The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
 _LONGEST_QUEUE: Final = 1000
 
-_Level = Literal["Normal", "Warning"]
-_Report = tuple[str, ObjectMeta, str, str, _Level]
+_Report = tuple[str, ObjectMeta, str, str, Level]
 
 
 class CardNews:
@@ -50,7 +49,7 @@ class CardNews:
         """Cards fell ill or recovered."""
         for change in changes:
             reason = wire.EVENT_CARD_RECOVERED if change.healthy else wire.EVENT_CARD_UNHEALTHY
-            level: _Level = "Normal" if change.healthy else "Warning"
+            level: Level = "Normal" if change.healthy else "Warning"
             card, state = change.card, "is healthy again" if change.healthy else "is unhealthy"
             text = f"card {card.index} ({card.uuid}) of node {self._name} {state}: {change.why}"
             self._put(("Node", ObjectMeta(name=self._name), reason, text, level))

@@ -156,9 +156,7 @@ def ids_by_card(candidate: Candidate, counts_slots: bool) -> dict[int, int]:
 
 
 def match(
-    waiting: Sequence[Candidate],
-    offer: Offer,
-    elsewhere: Callable[[Candidate], Iterable[int]] = lambda candidate: (),
+    waiting: Sequence[Candidate], offer: Offer, elsewhere: Callable[[Candidate], Iterable[int]] = lambda candidate: ()
 ) -> Candidate:
     """The candidate for a call. Raises NoCandidateError, which names the pods that wait.
 

@@ -87,18 +87,14 @@ class NodeUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
-    """A pod above its limit on one card: since when (the clock of the caller, seconds), and was that reported?"""
-
-    since: float
-    reported: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Overuse:
-    """The result of one look: the episodes under way, and those that must be reported now."""
+    """The result of one look: since when pods are above their limit (the clock of the caller, seconds), and which are reported.
 
-    episodes: Mapping[PodOnCard, Episode]
+    ``begun`` and ``ended`` are what must be reported now.
+    """
+
+    since: Mapping[PodOnCard, float] = field(default_factory=dict)
+    reported: frozenset[PodOnCard] = frozenset()
     begun: tuple[CardUse, ...] = ()
     ended: tuple[CardUse, ...] = ()
 
@@ -168,34 +164,26 @@ def sum_up(
     return NodeUse(tuple(uses), unaccounted, without)
 
 
-def judge(
-    before: Mapping[PodOnCard, Episode], uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float
-) -> Overuse:
+def judge(before: Overuse, uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float) -> Overuse:
     """Which pods are above their limit, since when, and which of that is news. A use without a booking is no overuse.
 
     ``begun``: for ``after_seconds`` without a break, reported once an episode. ``ended``: those reported before that keep
     to their share again. An unknown use changes nothing; a pod that is gone ends without a report.
     """
-    episodes: dict[PodOnCard, Episode] = {}
+    since: dict[PodOnCard, float] = {}
     begun, ended = [], []
     for use in uses:
-        episode = before.get(use.on)
-        if not use.booked:
+        was_reported = use.on in before.reported
+        if not use.booked or (use.used is None and use.on not in before.since):
             continue
-        if use.used is None:
-            if episode is not None:
-                episodes[use.on] = episode
-        elif use.used <= tolerance.limit(use.booked):
-            if episode is not None and episode.reported:
-                ended.append(use)
-        else:
-            since = episode.since if episode is not None else now
-            reported = episode is not None and episode.reported
-            is_news = not reported and now - since >= after_seconds
-            if is_news:
+        if use.used is None or use.used > tolerance.limit(use.booked):
+            since[use.on] = before.since.get(use.on, now)
+            if use.used is not None and not was_reported and now - since[use.on] >= after_seconds:
                 begun.append(use)
-            episodes[use.on] = Episode(since, reported or is_news)
-    return Overuse(episodes, tuple(begun), tuple(ended))
+        elif was_reported:
+            ended.append(use)
+    reported = (before.reported & since.keys()) | {use.on for use in begun}
+    return Overuse(since, reported, tuple(begun), tuple(ended))
 
 
 def pods_in_cgroups(text: str) -> list[str]:

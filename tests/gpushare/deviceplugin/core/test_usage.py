@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpushare.deviceplugin.core.usage import (
     MIB,
     CardUse,
-    Episode,
+    Overuse,
     PodOnCard,
     ProcessUse,
     bookings,
@@ -130,12 +130,12 @@ def look(before: Any, used: int | None, now: float, tolerance: Tolerance = NOBOD
 
 def test_overuse_and_its_end_are_reported_once_each() -> None:
     """Above since 10, reported at 70, silent at 90, over at 100; a new one starts over."""
-    first = look({}, 1001, 10)
-    early = look(first.episodes, 2000, 69)
-    told = look(early.episodes, 1500, 70)
-    again = look(told.episodes, 1500, 90)
-    ended = look(again.episodes, 1000, 100)
-    anew = look(ended.episodes, 1001, 110)
+    first = look(Overuse(), 1001, 10)
+    early = look(first, 2000, 69)
+    told = look(early, 1500, 70)
+    again = look(told, 1500, 90)
+    ended = look(again, 1000, 100)
+    anew = look(ended, 1001, 110)
 
     assert [bool(one.begun) for one in (first, early, told, again, ended, anew)] == [
         False,
@@ -146,52 +146,51 @@ def test_overuse_and_its_end_are_reported_once_each() -> None:
         False,
     ]
     assert [bool(one.ended) for one in (told, again, ended, anew)] == [False, False, True, False]
-    assert anew.episodes == {ON: Episode(110.0)}
+    assert (anew.since, anew.reported) == ({ON: 110.0}, frozenset())
 
 
 def test_the_reported_use_is_that_of_the_moment() -> None:
     """The reported use is that of the moment of the report, and not of the beginning of the excess."""
-    told = look({ON: Episode(0)}, 1253, 60)
+    told = look(Overuse({ON: 0}), 1253, 60)
 
-    assert (told.begun[0].used, told.begun[0].booked, told.episodes) == (1253, 1000, {ON: Episode(0, reported=True)})
+    assert (told.begun[0].used, told.begun[0].booked) == (1253, 1000)
+    assert (told.since, told.reported) == ({ON: 0}, {ON})
 
 
 def test_a_short_excess_is_never_reported() -> None:
     """A short excess has neither a reported beginning nor a reported end, because it ended before its time."""
-    ended = look(look({}, 2000, 0).episodes, 500, 59)
+    ended = look(look(Overuse(), 2000, 0), 500, 59)
 
-    assert (ended.episodes, ended.begun, ended.ended) == ({}, (), ())
+    assert ended == Overuse()
 
 
 def test_within_the_tolerance_is_no_overuse() -> None:
     """At the limit is within."""
-    assert look({}, 1100, 0, Tolerance(10), 0).begun == ()
-    assert look({}, 1101, 0, Tolerance(10), 0).begun != ()
+    assert look(Overuse(), 1100, 0, Tolerance(10), 0).begun == ()
+    assert look(Overuse(), 1101, 0, Tolerance(10), 0).begun != ()
 
 
 def test_an_unknown_use_changes_nothing() -> None:
     """An unknown use changes neither an excess under way nor a pod that keeps to its share."""
-    running = {ON: Episode(5.0, reported=True)}
+    running = Overuse({ON: 5.0}, frozenset({ON}))
 
-    assert (look(running, None, 100).episodes, look({}, None, 100).episodes) == (running, {})
-    assert look(running, None, 100).ended == ()
+    assert (look(running, None, 100), look(Overuse(), None, 100)) == (running, Overuse())
 
 
 def test_a_pod_that_is_gone_ends_without_a_word() -> None:
     """The excess of a pod that is gone ends without a report, because there is no pod left for an event."""
-    gone = judge({ON: Episode(0, reported=True)}, [], 100, NOBODY, 0)
+    gone = judge(Overuse({ON: 0}, frozenset({ON})), [], 100, NOBODY, 0)
 
-    assert (gone.episodes, gone.begun, gone.ended) == ({}, (), ())
+    assert gone == Overuse()
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 3000)), max_size=30), st.integers(0, 5))
 def test_beginnings_and_ends_alternate(uses: list[int | None], after: int) -> None:
     """An excess is reported at most once between two ends, and an end only after such a report, for any readings."""
-    episodes: Any = {}
+    verdict = Overuse()
     told = False
     for now, used in enumerate(uses):
-        verdict = look(episodes, used, now, after=after)
+        verdict = look(verdict, used, now, after=after)
         assert not (verdict.begun and told)
         assert not (verdict.ended and not told)
         told = (told or bool(verdict.begun)) and not verdict.ended
-        episodes = verdict.episodes
