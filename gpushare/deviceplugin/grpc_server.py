@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,8 +17,8 @@ import grpc.aio
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import CardChange
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer, SpareSlots
-from gpushare.deviceplugin.core.devices import device_list
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer
+from gpushare.deviceplugin.core.devices import device_list, spare_slots
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.errors import GpushareError
@@ -38,26 +38,21 @@ _PART: Final = 2000
 Context = grpc.aio.ServicerContext[object, object]
 
 
-def plugin_options() -> pb.DevicePluginOptions:
-    """The optional calls that we want: before the ids are chosen, and before each container starts."""
-    return pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
-
-
 class DevicePluginServer(pb_grpc.DevicePluginServicer):
-    """The service of one resource, on a socket of its own. ``devices`` makes its list of the node's cards."""
+    """The service of one resource, on a socket of its own.
 
-    def __init__(
-        self,
-        allocator: Allocator | SpareSlots,
-        node: NodeWriter,
-        *,
-        devices: Callable[[Sequence[CardFacts]], list[tuple[str, str]]] = device_list,
-        options: pb.DevicePluginOptions | None = None,
-    ) -> None:
-        self.options = options or plugin_options()
+    Without an ``allocator`` it is that of ``gpu-slot`` on a node in ids mode: there are some, and they mean nothing. Pods that name
+    a slot (a policy of the cluster adds it, for nodes in slots mode) can so come to nodes in ids mode too; what their containers
+    get is the answer for their memory ids alone.
+    """
+
+    def __init__(self, allocator: Allocator | None, node: NodeWriter) -> None:
+        # The optional calls that we want: before the ids are chosen, and before each container starts. None for spare slots.
+        wanted = allocator is not None
+        self.options = pb.DevicePluginOptions(pre_start_required=wanted, get_preferred_allocation_available=wanted)
         self._allocator = allocator
         self._node = node
-        self._devices = devices
+        self._devices = device_list if wanted else spare_slots
         # The event of each open stream, and the list as it was last encoded.
         self._wakes: set[asyncio.Event] = set()
         self._encoded: tuple[Sequence[CardFacts], bytes] | None = None
@@ -135,6 +130,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
     ) -> pb.PreferredAllocationResponse:
         """Ids on the card of the pod that is next."""
         answer = pb.PreferredAllocationResponse()
+        assert self._allocator is not None
         for one in request.container_requests:
             work = self._allocator.prefer(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size)
             chosen = await _answered(work, context)
@@ -143,7 +139,9 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
 
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
         """The answer for each container."""
-        asked = (one.devices_ids for one in request.container_requests)
+        asked = [one.devices_ids for one in request.container_requests]
+        if self._allocator is None:
+            return pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse() for _ in asked])
         answers = [await _answered(self._allocator.allocate(ids), context) for ids in asked]
         return pb.AllocateResponse(container_responses=map(answer_message, answers))
 
@@ -151,6 +149,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         self, request: pb.PreStartContainerRequest, context: Context
     ) -> pb.PreStartContainerResponse:
         """May the container with these ids start?"""
+        assert self._allocator is not None
         await _answered(self._allocator.verify(request.devices_ids), context)
         return pb.PreStartContainerResponse()
 

@@ -23,15 +23,12 @@ from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.declared_sick import follow_declared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import changes_between, remembered
-from gpushare.deviceplugin.core.container_answer import SpareSlots
-from gpushare.deviceplugin.core.devices import spare_slots
 from gpushare.deviceplugin.core.health import CardHealth, XidRules, read_rules
 from gpushare.deviceplugin.core.kept_pods import indices_in_use
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
-from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
 from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
@@ -132,7 +129,7 @@ class DevicePlugin:
         self.pods = NodePods()
         self.health = CardHealth(rules, settings.health.cool_down)
         self.node = NodeWriter(
-            ports.client, settings.node_name, (), settings.memory_unit, ports.boot,
+            ports.client, settings.node_name, settings.memory_unit, ports.boot,
             health=self.health,
             in_use=lambda: indices_in_use(self.pods.in_admission_order()),
             max_ids=settings.max_ids,
@@ -208,10 +205,8 @@ class DevicePlugin:
 
         group.create_task(stay_registered(server, folder, resource, registered, kubelet_changed))
         if not settings.slots:
-            # Slots that mean nothing: pods that name one may come to a node in ids mode too.
-            spare = DevicePluginServer(SpareSlots(), node, devices=spare_slots, options=pb.DevicePluginOptions())
             count = functools.partial(self.metrics.registrations.update, [SLOTS.name])
-            group.create_task(stay_registered(spare, folder, SLOTS, count))
+            group.create_task(stay_registered(DevicePluginServer(None, node), folder, SLOTS, count))
         sweeper = StuckPodSweeper(
             client, lambda: node.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()),
             lambda: server.is_watched, allocator.held_for_good, self.metrics, events, self.ports.clock,
@@ -252,7 +247,7 @@ async def _prepare(client: ApiClient, node: NodeWriter, pods: NodePods) -> None:
     while True:
         try:
             await list_all(pods, client, node.name)
-            await node.prepare(indices_in_use(pods.in_admission_order()))
+            await node.prepare()
         except ApiError as error:
             _LOG.warning("cannot read node=%s error=%s", node.name, error)
             await asyncio.sleep(_NO_API_SECONDS)

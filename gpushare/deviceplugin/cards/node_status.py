@@ -59,7 +59,7 @@ Listener = Callable[[Sequence[CardChange]], None]
 
 
 class NodeWriter:
-    """Our Node and its cards. Call ``prepare`` first.
+    """Our Node and its cards. Call ``prepare`` first, then ``begin``.
 
     ``cards`` is what is announced now and may change at any await. ``boot`` is the id of the present boot, as the Node shows it.
     The argument is used while the Node shows none. ``in_use`` answers the card indices that pods of the node name; ``max_ids`` is
@@ -71,7 +71,6 @@ class NodeWriter:
         self,
         client: ApiClient,
         name: str,
-        physical: Sequence[PhysicalCard],
         unit: MemoryUnit,
         boot: str,
         *,
@@ -97,7 +96,7 @@ class NodeWriter:
         self.unit = MemoryUnit(1) if slots else unit
         self._boot = self.boot = boot
         self._health = health or CardHealth(XidRules(), 0)
-        self._announced = AnnouncedCards(physical, unit, boot, self._health, slots)
+        self._announced = AnnouncedCards(unit, boot, self._health, slots)
         self._in_use = in_use
         self._max_ids = max_ids
         self._published: tuple[object, ...] = ()
@@ -117,11 +116,8 @@ class NodeWriter:
         """By UUID, NVML's index of each card that is in the machine."""
         return self._announced.nvml_indices
 
-    async def prepare(self, in_use: frozenset[int]) -> None:
-        """Read the Node: which index its cards had, and which were sick. Raises ApiError.
-
-        Each card keeps its index; another gets one that no pod (``in_use``) names.
-        """
+    async def prepare(self) -> None:
+        """Read the Node: which index its cards had, and which were sick. Raises ApiError."""
         node = await self._read()
         known, refusal = described_cards(node)
         if refusal:
@@ -132,12 +128,14 @@ class NodeWriter:
         self._announced.restore(known)
         self.boot = boot_of(node) or self._boot
         self._log(self._health.booted(self.boot))
-        self._adopt(self._announced.physical, in_use)
 
     def begin(self, physical: Sequence[PhysicalCard]) -> None:
-        """The cards at the start, when no kubelet holds a list of ours yet."""
+        """The cards at the start, when no kubelet holds a list of ours yet.
+
+        Each card keeps its index; another gets one that no pod names.
+        """
         self._announced.count(physical)
-        self._adopt(tuple(physical), self._in_use())
+        self._adopt(tuple(physical))
 
     def check(self) -> None:
         """Raises TooManyIdsError if the kubelet would not take the cards of the start."""
@@ -226,10 +224,10 @@ class NodeWriter:
             await self._write(node, cards, is_moving=True)
         if self._coming == physical:
             self._coming = None
-        self._adopt(physical, self._in_use())
+        self._adopt(physical)
 
-    def _adopt(self, physical: tuple[PhysicalCard, ...], in_use: frozenset[int]) -> None:
-        self._report(self._announced.adopt(physical, in_use))
+    def _adopt(self, physical: tuple[PhysicalCard, ...]) -> None:
+        self._report(self._announced.adopt(physical, self._in_use()))
 
     def _report(self, changes: Sequence[CardChange] | None) -> None:
         """Publish an announcement that is not as before, and log the changes of health."""

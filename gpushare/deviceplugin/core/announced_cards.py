@@ -138,18 +138,16 @@ def describe_cards(
 class AnnouncedCards:
     """Empty until ``adopt``. ``boot`` is the id of the machine's present boot; ``slots`` is a card's slots, 0 in ids mode."""
 
-    def __init__(
-        self, physical: Sequence[PhysicalCard], unit: MemoryUnit, boot: str, health: CardHealth, slots: int
-    ) -> None:
+    def __init__(self, unit: MemoryUnit, boot: str, health: CardHealth, slots: int) -> None:
         self.cards = describe_cards((), unit, boot, slots=slots)
-        self.physical = tuple(physical)
+        self.physical: tuple[PhysicalCard, ...] = ()
         self.nvml_indices: Mapping[str, int] = {}
         self._unit = unit
         self._boot = boot
         self._health = health
         self._slots = slots
         # UUIDs of the last count: an announced card that is not among them is absent, even if the Node is not yet written.
-        self._counted = uuids_of(physical)
+        self._counted: frozenset[str] = frozenset()
         # The index that each card ever had: one that comes back gets its own again, if no other card has it.
         self._facts: dict[str, CardFacts] = {}
 

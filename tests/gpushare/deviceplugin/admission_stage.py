@@ -231,6 +231,7 @@ async def stage(
         async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
             health = CardHealth(XidRules(), 0)
-            node = NodeWriter(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", health=health, slots=slots)
-            await node.prepare(frozenset())
+            node = NodeWriter(client, "rig", MemoryUnit.parse("GiB"), "boot", health=health, slots=slots)
+            await node.prepare()
+            node.begin(physical)
             yield Stage(api, client, Path(name), node, health, **more)

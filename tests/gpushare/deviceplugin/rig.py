@@ -180,7 +180,7 @@ async def running(
             health, node, watch, news = parts.health, parts.node, parts.watch, parts.news
             await parts.begin()
             await node.publish_patiently()
-            server = DevicePluginServer(None, node)  # type: ignore[arg-type]  # nothing is allocated here
+            server = DevicePluginServer(object(), node)  # type: ignore[arg-type]  # nothing is allocated here
             await server.start(socket)
             async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
                 rig = Rig(

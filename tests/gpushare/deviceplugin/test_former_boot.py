@@ -49,9 +49,9 @@ async def start(api: StubApi) -> list[str]:
     """Start as the plugin's main does; the pods that still hold a card."""
     async with serve(api) as url, plain_http(url) as http:
         client, pods = ApiClient(http), NodePods()
-        own = NodeWriter(client, "n", (), MemoryUnit.parse("GiB"), "kernel")
+        own = NodeWriter(client, "n", MemoryUnit.parse("GiB"), "kernel")
         await list_all(pods, client, "n")
-        await own.prepare(frozenset())
+        await own.prepare()
         # Names of events only.
         events = EventRecorder(client, "test", time.time, random.Random(1))
         await end_pods_of_former_boot(client, own, pods, events)

@@ -111,8 +111,9 @@ async def plugin(
         folder = Path(name)
         async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
-            node = NodeWriter(client, "rig", physical, MemoryUnit.parse(unit), "boot")
-            await node.prepare(frozenset())
+            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot")
+            await node.prepare()
+            node.begin(physical)
             await node.publish()
             events = EventRecorder(client, "test", lambda: 0.0, random.Random(1))
             book = KubeletRecords(folder / "none.sock", folder)

@@ -57,12 +57,13 @@ async def slotted(
     site = Site(api or StubApi(nodes=[{"metadata": {"name": "rig"}, "status": {"capacity": {}}}]), in_use or set())
     async with serve(site.api) as url, plain_http(url) as http:
         site.node = NodeWriter(
-            ApiClient(http), "rig", cards, MemoryUnit.parse("GiB"), "boot",
+            ApiClient(http), "rig", MemoryUnit.parse("GiB"), "boot",
             health=site.health,
             in_use=lambda: frozenset(site.in_use),
             slots=2,
         )  # fmt: skip
-        await site.node.prepare(frozenset(site.in_use))
+        await site.node.prepare()
+        site.node.begin(cards)
         await site.node.publish()
         yield site
 
