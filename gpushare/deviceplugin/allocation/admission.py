@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpushare.deviceplugin.allocation.exchange import Exchange
-from gpushare.deviceplugin.allocation.hand_bound import HandBound, without_card
+from gpushare.deviceplugin.allocation.hand_bound import HandBound, judged
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, last_guard, match, room
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
@@ -113,7 +113,7 @@ class Admission:
         sight = self._view.now()
 
         is_possible = functools.partial(_may_ask, sight, size)
-        if any(map(is_possible, without_card(sight))):
+        if any(True for _ in judged(sight, is_possible)):
             try:
                 # Marks that turned out to be of no use would stand in their way.
                 await self._exchange.run()

@@ -6,7 +6,7 @@ From then on every reader counts them, and Allocate treats them as any other pod
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,19 +40,23 @@ _UNKNOWN_CARD: Final = Refusal(
 )
 
 
-def without_card(sight: Sight) -> tuple[Pod, ...]:
-    """Pods that ask for card memory and that no valid annotation puts on a card, except those that are ending."""
-    waiting = (pod for pod in sight.pods if not is_finished(pod) and not is_deleting(pod))
-    return tuple(pod for pod in waiting if _asks(pod) and allocation_of(pod) is None)
+def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> Iterator[tuple[Pod, Shares | Refusal]]:
+    """Pods that ask for card memory and that no valid annotation puts on a card, with the cards of each, or why it gets none.
 
-
-def choose_cards(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
-    """The cards of the pod, or why it gets none.
-
-    A pod that has ids already has the card on which they lie. Any other is judged by the extender's rules: the same wishes, and the
-    same reasons. Pods of other nodes and the policy of the cluster are not known here. The card of another plugin's ids cannot be
-    known if the node has several. ``node`` is ``as_a_node(sight)``.
+    They come in the order of admission, without those that are ending. A pod that has ids already has the card on which they lie.
+    Any other is judged by the extender's rules: the same wishes, and the same reasons. Pods of other nodes and the policy of the
+    cluster are not known here.
     """
+    living = (pod for pod in sight.pods if not is_finished(pod) and not is_deleting(pod))
+    waiting = [pod for pod in living if _asks(pod) and allocation_of(pod) is None and wanted(pod)]
+    if waiting:
+        node = as_a_node(sight)
+        for pod in waiting:
+            yield pod, _cards_for(pod, sight, node)
+
+
+def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
+    """The cards of the pod. The card of another plugin's ids cannot be known if the node has several."""
     held = sight.holdings.cards(pod.metadata.uid)
     is_held = bool(sight.holdings.of_pod(pod.metadata.uid)) or was_started(pod)
     try:
@@ -108,19 +112,13 @@ class HandBound:
 
     def has_work(self, sight: Sight) -> bool:
         """Is there a pod to write a card on, or to report as one that gets none?"""
-        waiting = without_card(sight)
-        self.reported &= {pod.metadata.uid for pod in waiting}
-        node = as_a_node(sight) if waiting else None
-        return node is not None and any(
-            pod.metadata.uid not in self.reported or not isinstance(choose_cards(pod, sight, node), Refusal)
-            for pod in waiting
-        )
+        found = list(judged(sight))
+        self.reported &= {pod.metadata.uid for pod, _ in found}
+        return any(pod.metadata.uid not in self.reported or not isinstance(cards, Refusal) for pod, cards in found)
 
     def reason_against(self, sight: Sight, is_possible: Callable[[Pod], bool]) -> str:
         """Why the first pod without a card that a call may be for gets none, "" if there is no such pod."""
-        waiting, node = without_card(sight), as_a_node(sight)
-        found = (choose_cards(pod, sight, node) for pod in waiting if is_possible(pod))
-        return next((one.reason for one in found if isinstance(one, Refusal)), "")
+        return next((found.reason for _, found in judged(sight, is_possible) if isinstance(found, Refusal)), "")
 
     async def run(
         self,
@@ -135,21 +133,21 @@ class HandBound:
         With ``reports`` the pods that get none are reported, once each. A kubelet's call does without, so it waits for no event.
         ``entries`` as in ``NodeView.now``.
         """
-        sight = self.view.now(entries)
-        node = as_a_node(sight)
-        for pod in filter(wanted, without_card(sight)):
-            if stop():
+        done: set[str] = set()
+        while not stop():
+            # Anew after each, because others may have changed the node since.
+            sight = self.view.now(entries)
+            for pod, found in judged(sight, wanted):
+                is_old = isinstance(found, Refusal) and (not reports or pod.metadata.uid in self.reported)
+                if not is_old and pod.metadata.uid not in done:
+                    break
+            else:
                 return
-            found = choose_cards(pod, sight, node)
-            if not isinstance(found, Refusal):
-                await self._place(pod, found, {card.index: card.units for card in sight.cards})
-            elif reports and pod.metadata.uid not in self.reported:
+            done.add(pod.metadata.uid)
+            if isinstance(found, Refusal):
                 await self._report(pod, found.reason)
             else:
-                continue
-            # Others may have changed the node since.
-            sight = self.view.now(entries)
-            node = as_a_node(sight)
+                await self._place(pod, found, {card.index: card.units for card in sight.cards})
 
     async def _report(self, pod: Pod, reason: str) -> None:
         self.reported.add(pod.metadata.uid)
