@@ -92,15 +92,12 @@ async def _until_signal(settings: DevicePluginSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, running.cancel)
     await asyncio.wait([running])
-    if not running.cancelled() and (error := running.exception()) is not None:
-        raise _single(error)
-
-
-def _single(error: BaseException) -> BaseException:
-    """The member of a group of one, which tells as much as the group."""
+    error = None if running.cancelled() else running.exception()
+    # The member of a group of one tells as much as the group.
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    return error
+    if error is not None:
+        raise error
 
 
 async def _run(settings: DevicePluginSettings) -> None:
@@ -137,9 +134,8 @@ class DevicePlugin:
         )  # fmt: skip
         self.news = CardNews(ports.client, self.node, self.pods, ports.events)
         self.watch = CardWatch(
-            ports.session, ports.thread, self.node, self.health, self.news, ports.clock,
-            survey_seconds=settings.health.survey_interval,
-            metrics=metrics,
+            ports.session, ports.thread, self.node, self.health, self.news, ports.clock, metrics,
+            settings.health.survey_interval,
         )  # fmt: skip
         metrics.cards, metrics.pods = lambda: self.node.cards, self.pods.in_admission_order
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
@@ -34,16 +35,15 @@ _LONGEST_QUEUE: Final = 1000
 _Report = tuple[str, ObjectMeta, str, str, Level]
 
 
+@dataclass(eq=False)
 class CardNews:
     """Reports about our node and its ``pods``."""
 
-    def __init__(self, client: ApiClient, node: NodeWriter, pods: NodePods, events: EventRecorder) -> None:
-        self._client = client
-        self._node = node
-        self._name = node.name
-        self._pods = pods
-        self._events = events
-        self._reports: asyncio.Queue[_Report] = asyncio.Queue(_LONGEST_QUEUE)
+    client: ApiClient
+    node: NodeWriter
+    pods: NodePods
+    events: EventRecorder
+    reports: asyncio.Queue[_Report] = field(default_factory=lambda: asyncio.Queue(_LONGEST_QUEUE), init=False)
 
     def report_changes(self, changes: Iterable[CardChange]) -> None:
         """Cards fell ill or recovered."""
@@ -51,20 +51,20 @@ class CardNews:
             reason = wire.EVENT_CARD_RECOVERED if change.healthy else wire.EVENT_CARD_UNHEALTHY
             level: Level = "Normal" if change.healthy else "Warning"
             card, state = change.card, "is healthy again" if change.healthy else "is unhealthy"
-            text = f"card {card.index} ({card.uuid}) of node {self._name} {state}: {change.why}"
-            self._put(("Node", ObjectMeta(name=self._name), reason, text, level))
-            for pod in self._pods.in_admission_order():
+            text = f"card {card.index} ({card.uuid}) of node {self.node.name} {state}: {change.why}"
+            self._put(("Node", ObjectMeta(name=self.node.name), reason, text, level))
+            for pod in self.pods.in_admission_order():
                 if card.index in indices_of(pod):
                     self._put(("Pod", pod.metadata, reason, text, level))
 
     def report(self, reason: str, text: str) -> None:
         """Something else of the Node."""
-        self._put(("Node", ObjectMeta(name=self._name), reason, text, "Warning"))
+        self._put(("Node", ObjectMeta(name=self.node.name), reason, text, "Warning"))
 
     async def run(self) -> None:
         """Record events until cancelled."""
         while True:
-            report = await self._reports.get()
+            report = await self.reports.get()
             for _ in range(_ATTEMPTS):
                 if await self._is_recorded(report):
                     break
@@ -72,17 +72,17 @@ class CardNews:
 
     async def _is_recorded(self, report: _Report) -> bool:
         kind, metadata, reason, text, level = report
-        if kind == "Node" and not (metadata := self._node.metadata).uid:
+        if kind == "Node" and not (metadata := self.node.metadata).uid:
             # An event without its uid is not shown with the Node.
             try:
-                metadata = (await self._client.get_node(self._name)).metadata
+                metadata = (await self.client.get_node(self.node.name)).metadata
             except ApiError:
                 return False
-        return await self._events.record(kind, metadata, reason, text, level)
+        return await self.events.record(kind, metadata, reason, text, level)
 
     def _put(self, report: _Report) -> None:
         try:
-            self._reports.put_nowait(report)
+            self.reports.put_nowait(report)
         except asyncio.QueueFull:
             line = "not reported kind=%s name=%s event=%s: too many events wait"
             _LOG.warning(line, report[0], report[1].name, report[2])

@@ -12,6 +12,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from gpushare import wire
@@ -43,38 +44,29 @@ _LONGEST_REST: Final = 600.0
 SILENCE_SECONDS: Final = 30.0
 
 
+@dataclass(eq=False)
 class CardWatch:
     """The cards of one node. ``clock`` gives seconds and only goes forward; ``survey_seconds`` is the least between counts."""
 
-    def __init__(
-        self,
-        session: NvmlSession,
-        thread: NvmlThread,
-        node: NodeWriter,
-        health: CardHealth,
-        news: CardNews,
-        clock: Callable[[], float],
-        *,
-        survey_seconds: float = 10.0,
-        metrics: PluginMetrics,
-    ) -> None:
-        self._session = session
-        self._thread = thread
-        self._node = node
-        self._health = health
-        self._news = news
-        self._clock = clock
-        self._survey_seconds = survey_seconds
-        self._metrics = metrics
-        # Turns taken: while this number stands still, NVML does not answer.
-        self.turns = 0
-        self._survey = Survey((), ())
-        self._stock = CardStock(node.unit, health, news, clock)
-        self._next_survey = 0.0
-        self._retry_seconds = 0.0
-        self._rest_seconds = survey_seconds
-        # Why NVML shows no cards, "" if it does: reported once.
-        self._trouble = ""
+    session: NvmlSession
+    thread: NvmlThread
+    node: NodeWriter
+    health: CardHealth
+    news: CardNews
+    clock: Callable[[], float]
+    metrics: PluginMetrics
+    survey_seconds: float = 10.0
+    # Turns taken: while this number stands still, NVML does not answer.
+    turns: int = field(default=0, init=False)
+    survey: Survey = field(default=Survey((), ()), init=False)
+    next_survey: float = field(default=0.0, init=False)
+    retry_seconds: float = field(default=0.0, init=False)
+    # Why NVML shows no cards, "" if it does: reported once.
+    trouble: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self._stock = CardStock(self.node.unit, self.health, self.news, self.clock)
+        self._rest_seconds = self.survey_seconds
 
     async def wait_for_cards(self, *, fail: bool = False) -> None:
         """Wait until the driver shows a card, as the node may get one.
@@ -90,19 +82,23 @@ class CardWatch:
                     raise
                 problem = self._stock.problem(error)
             if not problem:
-                self._trouble = ""
+                self.trouble = ""
                 return
-            if problem != self._trouble:
-                _LOG.warning("no cards to share reason=%s look_again_seconds=%.0f", problem, NO_CARDS_SECONDS)
-                self._news.report(wire.EVENT_NO_CARDS, f"no cards to share: {problem}")
-                self._trouble = problem
+            self._report("no cards to share", problem, problem)
             await asyncio.sleep(NO_CARDS_SECONDS)
+
+    def _report(self, what: str, problem: str, trouble: str) -> None:
+        """Report a problem once, for as long as the ``trouble`` is the same."""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            _LOG.warning("%s reason=%s", what, problem)
+            self.news.report(wire.EVENT_NO_CARDS, f"{what}: {problem}")
 
     def begin(self, remembered: Sequence[PhysicalCard]) -> None:
         """The node's cards at the start: those of the first count, and of those ``remembered`` the ones that are lost."""
         self._stock.cards = tuple(remembered)
         self._take_stock()
-        self._node.begin(self._stock.cards)
+        self.node.begin(self._stock.cards)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -113,10 +109,10 @@ class CardWatch:
 
     async def _turn(self) -> None:
         try:
-            reports = await self._patiently("read the reports of the cards", self._session.poll)
+            reports = await self._patiently("read the reports of the cards", self.session.poll)
             if self._take(reports):
-                self._node.refresh()
-            if self._clock() >= self._next_survey:
+                self.node.refresh()
+            if self.clock() >= self.next_survey:
                 await self._recount()
         except NvmlError as error:
             await self._reopen(error)
@@ -126,16 +122,16 @@ class CardWatch:
         """Enter the reports in ``CardHealth``; whether a card fell ill."""
         is_news = False
         for xid in reports.xids:
-            is_critical = self._health.note_xid(xid.uuid, xid.code)
+            is_critical = self.health.note_xid(xid.uuid, xid.code)
             _LOG.warning("xid uuid=%s xid=%d makes_sick=%s", xid.uuid, xid.code, is_critical)
-            self._metrics.xids[xid.uuid, str(xid.code)] += 1
+            self.metrics.xids[xid.uuid, str(xid.code)] += 1
             is_news |= is_critical
         for uuid in reports.lost:
             _LOG.warning("card lost uuid=%s", uuid)
-            is_news |= self._health.lose(uuid)
+            is_news |= self.health.lose(uuid)
         for uuid, reason in reports.failed:
             _LOG.warning("no reports of the card until the next count uuid=%s reason=%s", uuid, reason)
-            self._next_survey = min(self._next_survey, self._clock() + self._survey_seconds)
+            self.next_survey = min(self.next_survey, self.clock() + self.survey_seconds)
         if reports.lost or reports.is_outdated:
             # Was it taken out, or does it come back? Is there another?
             self._hurry()
@@ -144,72 +140,66 @@ class CardWatch:
     async def _recount(self) -> None:
         """Count the cards again. Raises NvmlError."""
         await self._count()
-        self._trouble = ""
-        self._health.miss_driver(is_away=False)
+        self.trouble = ""
+        self.health.miss_driver(is_away=False)
         is_whole = not self._take_stock()
-        self._node.change_cards(self._stock.cards)
-        self._node.refresh()
+        self.node.change_cards(self._stock.cards)
+        self.node.refresh()
         if is_whole:
-            self._retry_seconds = 0.0
+            self.retry_seconds = 0.0
 
     async def _reopen(self, error: NvmlError) -> None:
         """NVML was shut under us, or the driver is away: open it again, and log it if that fails."""
         _LOG.debug("opening NVML again reason=%s", error)
-        if self._clock() < self._next_survey and self._trouble:
+        if self.clock() < self.next_survey and self.trouble:
             return
         try:
             await self._recount()
         except NvmlError as again:
-            problem = self._stock.problem(again)
-            if str(again) != self._trouble:
-                self._trouble = str(again)
-                text = (
-                    f"{'' if again.code in CONTAINER_CODES else 'no driver, '}all cards are unhealthy until it is back"
-                )
-                _LOG.warning("%s reason=%s", text, problem)
-                self._news.report(wire.EVENT_NO_CARDS, f"{text}: {problem}")
-            self._health.miss_driver(is_away=True)
-            self._node.refresh()
+            why = "" if again.code in CONTAINER_CODES else "no driver, "
+            self._report(f"{why}all cards are unhealthy until it is back", self._stock.problem(again), str(again))
+            self.health.miss_driver(is_away=True)
+            self.node.refresh()
             self._hurry()
 
     async def _look_after_the_sick(self) -> None:
         recoveries: list[Recovery] = []
-        for uuid in self._health.sick:
-            checkup = await self._patiently("check a card", functools.partial(self._session.check, uuid))
-            recoveries += self._health.observe(uuid, answers=checkup.answers, action=checkup.action, now=self._clock())
+        for uuid in self.health.sick:
+            checkup = await self._patiently("check a card", functools.partial(self.session.check, uuid))
+            recoveries += self.health.observe(uuid, answers=checkup.answers, action=checkup.action, now=self.clock())
         if recoveries:
-            self._node.refresh(recoveries)
+            self.node.refresh(recoveries)
 
     async def _count(self) -> Survey:
         """The cards now, in a fresh session if the open one may not know all. Raises NvmlError."""
-        started = self._clock()
+        started = self.clock()
         try:
-            self._survey = await self._patiently("count the cards", self._session.count)
+            self.survey = await self._patiently("count the cards", self.session.count)
         except NvmlError:
-            self._metrics.nvml_errors["survey"] += 1
+            self.metrics.nvml_errors["survey"] += 1
             raise
-        ended = self._clock()
-        self._rest_seconds = max(self._survey_seconds, min((ended - started) / _DEAF_PART, _LONGEST_REST))
-        self._next_survey = ended + self._rest_seconds
-        return self._survey
+        ended = self.clock()
+        self._rest_seconds = max(self.survey_seconds, min((ended - started) / _DEAF_PART, _LONGEST_REST))
+        self.next_survey = ended + self._rest_seconds
+        return self.survey
 
     def _take_stock(self) -> frozenset[str]:
         """Compare the last count with the cards before it; those that are lost. Raises ContainerFaultError."""
-        lost = self._stock.take(self._survey)
+        lost = self._stock.take(self.survey)
         if lost:
             self._hurry()
         return lost
 
     def _hurry(self) -> None:
         """Count again, immediately if nothing was wrong before (NVML may renumber the others), and later the longer it lasts."""
-        self._next_survey = min(self._next_survey, self._clock() + self._retry_seconds)
-        self._retry_seconds = min(max(self._retry_seconds * 2, FIRST_RETRY_SECONDS), self._rest_seconds)
+        self.next_survey = min(self.next_survey, self.clock() + self.retry_seconds)
+        self.retry_seconds = min(max(self.retry_seconds * 2, FIRST_RETRY_SECONDS), self._rest_seconds)
 
     async def _patiently(self, act: str, question: Callable[[], _T]) -> _T:
         """The answer, however long it takes; logs a line if it takes long."""
         alarm = asyncio.create_task(self._complain(act))
         try:
-            return await self._thread.run(question)
+            return await self.thread.run(question)
         finally:
             alarm.cancel()
 
@@ -217,6 +207,6 @@ class CardWatch:
         silent = 0.0
         while silent < SILENCE_SECONDS:
             await asyncio.sleep(SILENCE_SECONDS - silent)
-            silent = self._thread.silent_seconds()
+            silent = self.thread.silent_seconds()
         text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not seen"
         _LOG.warning(text, act, silent)
