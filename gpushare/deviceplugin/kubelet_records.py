@@ -50,35 +50,16 @@ class _Data(msgspec.Struct, gc=False):
     RegisteredDevices: dict[str, msgspec.Raw] | None = None
 
 
-class Checkpoint(msgspec.Struct, gc=False):
-    """The file, as the kubelet writes it."""
-
+class _Checkpoint(msgspec.Struct, gc=False):
     Data: _Data = msgspec.field(default_factory=_Data)
 
-    @classmethod
-    def decode(cls, content: bytes) -> Checkpoint:
-        """Raises msgspec.DecodeError for what is no checkpoint."""
-        return msgspec.json.decode(content, type=cls)
 
-    def entries(self) -> tuple[Entry, ...]:
-        """The containers with ids of ours."""
-        return tuple(
-            Entry(
-                line.ContainerName,
-                frozenset(_flat(line.DeviceIDs)),
-                uid=line.PodUID,
-                resource=line.ResourceName,
-                variables=_variables_of(line.AllocResp),
-            )
-            for line in self.Data.PodDeviceEntries or ()
-            if line.ResourceName in RESOURCES
-        )
+_DECODER: Final = msgspec.json.Decoder(_Checkpoint)
 
-    def owns(self, resource: str) -> bool:
-        """Does this kubelet count the resource's devices, or has it given some to a pod?"""
-        return resource in (self.Data.RegisteredDevices or ()) or any(
-            line.ResourceName == resource for line in self.Data.PodDeviceEntries or ()
-        )
+
+def _entry(line: _Line) -> Entry:
+    ids, variables = frozenset(_flat(line.DeviceIDs)), _variables_of(line.AllocResp)
+    return Entry(line.ContainerName, ids, uid=line.PodUID, resource=line.ResourceName, variables=variables)
 
 
 def _variables_of(response: str | None) -> dict[str, str] | None:
@@ -103,7 +84,7 @@ class KubeletRecords:
 
     def __init__(self, pod_resources_socket: Path, device_plugin_path: Path) -> None:
         self._socket = pod_resources_socket
-        self._path = device_plugin_path / CHECKPOINT
+        self.path = device_plugin_path / CHECKPOINT
         # The file as it was read last: it is large if there are many ids, and rarely changes between two questions.
         self._read: tuple[tuple[int, int, int], tuple[Entry, ...]] | None = None
 
@@ -114,16 +95,32 @@ class KubeletRecords:
     def checkpoint(self) -> tuple[Entry, ...] | None:
         """The file, or None if there is none that can be read."""
         try:
-            stat = self._path.stat()
+            stat = self.path.stat()
             identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if self._read is None or self._read[0] != identity:
-                self._read = (identity, Checkpoint.decode(self._path.read_bytes()).entries())
+                lines = _DECODER.decode(self.path.read_bytes()).Data.PodDeviceEntries or ()
+                self._read = (identity, tuple(_entry(line) for line in lines if line.ResourceName in RESOURCES))
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self._path, error)
+            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
             return None
         return self._read[1]
+
+    def owns(self, resource: str) -> bool:
+        """Does the kubelet count the resource's devices by its checkpoint, or has it given some to a pod?
+
+        A checkpoint that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
+        """
+        try:
+            data = _DECODER.decode(self.path.read_bytes()).Data
+        except FileNotFoundError:
+            return False
+        except msgspec.DecodeError as error:
+            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
+            return False
+        given = {line.ResourceName for line in data.PodDeviceEntries or ()}
+        return resource in given or resource in (data.RegisteredDevices or ())
 
     async def _from_pod_resources(self) -> tuple[Entry, ...]:
         """Patient: over 100 calls a second the kubelet refuses. Nothing if it does not answer in time."""

@@ -177,7 +177,7 @@ class DevicePlugin:
         )  # fmt: skip
         await until_units_agree(client, node, pods, events)
         if settings.slots:
-            await until_released(folder, node.metadata, events)
+            await until_released(records, node.metadata, events)
         await allocator.recover()
         selector = f"spec.nodeName={settings.node_name}"
         watch: Reflector[Pod] = Reflector(

@@ -20,17 +20,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import list_living
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.deviceplugin.kubelet_records import CHECKPOINT, Checkpoint
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.kube.api_errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -50,13 +47,13 @@ _ENDED: Final = (
 )
 
 
-async def until_released(folder: Path, node: ObjectMeta, events: EventRecorder) -> None:
-    """Return once the kubelet with the checkpoint in ``folder`` does not own ``gpu-mem``; until then report it."""
+async def until_released(records: KubeletRecords, node: ObjectMeta, events: EventRecorder) -> None:
+    """Return once the kubelet does not own ``gpu-mem`` by its checkpoint; until then report it."""
 
     async def look() -> str:
-        if not owns(folder, wire.RESOURCE_MEMORY):
+        if not records.owns(wire.RESOURCE_MEMORY):
             return ""
-        path = folder / CHECKPOINT
+        path = records.path
         return (
             f"the kubelet still owns {wire.RESOURCE_MEMORY} (by {path}) and would overwrite the amount of slots mode: drain the "
             f"node, stop the kubelet, move {path} away, start the kubelet; the device plugin then goes on by itself"
@@ -90,20 +87,6 @@ async def _wait_while(look: Callable[[], Awaitable[str]], node: ObjectMeta, even
             _LOG.warning("waiting node=%s reason=%s", node.name, text)
             await events.record("Node", node, event, text)
         await asyncio.sleep(LOOK_SECONDS)
-
-
-def owns(folder: Path, resource: str) -> bool:
-    """Does the kubelet of this folder count the resource's devices by its checkpoint, or has it given some to a pod?
-
-    A checkpoint that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
-    """
-    try:
-        return Checkpoint.decode((folder / CHECKPOINT).read_bytes()).owns(resource)
-    except FileNotFoundError:
-        return False
-    except msgspec.DecodeError as error:
-        _LOG.warning("cannot read the kubelet's checkpoint error=%s", error)
-        return False
 
 
 async def end_pods_of_former_boot(client: ApiClient, node: NodeWriter, pods: NodePods, events: EventRecorder) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from clusters.api.waiting import eventually
 from gpushare.deviceplugin import takeover
-from gpushare.deviceplugin.kubelet_records import CHECKPOINT
-from gpushare.deviceplugin.takeover import owns, until_released
+from gpushare.deviceplugin.kubelet_records import CHECKPOINT, KubeletRecords
+from gpushare.deviceplugin.takeover import until_released
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
@@ -46,7 +46,7 @@ def test_kubelet_owns_the_resources_it_counts_or_gave_away(tmp_path: Path, conte
     """By its checkpoint; an unreadable one proves nothing."""
     (tmp_path / CHECKPOINT).write_bytes(content)
 
-    assert owns(tmp_path, MEMORY) is answer
+    assert KubeletRecords(tmp_path / "none.sock", tmp_path).owns(MEMORY) is answer
 
 
 async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
@@ -60,7 +60,11 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
     api = StubApi()
     async with serve(api) as url, plain_http(url) as http:
         events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
-        waiting = asyncio.create_task(until_released(tmp_path, ObjectMeta(name="rig", uid="rig-uid"), events))
+        waiting = asyncio.create_task(
+            until_released(
+                KubeletRecords(tmp_path / "none.sock", tmp_path), ObjectMeta(name="rig", uid="rig-uid"), events
+            )
+        )
 
         async def methods() -> list[str]:
             return [call["method"] for call in api.calls]
@@ -83,6 +87,6 @@ async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> No
     api = StubApi()
     async with serve(api) as url, plain_http(url) as http:
         events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
-        await until_released(tmp_path, ObjectMeta(name="rig"), events)
+        await until_released(KubeletRecords(tmp_path / "none.sock", tmp_path), ObjectMeta(name="rig"), events)
 
     assert api.events == []
