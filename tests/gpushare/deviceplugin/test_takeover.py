@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clusters.api.waiting import eventually
+from gpushare import wire
 from gpushare.deviceplugin import takeover
+from gpushare.deviceplugin.allocation.node_view import list_all
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.kubelet_records import CHECKPOINT, KubeletRecords
-from gpushare.deviceplugin.takeover import until_released
+from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
-from tests.servers import StubApi, plain_http, serve
+from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.quantity import MemoryUnit
+from tests.servers import StubApi, plain_http, serve, status
 
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
 
@@ -90,3 +98,97 @@ async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> No
         await until_released(KubeletRecords(tmp_path / "none.sock", tmp_path), ObjectMeta(name="rig"), events)
 
     assert api.events == []
+
+
+ENDED = "ALIYUN_COM_GPU_MEM_ENDED"
+
+
+def node(before: str | None, now: str) -> dict[str, Any]:
+    """The Node as the plugin finds it: the boot in its cards annotation, and the boot that its kubelet reports."""
+    cards = NodeCards(1, "ids", "GiB", before or "", (CardFacts(0, "GPU-a", "T4", 15_360, 15),))
+    annotations = {} if before is None else {"aliyun.com/gpushare-cards": encode_cards(cards)}
+    return {
+        "metadata": {"name": "n", "annotations": annotations},
+        "status": {"capacity": {}, "nodeInfo": {"bootID": now}},
+    }
+
+
+def pod(name: str, phase: str, state: str = "running") -> dict[str, Any]:
+    """A pod on the card of the node."""
+    return {
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": name, "resourceVersion": "5",
+            "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"},
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "7"}}}]},
+        "status": {"phase": phase, "containerStatuses": [{"name": "c", "state": {state: {}}}]},
+    }  # fmt: skip
+
+
+async def start(api: StubApi) -> list[str]:
+    """Start as the plugin's main does; the pods that still hold a card."""
+    async with serve(api) as url, plain_http(url) as http:
+        client, pods = ApiClient(http), NodePods()
+        own = NodeWriter(client, "n", MemoryUnit.parse("GiB"), "kernel")
+        await list_all(pods, client, "n")
+        await own.prepare()
+        # Names of events only.
+        events = EventRecorder(client, "test", time.time, random.Random(1))
+        await end_pods_of_former_boot(client, own, pods, events)
+        return [one.metadata.name for one in pods.in_admission_order()]
+
+
+def ended(api: StubApi) -> dict[str, str]:
+    """The boot on each pod that has one."""
+    return {one["metadata"]["name"]: text for one in api.pods if (text := one["metadata"]["annotations"].get(ENDED))}
+
+
+async def test_another_boot_ends_the_pods_that_linger() -> None:
+    """The boot is written on them, with an event each; pods that may still run keep their cards."""
+    pods = [
+        pod("shut", "Failed"),
+        pod("done", "Succeeded"),
+        pod("runs", "Running"),
+        pod("gone", "Failed", "terminated"),
+    ]
+    api = StubApi([node("A", "B")], pods)
+
+    assert await start(api) == ["runs"]
+    assert ended(api) == {"shut": "B", "done": "B"}
+    assert [(one["reason"], one["regarding"]["name"]) for one in api.events] == [
+        (wire.EVENT_ENDED_BY_BOOT, "done"),
+        (wire.EVENT_ENDED_BY_BOOT, "shut"),
+    ]
+
+
+@pytest.mark.parametrize(("before", "now"), [("B", "B"), ("", "B"), (None, "B")])
+async def test_without_a_new_boot_a_pod_keeps_its_card(before: str | None, now: str) -> None:
+    """After a restart of the plugin alone, or if the former boot is not known, the processes may run."""
+    api = StubApi([node(before, now)], [pod("shut", "Failed")])
+
+    assert await start(api) == ["shut"]
+    assert ended(api) == {}
+
+
+async def test_a_node_without_a_boot_id_has_the_kernels() -> None:
+    """While the kubelet reports no boot, the kernel's own id of it counts."""
+    api = StubApi([node("A", "")], [pod("shut", "Failed")])
+
+    assert await start(api) == []
+    assert ended(api) == {"shut": "kernel"}
+
+
+async def test_a_lost_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that does not answer delays the start; a pod that it refuses to change keeps its card."""
+    monkeypatch.setattr(takeover, "RETRY_SECONDS", 0)
+    answers = [status(500, "etcd is away"), status(429, "later")]
+
+    def fault(method: str, path: str) -> Any:
+        if method == "PATCH" and path.endswith("/pods/refused"):
+            return status(403, "no")
+        return answers.pop() if method == "PATCH" and path.endswith("/pods/shut") and answers else None
+
+    api = StubApi([node("A", "B")], [pod("shut", "Failed"), pod("refused", "Failed")], fault=fault)
+
+    assert await start(api) == ["refused"]
+    assert (ended(api), answers) == ({"shut": "B"}, [])

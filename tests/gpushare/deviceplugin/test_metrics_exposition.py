@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.metrics_server, over real HTTP."""
+"""Promises of gpushare.deviceplugin.metrics_exposition, over real HTTP."""
 
 from __future__ import annotations
 

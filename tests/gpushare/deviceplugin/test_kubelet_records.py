@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.allocation.owner: PodResources over a real socket, and the checkpoint."""
+"""Promises of gpushare.deviceplugin.kubelet_records."""
 
 from __future__ import annotations
 
