@@ -14,6 +14,7 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -66,15 +67,15 @@ def registry_of(metrics: PluginMetrics) -> CollectorRegistry:
     return registry
 
 
+@dataclass(eq=False)
 class PluginExposition(Collector):
     """All series of the plugin."""
 
-    def __init__(self, metrics: PluginMetrics) -> None:
-        self._metrics = metrics
+    metrics: PluginMetrics
 
     def collect(self) -> Iterable[Metric]:
         """All series as of now."""
-        cards, pods = self._metrics.cards(), tuple(self._metrics.pods())
+        cards, pods = self.metrics.cards(), tuple(self.metrics.pods())
         text = "The version of this program; the value is always 1."
         yield _gauge("build_info", text, ("version",), [((__version__,), 1)])
         text = "Lines of the log that were dropped, as nothing read standard error."
@@ -84,7 +85,7 @@ class PluginExposition(Collector):
         yield from self._of_pods(cards, pods)
 
     def _of_events(self, cards: NodeCards) -> Iterable[Metric]:
-        metrics, by_uuid = self._metrics, {card.uuid: card for card in cards.cards}
+        metrics, by_uuid = self.metrics, {card.uuid: card for card in cards.cards}
         metrics.xids = Counter({key: count for key, count in metrics.xids.items() if key[0] in by_uuid})
         rows = [((*_of_card(by_uuid[uuid]), xid), count) for (uuid, xid), count in metrics.xids.items()]
         yield _counter("xid_events", "Xid events that the driver reported of the card.", (*_CARD, "xid"), rows)
@@ -95,7 +96,7 @@ class PluginExposition(Collector):
         yield GaugeMetricFamily("gpushare_held_containers", text, len(metrics.held()))
 
     def _of_pods(self, cards: NodeCards, pods: Sequence[Pod]) -> Iterable[Metric]:
-        metrics, present = self._metrics, {card.index for card in cards.cards}
+        metrics, present = self.metrics, {card.index for card in cards.cards}
         rows = [(_of_pod(use.on), use.booked) for use in bookings(pods, cards) if use.on.index in present]
         yield _gauge("pod_booked_bytes", "Card memory that the pod booked.", _POD, rows)
         if metrics.seen is None:
@@ -159,11 +160,11 @@ def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: _Rows) -> Met
     return family
 
 
+@dataclass(eq=False)
 class MetricsServer:
     """The application: two paths to read, nothing to change."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
+    registry: CollectorRegistry
 
     def __call__(self, request: HttpRequest) -> Answer:
         """Answer one request; an unexpected failure is logged and answered, and the plugin lives on."""
@@ -174,7 +175,7 @@ class MetricsServer:
         if request.path == "/healthz":
             return _OK
         try:
-            return Answer(200, _CONTENT_TYPE.encode(), _ENCODE(self._registry))
+            return Answer(200, _CONTENT_TYPE.encode(), _ENCODE(self.registry))
         except Exception:
             _LOG.exception("failed method=GET path=/metrics")
             return _FAILED

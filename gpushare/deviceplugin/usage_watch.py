@@ -123,7 +123,16 @@ class ProcessOwners:
 
     def uses(self, index: int, processes: Iterable[Process], pods: Collection[str]) -> list[ProcessUse]:
         """The processes of a card with their pods' uids; ``pods`` are the uids of this node's."""
-        return [ProcessUse(index, self._pod_of(process.pid, pods), process.mib) for process in processes]
+        found = []
+        for process in processes:
+            try:
+                text = (self._proc / str(process.pid) / "cgroup").read_text(errors="replace")
+            except OSError:
+                text = ""
+            # None: a process of no pod of ours, or one that is gone.
+            pod = next((uid for uid in pods_in_cgroups(text) if uid in pods), None)
+            found.append(ProcessUse(index, pod, process.mib))
+        return found
 
     def is_blind(self, pids: Sequence[int]) -> bool:
         """Are the host's processes invisible, those with these pids among them? Said once."""
@@ -145,11 +154,3 @@ class ProcessOwners:
         except OSError:
             return False
         return first == own
-
-    def _pod_of(self, pid: int, pods: Collection[str]) -> str | None:
-        """The uid of the pod that the process is of; None for one of no pod of ours, or one that is gone."""
-        try:
-            text = (self._proc / str(pid) / "cgroup").read_text(errors="replace")
-        except OSError:
-            return None
-        return next((uid for uid in pods_in_cgroups(text) if uid in pods), None)

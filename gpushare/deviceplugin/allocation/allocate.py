@@ -29,8 +29,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final
 
 from gpushare import wire
 from gpushare.bounds import REPAIRS_A_MINUTE
@@ -53,7 +53,6 @@ from gpushare.manifests import ObjectMeta
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 # How often marks are looked at that must stand for a while, and everything else if no event comes, in seconds.
 _MARKED_SECONDS: Final = 1.0
@@ -118,13 +117,13 @@ class Allocator:
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
-        async with self._called():
-            return await self._counted(self.admission.prefer(available, must_include, size))
+        async with self._admitting():
+            return await self.admission.prefer(available, must_include, size)
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
         """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
-        async with self._called():
-            answer = await self._counted(self.admission.allocate(device_ids))
+        async with self._admitting():
+            answer = await self.admission.allocate(device_ids)
         self._metrics.allocations["granted"] += 1
         return answer
 
@@ -145,7 +144,10 @@ class Allocator:
             async with self._called():
                 return await self._verification.verify(device_ids)
         except HeldError as error:
-            await self._hold(error)
+            if error.pod is not None:
+                self._held[error.pod.uid] = error.reason, str(error)
+                self._metrics.repairs["held"] += 1
+                await self._events.record("Pod", error.pod, wire.EVENT_HELD, f"{error} ({error.reason.value})")
             raise
 
     def held(self) -> Mapping[str, tuple[HoldReason, str]]:
@@ -161,17 +163,16 @@ class Allocator:
     async def keep_right(self) -> None:
         """Until cancelled: give pods without a card one, and end repairs that were begun."""
         while True:
-            pause = _RETRY_SECONDS
+            pause, was_refused = _RETRY_SECONDS, True
             try:
                 async with self._lock:
                     self._changed.clear()
                     pause = await self.put_right()
                     was_refused = bool(self.view.refused)
-                if was_refused:
-                    # Our own look at the node wakes this loop, so it must not go on immediately.
-                    await asyncio.sleep(_RETRY_SECONDS)
             except GpushareError as error:
                 _LOG.warning("cannot put annotations right error=%s", error)
+            if was_refused:
+                # Our own look at the node wakes this loop, so it must not go on immediately.
                 await asyncio.sleep(_RETRY_SECONDS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -191,6 +192,17 @@ class Allocator:
         finally:
             self._calls -= 1
 
+    @contextlib.asynccontextmanager
+    async def _admitting(self) -> AsyncIterator[None]:
+        """The kubelet admits a pod: a refusal ends it."""
+        async with self._called():
+            try:
+                yield
+            except GpushareError:
+                self.admission.begin_anew()
+                self._metrics.allocations["refused"] += 1
+                raise
+
     def _is_called(self) -> bool:
         return self._calls > 0
 
@@ -207,20 +219,3 @@ class Allocator:
                 # The lock is given in turn, so the kubelet's call comes first, and this goes on after it.
                 return 0.0
         return _MARKED_SECONDS if self._exchange.is_under_way(sight) else _REST_SECONDS
-
-    async def _hold(self, error: HeldError) -> None:
-        if error.pod is None:
-            return
-        self._held[error.pod.uid] = error.reason, str(error)
-
-        self._metrics.repairs["held"] += 1
-        await self._events.record("Pod", error.pod, wire.EVENT_HELD, f"{error} ({error.reason.value})")
-
-    async def _counted(self, work: Awaitable[_T]) -> _T:
-        """Count a refusal, which ends the pod."""
-        try:
-            return await work
-        except GpushareError:
-            self.admission.begin_anew()
-            self._metrics.allocations["refused"] += 1
-            raise

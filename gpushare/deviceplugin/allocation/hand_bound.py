@@ -12,7 +12,7 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
-from gpushare.deviceplugin.core.holdings import Entry
+from gpushare.deviceplugin.core.holdings import Entry, requested
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
@@ -48,7 +48,7 @@ def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> It
     cluster are not known here.
     """
     living = (pod for pod in sight.pods if not is_finished(pod) and not is_deleting(pod))
-    waiting = [pod for pod in living if _asks(pod) and allocation_of(pod) is None and wanted(pod)]
+    waiting = [pod for pod in living if requested(pod) and allocation_of(pod) is None and wanted(pod)]
     if waiting:
         node = as_a_node(sight)
         for pod in waiting:
@@ -91,13 +91,6 @@ def _booking(pod_card: PodCard, pod: Pod) -> Booking:
     shares = tuple((card, units) for card in sorted(pod_card.cards))
     group = wishes_or_none(pod).group
     return Booking(metadata.uid, metadata.namespace, metadata.name, units, shares, slot_request(pod), group)
-
-
-def _asks(pod: Pod) -> bool:
-    try:
-        return pod_request(pod) > 0
-    except GpushareError:
-        return False
 
 
 @dataclass(eq=False)

@@ -165,15 +165,16 @@ def used_units(
         grants = holdings.of_pod(pod.metadata.uid)
         foreign = frozenset(one for grant in grants if not grant.card_of for one in grant.ids)
         if counts_slots and len(foreign) < sum(len(grant.ids) for grant in grants):
-            used.update(dict.fromkeys(holdings.cards(pod.metadata.uid), _request(pod)))
+            used.update(dict.fromkeys(holdings.cards(pod.metadata.uid), requested(pod)))
         elif foreign:
             used.update(_annotated(pod, len(foreign)))
         elif not grants and was_started(pod) and not is_finished(pod):
-            used.update(_annotated(pod, _request(pod)))
+            used.update(_annotated(pod, requested(pod)))
     return used
 
 
-def _request(pod: Pod) -> int:
+def requested(pod: Pod) -> int:
+    """The card memory that a pod asks for, in units; 0 if it asks for none, or for an amount that makes no sense."""
     try:
         return pod_request(pod)
     except GpushareError:
