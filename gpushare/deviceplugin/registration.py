@@ -19,10 +19,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import grpc
@@ -80,7 +79,7 @@ async def stay_registered(
     own, kubelet = folder / resource.socket, folder / wire.KUBELET_SOCKET
     pause = FIRST_PAUSE_SECONDS
     last: Identity | None = None
-    with FolderWatch(folder) as watch:
+    with watching(folder) as watch:
         while True:
             before = last if last is not None else identity(kubelet)
             last = kubelet_identity = await _there(kubelet, watch)
@@ -170,54 +169,51 @@ def identity(path: Path) -> Identity | None:
     return stat.st_dev, stat.st_ino, stat.st_ctime_ns
 
 
+@dataclass(eq=False)
 class FolderWatch:
-    """One folder, which may not be there yet. A context: the watch ends with it."""
+    """One folder, which may not be there yet. ``inotify`` is None if the kernel has none for us."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._inotify: Inotify | None = None
-        self._watched: tuple[int, ...] | None = None
-
-    def __enter__(self) -> FolderWatch:
-        try:
-            self._inotify = Inotify()
-        except OSError as error:
-            # Kernels allow few for one user (fs.inotify.max_user_instances), and a node has many programs of root's.
-            _LOG.warning(
-                "no inotify, looking every seconds=%.1f folder=%s reason=%s", UNTOLD_SECONDS, self._folder, error
-            )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._inotify is not None:
-            self._inotify.close()
+    folder: Path
+    inotify: Inotify | None
+    _watched: tuple[int, ...] | None = field(default=None, init=False)
 
     async def changed(self, seconds: float = _TOLD_SECONDS) -> None:
         """Until something came or went in the folder, or at most this many seconds. It may also be nothing."""
-        if self._inotify is None:
+        if self.inotify is None:
             await asyncio.sleep(min(seconds, UNTOLD_SECONDS))
             return
-        found = identity(self._folder)
+        found = identity(self.folder)
         # Device and inode: a folder's times change with what lies in it.
         here = None if found is None else found[:2]
         if here is None or here != self._watched:
             # The folder is another one, or is seen for the first time: changes before the watch began are not reported.
-            self._watched = here if self._is_watched(self._inotify) else None
+            self._watched = here if self._is_watched(self.inotify) else None
             await asyncio.sleep(0 if self._watched else min(seconds, UNTOLD_SECONDS))
             return
         # Not wait_for: before Python 3.12 it loses a cancellation that comes together with an event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._inotify.get()
+                await self.inotify.get()
 
     def _is_watched(self, inotify: Inotify) -> bool:
         try:
-            inotify.add_watch(self._folder, Mask.CREATE | Mask.DELETE | Mask.MOVE)
+            inotify.add_watch(self.folder, Mask.CREATE | Mask.DELETE | Mask.MOVE)
         except FileNotFoundError:
             return False
         except OSError as error:
-            _LOG.warning("folder not watched folder=%s reason=%s", self._folder, error)
+            _LOG.warning("folder not watched folder=%s reason=%s", self.folder, error)
             return False
         return True
+
+
+@contextlib.contextmanager
+def watching(folder: Path) -> Iterator[FolderWatch]:
+    """A watch of the folder, which ends with the context."""
+    inotify = None
+    try:
+        inotify = Inotify()
+    except OSError as error:
+        # Kernels allow few for one user (fs.inotify.max_user_instances), and a node has many programs of root's.
+        _LOG.warning("no inotify, looking every seconds=%.1f folder=%s reason=%s", UNTOLD_SECONDS, folder, error)
+    with inotify or contextlib.nullcontext():
+        yield FolderWatch(folder, inotify)

@@ -180,7 +180,7 @@ class Allocator:
 
     def _on_change(self) -> None:
         self._changed.set()
-        self.restoration.wake()
+        self.restoration.shown.set()
 
     @contextlib.asynccontextmanager
     async def _called(self) -> AsyncIterator[None]:
@@ -218,4 +218,4 @@ class Allocator:
             if self._is_called():
                 # The lock is given in turn, so the kubelet's call comes first, and this goes on after it.
                 return 0.0
-        return _MARKED_SECONDS if self._exchange.is_under_way(sight) else _REST_SECONDS
+        return _MARKED_SECONDS if any(one.mark is not None for one in sight.pod_cards) else _REST_SECONDS

@@ -46,10 +46,6 @@ class Exchange:
         """Is there anything to write now?"""
         return self._next_step(sight) is not None
 
-    def is_under_way(self, sight: Sight) -> bool:
-        """Does any pod bear a mark?"""
-        return any(one.mark is not None for one in sight.pod_cards)
-
     async def mark(self) -> None:
         """Write the marks that are missing, and nothing else. Marks that cannot be written are left for later.
 

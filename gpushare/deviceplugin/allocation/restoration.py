@@ -42,11 +42,8 @@ class Restoration:
     reported: dict[str, Mapping[str, str | None]] = field(default_factory=dict, init=False)
     # Pods that are left alone until their window has passed.
     left_alone: set[str] = field(default_factory=set, init=False)
+    # The API shows a change of a pod.
     shown: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-
-    def wake(self) -> None:
-        """The API shows a change of a pod."""
-        self.shown.set()
 
     async def keep(self) -> None:
         """Put back until cancelled."""

@@ -52,14 +52,6 @@ class Recovery:
     rule: str
 
 
-@dataclass(slots=True)
-class _Illness:
-    """A fault that stays. ``calm_since`` is when the driver began to say that nothing is wrong."""
-
-    reason: str
-    calm_since: float | None = None
-
-
 class CardHealth:
     """The sick cards of one node. ``boot`` is the id of the machine's boot, "" if it is not known."""
 
@@ -67,7 +59,9 @@ class CardHealth:
         self._rules = rules
         self._cool_down_seconds = cool_down_seconds
         self._boot = boot
-        self._ill: dict[str, _Illness] = {}
+        # By UUID, the faults that stay, and when the driver of such a card began to say that nothing is wrong.
+        self._ill: dict[str, str] = {}
+        self._calm_since: dict[str, float] = {}
         self._declared: frozenset[int] = frozenset()
         self._driver_is_away = False
 
@@ -81,9 +75,8 @@ class CardHealth:
 
         One that is announced and not in the machine (``is_absent``) is not. A fault of its own stays: coming back is no rule.
         """
-        illness = self._ill.get(card.uuid)
-        if illness is not None:
-            return False, illness.reason
+        if card.uuid in self._ill:
+            return False, self._ill[card.uuid]
         if is_absent:
             return False, REASON_TAKEN_OUT
         if self._driver_is_away:
@@ -109,7 +102,7 @@ class CardHealth:
         self._declared = frozenset(card.index for card in cards.cards if card.reason == REASON_CONFIG_MAP)
         for card in cards.cards:
             if not card.healthy and card.reason not in _SEEN_AGAIN:
-                self._ill.setdefault(card.uuid, _Illness(card.reason))
+                self._ill.setdefault(card.uuid, card.reason)
 
     def booted(self, boot: str) -> list[Recovery]:
         """The machine's boot has this id; in another one than before all cards are well. "" means that it is not known."""
@@ -132,16 +125,13 @@ class CardHealth:
 
     def observe(self, uuid: str, *, answers: bool, action: int | None, now: float) -> list[Recovery]:
         """A look at a sick card at ``now`` (seconds of a clock that only goes forward)."""
-        illness = self._ill.get(uuid)
-        if illness is None:
+        if uuid not in self._ill:
             return []
-        only_lost = illness.reason == REASON_LOST
+        only_lost = self._ill[uuid] == REASON_LOST
         if not answers or not (action == 0 or (action is None and only_lost)):
-            illness.calm_since = None
+            self._calm_since.pop(uuid, None)
             return []
-        if illness.calm_since is None:
-            illness.calm_since = now
-        if now - illness.calm_since < self._cool_down_seconds:
+        if now - self._calm_since.setdefault(uuid, now) < self._cool_down_seconds:
             return []
         return self._recover([uuid], RULE_ANSWERS if action is None else RULE_COOL_DOWN)
 
@@ -160,16 +150,17 @@ class CardHealth:
         return self._recover(uuids, RULE_OPERATOR)
 
     def _fall_ill(self, uuid: str, reason: str) -> bool:
-        illness = self._ill.get(uuid)
-        if illness is not None:
-            illness.calm_since = None
-            if illness.reason != REASON_LOST or reason == REASON_LOST:
-                return False
-        self._ill[uuid] = _Illness(reason)
+        self._calm_since.pop(uuid, None)
+        if uuid in self._ill and (self._ill[uuid] != REASON_LOST or reason == REASON_LOST):
+            return False
+        self._ill[uuid] = reason
         return True
 
     def _recover(self, uuids: Iterable[str], rule: str) -> list[Recovery]:
-        return [Recovery(uuid, self._ill.pop(uuid).reason, rule) for uuid in uuids if uuid in self._ill]
+        well = [uuid for uuid in dict.fromkeys(uuids) if uuid in self._ill]
+        for uuid in well:
+            self._calm_since.pop(uuid, None)
+        return [Recovery(uuid, self._ill.pop(uuid), rule) for uuid in well]
 
 
 def named_cards(text: str, cards: Iterable[CardFacts]) -> tuple[tuple[str, ...], tuple[str, ...]]:
