@@ -18,9 +18,9 @@ from prometheus_client.core import Metric
 
 from gpushare import wire
 from gpushare.deviceplugin import main as device_plugin
+from gpushare.deviceplugin import metrics_exposition
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import NodeUse
-from gpushare.deviceplugin.telemetry import metrics_exposition
 from gpushare.extender import main as extender
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts

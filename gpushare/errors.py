@@ -1,4 +1,4 @@
-"""Our errors, one tree: NVML's are in ``nvml.nvml_errors``, the API server's in ``kube.api_errors``.
+"""Our errors, one tree: NVML's are in ``nvml.api``, the API server's in ``kube.api_errors``.
 
 Foreign exceptions never cross an edge: they are the ``__cause__``. Each edge maps this tree to its own language
 (HTTP answer, gRPC status, exit code) in one function.

@@ -13,7 +13,7 @@ from typing import Final
 from gpushare.errors import UsageError
 from gpushare.flags import duration, flag, switch, variable
 
-# Variables of NVIDIA's device plugin, with its meaning: see deviceplugin.core.xid_rules.
+# Variables of NVIDIA's device plugin, with its meaning: see deviceplugin.core.health.
 ENV_DISABLE: Final = "DP_DISABLE_HEALTHCHECKS"
 ENV_ENABLE: Final = "DP_ENABLE_HEALTHCHECKS"
 ENVVAR: Final = "envvar"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpushare import wire
-from gpushare.deviceplugin.core.held import HoldReason
+from gpushare.deviceplugin.allocation.verification import HoldReason
 from tests.tracked_files import ROOT, tracked
 
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text()

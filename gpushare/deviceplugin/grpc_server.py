@@ -1,25 +1,24 @@
 """The gRPC edge: the device plugin service, in the API's own order. Each verb is short and delegates.
 
-Our errors become a gRPC status in one place (``_abort``); their text is what the pod's status or event shows.
+Our errors become a gRPC status in one place (``_answered``); their text is what the pod's status or event shows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
 
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.announced_cards import CardChange
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
-from gpushare.deviceplugin.core.devices import device_list
-from gpushare.deviceplugin.core.publication import CardChange
-from gpushare.deviceplugin.core.spare_slots import SpareSlots
+from gpushare.deviceplugin.core.devices import device_list, spare_slots
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.errors import GpushareError
@@ -39,26 +38,21 @@ _PART: Final = 2000
 Context = grpc.aio.ServicerContext[object, object]
 
 
-def plugin_options() -> pb.DevicePluginOptions:
-    """The optional calls that we want: before the ids are chosen, and before each container starts."""
-    return pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
-
-
 class DevicePluginServer(pb_grpc.DevicePluginServicer):
-    """The service of one resource, on a socket of its own. ``devices`` makes its list of the node's cards."""
+    """The service of one resource, on a socket of its own.
 
-    def __init__(
-        self,
-        allocator: Allocator | SpareSlots,
-        node: NodeWriter,
-        *,
-        devices: Callable[[Sequence[CardFacts]], list[tuple[str, str]]] = device_list,
-        options: pb.DevicePluginOptions | None = None,
-    ) -> None:
-        self.options = options or plugin_options()
+    Without an ``allocator`` it is that of ``gpu-slot`` on a node in ids mode: there are some, and they mean nothing. Pods that name
+    a slot (a policy of the cluster adds it, for nodes in slots mode) can so come to nodes in ids mode too; what their containers
+    get is the answer for their memory ids alone.
+    """
+
+    def __init__(self, allocator: Allocator | None, node: NodeWriter) -> None:
+        # The optional calls that we want: before the ids are chosen, and before each container starts. None for spare slots.
+        wanted = allocator is not None
+        self.options = pb.DevicePluginOptions(pre_start_required=wanted, get_preferred_allocation_available=wanted)
         self._allocator = allocator
         self._node = node
-        self._devices = devices
+        self._devices = device_list if wanted else spare_slots
         # The event of each open stream, and the list as it was last encoded.
         self._wakes: set[asyncio.Event] = set()
         self._encoded: tuple[Sequence[CardFacts], bytes] | None = None
@@ -72,8 +66,11 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         self._stopping.clear()
         self._server = grpc.aio.server(options=_SERVER_OPTIONS)
         pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
-        # In place of the generated one, which would encode for each stream.
-        self._server.add_registered_method_handlers(_SERVICE, {"ListAndWatch": _list_handler(self)})
+        # In place of the generated one, which would encode for each stream: this answers bytes.
+        handler: grpc.RpcMethodHandler[pb.Empty, bytes] = grpc.unary_stream_rpc_method_handler(
+            self.ListAndWatch, request_deserializer=pb.Empty.FromString
+        )
+        self._server.add_registered_method_handlers(_SERVICE, {"ListAndWatch": handler})
         self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
 
@@ -133,32 +130,28 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
     ) -> pb.PreferredAllocationResponse:
         """Ids on the card of the pod that is next."""
         answer = pb.PreferredAllocationResponse()
+        assert self._allocator is not None
         for one in request.container_requests:
-            chosen = await _answered(
-                self._allocator.prefer(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size),
-                context,
-            )
+            work = self._allocator.prefer(one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size)
+            chosen = await _answered(work, context)
             answer.container_responses.add(deviceIDs=chosen)
         return answer
 
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
         """The answer for each container."""
-        answers = [
-            await _answered(self._allocator.allocate(one.devices_ids), context) for one in request.container_requests
-        ]
+        asked = [one.devices_ids for one in request.container_requests]
+        if self._allocator is None:
+            return pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse() for _ in asked])
+        answers = [await _answered(self._allocator.allocate(ids), context) for ids in asked]
         return pb.AllocateResponse(container_responses=map(answer_message, answers))
 
     async def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: Context
     ) -> pb.PreStartContainerResponse:
         """May the container with these ids start?"""
+        assert self._allocator is not None
         await _answered(self._allocator.verify(request.devices_ids), context)
         return pb.PreStartContainerResponse()
-
-
-def _list_handler(server: DevicePluginServer) -> grpc.RpcMethodHandler[pb.Empty, bytes]:
-    """ListAndWatch without an encoder: it answers bytes."""
-    return grpc.unary_stream_rpc_method_handler(server.ListAndWatch, request_deserializer=pb.Empty.FromString)
 
 
 def encode(devices: Sequence[tuple[str, str]]) -> bytes:
@@ -174,10 +167,7 @@ def answer_message(answer: ContainerAnswer) -> pb.ContainerAllocateResponse:
     """Mounts are read-only. A kubelet ignores fields that it does not know (``cdi_devices`` before 1.28)."""
     return pb.ContainerAllocateResponse(
         envs=answer.variables,
-        mounts=[
-            pb.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=True)
-            for mount in answer.mounts
-        ],
+        mounts=[pb.Mount(container_path=path, host_path=host, read_only=True) for path, host in answer.mounts.items()],
         annotations=answer.annotations,
         cdi_devices=[pb.CDIDevice(name=name) for name in answer.cdi_devices],
     )
@@ -189,9 +179,5 @@ async def _answered(work: Awaitable[_T], context: Context) -> _T:
         return await work
     except GpushareError as error:
         _LOG.warning("refused reason=%s", error)
-        await _abort(context, error)
-
-
-async def _abort(context: Context, error: GpushareError) -> NoReturn:
-    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-    raise AssertionError("abort raises") from error
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        raise AssertionError("abort raises") from error

@@ -14,33 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpushare import __version__, logs, wire
+from gpushare import __version__, logs
 from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.node_view import list_all, list_living
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
+from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.declared_sick import follow_declared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.cards.takeover import until_released, wait_while
-from gpushare.deviceplugin.core.devices import spare_slots
-from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units
-from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.deviceplugin.core.announced_cards import changes_between, remembered
+from gpushare.deviceplugin.core.health import CardHealth, XidRules, read_rules
 from gpushare.deviceplugin.core.kept_pods import indices_in_use
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.publication import changes_between
-from gpushare.deviceplugin.core.roster import remembered
-from gpushare.deviceplugin.core.spare_slots import SpareSlots
-from gpushare.deviceplugin.core.xid_rules import XidRules, read_rules
-from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
 from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
-from gpushare.deviceplugin.telemetry.processes import ProcessOwners
-from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
+from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
+from gpushare.deviceplugin.usage_watch import ProcessOwners, UsageWatch
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kube.api_errors import ApiError
@@ -50,7 +42,7 @@ from gpushare.kube.reflector import Reflector
 from gpushare.manifests import Node, Pod
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
-from gpushare.plugin_flags import ENV_DISABLE, ENV_ENABLE
+from gpushare.plugin_flags import ENV_DISABLE, ENV_ENABLE, UsageFlags
 from gpushare.settings import DevicePluginSettings, device_plugin_settings
 
 _LOG = logging.getLogger(__name__)
@@ -73,18 +65,6 @@ class Ports:
     thread: NvmlThread
     clock: Callable[[], float]
     boot: str
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts that count the node's cards and publish them."""
-
-    pods: NodePods
-    health: CardHealth
-    node: NodeWriter
-    news: CardNews
-    watch: CardWatch
-    metrics: PluginMetrics
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -112,15 +92,12 @@ async def _until_signal(settings: DevicePluginSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, running.cancel)
     await asyncio.wait([running])
-    if not running.cancelled() and (error := running.exception()) is not None:
-        raise _single(error)
-
-
-def _single(error: BaseException) -> BaseException:
-    """The member of a group of one, which tells as much as the group."""
+    error = None if running.cancelled() else running.exception()
+    # The member of a group of one tells as much as the group.
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    return error
+    if error is not None:
+        raise error
 
 
 async def _run(settings: DevicePluginSettings) -> None:
@@ -133,135 +110,113 @@ async def _run(settings: DevicePluginSettings) -> None:
     ports = Ports(client, events, session, thread, time.monotonic, _boot_id())
     try:
         async with asyncio.TaskGroup() as group:
-            await _start(settings, ports, assemble(settings, ports, rules, _metrics(settings, group)), group)
+            await DevicePlugin(settings, ports, rules, _metrics(settings, group)).start(group)
     finally:
         thread.close(session.close)
         await client.close()
 
 
-def assemble(settings: DevicePluginSettings, ports: Ports, rules: XidRules, metrics: PluginMetrics) -> Parts:
-    """The parts, each with those that it needs; nothing runs yet."""
-    pods = NodePods()
-    health = CardHealth(rules, settings.health.cool_down)
-    node = NodeWriter(
-        ports.client, settings.node_name, (), settings.memory_unit, ports.boot,
-        health=health,
-        in_use=lambda: indices_in_use(pods.in_admission_order()),
-        max_ids=settings.max_ids,
-        slots=settings.slots,
-    )  # fmt: skip
-    news = CardNews(ports.client, node, pods, ports.events)
-    watch = CardWatch(
-        ports.session, ports.thread, node, health, news, ports.clock,
-        survey_seconds=settings.health.survey_interval,
-        metrics=metrics,
-    )  # fmt: skip
-    metrics.follow(lambda: node.cards, pods.in_admission_order)
-    return Parts(pods, health, node, news, watch, metrics)
+class DevicePlugin:
+    """The parts of the plugin, each with those that it needs; nothing runs before ``begin``."""
 
-
-async def begin(settings: DevicePluginSettings, ports: Ports, parts: Parts) -> None:
-    """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""
-    node, news, watch = parts.node, parts.news, parts.watch
-    await watch.wait_for_cards(fail=settings.health.fail_on_init_error)
-    await _prepare(ports.client, node, parts.pods)
-    await end_pods_of_former_boot(ports.client, node, parts.pods, ports.events)
-    watch.begin(remembered(node.cards_before))
-    news.report_changes(changes_between(node.cards_before, node.cards, {}))
-    node.check()
-    node.listeners.append(news.report_changes)
-
-
-async def _start(settings: DevicePluginSettings, ports: Ports, parts: Parts, group: asyncio.TaskGroup) -> None:
-    """Start everything in its order; what goes on for ever goes on in ``group``."""
-    group.create_task(parts.news.run())
-    await begin(settings, ports, parts)
-    server, allocator = await _serve(settings, ports, parts, group)
-    _observe(settings, ports, parts, server, allocator, group)
-    group.create_task(parts.watch.run())
-    group.create_task(follow_declared(ports.client, parts.node, parts.health))
-    group.create_task(_node_watch(ports.client, parts.node).run())
-
-
-def _observe(
-    settings: DevicePluginSettings,
-    ports: Ports,
-    parts: Parts,
-    server: DevicePluginServer,
-    allocator: Allocator,
-    group: asyncio.TaskGroup,
-) -> None:
-    """Start the watchers beside the kubelet's calls: of stuck pods, and of real use if it is asked for."""
-    pods, node = parts.pods, parts.node
-    sweeper = StuckPodSweeper(
-        ports.client, lambda: node.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()),
-        lambda: server.is_watched, allocator.held_for_good, parts.metrics, ports.events, ports.clock,
-        delete=settings.delete_unadmitted,
-    )  # fmt: skip
-    group.create_task(sweeper.run())
-    if settings.usage is not None:
-        usage = UsageWatch(
-            lambda uuid: ports.thread.run(functools.partial(ports.session.processes, uuid)), lambda: node.cards,
-            pods.in_admission_order, pods.identities, ProcessOwners(Path(settings.usage.proc_root)), parts.metrics,
-            ports.events, settings.usage, ports.clock,
+    def __init__(self, settings: DevicePluginSettings, ports: Ports, rules: XidRules, metrics: PluginMetrics) -> None:
+        self.settings = settings
+        self.ports = ports
+        self.metrics = metrics
+        self.pods = NodePods()
+        self.health = CardHealth(rules, settings.health.cool_down)
+        self.node = NodeWriter(
+            ports.client, settings.node_name, settings.memory_unit, ports.boot,
+            health=self.health,
+            in_use=lambda: indices_in_use(self.pods.in_admission_order()),
+            max_ids=settings.max_ids,
+            slots=settings.slots,
         )  # fmt: skip
-        group.create_task(usage.run())
+        self.news = CardNews(ports.client, self.node, self.pods, ports.events)
+        self.watch = CardWatch(
+            ports.session, ports.thread, self.node, self.health, self.news, ports.clock, metrics,
+            settings.health.survey_interval,
+        )  # fmt: skip
+        metrics.cards, metrics.pods = lambda: self.node.cards, self.pods.in_admission_order
 
+    async def start(self, group: asyncio.TaskGroup) -> None:
+        """Start everything in its order; what goes on for ever goes on in ``group``."""
+        client, node = self.ports.client, self.node
+        group.create_task(self.news.run())
+        await self.begin()
+        await self._serve(group)
+        if self.settings.usage is not None:
+            group.create_task(self._usage_watch(self.settings.usage).run())
+        group.create_task(self.watch.run())
+        group.create_task(follow_declared(client, node, self.health))
+        # Changes of our Node by others: by a kubelet that starts again, by an operator.
+        ours: Reflector[Node] = Reflector(
+            client, "/api/v1/nodes", Node, node, field_selector=f"metadata.name={node.name}"
+        )
+        group.create_task(ours.run())
 
-async def _serve(
-    settings: DevicePluginSettings, ports: Ports, parts: Parts, group: asyncio.TaskGroup
-) -> tuple[DevicePluginServer, Allocator]:
-    """Serve the kubelet; the server of the resource that pods' memory comes with, and its allocator."""
-    client, events, pods, node, metrics = ports.client, ports.events, parts.pods, parts.node, parts.metrics
-    folder = Path(settings.device_plugin_path)
-    records = KubeletRecords(Path(settings.pod_resources_socket), folder)
-    allocator = Allocator(
-        client, pods, node, records, events,
-        rules=settings.container, metrics=metrics, repairs=settings.repair == "exchange",
-    )  # fmt: skip
-    await _until_units_agree(client, node, pods, events)
-    if settings.slots:
-        await until_released(folder, node.metadata, events)
-    await allocator.recover()
-    selector = f"spec.nodeName={settings.node_name}"
-    watch: Reflector[Pod] = Reflector(
-        client, "/api/v1/pods", Pod, pods, field_selector=selector, page=PODS_OF_A_PAGE.most
-    )
-    group.create_task(watch.run())
-    group.create_task(allocator.keep_right())
-    group.create_task(allocator.restoration.keep())
-    # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
-    await node.publish_first()
-    group.create_task(node.keep_published())
-    server = DevicePluginServer(allocator, node)
+    async def begin(self) -> None:
+        """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""
+        client, node, pods = self.ports.client, self.node, self.pods
+        await self.watch.wait_for_cards(fail=self.settings.health.fail_on_init_error)
+        await _prepare(client, node, pods)
+        await end_pods_of_former_boot(client, node, pods, self.ports.events)
+        self.watch.begin(remembered(node.cards_before))
+        self.news.report_changes(changes_between(node.cards_before, node.cards, {}))
+        node.check()
+        node.listeners.append(self.news.report_changes)
 
-    def registered(resource: str) -> None:
-        metrics.count_registration(resource)
-        allocator.begin_anew()
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        """Serve the kubelet, and watch for stuck pods beside its calls."""
+        settings, client, events, pods, node = self.settings, self.ports.client, self.ports.events, self.pods, self.node
+        folder = Path(settings.device_plugin_path)
+        records = KubeletRecords(Path(settings.pod_resources_socket), folder)
+        allocator = Allocator(
+            client, pods, node, records, events,
+            rules=settings.container, metrics=self.metrics, repairs=settings.repair == "exchange",
+        )  # fmt: skip
+        await until_units_agree(client, node, pods, events)
+        if settings.slots:
+            await until_released(records, node.metadata, events)
+        await allocator.recover()
+        selector = f"spec.nodeName={settings.node_name}"
+        watch: Reflector[Pod] = Reflector(
+            client, "/api/v1/pods", Pod, pods, field_selector=selector, page=PODS_OF_A_PAGE.most
+        )
+        group.create_task(watch.run())
+        group.create_task(allocator.keep_right())
+        group.create_task(allocator.restoration.keep())
+        # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
+        await node.publish_patiently()
+        group.create_task(node.keep_published())
+        server = DevicePluginServer(allocator, node)
+        resource = SLOTS if settings.slots else MEMORY
 
-    def kubelet_changed() -> None:
-        allocator.begin_anew(kubelet_is_another=True)
+        def registered() -> None:
+            self.metrics.registrations.update([resource.name])
+            allocator.begin_anew()
 
-    resource = SLOTS if settings.slots else MEMORY
-    group.create_task(stay_registered(server, folder, resource, registered, kubelet_changed))
-    if not settings.slots:
-        group.create_task(stay_registered(_spare(node), folder, SLOTS, metrics.count_registration))
-    return server, allocator
+        def kubelet_changed() -> None:
+            allocator.begin_anew(kubelet_is_another=True)
 
+        group.create_task(stay_registered(server, folder, resource, registered, kubelet_changed))
+        if not settings.slots:
+            count = functools.partial(self.metrics.registrations.update, [SLOTS.name])
+            group.create_task(stay_registered(DevicePluginServer(None, node), folder, SLOTS, count))
+        sweeper = StuckPodSweeper(
+            client, lambda: node.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()),
+            lambda: server.is_watched, allocator.held_for_good, self.metrics, events, self.ports.clock,
+            delete=settings.delete_unadmitted,
+        )  # fmt: skip
+        group.create_task(sweeper.run())
 
-async def _until_units_agree(client: ApiClient, node: NodeWriter, pods: NodePods, events: EventRecorder) -> None:
-    """Return once no pod of the node holds memory in another unit than the node will count in."""
-
-    async def look() -> str:
-        others = pods_of_other_units(pods.in_admission_order(), node.cards, node.unit_before)
-        if others:
-            try:
-                await list_living(pods, client, node.name)
-            except ApiError as error:
-                _LOG.warning("cannot read pods node=%s error=%s", node.name, error)
-        return advice(others, node.cards.unit, node.unit_before)
-
-    await wait_while(look, node.metadata, events, wire.EVENT_UNIT_IN_USE)
+    def _usage_watch(self, flags: UsageFlags) -> UsageWatch:
+        session, thread = self.ports.session, self.ports.thread
+        return UsageWatch(
+            lambda uuid: thread.run(functools.partial(session.processes, uuid)), lambda: self.node.cards,
+            self.pods.in_admission_order, self.pods.identities, ProcessOwners(Path(flags.proc_root)), self.metrics,
+            self.ports.events, flags, self.ports.clock,
+        )  # fmt: skip
 
 
 def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:
@@ -269,16 +224,10 @@ def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> Plugin
     metrics = PluginMetrics()
     if settings.metrics_address is not None:
         # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
-        from gpushare.deviceplugin.telemetry import metrics_exposition, metrics_server
+        from gpushare.deviceplugin.metrics_exposition import listen, registry_of, serve
 
-        listener = metrics_server.listen(settings.metrics_address)
-        group.create_task(metrics_server.serve(metrics_exposition.registry_of(metrics), listener))
+        group.create_task(serve(registry_of(metrics), listen(settings.metrics_address)))
     return metrics
-
-
-def _node_watch(client: ApiClient, node: NodeWriter) -> Reflector[Node]:
-    """Changes of our Node by others: by a kubelet that starts again, by an operator."""
-    return Reflector(client, "/api/v1/nodes", Node, node, field_selector=f"metadata.name={node.name}")
 
 
 def _xid_rules(settings: DevicePluginSettings) -> XidRules:
@@ -289,17 +238,12 @@ def _xid_rules(settings: DevicePluginSettings) -> XidRules:
     return rules if settings.health.check else XidRules(ignores_all=True)
 
 
-def _spare(node: NodeWriter) -> DevicePluginServer:
-    """Slots that mean nothing: pods that name one may come to a node in ids mode too."""
-    return DevicePluginServer(SpareSlots(), node, devices=spare_slots, options=pb.DevicePluginOptions())
-
-
 async def _prepare(client: ApiClient, node: NodeWriter, pods: NodePods) -> None:
     """Give the cards their indices; an API server that is away is waited for."""
     while True:
         try:
             await list_all(pods, client, node.name)
-            await node.prepare(indices_in_use(pods.in_admission_order()))
+            await node.prepare()
         except ApiError as error:
             _LOG.warning("cannot read node=%s error=%s", node.name, error)
             await asyncio.sleep(_NO_API_SECONDS)

@@ -8,22 +8,27 @@ old server is stopped, then a new one registers.
 A kubelet that runs on needs a moment between the two. When it has read the end of a stream, it drops whichever plugin is
 registered for the resource at that time (``runClient`` in its device manager). If that is the new one, the kubelet closes the
 new list, or goes on reading it and will not notice its end. Then the node shows the memory of a plugin that is dead.
+
+Until a plugin has registered again the node shows none of its cards, and pods that are admitted in between fail for good. So a
+new kubelet must be noticed immediately, and a folder without changes must cost nothing: ``FolderWatch`` waits by inotify, or
+looks more often if the kernel has none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import grpc
 import grpc.aio
+from asyncinotify import Inotify, Mask
 
 from gpushare import wire
-from gpushare.deviceplugin.folder_watch import FolderWatch
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
@@ -39,6 +44,9 @@ REGISTER_SECONDS: Final = 30.0
 # Between two attempts, in seconds: the first, and the most. A kubelet's socket is there shortly before it answers.
 FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 30.0
+# How often the folder is looked at in any case, in seconds: if inotify missed a change, and if there is no inotify.
+_TOLD_SECONDS: Final = 10.0
+UNTOLD_SECONDS: Final = 0.5
 
 # Device, inode and creation time of a socket: a re-created file is another one.
 Identity = tuple[int, int, int]
@@ -60,18 +68,18 @@ async def stay_registered(
     server: DevicePluginServer,
     folder: Path,
     resource: Resource = MEMORY,
-    registered: Callable[[str], None] = lambda resource: None,
+    registered: Callable[[], None] = lambda: None,
     kubelet_changed: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve and register for ever; ends only by cancellation, and then stops serving. One call for each resource.
 
-    ``registered`` is called with the resource each time that the kubelet took it; ``kubelet_changed`` is called before that if
-    it is not the kubelet of the time before.
+    ``registered`` is called each time that the kubelet took the resource; ``kubelet_changed`` is called before that if it is not
+    the kubelet of the time before.
     """
     own, kubelet = folder / resource.socket, folder / wire.KUBELET_SOCKET
     pause = FIRST_PAUSE_SECONDS
     last: Identity | None = None
-    with FolderWatch(folder) as watch:
+    with watching(folder) as watch:
         while True:
             before = last if last is not None else identity(kubelet)
             last = kubelet_identity = await _there(kubelet, watch)
@@ -87,7 +95,7 @@ async def stay_registered(
                         last = kubelet_identity = now
                         kubelet_changed()
                     _LOG.info("registered resource=%s socket=%s", resource.name, own)
-                    registered(resource.name)
+                    registered()
                     pause = FIRST_PAUSE_SECONDS
                     await _until_changed(server, own, kubelet, kubelet_identity, watch)
                 finally:
@@ -159,3 +167,53 @@ def identity(path: Path) -> Identity | None:
     except FileNotFoundError:
         return None
     return stat.st_dev, stat.st_ino, stat.st_ctime_ns
+
+
+@dataclass(eq=False)
+class FolderWatch:
+    """One folder, which may not be there yet. ``inotify`` is None if the kernel has none for us."""
+
+    folder: Path
+    inotify: Inotify | None
+    _watched: tuple[int, ...] | None = field(default=None, init=False)
+
+    async def changed(self, seconds: float = _TOLD_SECONDS) -> None:
+        """Until something came or went in the folder, or at most this many seconds. It may also be nothing."""
+        if self.inotify is None:
+            await asyncio.sleep(min(seconds, UNTOLD_SECONDS))
+            return
+        found = identity(self.folder)
+        # Device and inode: a folder's times change with what lies in it.
+        here = None if found is None else found[:2]
+        if here is None or here != self._watched:
+            # The folder is another one, or is seen for the first time: changes before the watch began are not reported.
+            self._watched = here if self._is_watched(self.inotify) else None
+            await asyncio.sleep(0 if self._watched else min(seconds, UNTOLD_SECONDS))
+            return
+        # Not wait_for: before Python 3.12 it loses a cancellation that comes together with an event.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.inotify.get()
+
+    def _is_watched(self, inotify: Inotify) -> bool:
+        try:
+            inotify.add_watch(self.folder, Mask.CREATE | Mask.DELETE | Mask.MOVE)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            _LOG.warning("folder not watched folder=%s reason=%s", self.folder, error)
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def watching(folder: Path) -> Iterator[FolderWatch]:
+    """A watch of the folder, which ends with the context."""
+    inotify = None
+    try:
+        inotify = Inotify()
+    except OSError as error:
+        # Kernels allow few for one user (fs.inotify.max_user_instances), and a node has many programs of root's.
+        _LOG.warning("no inotify, looking every seconds=%.1f folder=%s reason=%s", UNTOLD_SECONDS, folder, error)
+    with inotify or contextlib.nullcontext():
+        yield FolderWatch(folder, inotify)

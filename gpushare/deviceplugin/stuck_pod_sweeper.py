@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
@@ -24,36 +25,24 @@ LOOK_SECONDS: Final = 5.0
 DELETIONS_A_MINUTE: Final = 6
 
 
+@dataclass(eq=False)
 class StuckPodSweeper:
     """``is_served``: does the kubelet hold our list? ``held`` are the pods held for good, by uid, and why."""
 
-    def __init__(
-        self,
-        client: ApiClient,
-        cards: Callable[[], NodeCards],
-        pods: Callable[[], Iterable[Pod]],
-        is_served: Callable[[], bool],
-        held: Callable[[], Mapping[str, str]],
-        metrics: PluginMetrics,
-        events: EventRecorder,
-        clock: Callable[[], float],
-        *,
-        delete: bool,
-    ) -> None:
-        self._client = client
-        self._cards = cards
-        self._pods = pods
-        self._is_served = is_served
-        self._held = held
-        self._metrics = metrics
-        self._events = events
-        self._clock = clock
-        self._delete = delete
-        # One for the node: if it always refuses, the replacements fail too.
-        self._budget = WriteBudget(DELETIONS_A_MINUTE)
-        self._reported: set[str] = set()
-        self._deleted: set[str] = set()
-        self._logged = ""
+    client: ApiClient
+    cards: Callable[[], NodeCards]
+    pods: Callable[[], Iterable[Pod]]
+    is_served: Callable[[], bool]
+    held: Callable[[], Mapping[str, str]]
+    metrics: PluginMetrics
+    events: EventRecorder
+    clock: Callable[[], float]
+    delete: bool
+    # One for the node: if it always refuses, the replacements fail too.
+    budget: WriteBudget = field(default_factory=lambda: WriteBudget(DELETIONS_A_MINUTE), init=False)
+    reported: set[str] = field(default_factory=set, init=False)
+    deleted: set[str] = field(default_factory=set, init=False)
+    logged: str = field(default="", init=False)
 
     async def run(self) -> None:
         """Look for ever."""
@@ -63,57 +52,57 @@ class StuckPodSweeper:
 
     async def look(self) -> None:
         """Look once. While the kubelet does not hold our list, each pod is refused."""
-        if not self._is_served():
+        if not self.is_served():
             return
-        pods = tuple(self._pods())
+        pods = tuple(self.pods())
         alive = {pod.metadata.uid for pod in pods}
-        self._reported &= alive
-        self._deleted &= alive
-        for stuck in stuck_pods(pods, self._cards(), self._held()):
+        self.reported &= alive
+        self.deleted &= alive
+        for stuck in stuck_pods(pods, self.cards(), self.held()):
             await self._report(stuck)
-            if self._delete and not stuck.keep_because and stuck.metadata.uid not in self._deleted:
+            if self.delete and not stuck.keep_because and stuck.metadata.uid not in self.deleted:
                 await self._remove(stuck)
 
     async def _report(self, stuck: StuckPod) -> None:
         pod = stuck.metadata
-        if pod.uid in self._reported:
+        if pod.uid in self.reported:
             return
-        self._reported.add(pod.uid)
-        self._metrics.count_unadmitted("reported")
+        self.reported.add(pod.uid)
+        self.metrics.unadmitted_pods["reported"] += 1
         _LOG.warning("stuck pod=%s/%s uid=%s cause=%s", pod.namespace, pod.name, pod.uid, stuck.cause)
         text = (
             f"the node's cards could hold it, but no kubelet tries a pod again; {self._what_next(stuck)}. "
             f"The reason: {stuck.cause}"
         )
-        await self._events.record("Pod", pod, wire.EVENT_UNADMITTED, text)
+        await self.events.record("Pod", pod, wire.EVENT_UNADMITTED, text)
 
     def _what_next(self, stuck: StuckPod) -> str:
         if stuck.keep_because:
             return f"it stays: {stuck.keep_because}"
-        if self._delete:
+        if self.delete:
             return f"it is deleted so that {stuck.owner} replaces it"
         return f"delete it so that {stuck.owner} replaces it (the plugin does so with --delete-unadmitted)"
 
     async def _remove(self, stuck: StuckPod) -> None:
         pod = stuck.metadata
-        if not self._budget.take("", self._clock()):
+        if not self.budget.take("", self.clock()):
             _LOG.debug("deletion waits pod=%s/%s a_minute=%d", pod.namespace, pod.name, DELETIONS_A_MINUTE)
             return
         try:
-            await self._client.delete_pod(pod)
+            await self.client.delete_pod(pod)
         except (NotFoundError, ConflictError):
             # Gone already, or another pod has its name.
-            self._deleted.add(pod.uid)
+            self.deleted.add(pod.uid)
         except ApiError as error:
             self._log_once(error)
         else:
-            self._deleted.add(pod.uid)
-            self._metrics.count_unadmitted("deleted")
+            self.deleted.add(pod.uid)
+            self.metrics.unadmitted_pods["deleted"] += 1
             _LOG.warning("deleted pod=%s/%s uid=%s owner=%s", pod.namespace, pod.name, pod.uid, stuck.owner)
 
     def _log_once(self, error: ApiError) -> None:
         """The same trouble is worth one line; a later look tries again."""
         hint = "; apply delete-unadmitted-rbac.yaml" if isinstance(error, MissingRightError) else ""
-        if (text := f"{error}{hint}") != self._logged:
+        if (text := f"{error}{hint}") != self.logged:
             _LOG.warning("cannot delete stuck pods error=%s", text)
-            self._logged = text
+            self.logged = text

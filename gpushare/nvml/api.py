@@ -1,8 +1,18 @@
-"""The questions to NVML and its answers, in our own types."""
+"""The answers of NVML and its refusals, in our own types: one class for each thing that a caller may want to do about it::
+
+NvmlError
+├── NoDriverError       no library, no kernel module, or the two do not match: no card of this machine can be used
+├── NotInitializedError NVML was shut down under us; open it again
+├── CardLostError       the card fell off the bus; its place in the list stays
+└── UnsupportedError    this card or this driver cannot answer that
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from gpushare.errors import GpushareError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +75,16 @@ class Xid:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedCard:
-    """A card with events that cannot be read, and why."""
-
-    uuid: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reports:
-    """The reports since the last time: Xids in their order, cards that are lost, cards that answer with an error.
+    """The reports since the last time: Xids in their order, cards that are lost, cards that answer with an error, and which.
 
-    ``is_outdated``: the machine has other cards than NVML knows. False if it is all empty.
+    ``is_outdated``: the machine has other cards than NVML knows.
     """
 
     xids: tuple[Xid, ...] = ()
     lost: tuple[str, ...] = ()
-    failed: tuple[FailedCard, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
     is_outdated: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.xids or self.lost or self.failed or self.is_outdated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +94,33 @@ class Checkup:
 
     answers: bool
     action: int | None = None
+
+
+# NVML's codes for a process that is kept from a card: no permission, blocked by the operating system (its control groups).
+BLOCKED_CODES: Final = frozenset({4, 17})
+# Its codes for faults that a new container may cure, too: the library does not fit the kernel module, and an unknown error.
+CONTAINER_CODES: Final = BLOCKED_CODES | {18, 999}
+
+
+class NvmlError(GpushareError):
+    """NVML refused. ``code`` is its return code, 0 if the call never got that far."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class NoDriverError(NvmlError):
+    """There is no NVML to ask; the text names the thing to install or mount."""
+
+
+class NotInitializedError(NvmlError):
+    """NVML was shut down under us, or not opened yet; opening it again helps."""
+
+
+class CardLostError(NvmlError):
+    """The card does not answer any more; only a reset or a reboot may bring it back."""
+
+
+class UnsupportedError(NvmlError):
+    """This card or this driver does not know the answer."""

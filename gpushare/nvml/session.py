@@ -3,7 +3,7 @@
 NVML fixes the list of cards when it is initialised, and counts its users: the list is made again only when the last one lets
 go. So every part of a program asks this one session (through ``nvml.thread``), and ``renew`` shows a card that was added,
 removed or exchanged. It has a cost: no report is read until it ends, and a driver whose last user lets go may shut the
-cards down. So if the kernel shows such changes (``nvml.pci``), ``count`` does without it.
+cards down. So if the kernel shows such changes (``bound_cards``), ``count`` does without it.
 
 Reports that came before a renewal are kept. A card whose driver begins to ask for a recovery (field 230) during it had a
 fault without a report, and so had a card that is seen for the first time (at the start, or after the driver was away) and
@@ -22,11 +22,19 @@ from typing import Any, Final, cast
 
 import pynvml
 
-from gpushare.nvml.api import Card, Checkup, Process, Reports, Survey, Xid
-from gpushare.nvml.library import SYSFS, NvmlLibrary, open_library
-from gpushare.nvml.nvml_errors import CardLostError, NotInitializedError, NvmlError, UnsupportedError
-from gpushare.nvml.pci import bound_cards
-from gpushare.nvml.translation import known, text, translated
+from gpushare.nvml.api import (
+    Card,
+    CardLostError,
+    Checkup,
+    NotInitializedError,
+    NvmlError,
+    Process,
+    Reports,
+    Survey,
+    UnsupportedError,
+    Xid,
+)
+from gpushare.nvml.library import SYSFS, NvmlLibrary, known, open_library, text, translated
 from gpushare.nvml.xid_events import EventSets
 
 _LOG = logging.getLogger(__name__)
@@ -38,6 +46,8 @@ _RENEWAL_SECONDS: Final = 600.0
 # Turns in which what waits in the event sets is taken out of them before they are freed: a storm must end some time.
 _LAST_POLLS: Final = 64
 NO_ACTION: Final = 0
+# In sysfs, the folder of the kernel's NVIDIA driver.
+_DRIVER: Final = Path("bus/pci/drivers/nvidia")
 # Logged once, beside UUIDs of cards.
 _BLIND: Final = "kernel"
 
@@ -82,11 +92,11 @@ class NvmlSession:
             self.close()
             raise
         if self._bound is None and _BLIND not in self._reported:
+            self._reported.add(_BLIND)
             line = (
                 "the kernel does not tell which cards the driver has, NVML is opened again for each count sys_root=%s"
             )
             _LOG.warning(line, self._sysfs)
-            self._reported.add(_BLIND)
         return Survey(survey.cards, survey.unreadable, frozenset(missed))
 
     def count(self) -> Survey:
@@ -95,8 +105,7 @@ class NvmlSession:
 
     def poll(self) -> Reports:
         """The reports of the cards since the last time. Raises NvmlError if NVML itself does not answer."""
-        if self._nvml is None:
-            raise NotInitializedError("NVML is closed; open it first", pynvml.NVML_ERROR_UNINITIALIZED)
+        self._library()
         reports = self._events.poll()
         late, self._late = self._late, ()
         return replace(reports, xids=late + reports.xids, is_outdated=self._is_outdated())
@@ -118,9 +127,7 @@ class NvmlSession:
 
     def processes(self, uuid: str) -> tuple[Process, ...]:
         """The processes on a card, by pid. Raises NvmlError; NotInitializedError while NVML is not open."""
-        if self._nvml is None:
-            raise NotInitializedError("NVML is closed; open it first", pynvml.NVML_ERROR_UNINITIALIZED)
-        return self._nvml.processes(uuid)
+        return self._library().processes(uuid)
 
     def close(self) -> None:
         """Stop listening and let NVML go. May be called again, and ``renew`` after it."""
@@ -129,6 +136,11 @@ class NvmlSession:
         if self._nvml is not None:
             self._nvml.close()
             self._nvml = None
+
+    def _library(self) -> NvmlLibrary:
+        if self._nvml is None:
+            raise NotInitializedError("NVML is closed; open it first", pynvml.NVML_ERROR_UNINITIALIZED)
+        return self._nvml
 
     def _empty_sets(self) -> None:
         """Keep what waits in the event sets: a set that is freed takes it with it."""
@@ -198,3 +210,16 @@ class NvmlSession:
 def _recovery_action(handle: Any) -> int | None:
     field = pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION])[0]
     return int(field.value.uiVal) if field.nvmlReturn == pynvml.NVML_SUCCESS else None
+
+
+def bound_cards(sysfs: Path) -> frozenset[tuple[str, int]] | None:
+    """PCI address and inode of each card that the driver serves; None if the kernel does not show them (no such driver, no sysfs).
+
+    The kernel makes a link for a device when its driver takes it. A device that is taken again, also the same one after a
+    reset, has another inode.
+    """
+    try:
+        # Beside the links to devices, with names that are addresses as 0000:3b:00.0, the folder has the driver's own files.
+        return frozenset((link.name, link.lstat().st_ino) for link in (sysfs / _DRIVER).iterdir() if ":" in link.name)
+    except OSError:
+        return None

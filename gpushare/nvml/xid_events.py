@@ -15,9 +15,16 @@ from typing import Any, Final
 
 import pynvml
 
-from gpushare.nvml.api import FailedCard, Reports, Xid
-from gpushare.nvml.nvml_errors import CardLostError, NoDriverError, NotInitializedError, NvmlError, UnsupportedError
-from gpushare.nvml.translation import translated
+from gpushare.nvml.api import (
+    CardLostError,
+    NoDriverError,
+    NotInitializedError,
+    NvmlError,
+    Reports,
+    UnsupportedError,
+    Xid,
+)
+from gpushare.nvml.library import translated
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,7 +71,7 @@ class EventSets:
         """
         xids: list[Xid] = []
         lost: list[str] = []
-        failed: list[FailedCard] = []
+        failed: list[tuple[str, str]] = []
         for uuid in list(self._sets):
             try:
                 self._drain(uuid, xids)
@@ -77,7 +84,7 @@ class EventSets:
                 break
             except NvmlError as error:
                 self.forget(uuid)
-                failed.append(FailedCard(uuid, str(error)))
+                failed.append((uuid, str(error)))
         return Reports(tuple(xids), tuple(lost), tuple(failed))
 
     def close(self) -> None:

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpushare.deviceplugin.allocation.exchange import Exchange
-from gpushare.deviceplugin.allocation.hand_bound import HandBound, without_card
+from gpushare.deviceplugin.allocation.hand_bound import HandBound, judged
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
-from gpushare.deviceplugin.core import last_guard
-from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, match
+from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, last_guard, match, room
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
-from gpushare.deviceplugin.core.devices import DeviceIds
-from gpushare.deviceplugin.core.id_limits import check_ids_of_pod
+from gpushare.deviceplugin.core.devices import DeviceIds, check_ids_of_pod
 from gpushare.deviceplugin.core.repair import cards_for
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError
@@ -46,14 +44,15 @@ class Admission:
         self.between_pods = asyncio.Event()
         self.between_pods.set()
 
-    def begin_anew(self) -> None:
-        """Another kubelet asks from now on, or a call was refused, which ends its pod: no pod is half done any more."""
-        self._latest = _NOBODY
+    def begin_anew(self, *, kubelet_is_another: bool = False) -> None:
+        """We registered again, or a call was refused, which ends its pod: no pod is half done any more.
 
-    def forget_question(self) -> None:
-        """Another kubelet asks from now on: no Allocate follows what the one before it was answered."""
-        self._take_question(frozenset())
-        self.between_pods.set()
+        If another kubelet asks from now on, no Allocate follows what the one before it was answered.
+        """
+        self._latest = _NOBODY
+        if kubelet_is_another:
+            self._take_question(frozenset())
+            self.between_pods.set()
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container. Raises NoCandidateError, ApiError."""
@@ -61,10 +60,10 @@ class Admission:
         offered = list(dict.fromkeys([*must_include, *available]))
         sight = await self._look(size)
         candidate = self._candidate_for(sight, offered, must_include, size)
-        chosen = self._pick(candidate, sight, offered)
+        chosen = _pick(candidate, sight, offered)
         self._chosen = {frozenset(chosen): candidate}
         self._view.guess(frozenset(chosen), candidate)
-        await self._exchange.mark(self._view.now)
+        await self._exchange.mark()
         self.between_pods.clear()
         return chosen
 
@@ -77,28 +76,22 @@ class Admission:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
             sight = await self._look(len(device_ids))
             self._check_cards(sight, device_ids)
-            candidate = self._candidate_for(
-                sight, device_ids, () if sight.ids_are_counts else device_ids, len(device_ids)
-            )
-        sight = self._view.now()
-        cards = sight.cards
-        check_ids_of_pod(candidate.pod_units, self._view.node.cards, self._view.node.kubelet_version)
-        last_guard.check(candidate, key, sight.holdings, sight.pods, cards, counts_slots=sight.counts_slots)
+            must = () if sight.ids_are_counts else device_ids
+            candidate = self._candidate_for(sight, device_ids, must, len(device_ids))
+        sight, node = self._view.now(), self._view.node
+        check_ids_of_pod(candidate.pod_units, node.cards, node.kubelet_version)
+        last_guard(candidate, key, sight.holdings, sight.pods, sight.cards, counts_slots=sight.counts_slots)
         self._view.guess(key, candidate)
-        await self._exchange.mark(self._view.now)
+        await self._exchange.mark()
         self._latest = key, candidate.uid
         given = [index for index, _ in candidate.cards]
         _LOG.info(
             "allocated pod=%s/%s uid=%s container=%s device=%s units=%d",
             candidate.namespace, candidate.pod, candidate.uid, candidate.container, ",".join(map(str, given)), candidate.units,
         )  # fmt: skip
-        granted = Granted(
-            tuple(card for card in cards if card.index in given),
-            candidate.units,
-            candidate.pod_units,
-            self._view.node.isolation_off,
-        )
-        return answer(granted, self._view.node.nvml_indices, device_ids, self._rules)
+        cards = tuple(card for card in sight.cards if card.index in given)
+        granted = Granted(cards, candidate.units, candidate.pod_units, node.isolation_off)
+        return answer(granted, node.nvml_indices, device_ids, self._rules)
 
     def _take_question(self, ids: frozenset[str]) -> Candidate | None:
         """Return the candidate that these ids were offered to, and drop every other pending offer."""
@@ -120,11 +113,11 @@ class Admission:
         sight = self._view.now()
 
         is_possible = functools.partial(_may_ask, sight, size)
-        if any(map(is_possible, without_card(sight))):
+        if any(True for _ in judged(sight, is_possible)):
             try:
                 # Marks that turned out to be of no use would stand in their way.
-                await self._exchange.run(self._view.now)
-                await self._hand_bound.run(self._view.now, is_possible, reports=False)
+                await self._exchange.run()
+                await self._hand_bound.run(is_possible, reports=False)
             except ApiError as error:
                 # Their own trouble: it must not end the pod that is asked for.
                 _LOG.warning("cannot write the cards of pods that came past the extender error=%s", error)
@@ -134,77 +127,56 @@ class Admission:
     def _candidate_for(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Candidate:
         """The container that this is most likely for. Raises NoCandidateError."""
         offer = self._offer(sight, offered, must, size)
-        waiting = self._waiting(sight)
-        try:
-            return match(waiting, offer, lambda candidate: _elsewhere(candidate, sight))
-        except NoCandidateError as error:
-            # The kubelet's records never named these ids: it gave up the pod of that call, and the pod that was guessed waits.
-            if not self._view.withdraw(grant.ids for grant in sight.holdings.grants if grant.is_guess):
-                raise self._with_reason(error, sight, size) from error
-        sight = self._view.now()
-        try:
-            return match(self._waiting(sight), offer, lambda candidate: _elsewhere(candidate, sight))
-        except NoCandidateError as error:
-            raise self._with_reason(error, sight, size) from error
-
-    def _with_reason(self, error: NoCandidateError, sight: Sight, size: int) -> NoCandidateError:
-        """The error, with why a pod that this may be for and that came past the extender has no card."""
-        reason = self._hand_bound.reason_against(sight, functools.partial(_may_ask, sight, size))
-        return (
-            NoCandidateError(f"{error}; a pod that was bound past the extender gets no card: {reason}")
-            if reason
-            else error
-        )
+        while True:
+            try:
+                return match(self._waiting(sight), offer, functools.partial(_elsewhere, sight))
+            except NoCandidateError as error:
+                # The kubelet's records never named these ids: it gave up the pod of that call, and the pod that was guessed waits.
+                if not self._view.withdraw(grant.ids for grant in sight.holdings.grants if grant.is_guess):
+                    reason = self._hand_bound.reason_against(sight, functools.partial(_may_ask, sight, size))
+                    if not reason:
+                        raise
+                    text = f"{error}; a pod that was bound past the extender gets no card: {reason}"
+                    raise NoCandidateError(text) from error
+            sight = self._view.now()
 
     def _waiting(self, sight: Sight) -> list[Candidate]:
-        granted = sight.holdings.containers()
-        return candidates(sight.pods, granted, sight.aims, self._latest_pod(sight), sight.admitted)
-
-    def _latest_pod(self, sight: Sight) -> str:
-        """The pod of the kubelet's last call: by the kubelet's records, else by our guess."""
+        # The pod of the kubelet's last call: by the kubelet's records, else by our guess.
         ids, guessed = self._latest
-        return next((grant.uid for grant in sight.holdings.grants if grant.ids == ids), guessed)
+        latest = next((grant.uid for grant in sight.holdings.grants if grant.ids == ids), guessed)
+        return candidates(sight.pods, sight.holdings.containers(), sight.aims, latest, sight.admitted)
 
     def _offer(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Offer:
         counts_slots = sight.counts_slots
-        room = last_guard.room(
-            sight.holdings, sight.pods, sight.cards, counts_slots=counts_slots, besides=frozenset(offered)
-        )
+        left = room(sight.holdings, sight.pods, sight.cards, counts_slots=counts_slots, besides=frozenset(offered))
         if sight.ids_are_counts:
-            return Offer(size, dict.fromkeys(room, size), room)
+            return Offer(size, dict.fromkeys(left, size), left)
         reused = sight.holdings.owner(must) if must else None
         taken = reused.uid if reused is not None and not reused.is_guess else ""
-        free = self._cards_of(sight, self._untaken(sight, offered, taken))
+        free = Counter(_untaken(sight, offered, taken).values())
         if size and not free:
-            raise NoCandidateError(
-                f"none of the {len(offered)} ids that the kubelet offers is a free one of this node's cards"
-            )
-        must_pod = taken if taken and self._awaits(sight, taken) else ""
-        return Offer(size, free, room, self._cards_of(sight, must), counts_slots, must_pod)
+            text = f"none of the {len(offered)} ids that the kubelet offers is a free one of this node's cards"
+            raise NoCandidateError(text)
+        must_pod = taken if any(candidate.uid == taken for candidate in self._waiting(sight)) else ""
+        must_cards = Counter(DeviceIds(sight.cards).cards_of(must).values())
+        return Offer(size, free, left, must_cards, counts_slots, must_pod)
 
-    def _awaits(self, sight: Sight, uid: str) -> bool:
-        return any(candidate.uid == uid for candidate in self._waiting(sight))
 
-    def _untaken(self, sight: Sight, offered: Sequence[str], uid: str) -> list[str]:
-        """The ids that no container of another pod has, whatever the kubelet believes."""
-        taken = {one for grant in sight.holdings.grants if grant.uid != uid and not grant.is_guess for one in grant.ids}
-        return [one for one in offered if one not in taken]
+def _untaken(sight: Sight, offered: Sequence[str], uid: str) -> dict[str, int]:
+    """The cards of those ids of ours that no container of another pod has, whatever the kubelet believes."""
+    taken = sight.holdings.taken_besides(uid)
+    return DeviceIds(sight.cards).cards_of(one for one in offered if one not in taken)
 
-    def _cards_of(self, sight: Sight, ids: Sequence[str]) -> Counter[int]:
-        device_ids = DeviceIds(sight.cards)
-        return Counter(card.index for card in map(device_ids.card_of, ids) if card is not None)
 
-    def _pick(self, candidate: Candidate, sight: Sight, offered: Sequence[str]) -> list[str]:
-        """The first of the offered ids on each of the candidate's cards; those that must be taken come first."""
-        device_ids = DeviceIds(sight.cards)
-        wanted = ids_by_card(candidate, sight.counts_slots)
-        chosen = []
-        for one in self._untaken(sight, offered, candidate.uid):
-            card = device_ids.card_of(one)
-            if card is not None and wanted.get(card.index, 0) > 0:
-                wanted[card.index] -= 1
-                chosen.append(one)
-        return chosen
+def _pick(candidate: Candidate, sight: Sight, offered: Sequence[str]) -> list[str]:
+    """The first of the offered ids on each of the candidate's cards; those that must be taken come first."""
+    wanted = ids_by_card(candidate, sight.counts_slots)
+    chosen = []
+    for one, index in _untaken(sight, offered, candidate.uid).items():
+        if wanted.get(index, 0) > 0:
+            wanted[index] -= 1
+            chosen.append(one)
+    return chosen
 
 
 def _may_ask(sight: Sight, size: int, pod: Pod) -> bool:
@@ -212,9 +184,8 @@ def _may_ask(sight: Sight, size: int, pod: Pod) -> bool:
     return sight.counts_slots or any(units == size for _, units in gpu_containers(pod))
 
 
-def _elsewhere(candidate: Candidate, sight: Sight) -> list[int]:
+def _elsewhere(sight: Sight, candidate: Candidate) -> list[int]:
     """The cards that a container may get instead of its own: its annotation follows before it starts."""
     pod_card = sight.pod_card(candidate.uid)
-    if pod_card is None or not pod_card.may_move:
-        return []
-    return cards_for(candidate.uid, sight.pod_cards, sight.units)
+    may_move = pod_card is not None and pod_card.may_move
+    return cards_for(candidate.uid, sight.pod_cards, sight.units) if may_move else []

@@ -9,8 +9,8 @@ were bound to its node, one after the other, and for each GPU container of a pod
    pod's card, and the kubelet obeys. If that card has no ids left (an earlier guess was wrong, or the card is full of other pods'
    ids), we choose those of another card, and the pod is first marked with it: it is booked there before it has them.
 2. Allocate: which variables does the container with these ids get? Those of the card and of that pod, once the last guard
-   has agreed (``last_guard``). An error here ends the pod for good, with our text in its status.
-3. PreStartContainer, later, when the kubelet has written down which container has these ids (``owner``): may it start? If
+   has agreed (``candidates.last_guard``). An error here ends the pod for good, with our text in its status.
+3. PreStartContainer, later, when the kubelet has written down which container has these ids (``kubelet_records``): may it start? If
    the annotation of its pod names the card of the ids: yes. If not, the guess was wrong and took one pod for another.
    The ids of a container cannot be changed any more, but annotations can: they are exchanged between the pods
    (``repair`` finds the writes, ``exchange`` makes them), and then the container starts. While that is not possible an
@@ -29,8 +29,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final
 
 from gpushare import wire
 from gpushare.bounds import REPAIRS_A_MINUTE
@@ -38,15 +38,14 @@ from gpushare.deviceplugin.allocation.admission import Admission
 from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
 from gpushare.deviceplugin.allocation.node_view import NodeView
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.allocation.restoration import Restoration
-from gpushare.deviceplugin.allocation.verification import Verification
+from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason, Verification
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
-from gpushare.deviceplugin.core.held import HeldError, HoldReason
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -54,14 +53,13 @@ from gpushare.manifests import ObjectMeta
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 # How often marks are looked at that must stand for a while, and everything else if no event comes, in seconds.
 _MARKED_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0
 # After the API server refused, in seconds.
 _RETRY_SECONDS: Final = 2.0
-# How long a start waits for the Allocate that must follow a question which ids, in seconds. See ``owner``.
+# How long a start waits for the Allocate that must follow a question which ids, in seconds. See ``kubelet_records``.
 _ADMISSION_SECONDS: Final = 2.0
 
 
@@ -89,6 +87,7 @@ class Allocator:
     ) -> None:
         self._events = events
         self._metrics = metrics = metrics or PluginMetrics()
+        metrics.held = self.held
         self.view = NodeView(client, pods, node, records, repairs=repairs)
         budget = WriteBudget(REPAIRS_A_MINUTE.most)
         self._exchange = Exchange(self.view, monotonic, metrics, budget, settled_seconds=settled_seconds)
@@ -114,19 +113,18 @@ class Allocator:
         """We register again, or with another kubelet than before, which finds the pods that are there now."""
         if kubelet_is_another:
             self.view.pods.were_found()
-            self.admission.forget_question()
-        self.admission.begin_anew()
+        self.admission.begin_anew(kubelet_is_another=kubelet_is_another)
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
-        async with self._called():
-            return await self._counted(self.admission.prefer(available, must_include, size))
+        async with self._admitting():
+            return await self.admission.prefer(available, must_include, size)
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
         """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
-        async with self._called():
-            answer = await self._counted(self.admission.allocate(device_ids))
-        self._metrics.count_allocation("granted")
+        async with self._admitting():
+            answer = await self.admission.allocate(device_ids)
+        self._metrics.allocations["granted"] += 1
         return answer
 
     async def verify(self, device_ids: Sequence[str]) -> None:
@@ -136,7 +134,6 @@ class Allocator:
             pod = await self._verify(device_ids)
         if pod is not None:
             self._held.pop(pod.uid, None)
-            self._metrics.release(pod.uid)
 
     async def _verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """Find the owner of the ids: not during an admission, and one after the other."""
@@ -147,7 +144,10 @@ class Allocator:
             async with self._called():
                 return await self._verification.verify(device_ids)
         except HeldError as error:
-            await self._hold(error)
+            if error.pod is not None:
+                self._held[error.pod.uid] = error.reason, str(error)
+                self._metrics.repairs["held"] += 1
+                await self._events.record("Pod", error.pod, wire.EVENT_HELD, f"{error} ({error.reason.value})")
             raise
 
     def held(self) -> Mapping[str, tuple[HoldReason, str]]:
@@ -163,17 +163,16 @@ class Allocator:
     async def keep_right(self) -> None:
         """Until cancelled: give pods without a card one, and end repairs that were begun."""
         while True:
-            pause = _RETRY_SECONDS
+            pause, was_refused = _RETRY_SECONDS, True
             try:
                 async with self._lock:
                     self._changed.clear()
                     pause = await self.put_right()
-                    was_refused = self.view.refused
-                if was_refused:
-                    # Our own look at the node wakes this loop, so it must not go on immediately.
-                    await asyncio.sleep(_RETRY_SECONDS)
+                    was_refused = bool(self.view.refused)
             except GpushareError as error:
                 _LOG.warning("cannot put annotations right error=%s", error)
+            if was_refused:
+                # Our own look at the node wakes this loop, so it must not go on immediately.
                 await asyncio.sleep(_RETRY_SECONDS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -181,7 +180,7 @@ class Allocator:
 
     def _on_change(self) -> None:
         self._changed.set()
-        self.restoration.wake()
+        self.restoration.shown.set()
 
     @contextlib.asynccontextmanager
     async def _called(self) -> AsyncIterator[None]:
@@ -193,36 +192,30 @@ class Allocator:
         finally:
             self._calls -= 1
 
+    @contextlib.asynccontextmanager
+    async def _admitting(self) -> AsyncIterator[None]:
+        """The kubelet admits a pod: a refusal ends it."""
+        async with self._called():
+            try:
+                yield
+            except GpushareError:
+                self.admission.begin_anew()
+                self._metrics.allocations["refused"] += 1
+                raise
+
     def _is_called(self) -> bool:
         return self._calls > 0
 
     async def put_right(self) -> float:
         """Do all that can be done; how long to rest after it if no event comes, in seconds."""
-        self.view.forget_refusals()
+        self.view.refused.clear()
         sight = self.view.now()
         if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
             await self.view.refresh(1)
-            await self._exchange.run(self.view.now, self._is_called)
-            await self._hand_bound.run(self.view.now, stop=self._is_called)
-            sight = await self._exchange.run(self.view.now, self._is_called)
+            await self._exchange.run(self._is_called)
+            await self._hand_bound.run(stop=self._is_called)
+            sight = await self._exchange.run(self._is_called)
             if self._is_called():
                 # The lock is given in turn, so the kubelet's call comes first, and this goes on after it.
                 return 0.0
-        return _MARKED_SECONDS if self._exchange.is_under_way(sight) else _REST_SECONDS
-
-    async def _hold(self, error: HeldError) -> None:
-        if error.pod is None:
-            return
-        self._held[error.pod.uid] = error.reason, str(error)
-        self._metrics.hold(error.pod.uid)
-        self._metrics.count_repair("held")
-        await self._events.record("Pod", error.pod, wire.EVENT_HELD, f"{error} ({error.reason.value})")
-
-    async def _counted(self, work: Awaitable[_T]) -> _T:
-        """Count a refusal, which ends the pod."""
-        try:
-            return await work
-        except GpushareError:
-            self.admission.begin_anew()
-            self._metrics.count_allocation("refused")
-            raise
+        return _MARKED_SECONDS if any(one.mark is not None for one in sight.pod_cards) else _REST_SECONDS

@@ -8,11 +8,13 @@ that the API server refuses to change (an admission webhook) is left as it is fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
+from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.repair import Step, next_step
 from gpushare.deviceplugin.core.write_budget import WriteBudget
@@ -28,35 +30,23 @@ SETTLED_SECONDS: Final = 15.0
 _MOST_WRITES: Final = 500
 
 
+@dataclass(eq=False)
 class Exchange:
     """Repairs the node's annotations. ``monotonic`` is a clock in seconds."""
 
-    def __init__(
-        self,
-        view: NodeView,
-        monotonic: Callable[[], float],
-        metrics: PluginMetrics,
-        budget: WriteBudget,
-        *,
-        settled_seconds: float = SETTLED_SECONDS,
-    ) -> None:
-        self._view = view
-        self._monotonic = monotonic
-        self._metrics = metrics
-        self._budget = budget
-        self._settled_seconds = settled_seconds
-        # By uid, a pod's mark and since when we know it.
-        self._marks: dict[str, tuple[int, float]] = {}
+    view: NodeView
+    monotonic: Callable[[], float]
+    metrics: PluginMetrics
+    budget: WriteBudget
+    settled_seconds: float = SETTLED_SECONDS
+    # By uid and mark, since when we know it.
+    marks: dict[tuple[str, int], float] = field(default_factory=dict, init=False)
 
     def has_work(self, sight: Sight) -> bool:
         """Is there anything to write now?"""
         return self._next_step(sight) is not None
 
-    def is_under_way(self, sight: Sight) -> bool:
-        """Does any pod bear a mark?"""
-        return any(one.mark is not None for one in sight.pod_cards)
-
-    async def mark(self, look: Callable[[], Sight]) -> None:
+    async def mark(self) -> None:
         """Write the marks that are missing, and nothing else. Marks that cannot be written are left for later.
 
         This comes before ids are given away: the pod that is written on a card may end, and the pod that has its ids, or comes
@@ -64,9 +54,10 @@ class Exchange:
         """
         failed: set[str] = set()
         for _ in range(_MOST_WRITES):
-            sight = look()
+            sight = self.view.now()
             step = self._next_step(sight, failed)
-            if step is None or not _is_mark(step, sight):
+            before = sight.pod_card(step.uid) if step is not None else None
+            if step is None or step.mark is None or before is None or before.index != step.index:
                 return
             try:
                 await self._write(step, sight)
@@ -77,28 +68,28 @@ class Exchange:
                 _LOG.warning("cannot mark pods now error=%s", error)
                 return
 
-    async def run(self, look: Callable[[], Sight], stop: Callable[[], bool] = lambda: False) -> Sight:
+    async def run(self, stop: Callable[[], bool] = lambda: False, entries: Sequence[Entry] | None = None) -> Sight:
         """Write until nothing can be done now, or until ``stop`` is true; the sight of that moment.
 
-        ``look`` answers for the moment. Raises ApiError.
+        ``entries`` as in ``NodeView.now``. Raises ApiError.
         """
         for _ in range(_MOST_WRITES):
-            sight = look()
+            sight = self.view.now(entries)
             step = self._next_step(sight)
             if step is None or stop():
                 return sight
             try:
                 await self._write(step, sight)
             except NOT_WRITTEN as error:
-                await self._view.look_again(step.uid, error)
-        return look()
+                await self.view.look_again(step.uid, error)
+        return self.view.now(entries)
 
     def _next_step(self, sight: Sight, besides: Collection[str] = ()) -> Step | None:
-        untouchable = {*self._view.refused, *self._budget.spent(self._monotonic()), *besides}
+        untouchable = {*self.view.refused, *self.budget.spent(self.monotonic()), *besides}
         return next_step(sight.pod_cards, sight.units, self._settled(sight), untouchable)
 
     async def _write(self, step: Step, sight: Sight) -> None:
-        self._budget.take(step.uid, self._monotonic())
+        self.budget.take(step.uid, self.monotonic())
         pod = sight.pod(step.uid)
         before = sight.pod_card(step.uid)
         changes: dict[str, str | None] = {wire.ANNOTATION_REPAIR: None if step.mark is None else str(step.mark)}
@@ -107,33 +98,16 @@ class Exchange:
             changes[wire.ANNOTATION_INDEX] = str(step.index)
             size = next((card.units for card in sight.cards if card.index == step.index), 0)
             changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
-        await self._view.write(pod, changes, unchanged=True)
-        what = _what(step, sight)
+        await self.view.write(pod, changes, unchanged=True)
+        what = "unmarked" if step.mark is None else "marked"
+        if before is not None and moves:
+            what = "gave way" if before.ids_on is None else "exchanged"
         _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what, *named(pod), step.index, step.mark)
-        if what in ("exchanged", "moved"):
-            self._metrics.count_repair("exchanged")
+        if what == "exchanged":
+            self.metrics.repairs["exchanged"] += 1
 
     def _settled(self, sight: Sight) -> frozenset[str]:
-        now = self._monotonic()
-        marks = {one.uid: one.mark for one in sight.pod_cards if one.mark is not None}
-        known = self._marks
-        self._marks = {
-            uid: known[uid] if uid in known and known[uid][0] == mark else (mark, now) for uid, mark in marks.items()
-        }
-        return frozenset(uid for uid, (_, since) in self._marks.items() if now - since >= self._settled_seconds)
-
-
-def _is_mark(step: Step, sight: Sight) -> bool:
-    before = sight.pod_card(step.uid)
-    return before is not None and before.index == step.index and step.mark is not None
-
-
-def _what(step: Step, sight: Sight) -> str:
-    """A write in a word: the index of a pod with ids ``exchanged`` with another's or ``moved``, one that ``gave way``..."""
-    before = sight.pod_card(step.uid)
-    if before is None or before.index == step.index:
-        return "unmarked" if step.mark is None else "marked"
-    if before.ids_on is None:
-        return "gave way"
-    leaves = (one for one in sight.pod_cards if one.index == step.index)
-    return "exchanged" if any(sight.aims.get(one.uid) != step.index for one in leaves) else "moved"
+        now = self.monotonic()
+        marks = [(one.uid, one.mark) for one in sight.pod_cards if one.mark is not None]
+        self.marks = {mark: self.marks.get(mark, now) for mark in marks}
+        return frozenset(uid for (uid, _), since in self.marks.items() if now - since >= self.settled_seconds)

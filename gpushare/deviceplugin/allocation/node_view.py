@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpushare import wire
 from gpushare.bounds import PODS_OF_A_PAGE
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.bookings import allocation_by_book, open_units, pod_cards
 from gpushare.deviceplugin.core.candidates import Candidate
-from gpushare.deviceplugin.core.devices import DeviceIds
+from gpushare.deviceplugin.core.devices import DeviceIds, kubelet_release
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
-from gpushare.deviceplugin.core.id_limits import kubelet_release
 from gpushare.deviceplugin.core.kept_pods import cut_down
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.repair import PodCard, aims
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.kube.api_errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod
@@ -72,37 +71,34 @@ class Sight:
         return {one.uid: one for one in self.pod_cards}
 
 
+@dataclass(eq=False)
 class NodeView:
     """Where a sight comes from. ``repairs``: may indices of pods be changed?"""
 
-    def __init__(
-        self, client: ApiClient, pods: NodePods, node: NodeWriter, records: KubeletRecords, *, repairs: bool
-    ) -> None:
-        self.pods = pods
-        self.node = node
-        self.records = records
-        self.repairs = repairs
-        self._client = client
-        # By ids, the container that they were answered for, from the question on until the kubelet's records name their container.
-        self._guesses: dict[frozenset[str], Grant] = {}
-        # By uid, pods with annotations that the API server refused to change a moment ago, and its reason.
-        self._refused: dict[str, str] = {}
-        # Pods that the records have named at some look; they drop a pod when it ends.
-        self._admitted: frozenset[str] = frozenset()
-        # The records as they were when no file could be read: at our start, and whenever they were asked for whole.
-        self._last: tuple[Entry, ...] = ()
+    client: ApiClient
+    pods: NodePods
+    node: NodeWriter
+    records: KubeletRecords
+    repairs: bool = field(kw_only=True)
+    # By ids, the container that they were answered for, from the question on until the kubelet's records name their container.
+    guesses: dict[frozenset[str], Grant] = field(default_factory=dict, init=False)
+    # By uid, pods with annotations that the API server refused to change a moment ago, and its reason.
+    refused: dict[str, str] = field(default_factory=dict, init=False)
+    # Pods that the records have named at some look; they drop a pod when it ends.
+    admitted: frozenset[str] = field(default=frozenset(), init=False)
+    # The records as they were when no file could be read: at our start, and whenever they were asked for whole.
+    last: tuple[Entry, ...] = field(default=(), init=False)
 
     def guess(self, ids: frozenset[str], candidate: Candidate) -> None:
         """These ids were answered for that container."""
-        device_ids = DeviceIds(self.node.cards.cards)
-        cards = {one: card.index for one in ids if (card := device_ids.card_of(one)) is not None}
+        cards = DeviceIds(self.node.cards.cards).cards_of(ids)
         if self._ids_are_counts():
             cards = dict.fromkeys(ids, candidate.cards[0][0])
-        self._guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
+        self.guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
 
     def withdraw(self, guesses: Iterable[frozenset[str]]) -> bool:
         """The answers with these ids were for no container after all; were there any?"""
-        withdrawn = [self._guesses.pop(ids, None) for ids in guesses]
+        withdrawn = [self.guesses.pop(ids, None) for ids in guesses]
         return any(withdrawn)
 
     def forget_unwritten(self) -> None:
@@ -111,20 +107,20 @@ class NodeView:
         If the file cannot be read this is not known.
         """
         if self.records.checkpoint() is not None:
-            self._guesses.clear()
+            self.guesses.clear()
 
     async def refresh(self, attempts: int | None = None) -> None:
         """Our watch may be behind the kubelet's; a fresh list is not. Patient, as an error of Allocate ends the pod for good.
 
         Raises ApiError.
         """
-        for attempt in range(attempts or LIST_ATTEMPTS):
+        for left in reversed(range(attempts or LIST_ATTEMPTS)):
             try:
-                await list_living(self.pods, self._client, self.node.name)
+                await list_living(self.pods, self.client, self.node.name)
                 return
             except ApiError:
                 # An error of any kind: an API server that has just started answers 401 and 403 before it has read its roles.
-                if attempt == (attempts or LIST_ATTEMPTS) - 1:
+                if not left:
                     raise
                 await asyncio.sleep(LIST_PAUSE_SECONDS)
 
@@ -133,7 +129,7 @@ class NodeView:
         bindings, uid = self.pods.bindings, pod.metadata.uid
         bindings.expect(uid, changes)
         try:
-            self.pods.wrote(await self._client.annotate_pod(pod, changes, unchanged=unchanged))
+            self.pods.wrote(await self.client.annotate_pod(pod, changes, unchanged=unchanged))
         except ApiError as error:
             if not error.may_have_happened:
                 bindings.give_up(uid)
@@ -146,63 +142,45 @@ class NodeView:
         else:
             # Its own trouble: other pods' admissions and repairs go on.
             _LOG.warning("its annotations cannot be changed uid=%s reason=%s", uid, error)
-            self._refused[uid] = str(error)
+            self.refused[uid] = str(error)
         await self.refresh()
 
-    def refusal(self, uid: str) -> str | None:
-        """Why the API server refused to change the pod a moment ago; None if it did not."""
-        return self._refused.get(uid)
-
-    @property
-    def refused(self) -> frozenset[str]:
-        """The pods that it refused to change."""
-        return frozenset(self._refused)
-
-    def forget_refusals(self) -> None:
-        """Each pod may be written again."""
-        self._refused.clear()
-
-    async def put_back(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
-        """Write what counts over what its author wrote, unless the pod has changed since. Raises ApiError."""
-        self.pods.set(await self._client.annotate_pod(pod, changes, unchanged=True))
-
     async def read_records(self) -> tuple[Entry, ...]:
-        """All of the kubelet's records. Never during an admission (see ``owner``)."""
-        self._last = await self.records.entries()
-        return self._last
+        """All of the kubelet's records. Never during an admission (see ``kubelet_records``)."""
+        self.last = await self.records.entries()
+        return self.last
 
-    def now(self, entries: Iterable[Entry] | None = None) -> Sight:
+    def now(self, entries: Sequence[Entry] | None = None) -> Sight:
         """The state now; without ``entries`` by the kubelet's file, which may be read at any time."""
         if entries is None:
             file = self.records.checkpoint()
-            entries = self._last if file is None else file
+            entries = self.last if file is None else file
         announced = self.node.cards
-        ids = DeviceIds(announced.cards)
         counts_slots = announced.mode == MODE_SLOTS
         pods = self.pods.in_admission_order()
-        alive = {pod.metadata.uid for pod in pods}
-        entries = tuple(entries)
-        have = {(pod.metadata.uid, entry.container) for entry in entries if (pod := self.pod_of(entry)) is not None}
-        self._forget_guesses(entries, have, alive)
-        self._admitted = frozenset((self._admitted | {uid for uid, _ in have}) & alive)
+        alive = frozenset(pod.metadata.uid for pod in pods)
+        named_now = {pod.metadata.uid for pod in map(self.pod_of, entries) if pod is not None}
+        self.admitted = (self.admitted | named_now) & alive
+        ids_are_counts = self._ids_are_counts()
         holdings = lay(
             entries,
-            self._guesses.values(),
+            (guess for guess in self.guesses.values() if guess.uid in alive),
             self.pod_of,
-            lambda one: card.index if (card := ids.card_of(one)) is not None else None,
+            DeviceIds(announced.cards).cards_of,
             resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
-            ids_are_counts=self._ids_are_counts(),
+            ids_are_counts=ids_are_counts,
         )
+        # For good: a guess must not come back when the owner of the ids ends.
+        self.guesses = {grant.ids: grant for grant in holdings.grants if grant.is_guess}
         if self._believe(holdings, pods, counts_slots=counts_slots):
             pods = self.pods.in_admission_order()
-        cards_of_pods = pod_cards(pods, holdings, repairs=self.repairs, refused=self._refused)
+        cards_of_pods = pod_cards(pods, holdings, repairs=self.repairs, refused=self.refused)
         units = open_units(pods, holdings, announced.cards)
         plan = dict(aims(cards_of_pods, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
-        ids_are_counts = self._ids_are_counts()
         return Sight(
-            pods, announced.cards, counts_slots, ids_are_counts, holdings, cards_of_pods, units, plan, self._admitted
+            pods, announced.cards, counts_slots, ids_are_counts, holdings, cards_of_pods, units, plan, self.admitted
         )
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
@@ -218,20 +196,6 @@ class NodeView:
                 )
                 found = True
         return found
-
-    def _forget_guesses(
-        self, entries: Iterable[Entry], have: Collection[tuple[str, str]], alive: Collection[str]
-    ) -> None:
-        """A guess ends when its pod does, or when the records name the container of the ids or the ids of the container.
-
-        That is for good: a guess must not come back when the owner of the ids ends.
-        """
-        written = {one for entry in entries for one in entry.ids}
-        self._guesses = {
-            ids: guess
-            for ids, guess in self._guesses.items()
-            if guess.uid in alive and not ids & written and (guess.uid, guess.container) not in have
-        }
 
     def pod_of(self, entry: Entry) -> Pod | None:
         """The pod that a line of the kubelet's records speaks of."""

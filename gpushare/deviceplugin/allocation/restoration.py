@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
@@ -24,81 +25,76 @@ _LOG = logging.getLogger(__name__)
 
 # How often everything is looked through if no event comes, in seconds.
 _REST_SECONDS: Final = 10.0
+_LEFT_ALONE: Final = (
+    "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
+)
 
 
+@dataclass(eq=False)
 class Restoration:
     """``monotonic`` is a clock in seconds."""
 
-    def __init__(
-        self, view: NodeView, events: EventRecorder, budget: WriteBudget, monotonic: Callable[[], float]
-    ) -> None:
-        self._view = view
-        self._events = events
-        self._budget = budget
-        self._monotonic = monotonic
-        # By uid, the change that was reported last: one that stays is reported once.
-        self._reported: dict[str, Mapping[str, str | None]] = {}
-        # Pods that are left alone until their window has passed.
-        self._left_alone: set[str] = set()
-        self._shown = asyncio.Event()
-
-    def wake(self) -> None:
-        """The API shows a change of a pod."""
-        self._shown.set()
+    view: NodeView
+    events: EventRecorder
+    budget: WriteBudget
+    monotonic: Callable[[], float]
+    # By uid, the change that was reported last: one that stays is reported once.
+    reported: dict[str, Mapping[str, str | None]] = field(default_factory=dict, init=False)
+    # Pods that are left alone until their window has passed.
+    left_alone: set[str] = field(default_factory=set, init=False)
+    # The API shows a change of a pod.
+    shown: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def keep(self) -> None:
         """Put back until cancelled."""
         while True:
-            self._shown.clear()
-            self._budget.forget_others({pod.metadata.uid for pod in self._view.pods.in_admission_order()})
+            self.shown.clear()
+            self.budget.forget_others({pod.metadata.uid for pod in self.view.pods.in_admission_order()})
             await self.run()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_REST_SECONDS):
-                    await self._shown.wait()
+                    await self.shown.wait()
 
     async def run(self) -> None:
         """Put back once whatever differs now. Raises ApiError if the API server does not answer."""
-        bindings = self._view.pods.bindings
+        bindings = self.view.pods.bindings
         different = bindings.different()
-        self._reported = {uid: self._reported[uid] for uid in different if uid in self._reported}
+        self.reported = {uid: self.reported[uid] for uid in different if uid in self.reported}
         # By the window and not by the present difference: an author can make that go and come back at will.
-        self._left_alone &= self._budget.spent(self._monotonic())
+        self.left_alone &= self.budget.spent(self.monotonic())
         for uid in different:
-            pod, changes = self._view.pods.by_uid(uid), bindings.differences(uid)
+            pod, changes = self.view.pods.by_uid(uid), bindings.differences(uid)
             if pod is None or not changes:
                 continue
-            if not self._view.repairs:
-                if self._reported.get(uid) != changes and self._budget.take(uid, self._monotonic()):
+            if not self.view.repairs:
+                if self.reported.get(uid) != changes and self.budget.take(uid, self.monotonic()):
                     await self._report(pod, changes)
-            elif self._budget.take(uid, self._monotonic()):
+            elif self.budget.take(uid, self.monotonic()):
                 await self._report(pod, changes)
                 await self._put_back(pod, bindings.differences(uid))
-            elif uid not in self._left_alone:
-                self._left_alone.add(uid)
-                await self._leave_alone(pod)
+            elif uid not in self.left_alone:
+                self.left_alone.add(uid)
+                _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *named(pod))
+                await self.events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, _LEFT_ALONE)
 
     async def _report(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
         uid = pod.metadata.uid
-        if self._reported.get(uid) == changes:
+        if self.reported.get(uid) == changes:
             return
-        self._reported[uid] = changes
+        self.reported[uid] = changes
         names = ", ".join(sorted(changes))
         _LOG.warning("changed after the bind pod=%s/%s uid=%s annotations=%s", *named(pod), names)
-        then = "it is put back" if self._view.repairs else "repairs are switched off (--repair hold)"
+        then = "it is put back" if self.view.repairs else "repairs are switched off (--repair hold)"
         text = f"annotations were changed after the pod was bound: {names}. The pod keeps what was bound; {then}"
-        await self._events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)
+        await self.events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)
 
     async def _put_back(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
         if not changes:
             return
         try:
-            await self._view.put_back(pod, changes)
+            # What counts goes over what its author wrote, unless the pod has changed since.
+            self.view.pods.set(await self.view.client.annotate_pod(pod, changes, unchanged=True))
         except (ConflictError, NotFoundError) as error:
             _LOG.info("not put back now pod=%s/%s uid=%s reason=%s", *named(pod), error)
         except ApiError as error:
             _LOG.warning("annotations cannot be put back pod=%s/%s uid=%s error=%s", *named(pod), error)
-
-    async def _leave_alone(self, pod: Pod) -> None:
-        _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *named(pod))
-        text = "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
-        await self._events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)

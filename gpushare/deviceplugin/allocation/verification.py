@@ -5,21 +5,23 @@ An error here only makes the kubelet try again, so a container is held until its
 
 from __future__ import annotations
 
+import enum
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
-from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.node_view import NodeView, Sight, named
 from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
-from gpushare.deviceplugin.core.held import HeldError, HoldReason
 from gpushare.deviceplugin.core.holdings import Entry, Grant
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard, has_room
+from gpushare.errors import GpushareError
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.pod import gpu_containers
@@ -30,13 +32,48 @@ _LOG = logging.getLogger(__name__)
 _LIST_ATTEMPTS: Final = 3
 
 
+class HoldReason(enum.Enum):
+    """Why. The value is what a machine reads."""
+
+    OWNER_UNKNOWN = "OwnerUnknown"
+    """The kubelet does not say yet whose the ids are, or the API does not show the pod."""
+    NO_CARD = "NoCard"
+    """No annotation names a card, and none has room."""
+    NO_ROOM = "NoRoom"
+    """The card that the container has is booked for others, who may leave."""
+    SETTLING = "Settling"
+    """The card's room is free; binds decided before the mark was seen may still be under way."""
+    REFUSED = "WriteRefused"
+    """The API server refuses to change the pod's annotations, for now."""
+    FIXED = "CardIsFixed"
+    """The card that is written must not be changed."""
+    SEVERAL_CARDS = "SeveralCards"
+    """The ids lie on more cards than, or other cards of several than, the annotation says."""
+    WRONG_AMOUNT = "WrongAmount"
+    """The container was told another pod's amount, and what it was told cannot be changed."""
+
+    @property
+    def is_final(self) -> bool:
+        """Does no retry help, but only a new pod?"""
+        return self in (HoldReason.FIXED, HoldReason.SEVERAL_CARDS, HoldReason.WRONG_AMOUNT)
+
+
+class HeldError(GpushareError):
+    """The container must not start yet; the kubelet tries again. ``pod`` is its pod, if that is known."""
+
+    def __init__(self, reason: HoldReason, message: str, pod: ObjectMeta | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.pod = pod
+
+
+@dataclass(eq=False)
 class Verification:
     """Lets containers start, or raises HeldError."""
 
-    def __init__(self, view: NodeView, exchange: Exchange, hand_bound: HandBound) -> None:
-        self._view = view
-        self._exchange = exchange
-        self._hand_bound = hand_bound
+    view: NodeView
+    exchange: Exchange
+    hand_bound: HandBound
 
     async def verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """The pod of the container that may start, marked assigned; None for ids that we never announced.
@@ -44,23 +81,22 @@ class Verification:
         Those are the Go plugin's, or of another unit: the kubelet kept the answer that came with them. Raises HeldError, and
         ApiError if the API server is needed and does not answer.
         """
-        ids = DeviceIds(self._view.node.cards.cards)
-        if all(ids.card_of(device_id) is None for device_id in device_ids):
+        if not DeviceIds(self.view.node.cards.cards).cards_of(device_ids):
             return None
-        known = self.known_right(device_ids)
-        if known is not None:
-            return known
-        entries = await self._view.read_records()
-        await self._view.refresh(_LIST_ATTEMPTS)
-        sight = self._view.now(entries)
-        grant = sight.holdings.owner(device_ids)
-        if grant is None:
-            raise HeldError(HoldReason.OWNER_UNKNOWN, _no_owner(entries, device_ids))
-        return await self._let_start(grant, entries)
+        entries = await self.view.read_records()
+        await self.view.refresh(_LIST_ATTEMPTS)
+        grant = self.view.now(entries).holdings.owner(device_ids)
+        if grant is not None:
+            return await self._let_start(grant, entries)
+        if any(not entry.ids.isdisjoint(device_ids) for entry in entries):
+            text = "the ids belong to a pod that the API server does not show on this node"
+        else:
+            text = "the kubelet does not say yet which pod these ids belong to"
+        raise HeldError(HoldReason.OWNER_UNKNOWN, text)
 
     def known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """A container that starts again, of a pod that was found right before: no other program needs to answer."""
-        sight = self._view.now()
+        sight = self.view.now()
         grant = sight.holdings.owner(device_ids)
         if grant is None or grant.is_guess:
             return None
@@ -69,13 +105,10 @@ class Verification:
         return pod.metadata if is_right else None
 
     async def _let_start(self, grant: Grant, entries: Sequence[Entry]) -> ObjectMeta:
-        def look() -> Sight:
-            return self._view.now(entries)
-
-        sight = look()
+        sight = self.view.now(entries)
         if allocation_of(sight.pod(grant.uid)) is None:
-            await self._hand_bound.run(look)
-            sight = look()
+            await self.hand_bound.run(entries=entries)
+            sight = self.view.now(entries)
         pod = sight.pod(grant.uid)
         allocation = allocation_of(pod)
         if allocation is None:
@@ -84,34 +117,30 @@ class Verification:
         if not _has_right_variables(pod, grant, sight):
             text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
             _hold(HoldReason.WRONG_AMOUNT, pod, grant, text)
-        if allocation.by_container is not None:
-            _check_several(pod, allocation, grant)
-        else:
-            await self._check_one(pod, grant, look)
-        pod = self._view.pods.by_uid(grant.uid) or pod
+        if allocation.by_container is None:
+            await self._check_one(pod, grant, entries)
+        elif dict(grant.by_card) != (written := _written(pod, allocation, grant)):
+            # Its ids lie as its annotation names them, or it never starts.
+            units = ", ".join(f"{units} of card {index}" for index, units in sorted(written.items())) or "no card"
+            _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {units} for it")
+        pod = self.view.pods.by_uid(grant.uid) or pod
         if not _is_assigned(pod):
             # The same write puts back the changes of its author.
-            changed = self._view.pods.bindings.differences(grant.uid)
-            await self._view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
-            _LOG.info(
-                "assigned pod=%s/%s uid=%s device=%s",
-                pod.metadata.namespace, pod.metadata.name, grant.uid, ",".join(map(str, sorted(grant.by_card))),
-            )  # fmt: skip
+            changed = self.view.pods.bindings.differences(grant.uid)
+            await self.view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
+            devices = ",".join(map(str, sorted(grant.by_card)))
+            _LOG.info("assigned pod=%s/%s uid=%s device=%s", *named(pod), devices)
         return pod.metadata
 
-    async def _check_one(self, pod: Pod, grant: Grant, look: Callable[[], Sight]) -> None:
+    async def _check_one(self, pod: Pod, grant: Grant, entries: Sequence[Entry]) -> None:
         """A pod on one card: repair what is written, unless it is right. Raises HeldError."""
-        sight = look()
+        sight = self.view.now(entries)
         if len(sight.holdings.cards(grant.uid)) > 1:
-            _hold(
-                HoldReason.SEVERAL_CARDS,
-                pod,
-                grant,
-                "and its containers lie on several cards; its annotation names one",
-            )
+            text = "and its containers lie on several cards; its annotation names one"
+            _hold(HoldReason.SEVERAL_CARDS, pod, grant, text)
         pod_card = _pod_card(sight, grant.uid)
-        if pod_card.is_misplaced or self._exchange.has_work(sight):
-            sight = await self._exchange.run(look)
+        if pod_card.is_misplaced or self.exchange.has_work(sight):
+            sight = await self.exchange.run(entries=entries)
             pod_card = _pod_card(sight, grant.uid)
         if pod_card.is_misplaced:
             self._hold_if_refused(pod, grant)
@@ -119,12 +148,12 @@ class Verification:
             _hold(reason, pod, grant, f"but its annotation names card {pod_card.index}: {why}")
 
     def _hold_if_refused(self, pod: Pod, grant: Grant) -> None:
-        refusal = self._view.refusal(grant.uid)
+        refusal = self.view.refused.get(grant.uid)
         if refusal is not None:
             _hold(HoldReason.REFUSED, pod, grant, f"but its annotation cannot be written: {refusal}")
 
     def _why_misplaced(self, pod: Pod, pod_card: PodCard, sight: Sight) -> tuple[HoldReason, str]:
-        if not self._view.repairs:
+        if not self.view.repairs:
             return HoldReason.FIXED, "repairs are switched off (--repair hold)"
         fixed = why_fixed(pod)
         if fixed is not None:
@@ -132,14 +161,6 @@ class Verification:
         if has_room(pod_card, sight.pod_cards, sight.units):
             return HoldReason.SETTLING, "it is written on the card once binds that are under way have landed"
         return HoldReason.NO_ROOM, "the card is booked for others"
-
-
-def _no_owner(entries: Sequence[Entry], device_ids: Sequence[str]) -> str:
-    wanted = frozenset(device_ids)
-    for entry in entries:
-        if entry.ids & wanted:
-            return "the ids belong to a pod that the API server does not show on this node"
-    return "the kubelet does not say yet which pod these ids belong to"
 
 
 def _is_assigned(pod: Pod) -> bool:
@@ -169,22 +190,11 @@ def _written(pod: Pod, allocation: Allocation, grant: Grant) -> dict[int, int]:
     return dict(container_cards(pod, allocation, grant.container, units))
 
 
-def _check_several(pod: Pod, allocation: Allocation, grant: Grant) -> None:
-    """A pod on several cards: its ids lie as its annotation names them, or it never starts. Raises HeldError."""
-    written = _written(pod, allocation, grant)
-    if dict(grant.by_card) != written:
-        _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {_units(written)} for it")
-
-
 def _pod_card(sight: Sight, uid: str) -> PodCard:
     pod_card = sight.pod_card(uid)
     if pod_card is None:
         raise HeldError(HoldReason.OWNER_UNKNOWN, f"pod {uid} was there a moment ago and is gone")
     return pod_card
-
-
-def _units(by_card: dict[int, int]) -> str:
-    return ", ".join(f"{units} of card {index}" for index, units in sorted(by_card.items())) or "no card"
 
 
 def _hold(reason: HoldReason, pod: Pod, grant: Grant, text: str) -> NoReturn:

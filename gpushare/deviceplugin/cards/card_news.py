@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.announced_cards import CardChange
 from gpushare.deviceplugin.core.kept_pods import indices_of
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.deviceplugin.core.publication import CardChange
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.event_recorder import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder, Level
 from gpushare.manifests import ObjectMeta
 from gpushare.model.quantity import MemoryUnit
 from gpushare.nvml.api import Card
@@ -31,40 +32,39 @@ _ATTEMPTS: Final = 300
 # The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
 _LONGEST_QUEUE: Final = 1000
 
-_Level = Literal["Normal", "Warning"]
-_Report = tuple[str, ObjectMeta, str, str, _Level]
+_Report = tuple[str, ObjectMeta, str, str, Level]
 
 
+@dataclass(eq=False)
 class CardNews:
     """Reports about our node and its ``pods``."""
 
-    def __init__(self, client: ApiClient, node: NodeWriter, pods: NodePods, events: EventRecorder) -> None:
-        self._client = client
-        self._node = node
-        self._name = node.name
-        self._pods = pods
-        self._events = events
-        self._reports: asyncio.Queue[_Report] = asyncio.Queue(_LONGEST_QUEUE)
+    client: ApiClient
+    node: NodeWriter
+    pods: NodePods
+    events: EventRecorder
+    reports: asyncio.Queue[_Report] = field(default_factory=lambda: asyncio.Queue(_LONGEST_QUEUE), init=False)
 
     def report_changes(self, changes: Iterable[CardChange]) -> None:
         """Cards fell ill or recovered."""
         for change in changes:
             reason = wire.EVENT_CARD_RECOVERED if change.healthy else wire.EVENT_CARD_UNHEALTHY
-            level: _Level = "Normal" if change.healthy else "Warning"
-            text = _text(change, self._name)
-            self._put(("Node", ObjectMeta(name=self._name), reason, text, level))
-            for pod in self._pods.in_admission_order():
-                if change.card.index in indices_of(pod):
+            level: Level = "Normal" if change.healthy else "Warning"
+            card, state = change.card, "is healthy again" if change.healthy else "is unhealthy"
+            text = f"card {card.index} ({card.uuid}) of node {self.node.name} {state}: {change.why}"
+            self._put(("Node", ObjectMeta(name=self.node.name), reason, text, level))
+            for pod in self.pods.in_admission_order():
+                if card.index in indices_of(pod):
                     self._put(("Pod", pod.metadata, reason, text, level))
 
     def report(self, reason: str, text: str) -> None:
         """Something else of the Node."""
-        self._put(("Node", ObjectMeta(name=self._name), reason, text, "Warning"))
+        self._put(("Node", ObjectMeta(name=self.node.name), reason, text, "Warning"))
 
     async def run(self) -> None:
         """Record events until cancelled."""
         while True:
-            report = await self._reports.get()
+            report = await self.reports.get()
             for _ in range(_ATTEMPTS):
                 if await self._is_recorded(report):
                     break
@@ -72,25 +72,20 @@ class CardNews:
 
     async def _is_recorded(self, report: _Report) -> bool:
         kind, metadata, reason, text, level = report
-        try:
-            if kind == "Node":
-                metadata = await self._our_node()
-        except ApiError:
-            return False
-        return await self._events.record(kind, metadata, reason, text, level)
+        if kind == "Node" and not (metadata := self.node.metadata).uid:
+            # An event without its uid is not shown with the Node.
+            try:
+                metadata = (await self.client.get_node(self.node.name)).metadata
+            except ApiError:
+                return False
+        return await self.events.record(kind, metadata, reason, text, level)
 
     def _put(self, report: _Report) -> None:
-        if self._reports.full():
-            _LOG.warning(
-                "not reported kind=%s name=%s event=%s: too many events wait", report[0], report[1].name, report[2]
-            )
-            return
-        self._reports.put_nowait(report)
-
-    async def _our_node(self) -> ObjectMeta:
-        """The Node's identity: an event without its uid is not shown with the Node. Raises ApiError."""
-        known = self._node.metadata
-        return known if known.uid else (await self._client.get_node(self._name)).metadata
+        try:
+            self.reports.put_nowait(report)
+        except asyncio.QueueFull:
+            line = "not reported kind=%s name=%s event=%s: too many events wait"
+            _LOG.warning(line, report[0], report[1].name, report[2])
 
 
 def why_not_shared(card: Card, unit: MemoryUnit) -> str:
@@ -102,17 +97,6 @@ def why_not_shared(card: Card, unit: MemoryUnit) -> str:
         )
     if unit.units_of(card.memory_mib):
         return ""
-    return (
-        f"card {card.uuid} ({card.model}) is not shared: it has {card.memory_mib} MiB, which is less than one unit of {unit}; "
-        + (
-            f"share it with --memory-unit {MemoryUnit(2 ** (card.memory_mib.bit_length() - 1))}"
-            if card.memory_mib
-            else ""
-        )
-    ).removesuffix("; ")
-
-
-def _text(change: CardChange, node: str) -> str:
-    card = change.card
-    state = "is healthy again" if change.healthy else "is unhealthy"
-    return f"card {card.index} ({card.uuid}) of node {node} {state}: {change.why}"
+    has = f"card {card.uuid} ({card.model}) is not shared: it has {card.memory_mib} MiB, which is less than one unit of {unit}"
+    fits = MemoryUnit(2 ** (card.memory_mib.bit_length() - 1)) if card.memory_mib else None
+    return has if fits is None else f"{has}; share it with --memory-unit {fits}"

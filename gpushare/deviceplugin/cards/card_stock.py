@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from gpushare import wire
 from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared
-from gpushare.deviceplugin.core.container_fault import ContainerFault
-from gpushare.deviceplugin.core.devices import PhysicalCard
-from gpushare.deviceplugin.core.health import CardHealth
-from gpushare.deviceplugin.core.roster import count_cards
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard, Roster, count_cards, uuids_of
+from gpushare.deviceplugin.core.health import CardHealth, ContainerFault
 from gpushare.model.quantity import MemoryUnit
-from gpushare.nvml.api import Card, Survey, UnreadableCard
-from gpushare.nvml.nvml_errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
+from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, NvmlError, Survey
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,34 +24,42 @@ class CardStock:
         self._health = health
         self._news = news
         self._container = ContainerFault(clock)
-        self._withheld: frozenset[str] = frozenset()
-        self._unreadable: frozenset[UnreadableCard] = frozenset()
         # UUIDs of cards that answered in this process.
-        self._answered: set[str] = set()
-        # Why this container is kept from a card, "" if it is not.
-        self._blocked = ""
+        self._answered: frozenset[str] = frozenset()
+        # The texts of the last count about cards that are not shared, or cannot be read: each is reported once.
+        self._reported: frozenset[str] = frozenset()
 
     def take(self, survey: Survey) -> frozenset[str]:
         """Bring ``cards`` to this count; the UUIDs of those that are lost. Raises ContainerFaultError."""
-        self._report_withheld(survey)
-        answering = [_physical(card) for card in survey.cards if card.uuid not in self._withheld]
+        withheld = {card.uuid: text for card in survey.cards if (text := why_not_shared(card, self._unit))}
+        answering = [
+            PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0)
+            for card in survey.cards
+            if card.uuid not in withheld
+        ]
         # A card that gives its UUID is that card, and no other that is missing.
-        known = {card.uuid for card in self.cards}
+        known = uuids_of(self.cards)
         places = [card.index for card in survey.unreadable if not card.uuid or card.uuid in known]
-        roster = count_cards(self.cards, answering, places, self._withheld)
-        self._answered |= {card.uuid for card in answering}
-        self._log_changes(roster.cards, roster.removed)
+        roster = count_cards(self.cards, answering, places, frozenset(withheld))
+        self._answered |= uuids_of(answering)
+        for card in roster.cards:
+            if card not in self.cards:
+                line = "card nvml_index=%d uuid=%s model=%s mib=%d"
+                _LOG.info(line, card.nvml_index, card.uuid, card.model, card.mib)
+        for uuid in roster.removed:
+            _LOG.warning("card is gone uuid=%s", uuid)
         self.cards = roster.cards
-        lost = {card.nvml_index for card in roster.cards if card.uuid in roster.lost}
-        # Which cards the other unreadable ones are is not known; a lost one is reported by its name.
-        unknown = survey.unreadable if len(survey.unreadable) > len(roster.lost) else ()
-        self._report_unreadable(card for card in unknown if card.index not in lost)
         for uuid in roster.lost:
             self._health.lose(uuid)
         for uuid in survey.missed:
             _LOG.warning("the driver asks for a recovery of a card after an unreported fault uuid=%s", uuid)
             self._health.miss(uuid)
-        self._judge_container(survey, roster.lost)
+        troubles = dict.fromkeys(withheld.values(), wire.EVENT_CARD_NOT_SHARED)
+        troubles |= dict.fromkeys(self._unreadable(survey, roster), wire.EVENT_CARD_UNREADABLE)
+        for text in troubles.keys() - self._reported:
+            _LOG.warning("card trouble event=%s reason=%s", troubles[text], text)
+            self._news.report(troubles[text], text)
+        self._reported = frozenset(troubles)
         return roster.lost
 
     def problem(self, error: NvmlError) -> str:
@@ -64,47 +69,19 @@ class CardStock:
         self._container.works()
         return str(error)
 
-    def _judge_container(self, survey: Survey, lost: frozenset[str]) -> None:
-        """Cards from which this process is kept, and which it had before, are a fault of its container.
+    def _unreadable(self, survey: Survey, roster: Roster) -> Iterable[str]:
+        """The texts about cards that cannot be read, if they are not known to be lost. Raises ContainerFaultError.
 
-        Raises ContainerFaultError.
+        Cards from which this process is kept, and which it had before, are a fault of its container.
         """
-        blocked = [card for card in survey.unreadable if card.code in BLOCKED_CODES]
-        text = ""
-        if blocked and lost & self._answered:
-            text = self._container.fails(blocked[0].reason)
+        lost = {card.nvml_index for card in roster.cards if card.uuid in roster.lost}
+        # Which cards the other unreadable ones are is not known; a lost one is reported by its name.
+        unknown = survey.unreadable if len(survey.unreadable) > len(roster.lost) else ()
+        for card in unknown:
+            if card.index not in lost:
+                yield f"card {card.index} by NVML's count cannot be read: {card.reason}"
+        blocked = [card.reason for card in survey.unreadable if card.code in BLOCKED_CODES]
+        if blocked and roster.lost & self._answered:
+            yield self._container.fails(blocked[0])
         else:
             self._container.answered()
-        if text and text != self._blocked:
-            _LOG.warning("this container is kept from a card reason=%s", text)
-            self._news.report(wire.EVENT_CARD_UNREADABLE, text)
-        self._blocked = text
-
-    def _report_withheld(self, survey: Survey) -> None:
-        withheld = {card.uuid: text for card in survey.cards if (text := why_not_shared(card, self._unit))}
-        for uuid in withheld.keys() - self._withheld:
-            _LOG.warning("not shared uuid=%s reason=%s", uuid, withheld[uuid])
-            self._news.report(wire.EVENT_CARD_NOT_SHARED, withheld[uuid])
-        self._withheld = frozenset(withheld)
-
-    def _report_unreadable(self, cards: Iterable[UnreadableCard]) -> None:
-        unreadable = frozenset(cards)
-        for card in unreadable - self._unreadable:
-            _LOG.warning("card cannot be read nvml_index=%d reason=%s", card.index, card.reason)
-            self._news.report(
-                wire.EVENT_CARD_UNREADABLE, f"card {card.index} by NVML's count cannot be read: {card.reason}"
-            )
-        self._unreadable = unreadable
-
-    def _log_changes(self, cards: Sequence[PhysicalCard], removed: frozenset[str]) -> None:
-        for card in cards:
-            if card not in self.cards:
-                _LOG.info(
-                    "card nvml_index=%d uuid=%s model=%s mib=%d", card.nvml_index, card.uuid, card.model, card.mib
-                )
-        for uuid in removed:
-            _LOG.warning("card is gone uuid=%s", uuid)
-
-
-def _physical(card: Card) -> PhysicalCard:
-    return PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0)

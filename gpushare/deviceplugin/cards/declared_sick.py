@@ -34,23 +34,23 @@ async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealt
     reported: tuple[str, ...] = ()
     while True:
         try:
-            indices, odd = await _declared(client, path)
+            text = await _declared(client, path)
+        except (ApiError, msgspec.DecodeError) as error:
+            # Its last content still holds, be it from before our start.
+            _LOG.debug("cannot read path=%s error=%s", path, error)
+        else:
+            indices, odd = parse_unhealthy(text)
             if odd and odd != reported:
                 _LOG.warning("no card indices path=%s entries=%.200s", path, ",".join(odd))
             reported = odd
             if health.declare(indices):
                 node.refresh()
-        except ApiError as error:
-            # Its last content still holds, be it from before our start.
-            _LOG.debug("cannot read path=%s error=%s", path, error)
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _declared(client: ApiClient, path: str) -> tuple[frozenset[int], tuple[str, ...]]:
+async def _declared(client: ApiClient, path: str) -> str:
     try:
         found = msgspec.json.decode(await client.request("GET", path), type=ConfigMap)
     except NotFoundError:
-        return frozenset(), ()
-    except msgspec.DecodeError as error:
-        raise ApiError(f"GET {path}: the answer cannot be read: {error}") from error
-    return parse_unhealthy((found.data or {}).get("gpus", ""))
+        return ""
+    return (found.data or {}).get("gpus", "")

@@ -19,18 +19,24 @@ that is well again has its ids before a scheduler places a pod there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.core.announced_cards import AnnouncedCards
-from gpushare.deviceplugin.core.devices import PhysicalCard
+from gpushare.deviceplugin.core.announced_cards import (
+    AnnouncedCards,
+    CardChange,
+    PhysicalCard,
+    about_us,
+    has_left,
+    patch_for,
+    shape,
+)
+from gpushare.deviceplugin.core.devices import check_ids
 from gpushare.deviceplugin.core.former_unit import unit_before
-from gpushare.deviceplugin.core.health import CardHealth, Recovery, named_cards
-from gpushare.deviceplugin.core.id_limits import check_ids
-from gpushare.deviceplugin.core.publication import CardChange, about_us, has_left, patch_for, shape
-from gpushare.deviceplugin.core.xid_rules import XidRules
+from gpushare.deviceplugin.core.health import CardHealth, Recovery, XidRules, named_cards
 from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
@@ -53,7 +59,7 @@ Listener = Callable[[Sequence[CardChange]], None]
 
 
 class NodeWriter:
-    """Our Node and its cards. Call ``prepare`` first.
+    """Our Node and its cards. Call ``prepare`` first, then ``begin``.
 
     ``cards`` is what is announced now and may change at any await. ``boot`` is the id of the present boot, as the Node shows it.
     The argument is used while the Node shows none. ``in_use`` answers the card indices that pods of the node name; ``max_ids`` is
@@ -65,7 +71,6 @@ class NodeWriter:
         self,
         client: ApiClient,
         name: str,
-        physical: Sequence[PhysicalCard],
         unit: MemoryUnit,
         boot: str,
         *,
@@ -91,7 +96,7 @@ class NodeWriter:
         self.unit = MemoryUnit(1) if slots else unit
         self._boot = self.boot = boot
         self._health = health or CardHealth(XidRules(), 0)
-        self._announced = AnnouncedCards(physical, unit, boot, self._health, slots)
+        self._announced = AnnouncedCards(unit, boot, self._health, slots)
         self._in_use = in_use
         self._max_ids = max_ids
         self._published: tuple[object, ...] = ()
@@ -111,11 +116,8 @@ class NodeWriter:
         """By UUID, NVML's index of each card that is in the machine."""
         return self._announced.nvml_indices
 
-    async def prepare(self, in_use: frozenset[int]) -> None:
-        """Read the Node: which index its cards had, and which were sick. Raises ApiError.
-
-        Each card keeps its index; another gets one that no pod (``in_use``) names.
-        """
+    async def prepare(self) -> None:
+        """Read the Node: which index its cards had, and which were sick. Raises ApiError."""
         node = await self._read()
         known, refusal = described_cards(node)
         if refusal:
@@ -126,12 +128,14 @@ class NodeWriter:
         self._announced.restore(known)
         self.boot = boot_of(node) or self._boot
         self._log(self._health.booted(self.boot))
-        self._adopt(self._announced.physical, in_use)
 
     def begin(self, physical: Sequence[PhysicalCard]) -> None:
-        """The cards at the start, when no kubelet holds a list of ours yet."""
+        """The cards at the start, when no kubelet holds a list of ours yet.
+
+        Each card keeps its index; another gets one that no pod names.
+        """
         self._announced.count(physical)
-        self._adopt(tuple(physical), self._in_use())
+        self._adopt(tuple(physical))
 
     def check(self) -> None:
         """Raises TooManyIdsError if the kubelet would not take the cards of the start."""
@@ -183,9 +187,10 @@ class NodeWriter:
             node = await self._read()
         await self._write(node, self.cards)
 
-    async def publish_first(self) -> None:
+    async def publish_patiently(self) -> None:
         """Publish, and wait for an API server that is away."""
         while True:
+            self._wake.clear()
             try:
                 return await self.publish()
             except ApiError as error:
@@ -195,26 +200,16 @@ class NodeWriter:
     async def keep_published(self) -> None:
         """Publish now and for ever; an API server that is away is tried again."""
         while True:
-            self._wake.clear()
-            try:
-                await self.publish()
-            except ApiError as error:
-                _LOG.warning("cannot publish node=%s error=%s", self.name, error)
-                await asyncio.sleep(RETRY_SECONDS)
-                continue
+            await self.publish_patiently()
             await asyncio.sleep(PAUSE_SECONDS)
-            try:
-                async with asyncio.timeout(self._pause()):
+            # A card that was taken out goes with its last pod, and the end of a pod does not change the Node.
+            waits_for_pods = has_left(self.cards, self.nvml_indices, frozenset())
+            pause = WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
 
     # Inside
-
-    def _pause(self) -> float:
-        """A card that was taken out goes with its last pod, and the end of a pod does not change the Node."""
-        waits_for_pods = has_left(self.cards, self.nvml_indices, frozenset())
-        return WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
 
     async def _exchange(self, node: Node, physical: tuple[PhysicalCard, ...]) -> None:
         """Announce other cards, in the order that the head of this module describes."""
@@ -229,10 +224,10 @@ class NodeWriter:
             await self._write(node, cards, is_moving=True)
         if self._coming == physical:
             self._coming = None
-        self._adopt(physical, self._in_use())
+        self._adopt(physical)
 
-    def _adopt(self, physical: tuple[PhysicalCard, ...], in_use: frozenset[int]) -> None:
-        self._report(self._announced.adopt(physical, in_use))
+    def _adopt(self, physical: tuple[PhysicalCard, ...]) -> None:
+        self._report(self._announced.adopt(physical, self._in_use()))
 
     def _report(self, changes: Sequence[CardChange] | None) -> None:
         """Publish an announcement that is not as before, and log the changes of health."""

@@ -1,34 +1,153 @@
-"""The cards that a node announces: which there are, by which index pods know each, and which are unhealthy."""
+"""The cards that a node announces: which there are, by which index pods know each, which are unhealthy, and the Node's part. Pure.
+
+From one count of NVML to the next a lost card stays in NVML's count without its UUID and its memory, so it is recognised by the
+card that is missing. A card that is not even counted any more was taken out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 
-from gpushare.deviceplugin.core.devices import PhysicalCard, describe_cards
+from gpushare import wire
 from gpushare.deviceplugin.core.health import CardHealth, Recovery
-from gpushare.deviceplugin.core.publication import CardChange, changes_between
-from gpushare.deviceplugin.core.roster import known_cards
-from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.manifests import Node
+from gpushare.model.cards import (
+    CARDS_VERSION,
+    MODE_IDS,
+    MODE_SLOTS,
+    REASON_TAKEN_OUT,
+    CardFacts,
+    NodeCards,
+    encode_cards,
+)
+from gpushare.model.node import capacity
 from gpushare.model.quantity import MemoryUnit
+
+# NVML's index of a card that was not there since our start.
+NO_INDEX: Final = -1
+_EXACT: Final = MemoryUnit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalCard:
+    """One card by NVML: its own index, its memory in MiB (1024² bytes), its NUMA node (0 if unknown)."""
+
+    nvml_index: int
+    uuid: str
+    model: str
+    mib: int
+    numa: int = 0
+
+
+def uuids_of(cards: Iterable[PhysicalCard | CardFacts]) -> frozenset[str]:
+    """The UUIDs of the cards."""
+    return frozenset(card.uuid for card in cards)
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """``cards`` are shared, those that do not answer (``lost``, by UUID) as they were last seen; ``removed`` are gone."""
+
+    cards: tuple[PhysicalCard, ...] = ()
+    lost: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+
+def count_cards(
+    known: Sequence[PhysicalCard],
+    answering: Sequence[PhysicalCard],
+    unreadable: Sequence[int],
+    withheld: frozenset[str],
+) -> Roster:
+    """The cards now.
+
+    ``known`` are those before, ``answering`` those that NVML describes now, ``unreadable`` the NVML indices of those that
+    it only counts, ``withheld`` UUIDs that answer and are not shared (MIG mode). A known card that is missing is lost if an
+    unreadable one can be it, first the one of its index; else it was removed. An unreadable card that cannot be a known one
+    is left out.
+    """
+    seen = uuids_of(answering) | withheld
+    missing = [card for card in known if card.uuid not in seen]
+    by_index = [card for card in missing if card.nvml_index in unreadable]
+    others = [card for card in missing if card not in by_index]
+    lost = uuids_of([*by_index, *others[: max(len(unreadable) - len(by_index), 0)]])
+    cards = (*answering, *(card for card in missing if card.uuid in lost))
+    return Roster(cards, lost, uuids_of(known) - uuids_of(cards))
+
+
+def remembered(cards: NodeCards | None) -> tuple[PhysicalCard, ...]:
+    """The cards of a node annotation of ours, as they were when it was written: all that is known before NVML answers."""
+    facts = cards.cards if cards is not None else ()
+    return tuple(PhysicalCard(NO_INDEX, card.uuid, card.model, card.mib, card.numa) for card in facts)
+
+
+def known_cards(
+    ever: Iterable[CardFacts], now: NodeCards, physical: Sequence[PhysicalCard], *, keep: bool
+) -> tuple[CardFacts, ...]:
+    """The cards that were ``ever`` announced and are here; with ``keep`` the others too.
+
+    If two have one index (it was given away in between) it is the one that has it now.
+    """
+    present, here = uuids_of(now.cards), uuids_of(physical)
+    by_index: dict[int, CardFacts] = {}
+    for card in sorted(ever, key=lambda card: card.uuid not in present):
+        if keep or card.uuid in here:
+            by_index.setdefault(card.index, card)
+    return tuple(by_index.values())
+
+
+def describe_cards(
+    physical: Sequence[PhysicalCard],
+    unit: MemoryUnit,
+    boot: str,
+    known: NodeCards | None = None,
+    in_use: frozenset[int] = frozenset(),
+    *,
+    slots: int = 0,
+) -> NodeCards:
+    """The node annotation for these cards; with ``slots`` a card in slots mode, whose unit is always MiB.
+
+    A card keeps the index that ``known`` (the annotation before) gave its UUID. A new card gets the lowest index that
+    no known card has and that no pod of the node names (``in_use``): an index never silently becomes another card
+    under a pod. In slots mode a known card that was taken out while a pod names it stays, sick: the amount of the node
+    must not fall below what its pods ask for.
+    """
+    before = {card.uuid: card.index for card in known.cards} if known else {}
+    present = {card.uuid: before[card.uuid] for card in physical if card.uuid in before}
+    taken = set(present.values()) | (in_use if known else frozenset())
+    free = (index for index in range(len(physical) + len(taken)) if index not in taken)
+    indices = {card.uuid: present[card.uuid] if card.uuid in present else next(free) for card in physical}
+    unit = _EXACT if slots else unit
+    facts = [
+        CardFacts(indices[card.uuid], card.uuid, card.model, card.mib, unit.units_of(card.mib), slots, numa=card.numa)
+        for card in physical
+    ]
+    if slots and known:
+        missed = in_use - set(indices.values())
+        missing = (card for card in known.cards if card.slots and card.uuid not in indices)
+        absent = {"healthy": False, "reason": REASON_TAKEN_OUT}
+        facts += [msgspec.structs.replace(card, **absent) for card in missing if card.index in missed]
+    mode = MODE_SLOTS if slots else MODE_IDS
+    return NodeCards(CARDS_VERSION, mode, str(unit), boot, tuple(sorted(facts, key=lambda card: card.index)))
 
 
 class AnnouncedCards:
     """Empty until ``adopt``. ``boot`` is the id of the machine's present boot; ``slots`` is a card's slots, 0 in ids mode."""
 
-    def __init__(
-        self, physical: Sequence[PhysicalCard], unit: MemoryUnit, boot: str, health: CardHealth, slots: int
-    ) -> None:
+    def __init__(self, unit: MemoryUnit, boot: str, health: CardHealth, slots: int) -> None:
         self.cards = describe_cards((), unit, boot, slots=slots)
-        self.physical = tuple(physical)
+        self.physical: tuple[PhysicalCard, ...] = ()
         self.nvml_indices: Mapping[str, int] = {}
         self._unit = unit
         self._boot = boot
         self._health = health
         self._slots = slots
         # UUIDs of the last count: an announced card that is not among them is absent, even if the Node is not yet written.
-        self._counted = uuids_of(physical)
+        self._counted: frozenset[str] = frozenset()
         # The index that each card ever had: one that comes back gets its own again, if no other card has it.
         self._facts: dict[str, CardFacts] = {}
 
@@ -71,6 +190,77 @@ class AnnouncedCards:
         return None if before == cards else changes_between(before, cards, rules)
 
 
-def uuids_of(cards: Iterable[PhysicalCard | CardFacts]) -> frozenset[str]:
-    """The UUIDs of the cards."""
-    return frozenset(card.uuid for card in cards)
+@dataclass(frozen=True, slots=True)
+class CardChange:
+    """A card fell ill or recovered; ``why`` is the reason, or the rule."""
+
+    card: CardFacts
+    healthy: bool
+    why: str
+
+
+def shape(cards: NodeCards) -> tuple[object, ...]:
+    """The facts of the cards that a kubelet counts: all but their health."""
+    return cards.mode, cards.unit, tuple((card.index, card.uuid, card.units, card.slots) for card in cards.cards)
+
+
+def amounts(node: Node, cards: NodeCards, *, is_moving: bool) -> dict[str, str]:
+    """The capacity that the Node should have; a count of 0 while the kubelet's sum is that of other cards."""
+    total = sum(card.units for card in cards.cards)
+    if cards.mode == MODE_SLOTS:
+        # Ours to write: sum and annotation change together, and no reader sees the one without the other.
+        return {wire.RESOURCE_COUNT: "0" if is_moving else str(len(cards.cards)), wire.RESOURCE_MEMORY: str(total)}
+    is_other = is_moving or capacity(node, wire.RESOURCE_MEMORY) not in (0, total)
+    return {wire.RESOURCE_COUNT: "0" if is_other else str(len(cards.cards))}
+
+
+def has_left(cards: NodeCards, here: Container[str], in_use: frozenset[int]) -> bool:
+    """Is a card still shown that is not among these (``here``, UUIDs), although no pod names it (``in_use``) any more?"""
+    return any(card.uuid not in here and card.index not in in_use for card in cards.cards)
+
+
+def patch_for(node: Node, cards: NodeCards, acted_on: str, *, is_moving: bool) -> dict[str, Any] | None:
+    """The one write to ``nodes/status`` that brings the Node to these cards; None if it is there already.
+
+    ``acted_on`` is the operator's annotation that was acted on: it is removed, unless it has changed since.
+    """
+    wanted = amounts(node, cards, is_moving=is_moving)
+    annotations: dict[str, str | None] = {wire.ANNOTATION_CARDS: encode_cards(cards)}
+    there = node.metadata.annotations or {}
+    if wire.ANNOTATION_RECOVERED in there and there[wire.ANNOTATION_RECOVERED] == acted_on:
+        annotations[wire.ANNOTATION_RECOVERED] = None
+    shown = (node.status.capacity if node.status else None) or {}
+    is_there = all(there.get(name) == text for name, text in annotations.items())
+    # By value, as the API server writes 160000 as 160k; by presence too, as an amount of 0 has a meaning.
+    if is_there and all(name in shown and capacity(node, name) == int(text) for name, text in wanted.items()):
+        return None
+    return {"metadata": {"annotations": annotations}, "status": {"capacity": wanted, "allocatable": wanted}}
+
+
+def about_us(node: Node) -> tuple[object, ...]:
+    """The part of a Node that we read or write."""
+    annotations, status = node.metadata.annotations or {}, node.status
+    shown = ((status.capacity if status else None) or {}).items()
+    return (
+        node.metadata.uid,
+        annotations.get(wire.ANNOTATION_CARDS),
+        annotations.get(wire.ANNOTATION_RECOVERED),
+        (node.metadata.labels or {}).get(wire.LABEL_ISOLATION_OFF),
+        status.node_info if status else None,
+        tuple(sorted((name, str(amount)) for name, amount in shown if name.startswith(wire.RESOURCE_PREFIX))),
+    )
+
+
+def changes_between(before: NodeCards | None, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
+    """Cards that fell ill, recovered or were taken out; a card that is new and well is no news for a pod. None: no cards."""
+    shown = before.cards if before is not None else ()
+    old = {card.uuid: card for card in shown}
+    present = {card.uuid for card in after.cards}
+    changes = [CardChange(card, False, REASON_TAKEN_OUT) for card in shown if card.uuid not in present]
+    for card in after.cards:
+        was = old[card.uuid].healthy if card.uuid in old else True
+        if was and not card.healthy:
+            changes.append(CardChange(card, False, card.reason))
+        elif card.healthy and not was:
+            changes.append(CardChange(card, True, rules.get(card.uuid, f"no longer: {old[card.uuid].reason}")))
+    return tuple(changes)

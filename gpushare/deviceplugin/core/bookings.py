@@ -9,7 +9,7 @@ from gpushare import wire
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
-from gpushare.manifests import ContainerStatus, Pod
+from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.cards import CardFacts
 from gpushare.model.pod import gpu_containers, is_finished, pod_request, was_started
@@ -120,9 +120,5 @@ def _has_run(pod: Pod, container: str) -> bool:
     if status is None:
         return False
     reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    return status.phase == "Running" or any(one.name == container and _ran(one) for one in reported)
-
-
-def _ran(status: ContainerStatus) -> bool:
-    state = status.state
-    return state is not None and (state.running is not None or state.terminated is not None)
+    states = [one.state for one in reported if one.name == container and one.state is not None]
+    return status.phase == "Running" or any(one.running is not None or one.terminated is not None for one in states)

@@ -5,6 +5,9 @@ containers and sidecars first, then the containers (measured on 1.36, see the co
 the next call belongs to the pod that was answered last, if it is half done, else to the first in that order that waits.
 Pods that the kubelet turned away for another reason are passed over when the amount does not match. The order is a hint:
 the kubelet's records show after each call which pod it was for, and the owner is verified before the container starts.
+
+The last guard is asked before each answer, over what containers hold by the kubelet's records, not over what is written on
+pods: if a card is over-booked in the API, no container gets onto it without room.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpushare.deviceplugin.core.holdings import Holdings, used_units
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
+from gpushare.model.cards import CardFacts
 from gpushare.model.pod import gpu_containers, is_deleting, is_finished, pod_request, was_started
 
 # Card index and units of it; nearly always one pair.
@@ -151,9 +156,7 @@ def ids_by_card(candidate: Candidate, counts_slots: bool) -> dict[int, int]:
 
 
 def match(
-    waiting: Sequence[Candidate],
-    offer: Offer,
-    elsewhere: Callable[[Candidate], Iterable[int]] = lambda candidate: (),
+    waiting: Sequence[Candidate], offer: Offer, elsewhere: Callable[[Candidate], Iterable[int]] = lambda candidate: ()
 ) -> Candidate:
     """The candidate for a call. Raises NoCandidateError, which names the pods that wait.
 
@@ -197,18 +200,16 @@ def fits(candidate: Candidate, offer: Offer) -> bool:
     """Are there the ids on its cards, all that must be taken among them, and the room?"""
     wanted = ids_by_card(candidate, offer.counts_slots)
     return all(
-        offer.free.get(index, 0) >= count and offer.room.get(index, 0) >= units_of(candidate, index, offer)
+        offer.free.get(index, 0) >= count and offer.room.get(index, 0) >= units_of(candidate, index, offer.counts_slots)
         for index, count in wanted.items()
     ) and all(count <= wanted.get(index, 0) for index, count in offer.must.items())
 
 
-def units_of(candidate: Candidate, index: int, offer: Offer) -> int:
+def units_of(candidate: Candidate, index: int, counts_slots: bool) -> int:
     """Units of a card that a container newly takes: if slots are counted those of its pod, with the first of its containers."""
-    if candidate.is_counted:
+    if candidate.is_counted or (counts_slots and candidate.is_begun):
         return 0
-    if not offer.counts_slots:
-        return dict(candidate.cards)[index]
-    return 0 if candidate.is_begun else candidate.pod_units
+    return candidate.pod_units if counts_slots else dict(candidate.cards)[index]
 
 
 def _why_no_candidate(waiting: Sequence[Candidate], offer: Offer) -> str:
@@ -224,12 +225,12 @@ def _why_no_candidate(waiting: Sequence[Candidate], offer: Offer) -> str:
     if wrong:
         return f"the kubelet chose ids of card {wrong[0]}, but the pod that waits has card {min(wanted)}"
     for index, count in wanted.items():
-        units = units_of(first, index, offer)
+        units = units_of(first, index, offer.counts_slots)
         if offer.free.get(index, 0) < count and offer.counts_slots:
             return f"card {index} has no slot left for the next container of the pod that waits"
-        left = (
-            offer.room.get(index, 0) if offer.counts_slots else min(offer.free.get(index, 0), offer.room.get(index, 0))
-        )
+        left = offer.room.get(index, 0)
+        if not offer.counts_slots:
+            left = min(left, offer.free.get(index, 0))
         if left < units:
             text = f"card {index} has {left} units left for the {units} of the pod that waits"
             kept = _kept_for_ended(first, offer).get(index, 0)
@@ -249,3 +250,45 @@ def _kept_for_ended(candidate: Candidate, offer: Offer) -> dict[int, int]:
         for index, count in candidate.cards
         if offer.free.get(index, 0) < count <= offer.room.get(index, 0)
     }
+
+
+def room(
+    holdings: Holdings,
+    pods: Iterable[Pod],
+    cards: Sequence[CardFacts],
+    *,
+    counts_slots: bool,
+    besides: Collection[str] = (),
+) -> dict[int, int]:
+    """Units left on each card, by index, when the ids ``besides`` do not count; a sick card has none, nor has one overfull."""
+    used = used_units(holdings, pods, counts_slots=counts_slots, besides=besides)
+    return {card.index: max(card.units - used[card.index], 0) if card.healthy else 0 for card in cards}
+
+
+def last_guard(
+    candidate: Candidate,
+    ids: Collection[str],
+    holdings: Holdings,
+    pods: Iterable[Pod],
+    cards: Sequence[CardFacts],
+    *,
+    counts_slots: bool,
+) -> None:
+    """Let a container have these ids. Raises NoCandidateError with the reason against it.
+
+    The reason names no pod: the candidate may be taken for another one, with which the kubelet then shows the text.
+    """
+    by_index = {card.index: card for card in cards}
+    left = room(holdings, pods, cards, counts_slots=counts_slots, besides=ids)
+    for index, _ in candidate.cards:
+        card = by_index.get(index)
+        if card is None:
+            raise NoCandidateError(f"the pod has card {index}, which this node does not have (any more)")
+        if not card.healthy:
+            raise NoCandidateError(f"card {index} of the pod is sick: {card.reason or 'no reason given'}")
+        units = units_of(candidate, index, counts_slots)
+        if left[index] < units:
+            raise NoCandidateError(f"card {index} has {left[index]} units left for the {units} of the pod")
+    twice = holdings.taken_besides(candidate.uid).intersection(ids)
+    if twice:
+        raise NoCandidateError(f"the kubelet offered the id {min(twice)}, which another container has")

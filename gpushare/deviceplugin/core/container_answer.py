@@ -12,7 +12,7 @@ annotation's key has at most 63 characters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
@@ -29,14 +29,6 @@ _LONGEST_KEY: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
-    """A file of the host in the container, read-only."""
-
-    host_path: str
-    container_path: str
-
-
-@dataclass(frozen=True, slots=True)
 class Granted:
     """The grant of a container: its cards (nearly always one), and the units of it and of its pod."""
 
@@ -48,10 +40,10 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class ContainerAnswer:
-    """One container's part of the answer to Allocate."""
+    """One container's part of the answer to Allocate. ``mounts`` are files of the host, by their path in the container."""
 
     variables: Mapping[str, str]
-    mounts: tuple[Mount, ...] = ()
+    mounts: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] | None = None
     cdi_devices: tuple[str, ...] = ()
 
@@ -69,7 +61,7 @@ def answer(
     devices = tuple(f"{rules.cdi_kind}={name}" for name in names)
     return ContainerAnswer(
         variables=_variables(granted, _visible(names, chosen)),
-        mounts=tuple(Mount(_MOUNTED, f"{_MOUNTS_FOLDER}/{name}") for name in names if VOLUME_MOUNTS in chosen),
+        mounts={f"{_MOUNTS_FOLDER}/{name}": _MOUNTED for name in names if VOLUME_MOUNTS in chosen},
         annotations=annotation(rules, devices, min(device_ids, default="")) if CDI_ANNOTATIONS in chosen else None,
         cdi_devices=devices if CDI_CRI in chosen else (),
     )

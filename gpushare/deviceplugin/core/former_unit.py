@@ -43,19 +43,17 @@ def pods_of_other_units(pods: Iterable[Pod], cards: NodeCards, before: MemoryUni
     If that is not known, the size of the card that was written on each pod shows its unit.
     """
     unit = MemoryUnit.parse(cards.unit)
-    sizes = frozenset(card.units for card in cards.cards)
-    return tuple(pod for pod in pods if _holds(pod) and (before or _unit_of(pod, sizes, unit)) != unit)
-
-
-def _holds(pod: Pod) -> bool:
-    return not is_finished(pod) and (allocation_of(pod) is not None or was_started(pod))
-
-
-def _unit_of(pod: Pod, sizes: frozenset[int], unit: MemoryUnit) -> MemoryUnit:
-    """The unit of a pod; the present one if its card has one of the present ``sizes``, or if nothing shows another."""
-    allocation = allocation_of(pod)
-    size = allocation.card_size if allocation is not None else 0
-    return unit if size in {0, *sizes} else MemoryUnit(unit_of_size(size))
+    # A pod whose card has one of these sizes is of the present unit, and so is one if nothing shows another.
+    sizes = {0, *(card.units for card in cards.cards)}
+    found = []
+    for pod in pods:
+        allocation = allocation_of(pod)
+        if is_finished(pod) or (allocation is None and not was_started(pod)):
+            continue
+        size = allocation.card_size if allocation is not None else 0
+        if (before or (unit if size in sizes else MemoryUnit(unit_of_size(size)))) != unit:
+            found.append(pod)
+    return tuple(found)
 
 
 def advice(pods: Sequence[Pod], unit: str, before: MemoryUnit | None) -> str:

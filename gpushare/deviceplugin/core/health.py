@@ -14,17 +14,19 @@ A card that merely answers is not well: memory and clocks can be read after most
 an Xid needs the operator or the next boot.
 
 The faults of the first two rows survive a restart of the plugin in the node's annotation; its ``boot`` is the boot of the faults.
+
+A fault of the plugin's own container (``ContainerFault``) is none of a card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from gpushare.deviceplugin.core.xid_rules import XidRules
+from gpushare.errors import GpushareError
 from gpushare.model.cards import REASON_TAKEN_OUT, CardFacts, NodeCards, entries_of
 
 XID_PREFIX: Final = "Xid "
@@ -50,14 +52,6 @@ class Recovery:
     rule: str
 
 
-@dataclass(slots=True)
-class _Illness:
-    """A fault that stays. ``calm_since`` is when the driver began to say that nothing is wrong."""
-
-    reason: str
-    calm_since: float | None = None
-
-
 class CardHealth:
     """The sick cards of one node. ``boot`` is the id of the machine's boot, "" if it is not known."""
 
@@ -65,7 +59,9 @@ class CardHealth:
         self._rules = rules
         self._cool_down_seconds = cool_down_seconds
         self._boot = boot
-        self._ill: dict[str, _Illness] = {}
+        # By UUID, the faults that stay, and when the driver of such a card began to say that nothing is wrong.
+        self._ill: dict[str, str] = {}
+        self._calm_since: dict[str, float] = {}
         self._declared: frozenset[int] = frozenset()
         self._driver_is_away = False
 
@@ -79,9 +75,8 @@ class CardHealth:
 
         One that is announced and not in the machine (``is_absent``) is not. A fault of its own stays: coming back is no rule.
         """
-        illness = self._ill.get(card.uuid)
-        if illness is not None:
-            return False, illness.reason
+        if card.uuid in self._ill:
+            return False, self._ill[card.uuid]
         if is_absent:
             return False, REASON_TAKEN_OUT
         if self._driver_is_away:
@@ -107,7 +102,7 @@ class CardHealth:
         self._declared = frozenset(card.index for card in cards.cards if card.reason == REASON_CONFIG_MAP)
         for card in cards.cards:
             if not card.healthy and card.reason not in _SEEN_AGAIN:
-                self._ill.setdefault(card.uuid, _Illness(card.reason))
+                self._ill.setdefault(card.uuid, card.reason)
 
     def booted(self, boot: str) -> list[Recovery]:
         """The machine's boot has this id; in another one than before all cards are well. "" means that it is not known."""
@@ -130,16 +125,13 @@ class CardHealth:
 
     def observe(self, uuid: str, *, answers: bool, action: int | None, now: float) -> list[Recovery]:
         """A look at a sick card at ``now`` (seconds of a clock that only goes forward)."""
-        illness = self._ill.get(uuid)
-        if illness is None:
+        if uuid not in self._ill:
             return []
-        only_lost = illness.reason == REASON_LOST
+        only_lost = self._ill[uuid] == REASON_LOST
         if not answers or not (action == 0 or (action is None and only_lost)):
-            illness.calm_since = None
+            self._calm_since.pop(uuid, None)
             return []
-        if illness.calm_since is None:
-            illness.calm_since = now
-        if now - illness.calm_since < self._cool_down_seconds:
+        if now - self._calm_since.setdefault(uuid, now) < self._cool_down_seconds:
             return []
         return self._recover([uuid], RULE_ANSWERS if action is None else RULE_COOL_DOWN)
 
@@ -158,16 +150,17 @@ class CardHealth:
         return self._recover(uuids, RULE_OPERATOR)
 
     def _fall_ill(self, uuid: str, reason: str) -> bool:
-        illness = self._ill.get(uuid)
-        if illness is not None:
-            illness.calm_since = None
-            if illness.reason != REASON_LOST or reason == REASON_LOST:
-                return False
-        self._ill[uuid] = _Illness(reason)
+        self._calm_since.pop(uuid, None)
+        if uuid in self._ill and (self._ill[uuid] != REASON_LOST or reason == REASON_LOST):
+            return False
+        self._ill[uuid] = reason
         return True
 
     def _recover(self, uuids: Iterable[str], rule: str) -> list[Recovery]:
-        return [Recovery(uuid, self._ill.pop(uuid).reason, rule) for uuid in uuids if uuid in self._ill]
+        well = [uuid for uuid in dict.fromkeys(uuids) if uuid in self._ill]
+        for uuid in well:
+            self._calm_since.pop(uuid, None)
+        return [Recovery(uuid, self._ill.pop(uuid), rule) for uuid in well]
 
 
 def named_cards(text: str, cards: Iterable[CardFacts]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -175,3 +168,95 @@ def named_cards(text: str, cards: Iterable[CardFacts]) -> tuple[tuple[str, ...],
     by_name = {name: card.uuid for card in cards for name in (str(card.index), card.uuid)}
     entries = entries_of(text)
     return tuple(by_name[e] for e in entries if e in by_name), tuple(e for e in entries if e not in by_name)
+
+
+# Application errors, in the words of NVIDIA's catalogue: 13 graphics engine exception, 31 memory page fault, 43 GPU stopped
+# processing, 45 preemptive cleanup due to previous errors, 68 video processor exception, 109 context switch timeout.
+APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
+# Words that stand for every Xid.
+_ALL: Final = frozenset({"all", "xids"})
+
+
+@dataclass(frozen=True, slots=True)
+class XidRules:
+    """Which Xids make a card sick.
+
+    The rules and the two variables are those of NVIDIA's device plugin (internal/rm/health.go): faults that an application
+    causes on its own are ignored, every other Xid is critical; ``DP_DISABLE_HEALTHCHECKS`` adds to the ignored ones,
+    ``DP_ENABLE_HEALTHCHECKS`` overrides both. ``enabled`` wins over ``ignored``; the booleans stand for all Xids that the
+    other set does not name.
+    """
+
+    ignored: frozenset[int] = APPLICATION_XIDS
+    enabled: frozenset[int] = frozenset()
+    ignores_all: bool = False
+    enables_all: bool = False
+
+    def is_critical(self, xid: int) -> bool:
+        """Does this Xid make its card sick?"""
+        if self.enables_all or xid in self.enabled:
+            return True
+        return not self.ignores_all and xid not in self.ignored
+
+    @property
+    def hears_nothing(self) -> bool:
+        """No Xid is critical: reports need not be read."""
+        return self.ignores_all and not self.enabled and not self.enables_all
+
+
+def read_rules(disable: str, enable: str) -> tuple[XidRules, tuple[str, ...]]:
+    """The rules in the two variables, and the entries of them that are no Xids."""
+    ignored, ignores_all, odd = _numbers(disable)
+    enabled, enables_all, also_odd = _numbers(enable)
+    return XidRules(APPLICATION_XIDS | ignored, enabled, ignores_all, enables_all), (*odd, *also_odd)
+
+
+def _numbers(text: str) -> tuple[frozenset[int], bool, list[str]]:
+    entries = [entry for part in text.split(",") if (entry := part.strip())]
+    numbers = {int(entry) for entry in entries if entry.isascii() and entry.isdigit()}
+    words = [entry for entry in entries if not (entry.isascii() and entry.isdigit())]
+    return frozenset(numbers), any(word.lower() in _ALL for word in words), [w for w in words if w.lower() not in _ALL]
+
+
+SECONDS: Final = 30.0
+SECONDS_AT_START: Final = 300.0
+
+
+class ContainerFaultError(GpushareError):
+    """NVML does not answer in this container any more, so the plugin ends."""
+
+
+class ContainerFault:
+    """Faults of the plugin's own container, which only a new container cures. ``clock`` gives seconds and only goes forward.
+
+    A container can lose its access to the devices while it runs: a reload of systemd rewrites its device rules, or the driver is
+    replaced below the library that is loaded. NVML then fails in this process for ever, although the cards are well. So the
+    plugin ends, and the kubelet makes a new container for it. At its start it waits longer, so that a really broken driver does
+    not become a crash loop::
+
+        NVML answered before in this process    ends after 30 s of the fault
+        it never answered                       ends after 5 minutes
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._limit = SECONDS_AT_START
+
+    def works(self) -> None:
+        """NVML answers, or fails in another way."""
+        self._since = None
+
+    def answered(self) -> None:
+        """NVML has shown the cards."""
+        self._since, self._limit = None, SECONDS
+
+    def fails(self, reason: str) -> str:
+        """NVML fails in such a way; what to report. Raises ContainerFaultError once that has lasted."""
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        if now - self._since >= self._limit:
+            raise ContainerFaultError(
+                f"{reason}; it has lasted {now - self._since:.0f} s, and only a new container may cure it"
+            )
+        return f"{reason}; only a new container may cure that, so this one ends if it lasts {self._limit:.0f} s"

@@ -99,6 +99,14 @@ class Holdings:
         """The cards on which a pod's ids lie; none for ids that are not ours."""
         return frozenset(index for grant in self.of_pod(uid) for index in grant.card_of.values())
 
+    def taken_besides(self, uid: str) -> set[str]:
+        """The ids that containers of other pods have.
+
+        A kubelet that is asked for its records while it waits for our answer forgets what that answer takes, and may offer
+        the same ids again (kubernetes, device manager, ``UpdateAllocatedDevices``).
+        """
+        return {one for grant in self.grants if grant.uid != uid and not grant.is_guess for one in grant.ids}
+
     def owner(self, device_ids: Collection[str]) -> Grant | None:
         """The container that has these ids; of several (ids of an init container are reused) the one that has just these."""
         wanted = frozenset(device_ids)
@@ -110,37 +118,35 @@ def lay(
     entries: Iterable[Entry],
     guesses: Iterable[Grant],
     pod_of: Callable[[Entry], Pod | None],
-    index_of: Callable[[str], int | None],
+    cards_of: Callable[[Iterable[str]], Mapping[str, int]],
     *,
     resource: str,
     ids_are_counts: bool = False,
 ) -> Holdings:
     """The holdings in ``resource`` (what is announced now).
 
-    ``pod_of`` finds a line's pod, ``index_of`` the card of an id. A guess counts while the records have no line with its
-    ids. Where ``ids_are_counts`` (a kubelet that picks ids without asking us) the card is what we answered, wherever the
-    ids lie.
+    ``pod_of`` finds a line's pod, ``cards_of`` the cards of the ids that are ours. A guess counts while the records name
+    neither the container of its ids nor other ids of its container. Where ``ids_are_counts`` (a kubelet that picks ids without
+    asking us) the card is what we answered, wherever the ids lie.
     """
     grants = []
     written: set[str] = set()
+    have: set[tuple[str, str]] = set()
     for entry in entries:
-        pod = pod_of(entry) if entry.resource == resource else None
-        if pod is None or is_finished(pod):
-            continue
+        pod = pod_of(entry)
         written |= entry.ids
-        cards = _cards_in_variables(entry) if ids_are_counts else _own_cards(entry.ids, index_of)
+        if pod is None:
+            continue
+        have.add((pod.metadata.uid, entry.container))
+        if entry.resource != resource or is_finished(pod):
+            continue
+        cards = cards_of(entry.ids)
+        if ids_are_counts:
+            index = (entry.variables or {}).get(wire.ENV_INDEX, "")
+            cards = dict.fromkeys(entry.ids, int(index)) if index.isascii() and index.isdigit() else {}
         grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards, entry.variables))
-    grants += [grant for grant in guesses if not grant.ids & written]
+    grants += [one for one in guesses if not one.ids & written and (one.uid, one.container) not in have]
     return Holdings(grants)
-
-
-def _own_cards(ids: Iterable[str], index_of: Callable[[str], int | None]) -> dict[str, int]:
-    return {one: index for one in ids if (index := index_of(one)) is not None}
-
-
-def _cards_in_variables(entry: Entry) -> dict[str, int]:
-    index = (entry.variables or {}).get(wire.ENV_INDEX, "")
-    return dict.fromkeys(entry.ids, int(index)) if index.isascii() and index.isdigit() else {}
 
 
 def used_units(
@@ -159,15 +165,16 @@ def used_units(
         grants = holdings.of_pod(pod.metadata.uid)
         foreign = frozenset(one for grant in grants if not grant.card_of for one in grant.ids)
         if counts_slots and len(foreign) < sum(len(grant.ids) for grant in grants):
-            used.update(dict.fromkeys(holdings.cards(pod.metadata.uid), _request(pod)))
+            used.update(dict.fromkeys(holdings.cards(pod.metadata.uid), requested(pod)))
         elif foreign:
             used.update(_annotated(pod, len(foreign)))
         elif not grants and was_started(pod) and not is_finished(pod):
-            used.update(_annotated(pod, _request(pod)))
+            used.update(_annotated(pod, requested(pod)))
     return used
 
 
-def _request(pod: Pod) -> int:
+def requested(pod: Pod) -> int:
+    """The card memory that a pod asks for, in units; 0 if it asks for none, or for an amount that makes no sense."""
     try:
         return pod_request(pod)
     except GpushareError:

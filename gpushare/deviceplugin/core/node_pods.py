@@ -16,12 +16,12 @@ Only pods that ask for cards and have not ended are kept, cut down (``kept_pods`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gpushare import wire
 from gpushare.bounds import CONTAINERS_OF_AN_ENDED_POD, TURNED_AWAY_PODS
-from gpushare.deviceplugin.core.bindings import Bindings
 from gpushare.deviceplugin.core.kept_pods import (
+    Bindings,
     KeptPod,
     asks_for_cards,
     containers_of,
@@ -42,11 +42,6 @@ _ENDED_REMEMBERED: Final = 1000
 # The version at which a pod ended that is gone: no later one brings it back.
 _GONE: Final = 10**_LONGEST_NUMBER
 _FAILED: Final = "Failed"
-
-
-class _Names(NamedTuple):
-    by_name: dict[tuple[str, str], str]
-    by_static_uid: dict[str, str]
 
 
 class NodePods:
@@ -72,8 +67,7 @@ class NodePods:
         self._identities: dict[str, ObjectMeta] = {}
         # The newest of the failed pods that asked for cards.
         self._turned_away: dict[str, Pod] = {}
-        # Made again when it is needed after a change.
-        self._names: _Names | None = None
+
         # The newest version that was seen of anything.
         self.newest = 0
 
@@ -92,7 +86,6 @@ class NodePods:
     def were_found(self) -> None:
         """Another kubelet has started, and finds the pods that are here now."""
         self._found = {uid: pod.metadata.creation_timestamp or "" for uid, pod in self._pods.items()}
-        self._names = None
 
     def missing_in(self, pods: Iterable[Pod], version: str) -> list[Pod]:
         """The pods that a list of that version lacks, unless the watch showed them later."""
@@ -161,11 +154,16 @@ class NodePods:
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name; the newest if an old one of the same name is still known."""
-        return self._pods.get(self._index().by_name.get((namespace, name), ""))
+        wanted = (namespace, name)
+        found = (uid for uid, pod in self._pods.items() if (pod.metadata.namespace, pod.metadata.name) == wanted)
+        return self._pods.get(max(found, key=self._turn, default=""))
 
     def by_uid(self, uid: str) -> Pod | None:
         """The pod that the kubelet calls by this uid: a static pod has another one in the API."""
-        return self._pods.get(uid) or self._pods.get(self._index().by_static_uid.get(uid, ""))
+        if uid in self._pods or not uid:
+            return self._pods.get(uid)
+        static = (one for one, pod in self._pods.items() if (pod.metadata.annotations or {}).get(STATIC_UID) == uid)
+        return self._pods.get(min(static, key=self._turn, default=""))
 
     def _turn(self, uid: str) -> tuple[bool, str, tuple[int, int]]:
         return uid not in self._found, self._found.get(uid, ""), self._places[uid]
@@ -193,7 +191,6 @@ class NodePods:
         self._places[uid] = (min(place, version), arrival)
         if uid not in self._pods or self._is_news(uid, version):
             self._pods[uid] = keep(pod, self.bindings.see(pod))
-            self._names = None
             self._lost.discard(uid)
             self._ended.pop(uid, None)
 
@@ -207,17 +204,6 @@ class NodePods:
         if is_small and pod.status is not None and pod.status.phase == _FAILED:
             self._turned_away[uid] = without_annotations(pod)
             _shorten(self._turned_away, TURNED_AWAY_PODS.most)
-
-    def _index(self) -> _Names:
-        """The uids of the pods by what else the kubelet may call them."""
-        if self._names is None:
-            self._names = _Names({}, {})
-            for uid in sorted(self._pods, key=self._turn):
-                metadata = self._pods[uid].metadata
-                self._names.by_name[metadata.namespace, metadata.name] = uid
-                if static := (metadata.annotations or {}).get(STATIC_UID):
-                    self._names.by_static_uid.setdefault(static, uid)
-        return self._names
 
     def _is_news(self, uid: str, version: int) -> bool:
         """Is this another version of a known pod than ours, and no older one? Not every version is a number."""
@@ -244,7 +230,6 @@ class NodePods:
             known.pop(uid, None)
         self._lost.discard(uid)
         self.bindings.forget(uid)
-        self._names = None
 
 
 def _shorten(remembered: dict[str, Any], most: int) -> None:

@@ -23,7 +23,7 @@ Room. An extender may have decided on a bind before it saw our marks. So a pod g
 holds no more afterwards than was booked there all along: pods that change places, in pairs or in a ring, and equal
 requests. Else its mark must have stood until such binds have landed, and the card must have the units. One case is left: if
 several exchanges overlap, or a pod is answered on free room elsewhere, a bind decided in between may still find its card
-too full. The last guard (``last_guard``) then refuses that pod; no card ever holds too much.
+too full. The last guard (``candidates.last_guard``) then refuses that pod; no card ever holds too much.
 """
 
 from __future__ import annotations

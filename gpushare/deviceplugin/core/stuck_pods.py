@@ -49,11 +49,13 @@ def stuck_pods(pods: Iterable[Pod], cards: NodeCards, held: Mapping[str, str]) -
     ``held`` are pods, by uid, with a container that may never start, and the reason.
     """
     empty = lay_out("", tuple(devices_of_cards(cards)), ())
-    return [
-        StuckPod(pod.metadata, cause, _keep_because(pod), _named(_controller(pod)))
-        for pod in pods
-        if not is_deleting(pod) and (cause := _cause(pod, held)) and _has_place(pod, empty)
-    ]
+    found = []
+    for pod in pods:
+        if not is_deleting(pod) and (cause := _cause(pod, held)) and _has_place(pod, empty):
+            owner = next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
+            name = f"{owner.kind} {owner.name}" if owner is not None else ""
+            found.append(StuckPod(pod.metadata, cause, _keep_because(pod, owner), name))
+    return found
 
 
 def _has_place(pod: Pod, empty: NodeInfo) -> bool:
@@ -82,24 +84,12 @@ def _is_about_us(pod: Pod, message: str) -> bool:
 
     What a plugin answered ("rpc error: …") does not say which plugin that was.
     """
-    return any(resource in message for resource in RESOURCES) or not _asks_for_others(pod)
-
-
-def _asks_for_others(pod: Pod) -> bool:
     limits = (one.resources.limits if one.resources else None for one in containers_of(pod))
-    return any("/" in resource and resource not in RESOURCES for one in limits for resource in one or ())
+    asks_for_others = any("/" in resource and resource not in RESOURCES for one in limits for resource in one or ())
+    return any(resource in message for resource in RESOURCES) or not asks_for_others
 
 
-def _controller(pod: Pod) -> OwnerReference | None:
-    return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
-
-
-def _named(owner: OwnerReference | None) -> str:
-    return f"{owner.kind} {owner.name}" if owner is not None else ""
-
-
-def _keep_because(pod: Pod) -> str:
-    owner = _controller(pod)
+def _keep_because(pod: Pod, owner: OwnerReference | None) -> str:
     if owner is None:
         return "no controller would replace it; delete it and create it again"
     if owner.kind == "Job":

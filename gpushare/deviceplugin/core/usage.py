@@ -6,11 +6,26 @@ reported once.
 
 An unknown figure is not zero: a process without a figure makes its pod's sum a lower bound, and a pod without any figure
 has no use that could be shown or judged.
+
+The pod of a process is read from the name of its control group. The kubelet names a pod's group by its uid, the runtime a
+container's by its id; the form depends on the cgroup driver, the runtime and the version of cgroups. Only the part that all of
+them share is read here::
+
+    cgroupfs   /kubepods/burstable/pod<uid>/<id>                                                 (CRI-O: crio-<id>)
+    systemd    /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid with _>.slice/cri-containerd-<id>.scope
+               (Docker: docker-<id>.scope, CRI-O: crio-<id>.scope, and a group below it on some versions)
+    containerd on cgroupfs under a systemd kubelet
+               /system.slice/containerd.service/kubepods-burstable-pod<uid with _>.slice:cri-containerd:<id>
+
+In front of it may be whatever the node itself runs in (kind: ``/docker/<id>/kubelet.slice/kubelet-kubepods…``), and a
+reader in a cgroup namespace of its own sees the way from there (``/../../kubepods-…``), which may leave ``kubepods``
+out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,6 +39,9 @@ from gpushare.model.quantity import MemoryUnit
 from gpushare.plugin_flags import Tolerance
 
 MIB: Final = 1024 * 1024
+# A pod's uid; that of a static pod is 32 digits, the hash of its manifest. systemd turns the dashes into underscores.
+_UID: Final = r"(?:[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+_POD: Final = re.compile(rf"(?:^|[/:-])pod({_UID})(?=\.slice(?:[/:]|$)|/|$)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,39 +87,36 @@ class NodeUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
-    """A pod above its limit on one card: since when (the clock of the caller, seconds), and was that reported?"""
-
-    since: float
-    reported: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Overuse:
-    """The result of one look: the episodes under way, and those that must be reported now."""
+    """The result of one look: since when pods are above their limit (the clock of the caller, seconds), and which are reported.
 
-    episodes: Mapping[PodOnCard, Episode]
+    ``begun`` and ``ended`` are what must be reported now.
+    """
+
+    since: Mapping[PodOnCard, float] = field(default_factory=dict)
+    reported: frozenset[PodOnCard] = frozenset()
     begun: tuple[CardUse, ...] = ()
     ended: tuple[CardUse, ...] = ()
 
 
+def unit_bytes(cards: NodeCards) -> int:
+    """The bytes of one unit of the node, 0 if it is not known."""
+    try:
+        return MemoryUnit.parse(cards.unit).mib * MIB
+    except InvalidQuantityError:
+        return 0
+
+
 def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
     """The booking of each pod that has not ended, by card; a pod without a valid annotation has no known booking."""
-    try:
-        unit = MemoryUnit.parse(cards.unit).mib * MIB
-    except InvalidQuantityError:
-        return ()
-    found = []
-    for pod in pods:
-        metadata = pod.metadata
-        for index, units in _shares(pod):
-            found.append(CardUse(PodOnCard(metadata.namespace, metadata.name, metadata.uid, index), units * unit))
-    return tuple(found)
-
-
-def _shares(pod: Pod) -> Sequence[tuple[int, int]]:
-    allocation = None if is_finished(pod) else allocation_of(pod)
-    return allocation.shares if allocation is not None else ()
+    unit = unit_bytes(cards)
+    booked = [(pod.metadata, allocation_of(pod)) for pod in pods if unit and not is_finished(pod)]
+    return tuple(
+        CardUse(PodOnCard(metadata.namespace, metadata.name, metadata.uid, index), units * unit)
+        for metadata, allocation in booked
+        if allocation is not None
+        for index, units in allocation.shares
+    )
 
 
 def uids_in_cgroups(pods: Iterable[ObjectMeta]) -> dict[str, ObjectMeta]:
@@ -149,31 +164,36 @@ def sum_up(
     return NodeUse(tuple(uses), unaccounted, without)
 
 
-def judge(
-    before: Mapping[PodOnCard, Episode], uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float
-) -> Overuse:
+def judge(before: Overuse, uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float) -> Overuse:
     """Which pods are above their limit, since when, and which of that is news. A use without a booking is no overuse.
 
     ``begun``: for ``after_seconds`` without a break, reported once an episode. ``ended``: those reported before that keep
     to their share again. An unknown use changes nothing; a pod that is gone ends without a report.
     """
-    episodes: dict[PodOnCard, Episode] = {}
+    since: dict[PodOnCard, float] = {}
     begun, ended = [], []
     for use in uses:
-        episode = before.get(use.on)
-        if not use.booked:
+        was_reported = use.on in before.reported
+        if not use.booked or (use.used is None and use.on not in before.since):
             continue
-        if use.used is None:
-            if episode is not None:
-                episodes[use.on] = episode
-        elif use.used <= tolerance.limit(use.booked):
-            if episode is not None and episode.reported:
-                ended.append(use)
-        else:
-            since = episode.since if episode is not None else now
-            reported = episode is not None and episode.reported
-            is_news = not reported and now - since >= after_seconds
-            if is_news:
+        if use.used is None or use.used > tolerance.limit(use.booked):
+            since[use.on] = before.since.get(use.on, now)
+            if use.used is not None and not was_reported and now - since[use.on] >= after_seconds:
                 begun.append(use)
-            episodes[use.on] = Episode(since, reported or is_news)
-    return Overuse(episodes, tuple(begun), tuple(ended))
+        elif was_reported:
+            ended.append(use)
+    reported = (before.reported & since.keys()) | {use.on for use in begun}
+    return Overuse(since, reported, tuple(begun), tuple(ended))
+
+
+def pods_in_cgroups(text: str) -> list[str]:
+    """The uids of the pods in a ``/proc/<pid>/cgroup``, the outermost pod first; empty for a process of no pod.
+
+    There is more than one pod if a node runs in a pod. The first line that names a pod counts: version 1 has a line
+    for each controller, and all of them name the same.
+    """
+    for line in text.splitlines():
+        path = line.split(":", 2)[-1]
+        if ("kubepods" in path or path.startswith("/..")) and (found := _POD.findall(path)):
+            return [uid.replace("_", "-") for uid in found]
+    return []

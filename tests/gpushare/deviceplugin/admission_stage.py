@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.devices import PhysicalCard, device_list
-from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard
+from gpushare.deviceplugin.core.devices import device_list
+from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.deviceplugin.core.xid_rules import XidRules
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -231,6 +231,7 @@ async def stage(
         async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
             health = CardHealth(XidRules(), 0)
-            node = NodeWriter(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", health=health, slots=slots)
-            await node.prepare(frozenset())
+            node = NodeWriter(client, "rig", MemoryUnit.parse("GiB"), "boot", health=health, slots=slots)
+            await node.prepare()
+            node.begin(physical)
             yield Stage(api, client, Path(name), node, health, **more)

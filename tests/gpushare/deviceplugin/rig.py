@@ -17,11 +17,10 @@ import grpc.aio
 from fake_nvml.state import State
 from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.main import Ports, assemble, begin
+from gpushare.deviceplugin.main import DevicePlugin, Ports
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
@@ -177,11 +176,11 @@ async def running(
             # Names of events: others after a restart.
             events = EventRecorder(client, "test", clock, random.Random(len(api.calls)))
             ports = Ports(client, events, session, thread, clock, "fallback-boot")
-            parts = assemble(settings, ports, rules, PluginMetrics())
+            parts = DevicePlugin(settings, ports, rules, PluginMetrics())
             health, node, watch, news = parts.health, parts.node, parts.watch, parts.news
-            await begin(settings, ports, parts)
-            await node.publish_first()
-            server = DevicePluginServer(None, node)  # type: ignore[arg-type]  # nothing is allocated here
+            await parts.begin()
+            await node.publish_patiently()
+            server = DevicePluginServer(object(), node)  # type: ignore[arg-type]  # nothing is allocated here
             await server.start(socket)
             async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
                 rig = Rig(

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.folder_watch, on real folders."""
+"""Promises of gpushare.deviceplugin.registration about the folder, on real folders."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.deviceplugin import folder_watch
-from gpushare.deviceplugin.folder_watch import FolderWatch
+from gpushare.deviceplugin import registration
+from gpushare.deviceplugin.registration import FolderWatch, watching
 
 # Longer than any test may take: a watch that works never waits it out.
 _NEVER = 3600.0
@@ -36,7 +36,7 @@ async def test_what_comes_or_goes_is_reported_immediately(tmp_path: Path, change
         "moves in": lambda: other.rename(folder / "other"),
         "moves out": lambda: (folder / "here").rename(tmp_path / "away"),
     }
-    with FolderWatch(folder) as watch:
+    with watching(folder) as watch:
         await _quiet(watch)
         told = asyncio.create_task(watch.changed(_NEVER))
         await asyncio.sleep(0)
@@ -46,7 +46,7 @@ async def test_what_comes_or_goes_is_reported_immediately(tmp_path: Path, change
 
 async def test_changes_between_two_waits_are_reported_by_the_next(tmp_path: Path) -> None:
     """A caller that looks first and waits then misses nothing."""
-    with FolderWatch(tmp_path) as watch:
+    with watching(tmp_path) as watch:
         await _quiet(watch)
         (tmp_path / "new").touch()
         await asyncio.wait_for(watch.changed(_NEVER), 300)
@@ -54,14 +54,14 @@ async def test_changes_between_two_waits_are_reported_by_the_next(tmp_path: Path
 
 async def test_the_first_question_ends_at_once(tmp_path: Path) -> None:
     """Events from before the watch are not reported, so the caller looks again."""
-    with FolderWatch(tmp_path) as watch:
+    with watching(tmp_path) as watch:
         await asyncio.wait_for(watch.changed(_NEVER), 300)
 
 
 async def test_a_re_created_folder_is_watched_again(tmp_path: Path) -> None:
     """A folder that is created again is watched again, and a folder that was not there is looked for."""
     folder = tmp_path / "folder"
-    with FolderWatch(folder) as watch:
+    with watching(folder) as watch:
         await asyncio.wait_for(watch.changed(0.01), 300)
         for _ in range(2):
             folder.mkdir()
@@ -82,9 +82,9 @@ async def test_without_inotify_one_looks_more_often_and_says_so(
     def refused() -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(folder_watch, "Inotify", refused)
-    monkeypatch.setattr(folder_watch, "UNTOLD_SECONDS", 0.01)
-    with FolderWatch(tmp_path) as watch:
+    monkeypatch.setattr(registration, "Inotify", refused)
+    monkeypatch.setattr(registration, "UNTOLD_SECONDS", 0.01)
+    with watching(tmp_path) as watch:
         await asyncio.wait_for(watch.changed(_NEVER), 300)
 
     assert "Too many open files" in caplog.text

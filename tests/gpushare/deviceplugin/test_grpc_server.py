@@ -17,12 +17,12 @@ import pytest
 
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core import id_limits
-from gpushare.deviceplugin.core.devices import PhysicalCard
+from gpushare.deviceplugin.core import devices
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
@@ -111,8 +111,9 @@ async def plugin(
         folder = Path(name)
         async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
-            node = NodeWriter(client, "rig", physical, MemoryUnit.parse(unit), "boot")
-            await node.prepare(frozenset())
+            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot")
+            await node.prepare()
+            node.begin(physical)
             await node.publish()
             events = EventRecorder(client, "test", lambda: 0.0, random.Random(1))
             book = KubeletRecords(folder / "none.sock", folder)
@@ -297,7 +298,7 @@ async def test_an_api_server_that_stays_away_is_an_error_of_the_call(monkeypatch
 @pytest.mark.promise("DP-023")
 async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod of more ids than its status can hold is refused with the reason and the way out. A pod of fewer ids goes on."""
-    monkeypatch.setattr(id_limits, "MOST_IDS_OF_A_POD", 5)
+    monkeypatch.setattr(devices, "MOST_IDS_OF_A_POD", 5)
     async with plugin(["t4"], [gpu_pod("fits", 5), gpu_pod("huge", 4, 2, assumed=2)]) as kubelet:
         ids, _ = await kubelet.admit(5)
         await kubelet.start("uid-fits", ids)

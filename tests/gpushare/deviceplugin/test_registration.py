@@ -14,8 +14,6 @@ import grpc.aio
 import pytest
 
 from gpushare.deviceplugin import registration
-from gpushare.deviceplugin.core.devices import spare_slots
-from gpushare.deviceplugin.core.spare_slots import SpareSlots
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
@@ -96,7 +94,7 @@ async def staying(
         kubelet.refuse = refuse
         if kubelet_runs:
             await kubelet.start()
-        server = DevicePluginServer(None, OneCard())  # type: ignore[arg-type]
+        server = DevicePluginServer(object(), OneCard())  # type: ignore[arg-type]
         staying = asyncio.create_task(stay_registered(server, kubelet.folder, kubelet_changed=kubelet.changes.set))
         try:
             yield kubelet
@@ -300,12 +298,7 @@ async def test_each_resource_has_a_socket_a_list_and_a_life_of_its_own(monkeypat
     """The slots of a node in ids mode are registered beside its memory; neither's stream or socket is the other's."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
-        spare = DevicePluginServer(
-            SpareSlots(),
-            OneCard(),  # type: ignore[arg-type]
-            devices=spare_slots,
-            options=pb.DevicePluginOptions(),
-        )
+        spare = DevicePluginServer(None, OneCard())  # type: ignore[arg-type]
         other = asyncio.create_task(stay_registered(spare, kubelet.folder, SLOTS))
         try:
             request = await next_registration(kubelet)

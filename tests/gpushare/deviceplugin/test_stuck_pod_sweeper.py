@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.metrics_exposition import registry_of
 from gpushare.deviceplugin.stuck_pod_sweeper import DELETIONS_A_MINUTE, StuckPodSweeper
-from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod

@@ -16,7 +16,7 @@ import pytest
 from fake_nvml.guard import DRIVER_FOLDER
 from fake_nvml.native.build import library_folder
 from fake_nvml.state import State
-from gpushare.nvml.nvml_errors import NoDriverError
+from gpushare.nvml.api import NoDriverError
 from gpushare.nvml.session import NvmlSession
 from tests.gpushare.deviceplugin.plugin_program import node, run
 from tests.servers import StubApi, kubeconfig, serve

@@ -11,8 +11,7 @@ import pytest
 from fake_nvml.core.answers import KEYS, PLACES
 from fake_nvml.core.returns import CODES
 from fake_nvml.state import State
-from gpushare.nvml.api import Xid
-from gpushare.nvml.nvml_errors import NvmlError
+from gpushare.nvml.api import NvmlError, Xid
 from gpushare.nvml.session import NvmlSession
 
 Simulate = Callable[..., State]

@@ -13,8 +13,7 @@ import pytest
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of
 from gpushare.nvml import xid_events
-from gpushare.nvml.api import Checkup, Reports, Xid
-from gpushare.nvml.nvml_errors import CardLostError, NoDriverError, NotInitializedError, NvmlError
+from gpushare.nvml.api import CardLostError, Checkup, NoDriverError, NotInitializedError, NvmlError, Reports, Xid
 from gpushare.nvml.session import NvmlSession
 
 Simulate = Callable[..., State]
@@ -377,7 +376,7 @@ def test_card_with_a_failed_reader_is_read_at_the_next_count(
     first, second = uuids(state)
     told.count()
     state.add_fault("nvmlEventSetWait*", code=pynvml.NVML_ERROR_UNKNOWN, count=1)
-    assert [card.uuid for card in told.poll().failed] == [first]
+    assert [uuid for uuid, _ in told.poll().failed] == [first]
     told.count()
     state.post_xid(first, 48)
     state.post_xid(second, 31)
@@ -440,7 +439,7 @@ def test_an_error_of_one_cards_wait_leaves_the_others(simulate: Simulate, sessio
     state.add_fault("nvmlEventSetWait", code=pynvml.NVML_ERROR_UNKNOWN, count=1)
     heard = session.poll()
 
-    assert [card.uuid for card in heard.failed] == [first]
+    assert [uuid for uuid, _ in heard.failed] == [first]
     assert heard.xids == (Xid(second, 48), Xid(third, 48))
     session.renew()
     state.post_xid(first, 79)

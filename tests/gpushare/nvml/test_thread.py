@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpushare.nvml.nvml_errors import CardLostError
+from gpushare.nvml.api import CardLostError
 from gpushare.nvml.thread import NvmlThread
 from tests.servers import until
 
@@ -81,60 +81,6 @@ async def test_a_silent_driver_holds_up_no_other_task(thread: NvmlThread) -> Non
 
     assert turns[-1] == 99
     assert await thread.run(lambda: "on") == "on"
-
-
-async def test_a_question_is_asked_again_until_its_answer_is_true(thread: NvmlThread) -> None:
-    """A question is asked again until its answer is true and not after that. It lets other questions in between."""
-    answers: list[str] = []
-    happened = threading.Event()
-
-    def question() -> str:
-        answers.append("news" if happened.is_set() else "")
-        return answers[-1]
-
-    asking = asyncio.create_task(thread.until_true(question, times=1_000_000, every=0.001))
-
-    assert [await thread.run(lambda n=n: n) for n in range(5)] == list(range(5))
-    assert not asking.done()
-    happened.set()
-    assert await asking == "news"
-    assert await thread.run(lambda: "another") == "another"
-    assert answers.count("news") == 1
-
-
-async def test_a_question_is_asked_no_more_than_so_many_times(thread: NvmlThread) -> None:
-    """A question is asked no more often than the caller allows, and its last answer is returned."""
-    asked: list[int] = []
-    assert await thread.until_true(lambda: asked.append(1), times=3, every=0) is None
-    assert len(asked) == 3
-
-
-async def test_two_repeated_questions_do_not_disturb_each_other(thread: NvmlThread) -> None:
-    """The one that is raised ends, the other goes on."""
-    first, second = iter([0, 0, 0, 1]), iter([0, 2])
-
-    def fail() -> int:
-        if next(second):
-            raise CardLostError("gone", 15)
-        return 0
-
-    asking = asyncio.create_task(thread.until_true(lambda: next(first), times=9, every=0.01))
-    with pytest.raises(CardLostError):
-        await thread.until_true(fail, times=9, every=0.01)
-    assert await asking == 1
-
-
-async def test_what_is_due_again_comes_before_what_was_put_later(thread: NvmlThread) -> None:
-    """A caller that asks all the time does not keep others from being asked again."""
-    release, asked = threading.Event(), list[str]()
-    holding = asyncio.create_task(thread.run(release.wait))
-    again = asyncio.create_task(thread.until_true(lambda: asked.append("again"), times=3, every=0))
-    later = [asyncio.create_task(thread.run(lambda: asked.append("later"))) for _ in range(2)]
-    await asyncio.sleep(0)  # each is put, in this order
-    release.set()
-    await asyncio.gather(holding, again, *later)
-
-    assert asked == ["again"] * 3 + ["later"] * 2
 
 
 def test_a_loop_that_is_gone_gets_no_answer(thread: NvmlThread) -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.allocation import node_view
-from gpushare.deviceplugin.core.held import HeldError, HoldReason
+from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError, UnreachableError
 from gpushare.manifests import ObjectMeta

@@ -16,7 +16,7 @@ import pytest
 
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.core import repair
-from gpushare.deviceplugin.core.bindings import Bindings
+from gpushare.deviceplugin.core.kept_pods import Bindings
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model import allocation

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.devices import PhysicalCard
-from gpushare.deviceplugin.core.health import CardHealth
-from gpushare.deviceplugin.core.publication import has_left
-from gpushare.deviceplugin.core.xid_rules import XidRules
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard, has_left
+from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.kube.client import ApiClient
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
@@ -59,12 +57,13 @@ async def slotted(
     site = Site(api or StubApi(nodes=[{"metadata": {"name": "rig"}, "status": {"capacity": {}}}]), in_use or set())
     async with serve(site.api) as url, http_pool(url) as http:
         site.node = NodeWriter(
-            ApiClient(http), "rig", cards, MemoryUnit.parse("GiB"), "boot",
+            ApiClient(http), "rig", MemoryUnit.parse("GiB"), "boot",
             health=site.health,
             in_use=lambda: frozenset(site.in_use),
             slots=2,
         )  # fmt: skip
-        await site.node.prepare(frozenset(site.in_use))
+        await site.node.prepare()
+        site.node.begin(cards)
         await site.node.publish()
         yield site
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, Mount, annotation, answer
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, annotation, answer
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
 from gpushare.plugin_flags import ContainerFlags
@@ -86,7 +86,7 @@ def test_by_mounts_the_variable_names_their_folder() -> None:
     folder = "/var/run/nvidia-container-devices"
 
     assert told("volume-mounts") == ContainerAnswer(
-        {"NVIDIA_VISIBLE_DEVICES": folder, **OURS}, mounts=(Mount("/dev/null", f"{folder}/GPU-1a2b"),)
+        {"NVIDIA_VISIBLE_DEVICES": folder, **OURS}, mounts={f"{folder}/GPU-1a2b": "/dev/null"}
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gpushare import wire
-from gpushare.deviceplugin.core.devices import PhysicalCard, describe_cards
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard, describe_cards
 from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units, unit_before
 from gpushare.deviceplugin.core.kept_pods import cut_down
 from gpushare.deviceplugin.core.node_pods import NodePods

@@ -8,15 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.health import (
+    APPLICATION_XIDS,
     RULE_ANSWERS,
     RULE_BOOT,
     RULE_COOL_DOWN,
     RULE_OPERATOR,
     CardHealth,
     Recovery,
+    XidRules,
     named_cards,
+    read_rules,
 )
-from gpushare.deviceplugin.core.xid_rules import XidRules, read_rules
 from gpushare.model.cards import CardFacts, NodeCards
 
 A, B = "GPU-a", "GPU-b"
@@ -255,3 +257,55 @@ def test_a_fatal_xid_outlives_all_but_the_rules(steps: list[tuple[str, str, int]
             assert book.observe(uuid, answers=True, action=number, now=now) == []
 
     assert verdicts(book)[0] == "Xid 48"
+
+
+@pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
+def test_errors_of_applications_are_ignored(xid: int) -> None:
+    """The errors of applications are ignored, because they show nothing about the card."""
+    assert not XidRules().is_critical(xid)
+
+
+@pytest.mark.parametrize("xid", [1, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154, 999])
+def test_every_other_xid_is_critical(xid: int) -> None:
+    """Every other Xid is critical, also an unknown one."""
+    assert XidRules().is_critical(xid)
+
+
+@pytest.mark.parametrize(
+    ("disable", "enable", "critical", "ignored"),
+    [
+        ("", "", [48, 79], [13, 109]),
+        ("48, 63", "", [79], [13, 48, 63]),
+        ("all", "", [], [48, 79, 31]),
+        ("XIDs", "", [], [48, 79, 31]),
+        ("48,all", "", [], [48, 79, 31]),
+        ("all", "48", [48], [79, 31]),
+        ("", "45", [45, 79], [13]),
+        ("48", "48", [48], [13]),
+        ("all", "all", [13, 48, 79], []),
+        ("48", "ALL", [13, 48, 79], []),
+    ],
+)
+def test_the_two_variables_mean_what_they_mean_to_nvidias_plugin(
+    disable: str, enable: str, critical: list[int], ignored: list[int]
+) -> None:
+    """The one adds to what is ignored, the other overrides both."""
+    rules, odd = read_rules(disable, enable)
+
+    assert [xid for xid in critical if not rules.is_critical(xid)] == []
+    assert [xid for xid in ignored if rules.is_critical(xid)] == []
+    assert odd == ()
+
+
+def test_entries_that_are_no_xids_are_skipped_and_named() -> None:
+    """A slip in one entry does not cost the others."""
+    rules, odd = read_rules("48,,4x, ²", "-1,45")
+
+    assert (rules.ignored, rules.enabled) == (APPLICATION_XIDS | {48}, frozenset({45}))
+    assert odd == ("4x", "²", "-1")
+
+
+@pytest.mark.parametrize(("disable", "enable", "nothing"), [("all", "", True), ("all", "48", False), ("", "", False)])
+def test_reports_are_not_needed_if_no_xid_is_critical(disable: str, enable: str, nothing: bool) -> None:
+    """An enabled Xid is critical again."""
+    assert read_rules(disable, enable)[0].hears_nothing is nothing

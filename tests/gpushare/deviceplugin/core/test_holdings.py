@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay, merge, used_units
 from gpushare.manifests import Pod
@@ -16,16 +16,16 @@ def entry(uid: str, *ids: str, container: str = "c", **more: object) -> Entry:
     return Entry(container, frozenset(ids), uid, **more)  # type: ignore[arg-type]
 
 
-def index_of(device_id: str) -> int | None:
+def cards_of(ids: Iterable[str]) -> dict[str, int]:
     """Ids of ours say their card first."""
-    return int(device_id[0]) if device_id[0].isdigit() else None
+    return {one: int(one[0]) for one in ids if one[0].isdigit()}
 
 
 def laid(entries: Sequence[Entry], *pods: Pod, resource: str = MEMORY, **more: object) -> Holdings:
     """The holdings of these pods."""
     known = {one.metadata.uid: one for one in pods}
     guesses = more.pop("guesses", ())
-    return lay(entries, guesses, lambda one: known.get(one.uid), index_of, resource=resource, **more)  # type: ignore[arg-type]
+    return lay(entries, guesses, lambda one: known.get(one.uid), cards_of, resource=resource, **more)  # type: ignore[arg-type]
 
 
 def test_where_our_ids_lie_is_the_card() -> None:
@@ -53,6 +53,8 @@ def test_a_guess_counts_until_the_book_knows_better() -> None:
 
     assert laid([], *pods, guesses=[guess]).containers() == {"a": ["c"]}
     assert laid([entry("b", "1x")], *pods, guesses=[guess]).containers() == {"b": ["c"]}
+    assert laid([entry("gone", "1x")], *pods, guesses=[guess]).containers() == {}
+    assert laid([entry("a", "0x")], *pods, guesses=[guess]).grants == laid([entry("a", "0x")], *pods).grants
 
 
 def test_owner_of_shared_ids_is_the_container_with_just_these() -> None:

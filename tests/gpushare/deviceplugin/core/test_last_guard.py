@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.core.last_guard: whatever the API shows, no card is over-filled."""
+"""Promises of gpushare.deviceplugin.core.candidates about the last guard: whatever the API shows, no card is over-filled."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.candidates import Candidate
+from gpushare.deviceplugin.core.candidates import Candidate, last_guard, room
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
-from gpushare.deviceplugin.core.last_guard import check, given_twice, room
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod as pod
@@ -46,7 +45,7 @@ def candidate(units: int = 4, index: int = 0, **more: bool) -> Candidate:
 def test_a_card_that_is_gone_sick_or_full_takes_no_pod(cards: list[CardFacts], says: str) -> None:
     """The guard refuses a card that is gone, sick or full, and gives the reason."""
     with pytest.raises(NoCandidateError, match=says):
-        check(candidate(), ["0-0"], Holdings(()), [], cards, counts_slots=False)
+        last_guard(candidate(), ["0-0"], Holdings(()), [], cards, counts_slots=False)
 
 
 def test_an_id_that_another_pod_has_is_not_given() -> None:
@@ -54,10 +53,10 @@ def test_an_id_that_another_pod_has_is_not_given() -> None:
     ids = ["0-1", "0-2", "0-3", "0-4"]
     others = [ours("new", 0, 1), ours("guess", 0, 2, is_guess=True)]
 
-    check(candidate(), ids, Holdings(others), [], [card(0)], counts_slots=False)
-    assert given_twice(Holdings(others), ids, "new") is None
+    last_guard(candidate(), ids, Holdings(others), [], [card(0)], counts_slots=False)
+    assert Holdings(others).taken_besides("new") == set()
     with pytest.raises(NoCandidateError, match="offered the id 0-4, which another container has"):
-        check(candidate(), ids, Holdings([ours("old", 0, 4)]), [], [card(0)], counts_slots=False)
+        last_guard(candidate(), ids, Holdings([ours("old", 0, 4)]), [], [card(0)], counts_slots=False)
 
 
 def test_pod_counts_with_its_first_container_if_slots_count() -> None:
@@ -65,11 +64,11 @@ def test_pod_counts_with_its_first_container_if_slots_count() -> None:
     pods = [pod("old", 7, 0)]
     holdings = Holdings([ours("old", 0, 0)])
 
-    check(candidate(3), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
-    check(candidate(is_begun=True), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
-    check(candidate(is_counted=True), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
+    last_guard(candidate(3), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
+    last_guard(candidate(is_begun=True), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
+    last_guard(candidate(is_counted=True), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
     with pytest.raises(NoCandidateError, match="3 units left for the 4"):
-        check(candidate(), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
+        last_guard(candidate(), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
 
 
 def test_a_sick_card_and_an_overfull_one_have_no_room() -> None:
@@ -101,7 +100,7 @@ def test_no_sequence_of_answers_over_fills_a_card(
         ids = {f"{index}-{fresh + one}": index for one in range(units)}
         fresh += units
         try:
-            check(candidate(units, index), list(ids), Holdings(grants), pods, cards, counts_slots=False)
+            last_guard(candidate(units, index), list(ids), Holdings(grants), pods, cards, counts_slots=False)
         except NoCandidateError:
             assert held[index] + units > 10
             continue

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import MIB, CardUse, NodeUse, PodOnCard
-from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
+from gpushare.deviceplugin.metrics_exposition import registry_of
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
@@ -29,7 +29,7 @@ class Plugin:
         self.registry = registry_of(self.metrics)
         self.cards = NodeCards(1, "ids", unit, "boot", cards)
         self.pods: list[Pod] = []
-        self.metrics.follow(lambda: self.cards, lambda: self.pods)
+        self.metrics.cards, self.metrics.pods = lambda: self.cards, lambda: self.pods
 
     def scrape(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
         """By name of series: labels to value."""
@@ -74,13 +74,12 @@ def test_what_happened_is_counted() -> None:
     plugin = Plugin(T4)
     metrics = plugin.metrics
     for outcome in ("granted", "granted", "refused"):
-        metrics.count_allocation(outcome)
-    metrics.count_repair("exchanged")
-    metrics.count_registration("aliyun.com/gpu-mem")
-    metrics.count_nvml_error("processes")
-    metrics.count_unadmitted("reported")
-    metrics.count_xid("GPU-0", 79)
-    metrics.count_xid("GPU-0", 79)
+        metrics.allocations[outcome] += 1
+    metrics.repairs["exchanged"] += 1
+    metrics.registrations["aliyun.com/gpu-mem"] += 1
+    metrics.nvml_errors["processes"] += 1
+    metrics.unadmitted_pods["reported"] += 1
+    metrics.xids["GPU-0", "79"] += 2
 
     assert plugin.values("gpushare_allocations_total", "outcome") == {"granted": 2, "refused": 1}
     assert plugin.values("gpushare_repairs_total", "outcome") == {"exchanged": 1, "held": 0, "failed": 0}
@@ -93,8 +92,8 @@ def test_what_happened_is_counted() -> None:
 def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
     """Xids too; another card in its place begins at nothing."""
     plugin = Plugin(T4, SICK)
-    plugin.metrics.count_xid("GPU-2", 48)
-    plugin.metrics.show_usage(NodeUse((), {0: 1, 2: 5}, {2: 1}), (), 0)
+    plugin.metrics.xids["GPU-2", "48"] += 1
+    plugin.metrics.seen = NodeUse((), {0: 1, 2: 5}, {2: 1})
     plugin.scrape()
     plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4,))
 
@@ -122,7 +121,7 @@ def test_use_and_overuse_are_shown_beside_the_booking() -> None:
     plugin.pods = [pod("a"), pod("b", index=2)]
     hidden = PodOnCard("team", "b", "uid-b", 2)
     seen = NodeUse((CardUse(ON, 1024 * MIB, 1253 * MIB), CardUse(hidden, 1, None)), {0: 40 * MIB}, {2: 1})
-    plugin.metrics.show_usage(seen, [ON], 1)
+    plugin.metrics.seen, plugin.metrics.over, plugin.metrics.overuse_episodes = seen, frozenset({ON}), 1
 
     assert plugin.values("gpushare_pod_used_bytes", "pod", "card") == {("a", "0"): 1253 * MIB}
     assert plugin.values("gpushare_pod_overuse_bytes", "pod", "card") == {("a", "0"): 229 * MIB}
@@ -135,7 +134,7 @@ def test_a_pod_that_is_gone_takes_its_series_with_it() -> None:
     """Before the next look at the processes."""
     plugin = Plugin(T4)
     plugin.pods = [pod("a")]
-    plugin.metrics.show_usage(NodeUse((CardUse(ON, 1, 2),)), [ON], 1)
+    plugin.metrics.seen, plugin.metrics.over = NodeUse((CardUse(ON, 1, 2),)), frozenset({ON})
     assert plugin.values("gpushare_pod_used_bytes", "pod") == {"a": 2}
 
     plugin.pods = []
@@ -154,19 +153,13 @@ def test_two_pods_of_one_name_are_two_series() -> None:
     assert plugin.values("gpushare_pod_booked_bytes", "pod", "uid").keys() == {("a", "uid-old"), ("a", "uid-a")}
 
 
-def test_held_containers_count_until_they_start_or_are_gone() -> None:
-    """Held twice is held once; one that never was is no error."""
-    plugin = Plugin(T4)
-    plugin.pods = [pod("a"), pod("b"), pod("c")]
-    for uid in ("uid-a", "uid-a", "uid-b", "uid-c"):
-        plugin.metrics.hold(uid)
-    assert plugin.values("gpushare_held_containers") == {(): 3}
-
-    plugin.metrics.release("uid-c")
-    plugin.metrics.release("uid-never")
+def test_held_containers_are_those_of_this_moment() -> None:
+    """The allocator knows them (``Allocator.held``)."""
+    plugin, held = Plugin(T4), ["uid-a", "uid-b"]
+    plugin.metrics.held = lambda: held
     assert plugin.values("gpushare_held_containers") == {(): 2}
 
-    plugin.pods = [pod("a")]
+    held.remove("uid-a")
     assert plugin.values("gpushare_held_containers") == {(): 1}
 
 
@@ -175,7 +168,7 @@ def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
     """Prometheus's conventions: our prefix, counters end with _total, amounts are bytes; no text is the name again."""
     plugin = Plugin(T4, unit=unit)
     plugin.pods = [pod("a")]
-    plugin.metrics.show_usage(NodeUse(), (), 0)
+    plugin.metrics.seen = NodeUse()
 
     families = list(text_string_to_metric_families(generate_latest(plugin.registry).decode()))
 

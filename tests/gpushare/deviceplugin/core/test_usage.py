@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.usage import (
     MIB,
     CardUse,
-    Episode,
+    Overuse,
     PodOnCard,
     ProcessUse,
     bookings,
     judge,
+    pods_in_cgroups,
     sum_up,
     uids_in_cgroups,
 )
@@ -130,12 +132,12 @@ def look(before: Any, used: int | None, now: float, tolerance: Tolerance = NOBOD
 
 def test_overuse_and_its_end_are_reported_once_each() -> None:
     """Above since 10, reported at 70, silent at 90, over at 100; a new one starts over."""
-    first = look({}, 1001, 10)
-    early = look(first.episodes, 2000, 69)
-    told = look(early.episodes, 1500, 70)
-    again = look(told.episodes, 1500, 90)
-    ended = look(again.episodes, 1000, 100)
-    anew = look(ended.episodes, 1001, 110)
+    first = look(Overuse(), 1001, 10)
+    early = look(first, 2000, 69)
+    told = look(early, 1500, 70)
+    again = look(told, 1500, 90)
+    ended = look(again, 1000, 100)
+    anew = look(ended, 1001, 110)
 
     assert [bool(one.begun) for one in (first, early, told, again, ended, anew)] == [
         False,
@@ -146,52 +148,160 @@ def test_overuse_and_its_end_are_reported_once_each() -> None:
         False,
     ]
     assert [bool(one.ended) for one in (told, again, ended, anew)] == [False, False, True, False]
-    assert anew.episodes == {ON: Episode(110.0)}
+    assert (anew.since, anew.reported) == ({ON: 110.0}, frozenset())
 
 
 def test_the_reported_use_is_that_of_the_moment() -> None:
     """The reported use is that of the moment of the report, and not of the beginning of the excess."""
-    told = look({ON: Episode(0)}, 1253, 60)
+    told = look(Overuse({ON: 0}), 1253, 60)
 
-    assert (told.begun[0].used, told.begun[0].booked, told.episodes) == (1253, 1000, {ON: Episode(0, reported=True)})
+    assert (told.begun[0].used, told.begun[0].booked) == (1253, 1000)
+    assert (told.since, told.reported) == ({ON: 0}, {ON})
 
 
 def test_a_short_excess_is_never_reported() -> None:
     """A short excess has neither a reported beginning nor a reported end, because it ended before its time."""
-    ended = look(look({}, 2000, 0).episodes, 500, 59)
+    ended = look(look(Overuse(), 2000, 0), 500, 59)
 
-    assert (ended.episodes, ended.begun, ended.ended) == ({}, (), ())
+    assert ended == Overuse()
 
 
 def test_within_the_tolerance_is_no_overuse() -> None:
     """At the limit is within."""
-    assert look({}, 1100, 0, Tolerance(10), 0).begun == ()
-    assert look({}, 1101, 0, Tolerance(10), 0).begun != ()
+    assert look(Overuse(), 1100, 0, Tolerance(10), 0).begun == ()
+    assert look(Overuse(), 1101, 0, Tolerance(10), 0).begun != ()
 
 
 def test_an_unknown_use_changes_nothing() -> None:
     """An unknown use changes neither an excess under way nor a pod that keeps to its share."""
-    running = {ON: Episode(5.0, reported=True)}
+    running = Overuse({ON: 5.0}, frozenset({ON}))
 
-    assert (look(running, None, 100).episodes, look({}, None, 100).episodes) == (running, {})
-    assert look(running, None, 100).ended == ()
+    assert (look(running, None, 100), look(Overuse(), None, 100)) == (running, Overuse())
 
 
 def test_a_pod_that_is_gone_ends_without_a_word() -> None:
     """The excess of a pod that is gone ends without a report, because there is no pod left for an event."""
-    gone = judge({ON: Episode(0, reported=True)}, [], 100, NOBODY, 0)
+    gone = judge(Overuse({ON: 0}, frozenset({ON})), [], 100, NOBODY, 0)
 
-    assert (gone.episodes, gone.begun, gone.ended) == ({}, (), ())
+    assert gone == Overuse()
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 3000)), max_size=30), st.integers(0, 5))
 def test_beginnings_and_ends_alternate(uses: list[int | None], after: int) -> None:
     """An excess is reported at most once between two ends, and an end only after such a report, for any readings."""
-    episodes: Any = {}
+    verdict = Overuse()
     told = False
     for now, used in enumerate(uses):
-        verdict = look(episodes, used, now, after=after)
+        verdict = look(verdict, used, now, after=after)
         assert not (verdict.begun and told)
         assert not (verdict.ended and not told)
         told = (told or bool(verdict.begun)) and not verdict.ended
-        episodes = verdict.episodes
+
+
+UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
+UNDERSCORED = UID.replace("-", "_")
+STATIC = "0123456789abcdef0123456789abcdef"
+ID = "c0ffee" + "0123456789abcdef" * 3 + "0123456789"
+OUTER = "ab" * 32
+
+# Driver, runtime, version of cgroups: the content of /proc/<pid>/cgroup for a process in a container of the pod.
+SYSTEMD = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UNDERSCORED}.slice"
+PATHS = {
+    "containerd, v2, systemd": f"0::{SYSTEMD}/cri-containerd-{ID}.scope\n",
+    "containerd, v2, systemd, guaranteed": f"0::/kubepods.slice/kubepods-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope\n",
+    "containerd, v2, cgroupfs": f"0::/kubepods/besteffort/pod{UID}/{ID}\n",
+    "containerd, v2, cgroupfs, guaranteed": f"0::/kubepods/pod{UID}/{ID}\n",
+    "containerd, v1, cgroupfs": (
+        f"12:memory:/kubepods/burstable/pod{UID}/{ID}\n11:cpu,cpuacct:/kubepods/burstable/pod{UID}/{ID}\n"
+        f"1:name=systemd:/kubepods/burstable/pod{UID}/{ID}\n0::/system.slice/containerd.service\n"
+    ),
+    "containerd, v1, a controller that nobody uses": f"13:misc:/\n12:rdma:/\n4:memory:/kubepods/besteffort/pod{UID}/{ID}\n",
+    "containerd, v1, systemd": f"5:devices:{SYSTEMD}/cri-containerd-{ID}.scope\n",
+    "containerd, v1, a systemd kubelet over a cgroupfs runtime": (
+        f"3:pids:/system.slice/containerd.service/kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}\n"
+    ),
+    "CRI-O, v2, systemd": f"0::{SYSTEMD}/crio-{ID}.scope\n",
+    "CRI-O, v2, systemd, a group below": f"0::{SYSTEMD}/crio-{ID}.scope/container\n",
+    "CRI-O, v1, cgroupfs": f"9:memory:/kubepods/burstable/pod{UID}/crio-{ID}\n",
+    "Docker, v1, cgroupfs": f"4:memory:/kubepods/besteffort/pod{UID}/{ID}\n3:cpu:/\n",
+    "Docker, v1, systemd": f"4:memory:{SYSTEMD}/docker-{ID}.scope\n",
+    "Docker, v2, systemd": f"0::{SYSTEMD}/docker-{ID}.scope\n",
+    "kind, v2": (
+        f"0::/docker/{OUTER}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
+        f"kubelet-kubepods-burstable-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope\n"
+    ),
+    "kind, v1": f"8:memory:/docker/{OUTER}/kubelet/kubepods/besteffort/pod{UID}/{ID}\n",
+    "seen from a namespace of cgroups, systemd": f"0::/../../kubepods-burstable-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope\n",
+    "seen from a namespace of cgroups, cgroupfs": f"0::/../../pod{UID}/{ID}\n",
+    "a container in the container": f"0::{SYSTEMD}/cri-containerd-{ID}.scope/docker/{OUTER}\n",
+}
+
+
+@pytest.mark.parametrize("text", PATHS.values(), ids=PATHS.keys())
+def test_process_belongs_to_the_pod_of_its_control_group(text: str) -> None:
+    """The pod's uid as the API writes it, whatever runs the node."""
+    assert [UID] == pods_in_cgroups(text)
+
+
+STRANGERS = {
+    "a service of the host": "0::/system.slice/sshd.service\n",
+    "the root": "0::/\n",
+    "Docker without Kubernetes": f"0::/system.slice/docker-{ID}.scope\n",
+    "containerd without Kubernetes": f"0::/k8s.io/{ID}\n",
+    "a user's session": "1:name=systemd:/user.slice/user-1000.slice/session-3.scope\n0::/user.slice\n",
+    "a group that only sounds like a pod": f"0::/mine/pod{UID}/{ID}\n",
+    "a pod's name without its end": f"0::/kubepods/burstable/pod{UID}x/{ID}\n",
+    "a pod of podman": f"0::/machine.slice/libpod_pod_{ID}.slice/libpod-{ID}.scope\n",
+    "nothing": "",
+    "a line that is none": "nonsense",
+}
+
+
+@pytest.mark.parametrize("text", STRANGERS.values(), ids=STRANGERS.keys())
+def test_a_process_outside_of_pods_belongs_to_none(text: str) -> None:
+    """No process is taken for a pod's by a resemblance."""
+    assert pods_in_cgroups(text) == []
+
+
+def test_a_static_pod_is_named_by_the_hash_of_its_manifest() -> None:
+    """32 digits without dashes; its mirror in the API names them in an annotation."""
+    assert pods_in_cgroups(f"0::/kubepods/besteffort/pod{STATIC}/{ID}\n") == [STATIC]
+
+
+def test_a_node_in_a_pod_shows_both_pods_the_outer_first() -> None:
+    """The caller knows which of them is of this cluster."""
+    inner = f"kubelet/kubepods/pod{UID}/{ID}"
+    outer = "11111111-2222-3333-4444-555555555555"
+
+    assert pods_in_cgroups(f"0::/kubepods/pod{outer}/{OUTER}/{inner}\n") == [outer, UID]
+
+
+def test_a_process_in_the_pods_group_itself_is_the_pods() -> None:
+    """A process of no container of the pod."""
+    assert pods_in_cgroups(f"0::{SYSTEMD}\n") == [UID]
+
+
+@given(
+    uid=st.uuids().map(str),
+    container=st.binary(min_size=32, max_size=32).map(bytes.hex),
+    qos=st.sampled_from(["", "burstable", "besteffort"]),
+    runtime=st.sampled_from(["cri-containerd", "crio", "docker"]),
+    front=st.sampled_from(["", "/docker/" + OUTER, "/lxc/box"]),
+)
+def test_every_uid_comes_back(uid: str, container: str, qos: str, runtime: str, front: str) -> None:
+    """The uid comes back with both drivers, in every class of service, and inside any node."""
+    dashed = f"-{qos}" if qos else ""
+    slices = f"/kubepods{dashed}.slice" if qos else ""
+    systemd = (
+        f"{front}/kubepods.slice{slices}/kubepods{dashed}-pod{uid.replace('-', '_')}.slice/{runtime}-{container}.scope"
+    )
+    cgroupfs = f"{front}/kubepods/{qos + '/' if qos else ''}pod{uid}/{container}"
+
+    expected = [uid]
+    assert expected == pods_in_cgroups(f"0::{systemd}\n") == pods_in_cgroups(f"7:memory:{cgroupfs}\n")
+
+
+@given(st.text())
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    """The kernel's texts are not ours to refuse."""
+    pods_in_cgroups(text)

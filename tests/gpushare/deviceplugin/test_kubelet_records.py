@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.allocation.owner: PodResources over a real socket, and the checkpoint."""
+"""Promises of gpushare.deviceplugin.kubelet_records."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from gpushare.deviceplugin.allocation import owner
-from gpushare.deviceplugin.allocation.owner import KubeletRecords
+from gpushare.deviceplugin import kubelet_records
 from gpushare.deviceplugin.core.holdings import Entry
+from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.proto import deviceplugin_pb2
 from gpushare.deviceplugin.proto import podresources_pb2 as pb
 from gpushare.deviceplugin.proto import podresources_pb2_grpc as pb_grpc
@@ -149,11 +149,11 @@ async def test_kubelet_that_refuses_too_long_leaves_the_checkpoint(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In time for PreStartContainer, which has 30 s."""
-    monkeypatch.setattr(owner, "BUDGET_SECONDS", 0.3)
+    monkeypatch.setattr(kubelet_records, "BUDGET_SECONDS", 0.3)
     write_checkpoint(folder, line("c", ["1"]))
     async with serving(folder, Lister(refusals=10**9)) as book:
         assert await book.entries() == (Entry("c", frozenset({"1"}), uid="u"),)
-    assert owner.BUDGET_SECONDS < 30
+    assert kubelet_records.BUDGET_SECONDS < 30
 
 
 async def test_a_socket_without_an_answer_leaves_the_checkpoint(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.telemetry.metrics_server, over real HTTP."""
+"""Promises of gpushare.deviceplugin.metrics_exposition, over real HTTP."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from gpushare.bounds import BODY_BYTES_OF_STRANGERS, METRICS_CONNECTIONS
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
-from gpushare.deviceplugin.telemetry.metrics_server import listen, serve
+from gpushare.deviceplugin.metrics_exposition import listen, registry_of, serve
 from gpushare.errors import UsageError
 from tests.servers import Caller, plain_http
 

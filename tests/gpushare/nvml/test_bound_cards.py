@@ -1,4 +1,4 @@
-"""Promises of gpushare.nvml.pci. The folder is laid out as a kernel with NVIDIA's driver lays out its own."""
+"""Promises of gpushare.nvml.session about the cards of the kernel, whose folder is laid out as by NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.nvml.pci import bound_cards
+from gpushare.nvml.session import bound_cards
 
 
 @pytest.fixture

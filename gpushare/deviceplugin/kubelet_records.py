@@ -1,4 +1,4 @@
-"""The kubelet's records: which container has which ids.
+"""The kubelet's records: which container has which ids, and which resources it counts.
 
 PodResources is its public side; the device manager's checkpoint, in the folder of the sockets, knows uids, the answers
 that containers got, and ordinary init containers besides, and is the only side if the other socket is not mounted (the
@@ -10,6 +10,8 @@ asked frees the ids of ended pods, and computes its taken ids again, without tho
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
 from pathlib import Path
 from typing import Final
@@ -17,14 +19,16 @@ from typing import Final
 import grpc
 import grpc.aio
 import msgspec
+from google.protobuf.message import DecodeError
 
-from gpushare.deviceplugin.checkpoint import CHECKPOINT, Checkpoint
 from gpushare.deviceplugin.core.holdings import Entry, merge
 from gpushare.deviceplugin.core.kept_pods import RESOURCES
-from gpushare.deviceplugin.proto import podresources_pb2, podresources_pb2_grpc
+from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
 
 _LOG = logging.getLogger(__name__)
 
+# The file's name in the folder of the device plugins' sockets.
+CHECKPOINT: Final = "kubelet_internal_checkpoint"
 # A List answer carries every id of the node, and only the kubelet may write to this socket: any size is taken.
 _OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.default_authority", "localhost"))
 # PreStartContainer has 30 s in all; the kubelet answers in milliseconds, or refuses more than 100 calls a second.
@@ -32,12 +36,55 @@ BUDGET_SECONDS: Final = 10.0
 _FIRST_PAUSE_SECONDS: Final = 0.02
 
 
+class _Line(msgspec.Struct, gc=False):
+    PodUID: str = ""
+    ContainerName: str = ""
+    ResourceName: str = ""
+    # By NUMA node since 1.20, a flat list before.
+    DeviceIDs: dict[str, list[str] | None] | list[str] | None = None
+    AllocResp: str | None = None
+
+
+class _Data(msgspec.Struct, gc=False):
+    PodDeviceEntries: list[_Line] | None = None
+    RegisteredDevices: dict[str, msgspec.Raw] | None = None
+
+
+class _Checkpoint(msgspec.Struct, gc=False):
+    Data: _Data = msgspec.field(default_factory=_Data)
+
+
+_DECODER: Final = msgspec.json.Decoder(_Checkpoint)
+
+
+def _entry(line: _Line) -> Entry:
+    ids, variables = frozenset(_flat(line.DeviceIDs)), _variables_of(line.AllocResp)
+    return Entry(line.ContainerName, ids, uid=line.PodUID, resource=line.ResourceName, variables=variables)
+
+
+def _variables_of(response: str | None) -> dict[str, str] | None:
+    """The variables in an answer of ours that the kubelet keeps; None if it keeps none that can be read."""
+    if not response:
+        return None
+    try:
+        encoded = base64.b64decode(response, validate=True)
+        return dict(deviceplugin_pb2.ContainerAllocateResponse.FromString(encoded).envs)
+    except (binascii.Error, DecodeError):
+        return None
+
+
+def _flat(device_ids: dict[str, list[str] | None] | list[str] | None) -> list[str]:
+    if isinstance(device_ids, dict):
+        return [device_id for ids in device_ids.values() for device_id in ids or ()]
+    return device_ids or []
+
+
 class KubeletRecords:
     """The kubelet's answer to "which container has this id"."""
 
     def __init__(self, pod_resources_socket: Path, device_plugin_path: Path) -> None:
         self._socket = pod_resources_socket
-        self._path = device_plugin_path / CHECKPOINT
+        self.path = device_plugin_path / CHECKPOINT
         # The file as it was read last: it is large if there are many ids, and rarely changes between two questions.
         self._read: tuple[tuple[int, int, int], tuple[Entry, ...]] | None = None
 
@@ -48,16 +95,32 @@ class KubeletRecords:
     def checkpoint(self) -> tuple[Entry, ...] | None:
         """The file, or None if there is none that can be read."""
         try:
-            stat = self._path.stat()
+            stat = self.path.stat()
             identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if self._read is None or self._read[0] != identity:
-                self._read = (identity, Checkpoint.decode(self._path.read_bytes()).entries())
+                lines = _DECODER.decode(self.path.read_bytes()).Data.PodDeviceEntries or ()
+                self._read = (identity, tuple(_entry(line) for line in lines if line.ResourceName in RESOURCES))
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self._path, error)
+            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
             return None
         return self._read[1]
+
+    def owns(self, resource: str) -> bool:
+        """Does the kubelet count the resource's devices by its checkpoint, or has it given some to a pod?
+
+        A checkpoint that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
+        """
+        try:
+            data = _DECODER.decode(self.path.read_bytes()).Data
+        except FileNotFoundError:
+            return False
+        except msgspec.DecodeError as error:
+            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
+            return False
+        given = {line.ResourceName for line in data.PodDeviceEntries or ()}
+        return resource in given or resource in (data.RegisteredDevices or ())
 
     async def _from_pod_resources(self) -> tuple[Entry, ...]:
         """Patient: over 100 calls a second the kubelet refuses. Nothing if it does not answer in time."""

@@ -1,24 +1,104 @@
-"""Promises of gpushare.deviceplugin.former_boot, against a stub API server."""
+"""Promises of gpushare.deviceplugin.takeover."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clusters.api.waiting import eventually
 from gpushare import wire
-from gpushare.deviceplugin import former_boot
+from gpushare.deviceplugin import takeover
 from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
+from gpushare.deviceplugin.kubelet_records import CHECKPOINT, KubeletRecords
+from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
+from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.quantity import MemoryUnit
 from tests.servers import StubApi, http_pool, serve, status
+
+MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
+
+
+def checkpoint(*registered: str, given: str | None = None) -> bytes:
+    """A kubelet's, with these resources; ``given`` has a device in some container."""
+    entries = [{"PodUID": "u", "ContainerName": "c", "ResourceName": given, "DeviceIDs": {"-1": ["x"]}}]
+    data = {"PodDeviceEntries": entries if given else None, "RegisteredDevices": {name: ["x"] for name in registered}}
+    return json.dumps({"Data": data, "Checksum": 1}).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "answer"),
+    [
+        (checkpoint(MEMORY), True),
+        (checkpoint(SLOT, MEMORY), True),
+        (checkpoint(SLOT, given=MEMORY), True),
+        (checkpoint(SLOT), False),
+        (checkpoint("nvidia.com/gpu", given="nvidia.com/gpu"), False),
+        (b"", False),
+        (b"{", False),
+        (b'{"Data": {"RegisteredDevices": {"aliyun.com/gpu-mem": null}, "PodDeviceEntries": null}}', True),
+        (b'{"Data": {"RegisteredDevices": null}}', False),
+    ],
+)
+def test_kubelet_owns_the_resources_it_counts_or_gave_away(tmp_path: Path, content: bytes, answer: bool) -> None:
+    """By its checkpoint; an unreadable one proves nothing."""
+    (tmp_path / CHECKPOINT).write_bytes(content)
+
+    assert KubeletRecords(tmp_path / "none.sock", tmp_path).owns(MEMORY) is answer
+
+
+async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event on the node names the file and the steps; moving the file away is the cure."""
+    monkeypatch.setattr(takeover, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(takeover, "REPEAT_SECONDS", 0.05)
+    path = tmp_path / CHECKPOINT
+    path.write_bytes(checkpoint(MEMORY))
+    api = StubApi()
+    async with serve(api) as url, http_pool(url) as http:
+        events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
+        waiting = asyncio.create_task(
+            until_released(
+                KubeletRecords(tmp_path / "none.sock", tmp_path), ObjectMeta(name="rig", uid="rig-uid"), events
+            )
+        )
+
+        async def methods() -> list[str]:
+            return [call["method"] for call in api.calls]
+
+        await eventually(methods, lambda seen: seen[:2] == ["POST", "PATCH"], "the event is there, and counted up")
+        assert not waiting.done()
+        path.rename(tmp_path / "moved")
+        async with asyncio.timeout(300):
+            await waiting
+
+    event = api.events[0]
+    involved = event["regarding"]
+    assert (involved["kind"], involved["name"], event["reason"]) == ("Node", "rig", "GPUShareResourceOwned")
+    for word in (MEMORY, str(path), "drain", "stop the kubelet", "move", "start the kubelet"):
+        assert word in event["note"]
+
+
+async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> None:
+    """No checkpoint at all, on a new node: nothing is reported."""
+    api = StubApi()
+    async with serve(api) as url, http_pool(url) as http:
+        events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
+        await until_released(KubeletRecords(tmp_path / "none.sock", tmp_path), ObjectMeta(name="rig"), events)
+
+    assert api.events == []
+
 
 ENDED = "ALIYUN_COM_GPU_MEM_ENDED"
 
@@ -49,9 +129,9 @@ async def start(api: StubApi) -> list[str]:
     """Start as the plugin's main does; the pods that still hold a card."""
     async with serve(api) as url, http_pool(url) as http:
         client, pods = ApiClient(http), NodePods()
-        own = NodeWriter(client, "n", (), MemoryUnit.parse("GiB"), "kernel")
+        own = NodeWriter(client, "n", MemoryUnit.parse("GiB"), "kernel")
         await list_all(pods, client, "n")
-        await own.prepare(frozenset())
+        await own.prepare()
         # Names of events only.
         events = EventRecorder(client, "test", time.time, random.Random(1))
         await end_pods_of_former_boot(client, own, pods, events)
@@ -100,7 +180,7 @@ async def test_a_node_without_a_boot_id_has_the_kernels() -> None:
 
 async def test_a_lost_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """An API server that does not answer delays the start; a pod that it refuses to change keeps its card."""
-    monkeypatch.setattr(former_boot, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(takeover, "RETRY_SECONDS", 0)
     answers = [status(500, "etcd is away"), status(429, "later")]
 
     def fault(method: str, path: str) -> Any:

@@ -1,0 +1,202 @@
+"""The plugin's series, as Prometheus reads them, and the HTTP edge that serves them beside ``/healthz`` if an address is given.
+
+Two kinds of series: what is true now (cards, bookings, use) is read from the plugin's own state at the moment of the scrape, so
+that a card or a pod that is gone takes its series with it; what happened was counted (``plugin_metrics``). Amounts are in bytes.
+The label ``card`` is our index, as in the pods' annotations.
+
+Everything runs in the plugin's one event loop, scrapes too, so that a scrape never sees half a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from gpushare import __version__
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.usage import MIB, PodOnCard, bookings, unit_bytes
+from gpushare.logs import lines_dropped
+from gpushare.manifests import Pod
+from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.serving import http_edge
+from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
+
+_LOG = logging.getLogger(__name__)
+
+_CARD: Final = ("card", "uuid", "model")
+_POD: Final = ("namespace", "pod", "uid", "card")
+# Name, help and value of the series with one sample for each card.
+_OF_CARDS: Final[tuple[tuple[str, str, Callable[[CardFacts], float]], ...]] = (
+    ("memory_bytes", "Memory of the card, as the driver reports it.", lambda card: card.mib * MIB),
+    ("units", "Units of aliyun.com/gpu-mem that the card has.", lambda card: card.units),
+    ("slots", "Containers that the card takes at once; 0 if they are not counted.", lambda card: card.slots),
+    ("healthy", "1 while the card may be given to pods, 0 while it is sick.", lambda card: card.healthy),
+)
+# Name, label and help of the counters of ``PluginMetrics``.
+_COUNTERS: Final = (
+    ("allocations", "outcome", "Calls of Allocate by outcome; a refused one ends its pod."),
+    ("repairs", "outcome", "Containers found with another card than annotated, by what was done."),
+    ("unadmitted_pods", "action", "Pods that failed admission for a reason that has passed, by what was done."),
+    ("nvml_errors", "operation", "Answers of NVML that were errors, by what was asked."),
+    ("registrations", "resource", "Registrations that the kubelet took."),
+)
+
+# The plain format, which every Prometheus takes.
+_ENCODE, _CONTENT_TYPE = choose_encoder("")
+_OK: Final = Answer(200, TEXT, b"ok")
+_NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found: /metrics and /healthz are here\n")
+_NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
+_FAILED: Final = Answer(500, TEXT, b"internal error; the plugin's log has the details\n")
+
+_Rows = Iterable[tuple[Sequence[str], float]]
+
+
+def registry_of(metrics: PluginMetrics) -> CollectorRegistry:
+    """A registry with the plugin's series and nothing else."""
+    registry = CollectorRegistry()
+    registry.register(PluginExposition(metrics))
+    return registry
+
+
+@dataclass(eq=False)
+class PluginExposition(Collector):
+    """All series of the plugin."""
+
+    metrics: PluginMetrics
+
+    def collect(self) -> Iterable[Metric]:
+        """All series as of now."""
+        cards, pods = self.metrics.cards(), tuple(self.metrics.pods())
+        text = "The version of this program; the value is always 1."
+        yield _gauge("build_info", text, ("version",), [((__version__,), 1)])
+        text = "Lines of the log that were dropped, as nothing read standard error."
+        yield CounterMetricFamily("gpushare_log_lines_dropped", text, lines_dropped())
+        yield from _of_cards(cards)
+        yield from self._of_events(cards)
+        yield from self._of_pods(cards, pods)
+
+    def _of_events(self, cards: NodeCards) -> Iterable[Metric]:
+        metrics, by_uuid = self.metrics, {card.uuid: card for card in cards.cards}
+        metrics.xids = Counter({key: count for key, count in metrics.xids.items() if key[0] in by_uuid})
+        rows = [((*_of_card(by_uuid[uuid]), xid), count) for (uuid, xid), count in metrics.xids.items()]
+        yield _counter("xid_events", "Xid events that the driver reported of the card.", (*_CARD, "xid"), rows)
+        for name, label, text in _COUNTERS:
+            counts: Counter[str] = getattr(metrics, name)
+            yield _counter(name, text, (label,), [((key,), counts[key]) for key in counts])
+        text = "Containers that may not start yet; their pods' events say why."
+        yield GaugeMetricFamily("gpushare_held_containers", text, len(metrics.held()))
+
+    def _of_pods(self, cards: NodeCards, pods: Sequence[Pod]) -> Iterable[Metric]:
+        metrics, present = self.metrics, {card.index for card in cards.cards}
+        rows = [(_of_pod(use.on), use.booked) for use in bookings(pods, cards) if use.on.index in present]
+        yield _gauge("pod_booked_bytes", "Card memory that the pod booked.", _POD, rows)
+        if metrics.seen is None:
+            return
+        alive = {pod.metadata.uid for pod in pods}
+        unbooked = [on for on in sorted(metrics.unbooked) if on.index in present]
+        uses = [use for use in metrics.seen.uses if use.on.index in present]
+        uses = [use for use in uses if use.on.uid in alive or use.on in unbooked]
+        text = "Card memory that the pod's processes hold, as far as the driver reports it."
+        rows = [(_of_pod(use.on), use.used) for use in uses if use.used is not None]
+        yield _gauge("pod_used_bytes", text, _POD, rows)
+        text = "Card memory above the booking, of pods that were above their limit for long enough to be reported."
+        rows = [(_of_pod(use.on), use.over) for use in uses if use.on in metrics.over]
+        yield _gauge("pod_overuse_bytes", text, _POD, rows)
+        text = "1 while a process of the pod runs on a card that the pod did not book."
+        yield _gauge("pod_unbooked_card", text, _POD, [(_of_pod(on), 1) for on in unbooked])
+        text = "How often a pod was reported for a process on a card that it did not book."
+        yield CounterMetricFamily("gpushare_unbooked_episodes", text, metrics.unbooked_episodes)
+        text = "How often a pod was reported for using more than it booked."
+        yield CounterMetricFamily("gpushare_overuse_episodes", text, metrics.overuse_episodes)
+        for name, text, values in (
+            ("unaccounted_bytes", "Card memory held by processes of no pod of this node.", metrics.seen.unaccounted),
+            (
+                "processes_without_figure",
+                "Processes whose memory the driver does not report.",
+                metrics.seen.without_figure,
+            ),
+        ):
+            yield _gauge(
+                f"card_{name}", text, _CARD, [(_of_card(card), values.get(card.index, 0)) for card in cards.cards]
+            )
+
+
+def _of_cards(cards: NodeCards) -> Iterable[Metric]:
+    yield GaugeMetricFamily("gpushare_cards", "Cards that this node shares, sick ones too.", len(cards.cards))
+    text, labels = "How much memory one unit of aliyun.com/gpu-mem is.", ("mode", "unit")
+    yield _gauge("unit_bytes", text, labels, [((cards.mode, cards.unit), unit_bytes(cards))])
+    for name, text, value in _OF_CARDS:
+        yield _gauge(f"card_{name}", text, _CARD, [(_of_card(card), value(card)) for card in cards.cards])
+
+
+def _of_card(card: CardFacts) -> tuple[str, str, str]:
+    return str(card.index), card.uuid, card.model
+
+
+def _of_pod(on: PodOnCard) -> tuple[str, str, str, str]:
+    return on.namespace, on.pod, on.uid, str(on.index)
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], rows: _Rows) -> Metric:
+    return _filled(GaugeMetricFamily(f"gpushare_{name}", text, labels=labels), rows)
+
+
+def _counter(name: str, text: str, labels: Sequence[str], rows: _Rows) -> Metric:
+    return _filled(CounterMetricFamily(f"gpushare_{name}", text, labels=labels), rows)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: _Rows) -> Metric:
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family
+
+
+@dataclass(eq=False)
+class MetricsServer:
+    """The application: two paths to read, nothing to change."""
+
+    registry: CollectorRegistry
+
+    def __call__(self, request: HttpRequest) -> Answer:
+        """Answer one request; an unexpected failure is logged and answered, and the plugin lives on."""
+        if request.path not in ("/metrics", "/healthz"):
+            return _NOT_FOUND
+        if request.method not in ("GET", "HEAD"):
+            return _NOT_ALLOWED
+        if request.path == "/healthz":
+            return _OK
+        try:
+            return Answer(200, _CONTENT_TYPE.encode(), _ENCODE(self.registry))
+        except Exception:
+            _LOG.exception("failed method=GET path=/metrics")
+            return _FAILED
+
+
+def listen(address: tuple[str, int]) -> socket.socket:
+    """A listening socket on ``(host, port)``; port 0 takes a free one, which is logged. Raises UsageError.
+
+    Open it before anything is announced: a port that is taken is a mistake of the manifest, and must show immediately.
+    """
+    host, port = address
+    listener = http_edge.listen(host, port, flags="--metrics-address (port 0 takes a free one)")
+    _LOG.info("metrics at address=%s port=%d path=/metrics", host, listener.getsockname()[1])
+    return listener
+
+
+async def serve(registry: CollectorRegistry, listener: socket.socket) -> None:
+    """Answer scrapes until cancelled; one under way is finished first. Closes the listener."""
+    edge = http_edge.HttpEdge(MetricsServer(registry), listener, http_edge.OF_METRICS)
+    await edge.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await edge.stop()

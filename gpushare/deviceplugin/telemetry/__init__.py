@@ -1,1 +1,0 @@
-"""Counters, the real use of pods, and how Prometheus reads both."""

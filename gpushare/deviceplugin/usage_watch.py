@@ -1,0 +1,156 @@
+"""Looks at the processes on the cards now and then, and reports on a pod that it uses more than it booked.
+
+The decisions are in ``usage``; this asks NVML and the kernel, and publishes to Prometheus and on the pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpushare import wire
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.usage import (
+    MIB,
+    Overuse,
+    ProcessUse,
+    bookings,
+    judge,
+    on_other_cards,
+    pods_in_cgroups,
+    sum_up,
+    uids_in_cgroups,
+)
+from gpushare.kube.event_recorder import EventRecorder, Level
+from gpushare.manifests import ObjectMeta, Pod
+from gpushare.model.cards import NodeCards
+from gpushare.nvml.api import NvmlError, Process
+from gpushare.plugin_flags import UsageFlags
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class UsageWatch:
+    """``processes`` asks NVML for those of a card, by UUID; ``cards`` and ``pods`` are this node's as of now.
+
+    ``pods`` are those that ask for cards, ``everything`` is every pod of the node, without cards too.
+    """
+
+    processes: Callable[[str], Awaitable[Iterable[Process]]]
+    cards: Callable[[], NodeCards]
+    pods: Callable[[], Iterable[Pod]]
+    everything: Callable[[], Iterable[ObjectMeta]]
+    owners: ProcessOwners
+    metrics: PluginMetrics
+    events: EventRecorder
+    rules: UsageFlags
+    clock: Callable[[], float]
+    overuse: Overuse = field(default_factory=Overuse, init=False)
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self.rules.interval)
+
+    async def look(self) -> None:
+        """One look at all cards. A card that does not answer is unknown, not idle."""
+        by_card: dict[int, tuple[Process, ...]] = {}
+        silent: set[int] = set()
+        for card in self.cards().cards:
+            try:
+                by_card[card.index] = tuple(await self.processes(card.uuid))
+            except NvmlError as error:
+                silent.add(card.index)
+                self.metrics.nvml_errors["processes"] += 1
+                _LOG.debug("processes not known uuid=%s error=%s", card.uuid, error)
+        if self.owners.is_blind([process.pid for found in by_card.values() for process in found]):
+            silent |= by_card.keys()
+        # Nothing is awaited from here to the verdict: one moment's pods and bookings.
+        pods, metrics = tuple(self.pods()), self.metrics
+        known = uids_in_cgroups(self.everything())
+        uses: list[ProcessUse] = []
+        for index, found in by_card.items():
+            uses += self.owners.uses(index, found, known)
+        metrics.seen = seen = sum_up(uses, bookings(pods, self.cards()), known, frozenset(silent))
+        self.overuse = verdict = judge(self.overuse, seen.uses, self.clock(), self.rules.tolerance, self.rules.after)
+        metrics.over = verdict.reported
+        metrics.overuse_episodes += len(verdict.begun)
+        # If a card does not answer, it is not known whether a process has ended.
+        unbooked = on_other_cards(seen.uses, pods) | {on for on in metrics.unbooked if on.index in silent}
+        begun = sorted(unbooked - metrics.unbooked)
+        metrics.unbooked = unbooked
+        metrics.unbooked_episodes += len(begun)
+        by_uid = {pod.uid: pod for pod in known.values()}
+        for on in begun:
+            text = (
+                f"a process of this pod runs on card {on.index}, which the pod did not book; it takes memory that other pods "
+                "were promised: ask for aliyun.com/gpu-mem, and do not set NVIDIA_VISIBLE_DEVICES"
+            )
+            await self._report(by_uid[on.uid], wire.EVENT_CARD_NOT_BOOKED, text)
+        for use in verdict.begun:
+            text = (
+                f"uses {(use.used or 0) // MIB} MiB of card {use.on.index} and booked {use.booked // MIB} MiB; it takes memory "
+                "that other pods of the card were promised: ask for more, or have it use less"
+            )
+            await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE, text)
+        for use in verdict.ended:
+            text = f"keeps to its share of card {use.on.index} again ({use.booked // MIB} MiB)"
+            await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE_ENDED, text, "Normal")
+
+    async def _report(self, pod: ObjectMeta, event: str, text: str, level: Level = "Warning") -> None:
+        line = "reported pod=%s/%s uid=%s event=%s: %s"
+        _LOG.log(
+            logging.INFO if level == "Normal" else logging.WARNING, line, pod.namespace, pod.name, pod.uid, event, text
+        )
+        await self.events.record("Pod", pod, event, text, level)
+
+
+class ProcessOwners:
+    """Looks pids up below ``proc``, the host's ``/proc``: NVML has pids, and the kernel the control group of each.
+
+    Both are of the host. A container sees the host's processes only with ``hostPID: true``. Without it NVML shows no process
+    at all, or pids that mean nothing here; then no use is known, which is not 0, and a line is logged once.
+    """
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._reported = False
+
+    def uses(self, index: int, processes: Iterable[Process], pods: Collection[str]) -> list[ProcessUse]:
+        """The processes of a card with their pods' uids; ``pods`` are the uids of this node's."""
+        found = []
+        for process in processes:
+            try:
+                text = (self._proc / str(process.pid) / "cgroup").read_text(errors="replace")
+            except OSError:
+                text = ""
+            # None: a process of no pod of ours, or one that is gone.
+            pod = next((uid for uid in pods_in_cgroups(text) if uid in pods), None)
+            found.append(ProcessUse(index, pod, process.mib))
+        return found
+
+    def is_blind(self, pids: Sequence[int]) -> bool:
+        """Are the host's processes invisible, those with these pids among them? Said once."""
+        visible = any((self._proc / str(pid)).exists() for pid in pids)
+        blind = not visible and (bool(pids) or self._sees_itself_only())
+        if blind and not self._reported:
+            _LOG.warning(
+                "the host's processes are not visible, so no pod's use of the cards is known proc=%s processes=%d: the "
+                "plugin needs hostPID: true (or --proc-root, where the host's /proc is mounted elsewhere)",
+                self._proc, len(pids),
+            )  # fmt: skip
+            self._reported = True
+        return blind
+
+    def _sees_itself_only(self) -> bool:
+        """Is the first process of this /proc in our own container? The host's is never in a container."""
+        try:
+            first, own = ((self._proc / name / "cgroup").read_text(errors="replace") for name in ("1", "self"))
+        except OSError:
+            return False
+        return first == own
