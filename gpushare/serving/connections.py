@@ -9,36 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from gpushare.bounds import Bound
 
-
-class Connection(Protocol):
-    """It is counted: a connection, or one with an incomplete TLS handshake."""
-
-    is_known: bool
-    """Has the caller shown a certificate of ours, or is none asked for?"""
-    held: int
-    """Bytes that it makes us hold: of a body on its way in, or of an answer that the client does not take."""
-    since: float
-    """When its present state began."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Does the caller wait for us?"""
-
-    def waits_longer_than(self, idle: float, transfer: float) -> bool:
-        """Has it done nothing, or been slow, for this many seconds?"""
-
-    def give_up(self) -> None:
-        """Free what it makes us hold."""
-
-    def close(self) -> None:
-        """Close once what is under way is answered."""
-
-    def abort(self) -> None:
-        """Close it immediately."""
+if TYPE_CHECKING:
+    from gpushare.serving.http_connection import HttpConnection
 
 
 class Connections:
@@ -49,21 +25,21 @@ class Connections:
         self.none_left.set()
         self.held = 0
         self._most_held = bytes_held
-        self._opened: set[Connection] = set()
+        self._opened: set[HttpConnection] = set()
 
     def __len__(self) -> int:
         return len(self._opened)
 
-    def __iter__(self) -> Iterator[Connection]:
+    def __iter__(self) -> Iterator[HttpConnection]:
         """All as of now."""
         return iter(tuple(self._opened))
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: HttpConnection) -> None:
         """Count one more."""
         self._opened.add(connection)
         self.none_left.clear()
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: HttpConnection) -> None:
         """It is closed, or will be immediately."""
         self._opened.discard(connection)
         if not self._opened:
@@ -78,7 +54,7 @@ class Connections:
         self.remove(victim)
         return True
 
-    def hold(self, connection: Connection, amount: int) -> bool:
+    def hold(self, connection: HttpConnection, amount: int) -> bool:
         """Hold this many bytes more for the connection; False if the connection itself must be given up."""
         self.held += amount
         connection.held += amount
@@ -89,12 +65,12 @@ class Connections:
             victim.give_up()
         return True
 
-    def release(self, connection: Connection, amount: int) -> None:
+    def release(self, connection: HttpConnection, amount: int) -> None:
         """They are free again."""
         self.held -= amount
         connection.held -= amount
 
 
-def _first(connections: Iterable[Connection]) -> Connection | None:
+def _first(connections: Iterable[HttpConnection]) -> HttpConnection | None:
     """The one that is given up first: a stranger, and of equals the one that has been in its state for longest."""
     return min(connections, key=lambda connection: (connection.is_known, connection.since), default=None)

@@ -75,33 +75,6 @@ OF_METRICS: Final = Limits(
 """Of a listener that only answers scrapes and probes."""
 
 
-@dataclass(eq=False, slots=True)
-class _Arrival:
-    """A connection with an incomplete TLS handshake."""
-
-    client: socket.socket
-    since: float
-    is_known: bool
-    is_busy: bool = False
-    held: int = 0
-
-    def waits_longer_than(self, idle: float, transfer: float) -> bool:
-        """The handshake has a limit of its own."""
-        return False
-
-    def give_up(self) -> None:
-        """It holds nothing that is counted."""
-
-    def close(self) -> None:
-        """It has asked nothing yet."""
-        self.abort()
-
-    def abort(self) -> None:
-        """End the handshake: it sees the end of the stream, and the transport closes the socket."""
-        with contextlib.suppress(OSError):
-            self.client.shutdown(socket.SHUT_RDWR)
-
-
 class HttpEdge:
     """One listening socket and its ``connections``."""
 
@@ -179,23 +152,24 @@ class HttpEdge:
 
     def _admit(self, client: socket.socket) -> None:
         client.setblocking(False)
-        arrival = _Arrival(client, asyncio.get_running_loop().time(), is_known=self._tls is None)
-        self.connections.add(arrival)
-        task = asyncio.create_task(self._greet(arrival))
+        connection = HttpConnection(
+            self._application,
+            self.connections,
+            is_tls=self._tls is not None,
+            now=asyncio.get_running_loop().time,
+            largest_body=self._limits.largest_body,
+            client=client,
+        )
+        task = asyncio.create_task(self._greet(connection, client))
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
 
-    async def _greet(self, arrival: _Arrival) -> None:
-        loop = asyncio.get_running_loop()
+    async def _greet(self, connection: HttpConnection, client: socket.socket) -> None:
         tls = self._tls
-        # Without TLS all callers are alike.
-        is_known = _has_certificate if tls is not None else lambda _: True
         try:
-            await loop.connect_accepted_socket(
-                lambda: HttpConnection(
-                    self._application, self.connections, is_known, loop.time, self._limits.largest_body
-                ),
-                arrival.client,
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                client,
                 ssl=tls,
                 ssl_handshake_timeout=None if tls is None else _HANDSHAKE_SECONDS,
             )
@@ -203,7 +177,7 @@ class HttpEdge:
             # TLS errors are such too.
             _LOG.debug("no handshake error=%s", error)
         finally:
-            self.connections.remove(arrival)
+            connection.end_arrival()
 
     async def _sweep(self) -> None:
         while True:
@@ -253,8 +227,3 @@ def _bound(found: tuple[int, int, int, str, Any]) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def _has_certificate(transport: asyncio.Transport) -> bool:
-    """One of another authority has not come so far."""
-    return bool(transport.get_extra_info("peercert"))
