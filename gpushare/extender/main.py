@@ -21,18 +21,17 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.core.workload import workload_for
-from gpushare.extender.edge.edge_tls import load
-from gpushare.extender.edge.routes import Routes
+from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.extender.follow.audit import Audit, Pace
 from gpushare.extender.follow.controller import Controller
 from gpushare.extender.follow.expected_pods import read_expected
 from gpushare.extender.follow.wake import Waker
 from gpushare.extender.node_guard import NodeGuards
-from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
+from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.serving.http_edge import OF_METRICS, HttpEdge, listen
+from gpushare.serving.http_edge import OF_METRICS, HttpEdge, listen, load_tls
 from gpushare.settings import ExtenderSettings, extender_settings
 
 _LOG = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ async def _run(settings: ExtenderSettings) -> None:
         monotonic=time.monotonic,
         pace=Pace(settings.audit_interval),
     )
-    tls = load(settings.tls) if settings.tls is not None else None
+    tls = load_tls(settings.tls) if settings.tls is not None else None
     address = settings.address or "0.0.0.0"  # noqa: S104  # what the original's manifests need; the warning says so
     if not settings.address and tls is None:
         _LOG.warning("listening on all addresses, without TLS or authentication; --address 127.0.0.1 closes that")
@@ -122,8 +121,7 @@ def _metrics_edge(
     if address is None:
         return None
     # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
-    from gpushare.extender.edge.metrics_routes import MetricsRoutes
-    from gpushare.extender.telemetry.exposition import ExtenderExposition
+    from gpushare.extender.exposition import ExtenderExposition, MetricsRoutes
 
     exposition = ExtenderExposition(metrics, book, verdicts, lambda: controller.contacts, time.monotonic, audit)
     listener = listen(*address, flags="--metrics-address")

@@ -14,6 +14,7 @@ import resource
 import socket
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from gpushare.bounds import (
@@ -26,8 +27,10 @@ from gpushare.bounds import (
     Bound,
 )
 from gpushare.errors import UsageError
+from gpushare.kube.tls import FollowedContext
 from gpushare.serving.connections import Connections
 from gpushare.serving.http_connection import Application, HttpConnection
+from gpushare.settings import TlsFiles
 
 _LOG = logging.getLogger(__name__)
 
@@ -227,3 +230,30 @@ def _bound(found: tuple[int, int, int, str, Any]) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def load_tls(files: TlsFiles) -> FollowedContext:
+    """Certificates for new connections, read again when the files change, as a renewed Secret does.
+
+    Raises UsageError, which names the file that is wrong.
+    """
+    return FollowedContext(partial(_read_tls, files), (files.certificate, files.key, files.client_ca))
+
+
+def _read_tls(files: TlsFiles) -> ssl.SSLContext:
+    """A caller need not show a certificate (a probe has none), but one that it shows must be of our authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.verify_mode = ssl.CERT_OPTIONAL
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f"--tls-cert-file {files.certificate} and --tls-private-key-file {files.key} are no pair: {error}"
+        ) from error
+    try:
+        context.load_verify_locations(files.client_ca)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--client-ca-file {files.client_ca} holds no certificates: {error}") from error
+    return context

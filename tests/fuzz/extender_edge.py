@@ -22,7 +22,7 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.inspection import describe_node, nodes_with_cards
 from gpushare.extender.core.verdicts import Verdicts
-from gpushare.extender.edge.routes import Routes
+from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from gpushare import wire
@@ -90,45 +91,20 @@ class ExtenderMetrics:
         """A pod that waits was called, or could not be."""
         self.calls[CALLED if is_done else NOT_CALLED] += 1
 
-    def timed(self, verb: str, answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-        """The verb's function, timed; an exception is counted here, and an answer by the function."""
-        clock_ns, latency = self._clock_ns, self.latencies[verb]
-
-        def observed(body: bytes) -> bytes:
-            began = clock_ns()
-            try:
-                return answer(body)
-            except Exception as error:
-                self._count_raised(verb, error)
-                raise
-            finally:
-                latency.add(clock_ns() - began)
-
-        return observed
-
-    def timed_later(
-        self, verb: str, answer: Callable[[bytes], Awaitable[bytes]]
-    ) -> Callable[[bytes], Awaitable[bytes]]:
-        """The same of a verb that awaits."""
-        clock_ns, latency = self._clock_ns, self.latencies[verb]
-
-        async def observed(body: bytes) -> bytes:
-            began = clock_ns()
-            try:
-                return await answer(body)
-            except Exception as error:
-                self._count_raised(verb, error)
-                raise
-            finally:
-                latency.add(clock_ns() - began)
-
-        return observed
-
-    def _count_raised(self, verb: str, error: Exception) -> None:
-        if isinstance(error, GpushareError):
+    @contextmanager
+    def timed(self, verb: str) -> Iterator[None]:
+        """Time an answer of the verb; an exception is counted here, and an answer by the verb."""
+        began = self._clock_ns()
+        try:
+            yield
+        except GpushareError as error:
             self.count_error(verb, error)
-        else:
+            raise
+        except Exception:
             self.count(verb, FAILED, INTERNAL)
+            raise
+        finally:
+            self.latencies[verb].add(self._clock_ns() - began)
 
 
 def outcome_of(error: GpushareError) -> tuple[str, str]:

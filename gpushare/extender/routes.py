@@ -17,7 +17,7 @@ from gpushare import wire
 from gpushare.extender.core import messages
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.inspection import describe_node, inspect_node, nodes_with_cards
-from gpushare.extender.telemetry.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
+from gpushare.extender.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
 from gpushare.extender.verbs import Verbs
 from gpushare.serving.http_connection import JSON, TEXT, Answer, HttpRequest
 
@@ -49,11 +49,10 @@ class Routes:
         self._describing = asyncio.Lock()
         self._inspection: asyncio.Future[bytes] | None = None
         timed = verbs.metrics.timed
-        self._bind_timed = verbs.metrics.timed_later(BIND, verbs.bind)
         self._posts: dict[str, Callable[[bytes], bytes] | None] = {
-            wire.PATH_FILTER: timed(FILTER, verbs.filter),
-            wire.PATH_PRIORITIZE: timed(PRIORITIZE, verbs.prioritize),
-            wire.PATH_PREEMPT: timed(PREEMPT, verbs.preempt),
+            wire.PATH_FILTER: timed(FILTER)(verbs.filter),
+            wire.PATH_PRIORITIZE: timed(PRIORITIZE)(verbs.prioritize),
+            wire.PATH_PREEMPT: timed(PREEMPT)(verbs.preempt),
             wire.PATH_EXPLAIN: verbs.what_if,
             # The one that waits for the API server.
             wire.PATH_BIND: None,
@@ -108,7 +107,8 @@ class Routes:
 
     async def _bind(self, request: HttpRequest) -> Answer:
         try:
-            return Answer(200, JSON, await self._bind_timed(request.body))
+            with self._verbs.metrics.timed(BIND):
+                return Answer(200, JSON, await self._verbs.bind(request.body))
         except Exception:
             return _failed(request)
 
