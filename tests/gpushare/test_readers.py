@@ -25,7 +25,7 @@ from gpushare import bounds, wire
 from gpushare.bounds import Bound
 from gpushare.deviceplugin.core.health import named_cards
 from gpushare.errors import GpushareError
-from gpushare.extender.core.audit_diff import cards_disputed
+from gpushare.extender.core.audit_round import cards_disputed
 from gpushare.extender.core.belief import booking_of
 from gpushare.kubectl_inspect.core import card_report, table
 from gpushare.manifests import Node, Pod

@@ -285,9 +285,12 @@ class Book:
         """Pods that hold a card, or are assumed to."""
         return {*self._node_of, *self._assumed_on}
 
-    def pending_keys(self) -> set[tuple[str, str]]:
-        """Namespace and name of the pods that ``pending_pod`` knows."""
-        return set(self._pending)
+    def identities(self) -> dict[str, Booking | ObjectMeta]:
+        """By uid: the pods that hold a card, are assumed to, or wait."""
+        found: dict[str, Booking | ObjectMeta] = {one.metadata.uid: one.metadata for one in self._pending.values()}
+        for bookings in (*self._confirmed.values(), *self._assumed.values()):
+            found.update(bookings)
+        return found
 
     def confirmed(self, uid: str) -> tuple[str, Booking] | None:
         """Node and booking of a pod that the API showed bound."""

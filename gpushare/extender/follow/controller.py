@@ -10,9 +10,9 @@ from typing import Final, Generic, TypeVar
 
 from gpushare import wire
 from gpushare.bounds import PODS_OF_A_LIST
-from gpushare.extender.core.audit_diff import Versions
 from gpushare.extender.core.belief import IGNORED
 from gpushare.extender.core.book import Book
+from gpushare.extender.follow.audit import Versions
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.kube.reflector import Contact, Reflector

@@ -19,13 +19,12 @@ from prometheus_client.registry import Collector
 
 from gpushare import wire
 from gpushare.extender import exposition as module
-from gpushare.extender.core.audit_diff import Drift
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.exposition import MIB, ExtenderExposition, MetricsRoutes, scrape
 from gpushare.extender.extender_metrics import BOUNDS, REASONS, ExtenderMetrics
-from gpushare.extender.follow.audit import AuditResult
+from gpushare.extender.follow.audit import AuditResult, Drift
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
@@ -136,7 +135,7 @@ async def test_names_kinds_and_labels_are_a_contract() -> None:
     extender.add("a", T4)
     extender.add_original("b", 8, 2)
     extender.contacts["pods"].last_answer_at = 99.0
-    extender.audits.last = AuditResult({"missing": Drift(3, 1)}, {}, 2, 9, 0, 1.0)
+    extender.audits.last = AuditResult({"missing": Drift(3, 1)}, 2, 9, 0, 1.0)
     families = await extender.families()
 
     shown = {(one.name, family.type, frozenset(one.labels)) for family in families for one in family.samples}
@@ -189,7 +188,7 @@ async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
     """The metrics show by kind what the last audit found, and show nothing before the first audit has ended."""
     extender = Extender()
     assert await extender.values("gpushare_book_drift_units", "kind") == {}
-    extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, {}, 2, 9, 0, 1.0)
+    extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, 2, 9, 0, 1.0)
 
     assert await extender.values("gpushare_book_drift_units", "kind") == {"missing": 7, "phantom": 0}
     assert await extender.values("gpushare_book_drift_objects", "kind") == {"missing": 2, "phantom": 0}
