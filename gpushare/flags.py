@@ -7,12 +7,12 @@ booleans, and glog's own flags, which are read and ignored. A flag wins over an 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from gpushare import __version__
-from gpushare.durations import seconds_of
 from gpushare.errors import InvalidQuantityError, UsageError
 
 T = TypeVar("T")
@@ -25,6 +25,12 @@ _GLOG_VALUES: Final = ("v", "vmodule", "stderrthreshold", "log_dir", "log_backtr
 _TRUE: Final = ("true", "1", "t", "yes")
 _FALSE: Final = ("false", "0", "f", "no")
 _LOOPBACK: Final = "127.0.0.1"
+# A longer text is no duration.
+_LONGEST_TEXT: Final = 64
+_NUMBER: Final = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_PART: Final = re.compile(rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_WHOLE: Final = re.compile(rf"(?:{_NUMBER}(?:ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 # A day: a longer time is a slip.
 _LONGEST_SECONDS: Final = 86_400.0
 
@@ -193,7 +199,7 @@ def number(lowest: int, highest: int) -> Callable[[str], int]:
 
 
 def duration(least: float = 0.0) -> Callable[[str], float]:
-    """A reader of times (``durations``), in seconds; at least ``least`` and at most a day."""
+    """A reader of times, in seconds; at least ``least`` and at most a day."""
 
     def read(text: str) -> float:
         seconds = seconds_of(text)
@@ -216,3 +222,17 @@ def host_port(text: str) -> tuple[str, int] | None:
     if not colon or not known or (":" in host and not in_brackets):
         raise UsageError(", not HOST:PORT, [IPV6]:PORT or :PORT with a port up to 65535")
     return (host[1:-1] if in_brackets else host) or _LOOPBACK, int(port)
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds as Go programs and so kubectl read them: of ``1m30s``, ``1.5h``, ``500ms`` or a bare number of seconds.
+
+    None for anything else, also if it is negative.
+    """
+    if len(text) > _LONGEST_TEXT:
+        return None
+    if re.fullmatch(_NUMBER, text, re.ASCII):
+        return float(text)
+    if _WHOLE.fullmatch(text) is None:
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))

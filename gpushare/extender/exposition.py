@@ -33,7 +33,7 @@ from gpushare.extender.follow.audit import AuditResult
 from gpushare.extender.routes import health
 from gpushare.kube.reflector import Contact
 from gpushare.logs import lines_dropped
-from gpushare.model.device import Device
+from gpushare.model.node import Device
 from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
 
 _LOG = logging.getLogger(__name__)

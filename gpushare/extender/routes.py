@@ -16,7 +16,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.extender.core import messages
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.inspection import describe_node, inspect_node, nodes_with_cards
+from gpushare.extender.core.explain import describe_node, inspect_node, nodes_with_cards
 from gpushare.extender.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
 from gpushare.extender.verbs import Verbs
 from gpushare.serving.http_connection import JSON, TEXT, Answer, HttpRequest

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gpushare import __version__
-from gpushare.durations import seconds_of
+from gpushare.flags import seconds_of
 from gpushare.kubectl_inspect.core.document import FIELDS, JSON, YAML, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"

@@ -20,8 +20,7 @@ from gpushare import wire
 from gpushare.errors import DoesNotFitError
 from gpushare.manifests import DisruptionBudget
 from gpushare.model.allocation import Shares
-from gpushare.model.device import Device
-from gpushare.model.node import NodeInfo
+from gpushare.model.node import Device, NodeInfo
 from gpushare.model.outlook import Card, Outlook, cards_of
 from gpushare.model.pod import Request
 from gpushare.model.wishes import NONE

@@ -20,7 +20,7 @@ from gpushare import wire
 from gpushare.bounds import BYTES_IN_FLIGHT
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.inspection import describe_node, nodes_with_cards
+from gpushare.extender.core.explain import describe_node, nodes_with_cards
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs

@@ -32,8 +32,7 @@ from gpushare import wire
 from gpushare.extender.core.belief import Belief, booking_of
 from gpushare.extender.core.book import Book
 from gpushare.manifests import Node, ObjectMeta, Pod
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, capacity, described_cards, devices_of, published_cards
+from gpushare.model.node import Booking, Device, capacity, described_cards, devices_of, published_cards
 from gpushare.model.pod import is_assigned, is_finished
 
 # Kinds of drift: the book is wrong.

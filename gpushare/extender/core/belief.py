@@ -34,7 +34,7 @@ from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, read_allocation
-from gpushare.model.eviction import evictable_of
+from gpushare.model.eviction import FIXED, evictable_of
 from gpushare.model.node import Booking
 from gpushare.model.pod import pod_request, slot_request, was_started
 from gpushare.model.wishes import wishes_or_none
@@ -167,7 +167,7 @@ def booking_of(
     # While the device plugin changes a pod's card it is on both: nothing may be put onto its present card or its next one.
     shares = belief.booked if belief is not None and units > 0 else ()
     card_size = belief.card_size if belief is not None else 0
-    evictable = evictable_of(pod) if units > 0 else None
+    evictable = evictable_of(pod) if units > 0 else FIXED
     identity = metadata.uid, metadata.namespace, metadata.name
     booking = Booking(*identity, units, shares, slots, wishes_or_none(pod).group, evictable, card_size)
     return booking, belief, problem

@@ -32,15 +32,14 @@ from typing import Final
 
 from gpushare.extender.core.belief import Belief, audited, booking_of, bound_to
 from gpushare.extender.core.event_marks import EventMarks
-from gpushare.extender.core.known_answers import MOST_REQUESTS, KnownAnswers
+from gpushare.extender.core.filter import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.core.lingering_pods import LingeringPods
 from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
-from gpushare.model.device import Device
 from gpushare.model.eviction import kept_budget
 from gpushare.model.kept import kept_of
-from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
+from gpushare.model.node import Booking, Device, NodeInfo, lay_out, read_devices
 from gpushare.model.placement import Snapshot
 from gpushare.model.pod import is_finished
 from gpushare.model.wishes import wishes_or_none

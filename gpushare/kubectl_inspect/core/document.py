@@ -14,8 +14,7 @@ from typing import Any, Final
 import yaml
 
 from gpushare.kubectl_inspect.core.card_report import NodeReport
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, units_on
+from gpushare.model.node import Booking, Device, units_on
 
 API_VERSION: Final = "inspect.gpushare.aliyun.com/v1"
 KIND: Final = "GPUShareInspection"

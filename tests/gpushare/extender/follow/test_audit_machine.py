@@ -480,7 +480,6 @@ class AuditMachine(RuleBasedStateMachine):
             assert (held is None) is (place is None)
             if held is not None and place is not None:
                 booking = held[1]
-                assert booking.evictable is not None
                 assert (held[0], *booking.shares[0], booking.evictable.is_ending) == place
         assumed = {key: (*one.shares[0],) for key, one in book.all_assumptions().items()}
         assert assumed == model.assumed

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.kubectl_inspect.core.table import align, details, summary
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, lay_out
+from gpushare.model.node import Booking, Device, lay_out
 
 
 def node(name: str, totals: dict[int, int], *pods: tuple[str, int, dict[int, int]], unit: str = "GiB") -> NodeReport:
