@@ -27,7 +27,7 @@ from gpushare.manifests import (
     Pod,
     Resources,
 )
-from gpushare.model.pod import is_deleting, is_lingering, worst_moment
+from gpushare.model.pod import all_containers, is_deleting, is_lingering, worst_moment
 from gpushare.model.quantity import parse_quantity
 
 Amounts = tuple[tuple[str, int], ...]
@@ -74,8 +74,7 @@ def other_requests(pod: Pod) -> Amounts:
 
     Nothing for a pod that names too many: it is entangled.
     """
-    containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
-    names = {name for container in containers for name in _requests(container)} - {wire.RESOURCE_MEMORY}
+    names = {name for container in all_containers(pod) for name in _requests(container)} - {wire.RESOURCE_MEMORY}
     if RESOURCES_OF_A_POD.exceeded(len(names)):
         return ()
     return tuple((name, worst_moment(pod, partial(_other_amount, name))) for name in sorted(names))
@@ -90,14 +89,16 @@ def _other_amount(name: str, container: Container) -> int:
 def is_entangled(pod: Pod) -> bool:
     """Does a scheduler look at more of this pod than at its resources, or at more of them than are kept?"""
     spec = pod.spec
-    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
-    affinity = spec.affinity
+    affinity = spec.affinity or {}
     return bool(
-        (affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity))
+        affinity.get("podAffinity")
+        or affinity.get("podAntiAffinity")
         or spec.topology_spread_constraints
         or any(volume.persistent_volume_claim for volume in spec.volumes or ())
         or any(port.host_port for container in spec.containers or () for port in container.ports or ())
-        or RESOURCES_OF_A_POD.exceeded(len({name for container in containers for name in _requests(container)}))
+        or RESOURCES_OF_A_POD.exceeded(
+            len({name for container in all_containers(pod) for name in _requests(container)})
+        )
     )
 
 

@@ -78,11 +78,12 @@ def worst_moment(pod: Pod, amount_of: Callable[[Container], int]) -> int:
 
 def names_card_resources(pod: Pod) -> bool:
     """Does a container name one of our resources, be it with the quantity 0? That makes a scheduler ask an extender."""
-    asked = ((one.resources.limits, one.resources.requests) for one in _all_containers(pod) if one.resources)
+    asked = ((one.resources.limits, one.resources.requests) for one in all_containers(pod) if one.resources)
     return any(name.startswith(wire.RESOURCE_PREFIX) for pair in asked for amounts in pair for name in amounts or ())
 
 
-def _all_containers(pod: Pod) -> tuple[Container, ...]:
+def all_containers(pod: Pod) -> tuple[Container, ...]:
+    """In a kubelet's order of allocation: init first."""
     return (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
 
 
@@ -116,8 +117,7 @@ def request_of(pod: Pod) -> Request:
 
 
 def _names_slots(pod: Pod) -> bool:
-    asking = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
-    return all(_slots_named(one) == 1 for one in asking if container_request(one))
+    return all(_slots_named(one) == 1 for one in all_containers(pod) if container_request(one))
 
 
 def _slots_named(container: Container) -> int:
@@ -127,9 +127,8 @@ def _slots_named(container: Container) -> int:
 
 
 def gpu_containers(pod: Pod) -> tuple[tuple[str, int], ...]:
-    """``(name, units)`` of the containers that ask for card memory, in a kubelet's order of allocation: init first."""
-    ordered = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
-    requests = ((container.name, container_request(container)) for container in ordered)
+    """``(name, units)`` of the containers that ask for card memory, in a kubelet's order of allocation."""
+    requests = ((container.name, container_request(container)) for container in all_containers(pod))
     return tuple((name, request) for name, request in requests if request > 0)
 
 

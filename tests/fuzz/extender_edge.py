@@ -26,8 +26,8 @@ from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
-from gpushare.serving.connections import Connections
 from gpushare.serving.http_connection import HttpConnection
+from gpushare.serving.http_edge import Connections
 
 # Every answer is one of these; 500 is an unexpected error.
 STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431})

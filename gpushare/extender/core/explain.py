@@ -48,8 +48,12 @@ def explain(
 
     ``last`` is what they answered before, if that is kept ("": it fits).
     """
-    found = {name: _reason_now(snapshot.nodes.get(name), asked) for name in names}
-    described = sorted(found, key=lambda name: (found[name] != "", -_largest_free(snapshot.nodes.get(name)), name))
+    nodes = {name: snapshot.nodes.get(name) for name in names}
+    found = {
+        name: wire.REASON_UNKNOWN_NODE if node is None else reason_against(node, asked) for name, node in nodes.items()
+    }
+    free = {name: -1 if node is None else node.largest_free for name, node in nodes.items()}
+    described = sorted(found, key=lambda name: (found[name] != "", -free[name], name))
     return {
         "judged": JUDGED,
         "request": describe_request(asked) | {"priority": priority},
@@ -139,14 +143,6 @@ def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
         CARD_WITHOUT_SLOT: node.counts_slots and device.free_slots < request.slots,
     }
     return next((reason for reason, is_so in checks.items() if is_so), "")
-
-
-def _reason_now(node: NodeInfo | None, asked: Question) -> str:
-    return wire.REASON_UNKNOWN_NODE if node is None else reason_against(node, asked)
-
-
-def _largest_free(node: NodeInfo | None) -> int:
-    return -1 if node is None else node.largest_free
 
 
 def room_if_ended(device: Device, node: NodeInfo, wanted: int, slots: int) -> Sequence[Booking]:
