@@ -11,7 +11,7 @@ from typing import Final
 
 from gpushare import __version__
 from gpushare.flags import seconds_of
-from gpushare.kubectl_inspect.core.document import FIELDS, JSON, YAML, field_of
+from gpushare.kubectl_inspect.core.report_text import FIELDS, JSON, YAML, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"
 # The original's logging flags: read, and without effect.

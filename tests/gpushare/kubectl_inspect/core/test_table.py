@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.kubectl_inspect.core.card_report import NodeReport
-from gpushare.kubectl_inspect.core.table import align, details, summary
+from gpushare.kubectl_inspect.core.report_text import align, details, summary
 from gpushare.model.node import Booking, Device, lay_out
 
 
