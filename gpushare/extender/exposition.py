@@ -41,6 +41,8 @@ _LOG = logging.getLogger(__name__)
 MIB: Final = 1024 * 1024
 # Cards in one piece: some milliseconds with the text of it.
 _CARDS_A_PIECE: Final = 100
+# Pods that wait, in one piece.
+_PODS_A_PIECE: Final = 250
 _CARD: Final = ("node", "card", "uuid", "model")
 _BUCKETS: Final = (*map(str, BOUNDS), "+Inf")
 
@@ -165,13 +167,12 @@ class ExtenderExposition(Collector):
             "state",
         )
         waiting = Counter(dict.fromkeys((*sorted(REASONS), BAD_WISH), 0))
-        waiting.update(_reason(one) for one in self.verdicts.refused() if self.book.is_pending(one.metadata))
-        yield _gauge(
-            "gpushare_extender_waiting_pods",
-            "Pods that no node held when they were asked for last, by the reason of the first node.",
-            waiting,
-            "reason",
-        )
+        text = "Pods that no node held when they were asked for last, by the reason of the first node."
+        left = iter(self.verdicts.refused())
+        while part := tuple(islice(left, _PODS_A_PIECE)):
+            waiting.update(_reason(one) for one in part if self.book.is_pending(one.metadata))
+            yield _gauge("gpushare_extender_waiting_pods", text, {}, "reason")
+        yield _gauge("gpushare_extender_waiting_pods", text, waiting, "reason")
 
     def _of_nodes(self) -> Iterator[Metric]:
         # Each node is a value: together they are the book of this moment, however long this takes.

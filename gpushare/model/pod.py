@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from gpushare import wire
 from gpushare.errors import InvalidWishError
-from gpushare.manifests import Container, ContainerStatus, Pod
+from gpushare.manifests import Container, Pod
 from gpushare.model.quantity import parse_milli, parse_units
 from gpushare.model.wishes import NONE, Wishes, wishes_of
 
@@ -165,11 +165,8 @@ def _ends_by_phase(pod: Pod) -> bool:
 def _shows_running(pod: Pod) -> bool:
     status = pod.status
     assert status is not None
-    return any(map(_is_running, [*(status.container_statuses or ()), *(status.init_container_statuses or ())]))
-
-
-def _is_running(status: ContainerStatus) -> bool:
-    return status.state is not None and status.state.running is not None
+    reported = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    return any(one.state is not None and one.state.running is not None for one in reported)
 
 
 def is_deleting(pod: Pod) -> bool:

@@ -39,19 +39,6 @@ ASSUMED_SECONDS: Final = 300.0
 _MOST_LINES: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often, and how patiently; in seconds.
-
-    ``patience`` is for watches that have yet to pass the version of the list: a bookmark comes about once a minute, and a silent
-    watch is given up after 150 seconds. ``poll`` is how often they are looked at.
-    """
-
-    interval: float = 300.0
-    patience: float = 200.0
-    poll: float = 0.5
-
-
 class Versions(NamedTuple):
     """A resourceVersion of each collection."""
 
@@ -82,7 +69,7 @@ class AuditResult:
 
 @dataclass(eq=False)
 class Audit:
-    """Looks at the book every ``pace.interval``, once it is complete.
+    """Looks at the book every ``interval``, once it is complete. Times are in seconds.
 
     ``versions`` is how far the watches have come; ``is_under_way`` whether a request of ours may still bind a pod (namespace,
     name, uid). ``last`` is the result of the last audit that came to its end, ``done`` and ``failed`` how many did and did not.
@@ -95,7 +82,11 @@ class Audit:
     versions: Callable[[], Versions]
     is_under_way: Callable[[str, str, str], bool]
     monotonic: Callable[[], float]
-    pace: Pace = Pace()
+    interval: float = 300.0
+    # For watches that have yet to pass the version of the list, and how often they are looked at: a bookmark comes about once a
+    # minute, and a silent watch is given up after 150 seconds.
+    patience: float = 200.0
+    poll: float = 0.5
     # Jitter only: nothing depends on it being hard to guess.
     rng: random.Random = field(default_factory=random.Random)
     last: AuditResult | None = field(default=None, init=False)
@@ -107,7 +98,7 @@ class Audit:
     async def run(self) -> None:
         """Until cancelled. Extenders that were started together do not ask together."""
         while True:
-            await asyncio.sleep(self.pace.interval * self.rng.uniform(0.8, 1.2))
+            await asyncio.sleep(self.interval * self.rng.uniform(0.8, 1.2))
             if self.is_ready():
                 await self.turn()
 
@@ -186,7 +177,7 @@ class Audit:
 
     async def _caught_up(self, audit: Round, suspects: Sequence[Difference], listed: Versions) -> bool:
         """Wait until the watches have passed the list, or no suspect is left."""
-        deadline = self.monotonic() + self.pace.patience
+        deadline = self.monotonic() + self.patience
         while True:
             seen = self.versions()
             left = {one.is_node for one in suspects if audit.ask(one) is not None}
@@ -196,7 +187,7 @@ class Audit:
                 return True
             if self.monotonic() >= deadline:
                 return False
-            await asyncio.sleep(self.pace.poll)
+            await asyncio.sleep(self.poll)
 
     async def _confirm(self, audit: Round, suspect: Difference) -> Difference | None:
         """Ask for the one object; what was corrected."""

@@ -305,6 +305,7 @@ async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
 async def test_a_long_scrape_is_made_in_slices_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have their turns in between; what they change is in the next one; each family stands together under one head."""
     monkeypatch.setattr(module, "_CARDS_A_PIECE", 2)
+    monkeypatch.setattr(module, "_PODS_A_PIECE", 1)
     extender = Extender()
     for number in range(10):
         extender.add(f"n{number}", T4)

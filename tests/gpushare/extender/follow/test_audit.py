@@ -14,7 +14,7 @@ import pytest
 
 from gpushare.extender.core.audit_round import DRIFT_KINDS
 from gpushare.extender.core.book import Book
-from gpushare.extender.follow.audit import ASSUMED_SECONDS, Audit, Pace
+from gpushare.extender.follow.audit import ASSUMED_SECONDS, Audit
 from gpushare.extender.follow.controller import Controller
 from gpushare.kube.client import ApiClient
 from gpushare.model.node import Booking
@@ -101,7 +101,9 @@ async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[St
             versions=controller.versions,
             is_under_way=lambda namespace, name, uid: uid in under_way,
             monotonic=lambda: clock[0] or time.monotonic(),
-            pace=Pace(0.01, patience, 0.01),
+            interval=0.01,
+            patience=patience,
+            poll=0.01,
             rng=random.Random(1),
         )
         following = asyncio.create_task(controller.run())
