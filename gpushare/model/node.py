@@ -215,7 +215,7 @@ class NodeInfo:
     """A node's cards with its pods laid on them.
 
     ``largest_free`` and ``largest_total`` are over healthy cards, in units: what filter asks first; in slots mode only
-    a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index, total)``, the
+    a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index)``, the
     tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
     puts on one of the node's cards. ``counts_slots``: the node is in slots mode. ``refusal`` is why no pod may have one
     of the cards, None if pods may.
@@ -227,7 +227,7 @@ class NodeInfo:
     largest_free: int
     largest_total: int
     unplaced: int
-    rooms: tuple[tuple[int, int, int], ...]
+    rooms: tuple[tuple[int, int], ...]
     total: int
     used: int
     counts_slots: bool = False
@@ -269,7 +269,7 @@ def lay_out(
         largest_free=max((device.free for device in booked if device.holds(0, 1)), default=0),
         largest_total=max((device.total for device in healthy), default=0),
         unplaced=unplaced,
-        rooms=tuple(sorted((device.free, device.index, device.total) for device in healthy if device.free)),
+        rooms=tuple(sorted((device.free, device.index) for device in healthy if device.free)),
         total=sum(device.total for device in healthy),
         used=sum(device.used for device in healthy),
         counts_slots=counts_slots,
