@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 from gpushare import wire
@@ -68,7 +67,7 @@ class ExtenderMetrics:
     """The calls of the rest of the extender. ``clock_ns`` times the answers."""
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
-        self._clock_ns = clock_ns
+        self.clock_ns = clock_ns
         self.latencies = {verb: Latency() for verb in VERBS}
         # By verb, verdict and reason. Known combinations are there, as 0, from the first scrape on: a rate needs a begin.
         self.requests: Counter[tuple[str, str, str]] = Counter(
@@ -91,20 +90,31 @@ class ExtenderMetrics:
         """A pod that waits was called, or could not be."""
         self.calls[CALLED if is_done else NOT_CALLED] += 1
 
-    @contextmanager
-    def timed(self, verb: str) -> Iterator[None]:
-        """Time an answer of the verb; an exception is counted here, and an answer by the verb."""
-        began = self._clock_ns()
-        try:
-            yield
-        except GpushareError as error:
+    def timed(self, verb: str, answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+        """The verb's function, timed; an exception is counted here, and an answer by the function."""
+
+        def observed(body: bytes) -> bytes:
+            began = self.clock_ns()
+            try:
+                return answer(body)
+            except Exception as error:
+                self.count_raised(verb, error)
+                raise
+            finally:
+                self.took(verb, began)
+
+        return observed
+
+    def took(self, verb: str, began: int) -> None:
+        """A verb that began then has answered."""
+        self.latencies[verb].add(self.clock_ns() - began)
+
+    def count_raised(self, verb: str, error: Exception) -> None:
+        """A verb raised an error."""
+        if isinstance(error, GpushareError):
             self.count_error(verb, error)
-            raise
-        except Exception:
+        else:
             self.count(verb, FAILED, INTERNAL)
-            raise
-        finally:
-            self.latencies[verb].add(self._clock_ns() - began)
 
 
 def outcome_of(error: GpushareError) -> tuple[str, str]:

@@ -51,9 +51,9 @@ class Routes:
         # Open to all callers: a kubelet has no certificate.
         self._probes = health(is_ready)
         self._posts: dict[str, Callable[[bytes], bytes | Awaitable[bytes]]] = {
-            wire.PATH_FILTER: timed(FILTER)(verbs.filter),
-            wire.PATH_PRIORITIZE: timed(PRIORITIZE)(verbs.prioritize),
-            wire.PATH_PREEMPT: timed(PREEMPT)(verbs.preempt),
+            wire.PATH_FILTER: timed(FILTER, verbs.filter),
+            wire.PATH_PRIORITIZE: timed(PRIORITIZE, verbs.prioritize),
+            wire.PATH_PREEMPT: timed(PREEMPT, verbs.preempt),
             wire.PATH_EXPLAIN: verbs.what_if,
             # The one that waits for the API server.
             wire.PATH_BIND: self._bind,
@@ -98,8 +98,15 @@ class Routes:
                 return _NOT_FOUND
 
     async def _bind(self, body: bytes) -> bytes:
-        with self._verbs.metrics.timed(BIND):
+        metrics = self._verbs.metrics
+        began = metrics.clock_ns()
+        try:
             return await self._verbs.bind(body)
+        except Exception as error:
+            metrics.count_raised(BIND, error)
+            raise
+        finally:
+            metrics.took(BIND, began)
 
     async def _inspect(self) -> bytes:
         """All nodes. Callers that wait together get the same answer, of a later moment than any of them asked."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +28,15 @@ class Clock:
         return self._now
 
 
+def fail(error: Exception) -> Callable[[bytes], bytes]:
+    """A verb that does."""
+
+    def verb(body: bytes) -> bytes:
+        raise error
+
+    return verb
+
+
 @pytest.mark.parametrize(
     ("ns", "bucket"),
     [(0, 0), (99_999, 0), (100_000, 0), (100_001, 1), (10_000_000_000, len(BOUNDS) - 1), (10_000_000_001, len(BOUNDS))],
@@ -34,7 +45,7 @@ def test_an_answer_is_in_the_bucket_whose_end_it_does_not_pass(ns: int, bucket: 
     """From 100 µs to 10 s, and above; an end belongs to its bucket, as in Prometheus' ``le``."""
     metrics = ExtenderMetrics(Clock(5, ns))
 
-    assert metrics.timed("filter")(bytes.upper)(b"a") == b"A"
+    assert metrics.timed("filter", bytes.upper)(b"a") == b"A"
     latency = metrics.latencies["filter"]
     assert [at for at, count in enumerate(latency.counts) if count] == [bucket]
     assert latency.sum_ns == ns
@@ -48,8 +59,8 @@ def test_what_a_verb_raises_is_counted_timed_and_raised(error: Exception, reason
     """An error that a verb raises is counted under a fixed reason, timed and raised."""
     metrics = ExtenderMetrics(Clock(0, 7))
 
-    with pytest.raises(type(error)), metrics.timed("preempt"):
-        raise error
+    with pytest.raises(type(error)):
+        metrics.timed("preempt", fail(error))(b"")
     assert (metrics.requests["preempt", "failed", reason], metrics.latencies["preempt"].sum_ns) == (1, 7)
 
 
