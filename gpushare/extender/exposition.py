@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 
 from gpushare import __version__
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import Verdict, Verdicts
+from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
 from gpushare.extender.follow.audit import AuditResult
 from gpushare.extender.routes import health
@@ -170,7 +170,9 @@ class ExtenderExposition(Collector):
         text = "Pods that no node held when they were asked for last, by the reason of the first node."
         left = iter(self.verdicts.refused())
         while part := tuple(islice(left, _PODS_A_PIECE)):
-            waiting.update(_reason(one) for one in part if self.book.is_pending(one.metadata))
+            for one in part:
+                if self.book.is_pending(one.metadata):
+                    waiting[BAD_WISH if one.request is None else reason_of(one.reason)] += 1
             yield _gauge("gpushare_extender_waiting_pods", text, {}, "reason")
         yield _gauge("gpushare_extender_waiting_pods", text, waiting, "reason")
 
@@ -222,10 +224,6 @@ def _of_cards(cards: Iterable[tuple[str, Device]]) -> Iterator[Metric]:
         ),
     ):
         yield _gauge(f"gpushare_extender_card_{name}", text, rows, *_CARD)
-
-
-def _reason(verdict: Verdict) -> str:
-    return BAD_WISH if verdict.request is None else reason_of(verdict.reason)
 
 
 def _gauge(

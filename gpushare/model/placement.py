@@ -149,7 +149,11 @@ def find(node: NodeInfo, asked: Question) -> Shares | Refusal:
     if request.wishes.split:
         return _split(devices, node, asked) or _refused(wire.REASON_NO_CARDS_FOR_SPLIT)
     device = _best(devices, units, node, asked)
-    return ((device.index, units),) if device is not None else _why_full(devices, node, request)
+    if device is not None:
+        return ((device.index, units),)
+    # Which of the things that the end of other pods gives back is missing?
+    lacks_slot = node.counts_slots and any(device.free >= units for device in devices)
+    return _refused(wire.REASON_NO_SLOT) if lacks_slot else _NO_CARD_FITS
 
 
 def _best(
@@ -253,10 +257,3 @@ def _too_small(node: NodeInfo, devices: Sequence[Device], request: Request) -> R
     if node.counts_slots and all(device.slots < request.slots for device in large):
         return _refused(wire.REASON_TOO_MANY_CONTAINERS)
     return None
-
-
-def _why_full(devices: Sequence[Device], node: NodeInfo, request: Request) -> Refusal:
-    """Which of the things that the end of other pods gives back is missing."""
-    if node.counts_slots and any(device.free >= request.units for device in devices):
-        return _refused(wire.REASON_NO_SLOT)
-    return _NO_CARD_FITS

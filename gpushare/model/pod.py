@@ -113,11 +113,8 @@ def request_of(pod: Pod) -> Request:
     wishes = wishes_of(pod)
     if wishes.split and (sum(wishes.split) != units or split_container(pod) is None):
         raise InvalidWishError(f"annotation {wire.WISH_SPLIT} is not what the pod's one container asks for, in parts")
-    return Request(units, slots, _names_slots(pod), wishes)
-
-
-def _names_slots(pod: Pod) -> bool:
-    return all(_slots_named(one) == 1 for one in all_containers(pod) if container_request(one))
+    names_slots = all(_slots_named(one) == 1 for one in all_containers(pod) if container_request(one))
+    return Request(units, slots, names_slots, wishes)
 
 
 def _slots_named(container: Container) -> int:

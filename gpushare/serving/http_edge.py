@@ -195,8 +195,11 @@ class HttpEdge:
                 self._pause(error)
                 return
             if len(self.connections) >= self._most:
-                # Those that are closed for new ones free their files only after this.
-                self._replace(client)
+                # Instead of the one that has waited longest for its next request, which frees its file only after this.
+                if self.connections.make_room():
+                    self._admit(client)
+                else:
+                    client.close()
                 return
             self._admit(client)
 
@@ -209,13 +212,6 @@ class HttpEdge:
         if loop.time() - self._reported_at >= _REPORT_SECONDS:
             self._reported_at = loop.time()
             _LOG.warning("cannot accept a connection open=%d error=%s", len(self.connections), error.strerror)
-
-    def _replace(self, client: socket.socket) -> None:
-        """Serve the connection instead of the one that has waited longest for its next request."""
-        if self.connections.make_room():
-            self._admit(client)
-        else:
-            client.close()
 
     def _admit(self, client: socket.socket) -> None:
         client.setblocking(False)

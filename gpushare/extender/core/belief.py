@@ -92,14 +92,11 @@ def believe(known: Belief | None, named: Allocation | None, *, is_started: bool,
     if named.shares != known.named:
         now = replace(now, named=named.shares, audits=0)
     if named.shares == known.shares:
-        return replace(now, mark=named.repair if _may_mark(known, named) else known.mark)
+        may_mark = not known.is_started or named.repair in (None, known.mark)
+        return replace(now, mark=named.repair if may_mark else known.mark)
     if len(known.shares) > 1 or len(named.shares) > 1:
         return now
     return _moved(known, now, named, has_gap)
-
-
-def _may_mark(known: Belief, named: Allocation) -> bool:
-    return not known.is_started or named.repair in (None, known.mark)
 
 
 def _moved(known: Belief, now: Belief, named: Allocation, has_gap: bool) -> Belief:
