@@ -21,11 +21,11 @@ from gpushare.deviceplugin import main as device_plugin
 from gpushare.deviceplugin import metrics_exposition
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import NodeUse
+from gpushare.extender import exposition
 from gpushare.extender import main as extender
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
-from gpushare.extender.telemetry import exposition
-from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
+from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.flags import Flag, flags_of
 from gpushare.kubectl_inspect import main as inspect
 from gpushare.manifests import Node

@@ -7,12 +7,12 @@ booleans, and glog's own flags, which are read and ignored. A flag wins over an 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from gpushare import __version__
-from gpushare.durations import seconds_of
 from gpushare.errors import InvalidQuantityError, UsageError
 
 T = TypeVar("T")
@@ -25,6 +25,12 @@ _GLOG_VALUES: Final = ("v", "vmodule", "stderrthreshold", "log_dir", "log_backtr
 _TRUE: Final = ("true", "1", "t", "yes")
 _FALSE: Final = ("false", "0", "f", "no")
 _LOOPBACK: Final = "127.0.0.1"
+# A longer text is no duration.
+_LONGEST_TEXT: Final = 64
+_NUMBER: Final = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_PART: Final = re.compile(rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_WHOLE: Final = re.compile(rf"(?:{_NUMBER}(?:ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
+_SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 # A day: a longer time is a slip.
 _LONGEST_SECONDS: Final = 86_400.0
 
@@ -42,9 +48,11 @@ class Flag:
     variable: str = ""
     """The environment variable that replaces the default."""
     alias: str = ""
-    """A second name."""
+    """A second name; one of a single letter is short for the first."""
     choices: tuple[str, ...] | None = None
     is_switch: bool = False
+    is_positional: bool = False
+    """A word by itself, which may be left out."""
     is_list: bool = False
     """Given several times, or with commas between; the value is a tuple with each word once."""
 
@@ -83,9 +91,9 @@ def flag(name: str, help: str, default: str = "", read: Reader = str, **more: An
     return field(default=made.value({}, {}), metadata={"flag": made})
 
 
-def switch(name: str, help: str, default: str = "false") -> Any:  # noqa: A002
+def switch(name: str, help: str, default: str = "false", **more: Any) -> Any:  # noqa: A002
     """A field that a boolean flag fills, as Go takes it: ``--x``, ``--x=true``, ``-x=false``."""
-    return flag(name, help, default, boolean, is_switch=True)
+    return flag(name, help, default, boolean, is_switch=True, **more)
 
 
 def group(kind: type[Any], switched_by: Flag | None = None) -> Any:
@@ -122,27 +130,49 @@ def parse(
     """
     parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    for one in (*flags_of(kind), *ignored):
+    switches = (Flag(name, argparse.SUPPRESS, "", str, is_switch=True) for name in _GLOG_SWITCHES)
+    values = (Flag(name, argparse.SUPPRESS, "", str) for name in _GLOG_VALUES)
+    declared = (*flags_of(kind), *ignored, *switches, *values)
+    for one in declared:
         _declare(parser, one)
-    for name in (*_GLOG_SWITCHES, *_GLOG_VALUES):
-        _declare(parser, Flag(name, argparse.SUPPRESS, "", str, is_switch=name in _GLOG_SWITCHES))
-    made: T = _made(kind, vars(parser.parse_args(argv)), env)
+    made: T = _made(kind, vars(parser.parse_args(_from_go(argv, declared))), env)
     return made
 
 
+def _from_go(argv: Sequence[str], declared: Sequence[Flag]) -> list[str]:
+    """The same words in argparse's spelling: two dashes before a long name. A switch takes no word if there is a positional one."""
+    known = {"help": False, "version": False}
+    has_positional = any(one.is_positional for one in declared)
+    for one in declared:
+        known |= dict.fromkeys((one.name, one.alias), one.is_switch and has_positional)
+    found: list[str] = []
+    for at, word in enumerate(argv):
+        if word == "--":
+            return [*found, *argv[at:]]
+        name, equals, value = word.lstrip("-").partition("=")
+        if word.startswith("-") and name in known:
+            word = _option(name) + (f"={value}" if equals else "=true" if known[name] else "")
+        found.append(word)
+    return found
+
+
+def _option(name: str) -> str:
+    return f"--{name}" if len(name) > 1 else f"-{name}"
+
+
 def _declare(parser: argparse.ArgumentParser, one: Flag) -> None:
-    """In both of Go's spellings; help shows the long one."""
     shown = f"{one.help} (default: {one.default_shown})" if one.default_shown else one.help
-    options: dict[str, Any] = {"action": "append", "choices": one.choices}
+    options: dict[str, Any] = {"action": "append", "choices": one.choices, "dest": one.name}
     if one.is_switch:
         options |= {"nargs": "?", "const": "true", "metavar": "BOOL"}
     if one.read is boolean:
         options["type"] = _checked
-    parser.add_argument(f"--{one.name}", f"-{one.name}", dest=one.name, help=shown.replace("%", "%%"), **options)
-    if one.alias:
-        parser.add_argument(
-            f"--{one.alias}", f"-{one.alias}", dest=one.alias, help=f"the same as --{one.name}", **options
-        )
+    names = [_option(name) for name in (one.alias, one.name) if len(name) == 1 or name == one.name]
+    if one.is_positional:
+        names, options = [one.name], {"nargs": "?", "type": lambda text: [text]}
+    parser.add_argument(*names, help=shown.replace("%", "%%"), **options)
+    if len(one.alias) > 1:
+        parser.add_argument(_option(one.alias), **options | {"dest": one.alias}, help=f"the same as --{one.name}")
 
 
 def _made(kind: type[Any], given: Mapping[str, Any], env: Mapping[str, str]) -> Any:
@@ -193,7 +223,7 @@ def number(lowest: int, highest: int) -> Callable[[str], int]:
 
 
 def duration(least: float = 0.0) -> Callable[[str], float]:
-    """A reader of times (``durations``), in seconds; at least ``least`` and at most a day."""
+    """A reader of times, in seconds; at least ``least`` and at most a day."""
 
     def read(text: str) -> float:
         seconds = seconds_of(text)
@@ -216,3 +246,17 @@ def host_port(text: str) -> tuple[str, int] | None:
     if not colon or not known or (":" in host and not in_brackets):
         raise UsageError(", not HOST:PORT, [IPV6]:PORT or :PORT with a port up to 65535")
     return (host[1:-1] if in_brackets else host) or _LOOPBACK, int(port)
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds as Go programs and so kubectl read them: of ``1m30s``, ``1.5h``, ``500ms`` or a bare number of seconds.
+
+    None for anything else, also if it is negative.
+    """
+    if len(text) > _LONGEST_TEXT:
+        return None
+    if re.fullmatch(_NUMBER, text, re.ASCII):
+        return float(text)
+    if _WHOLE.fullmatch(text) is None:
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))

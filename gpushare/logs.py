@@ -51,12 +51,11 @@ class _OneLine(logging.Formatter):
             line = head + _shortened(record)
         if not line.isprintable():
             line = _escaped(line)
-        return line + self._traceback(record) if record.exc_info else line
-
-    def _traceback(self, record: logging.LogRecord) -> str:
-        assert record.exc_info, "only called for a record with an exception"
-        lines = self.formatException(record.exc_info).splitlines()
-        return "".join(f"\n  {_escaped(_cut(line))}" for line in lines)
+        if not record.exc_info:
+            return line
+        return line + "".join(
+            f"\n  {_escaped(_cut(one))}" for one in self.formatException(record.exc_info).splitlines()
+        )
 
 
 def _shortened(record: logging.LogRecord) -> str:

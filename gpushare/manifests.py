@@ -65,13 +65,6 @@ class Presence(msgspec.Struct, gc=False):
     """Something of which only matters that it is there."""
 
 
-class Affinity(msgspec.Struct, rename="camel", gc=False):
-    """Which pods a pod wants to be beside, or not to be beside."""
-
-    pod_affinity: Presence | None = None
-    pod_anti_affinity: Presence | None = None
-
-
 class Volume(msgspec.Struct, rename="camel", gc=False):
     """A volume of a pod, as far as another pod may be in its way."""
 
@@ -85,7 +78,7 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     priority: int | None = None
-    affinity: Affinity | None = None
+    affinity: dict[str, Presence | None] | None = None
     topology_spread_constraints: list[Presence] | None = None
     volumes: list[Volume] | None = None
 

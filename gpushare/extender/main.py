@@ -21,18 +21,17 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.core.workload import workload_for
-from gpushare.extender.edge.edge_tls import load
-from gpushare.extender.edge.routes import Routes
-from gpushare.extender.follow.audit import Audit, Pace
+from gpushare.extender.extender_metrics import ExtenderMetrics
+from gpushare.extender.follow.audit import Audit
 from gpushare.extender.follow.controller import Controller
 from gpushare.extender.follow.expected_pods import read_expected
 from gpushare.extender.follow.wake import Waker
 from gpushare.extender.node_guard import NodeGuards
-from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
+from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.serving.http_edge import OF_METRICS, HttpEdge, listen
+from gpushare.serving.http_edge import OF_METRICS, HttpEdge, listen, load_tls
 from gpushare.settings import ExtenderSettings, extender_settings
 
 _LOG = logging.getLogger(__name__)
@@ -85,50 +84,34 @@ async def _run(settings: ExtenderSettings) -> None:
         versions=controller.versions,
         is_under_way=binder.is_under_way,
         monotonic=time.monotonic,
-        pace=Pace(settings.audit_interval),
+        interval=settings.audit_interval,
     )
-    tls = load(settings.tls) if settings.tls is not None else None
+    tls = load_tls(settings.tls) if settings.tls is not None else None
     address = settings.address or "0.0.0.0"  # noqa: S104  # what the original's manifests need; the warning says so
     if not settings.address and tls is None:
         _LOG.warning("listening on all addresses, without TLS or authentication; --address 127.0.0.1 closes that")
     listener = listen(address, settings.port)
     metrics.is_open = tls is None and ip_address(listener.getsockname()[0]).is_unspecified
     _LOG.info("starting version=%s address=%s port=%d", __version__, address, listener.getsockname()[1])
-    edge = HttpEdge(Routes(book, verbs, controller.is_ready), listener)
-    observed = _metrics_edge(settings.metrics_address, metrics, book, verdicts, controller, audit)
+    edges = [(HttpEdge(Routes(book, verbs, controller.is_ready), listener), tls)]
+    if settings.metrics_address is not None:
+        # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
+        from gpushare.extender.exposition import ExtenderExposition, MetricsRoutes
+
+        exposition = ExtenderExposition(metrics, book, verdicts, lambda: controller.contacts, time.monotonic, audit)
+        observed = listen(*settings.metrics_address, flags="--metrics-address")
+        _LOG.info("metrics at address=%s port=%d path=/metrics", settings.metrics_address[0], observed.getsockname()[1])
+        edges.append((HttpEdge(MetricsRoutes(exposition, controller.is_ready), observed, OF_METRICS), None))
     try:
-        await edge.start(tls)
-        if observed is not None:
-            await observed.start()
+        for edge, certificates in edges:
+            await edge.start(certificates)
         audits = [audit.run()] if settings.audit_interval else []
         await _until_signal(controller.run(), waker.run(), *audits)
     finally:
-        await edge.stop()
-        if observed is not None:
-            await observed.stop()
+        for edge, _ in edges:
+            await edge.stop()
         await binder.close()
         await client.close()
-
-
-def _metrics_edge(
-    address: tuple[str, int] | None,
-    metrics: ExtenderMetrics,
-    book: Book,
-    verdicts: Verdicts,
-    controller: Controller,
-    audit: Audit,
-) -> HttpEdge | None:
-    """The listener for the metrics; None if they are not served."""
-    if address is None:
-        return None
-    # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
-    from gpushare.extender.edge.metrics_routes import MetricsRoutes
-    from gpushare.extender.telemetry.exposition import ExtenderExposition
-
-    exposition = ExtenderExposition(metrics, book, verdicts, lambda: controller.contacts, time.monotonic, audit)
-    listener = listen(*address, flags="--metrics-address")
-    _LOG.info("metrics at address=%s port=%d path=/metrics", address[0], listener.getsockname()[1])
-    return HttpEdge(MetricsRoutes(exposition, controller.is_ready), listener, OF_METRICS)
 
 
 async def _until_signal(*endless: Coroutine[Any, Any, None]) -> None:

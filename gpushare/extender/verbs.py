@@ -20,7 +20,7 @@ from gpushare.extender.core.filter import FilterResult, filter_nodes, refuse_eve
 from gpushare.extender.core.preempt import Preemptor, Victims, preempt
 from gpushare.extender.core.prioritize import prioritize
 from gpushare.extender.core.verdicts import Verdicts
-from gpushare.extender.telemetry.extender_metrics import (
+from gpushare.extender.extender_metrics import (
     BAD_WISH,
     BIND,
     FAILED,

@@ -1,5 +1,5 @@
 """``kubectl inspect gpushare``: which pod has which card.
 
 Membership rule: ask the API server once (``main``), then pure functions from objects to facts (``card_report``) and
-from facts to text (``table``, ``document``). The text is the original's to the byte, because people parse it.
+from facts to text (``report_text``). The text is the original's to the byte, because people parse it.
 """

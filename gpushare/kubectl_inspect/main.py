@@ -12,7 +12,7 @@ from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kube.api_errors import NotFoundError
 from gpushare.kubectl_inspect import inspect_arguments
-from gpushare.kubectl_inspect.core import card_report, document, table
+from gpushare.kubectl_inspect.core import card_report, report_text
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
 from gpushare.manifests import Node, Pod
 
@@ -25,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
     try:
         return run(inspect_arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main
+    except UsageError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
@@ -41,11 +44,12 @@ def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: Text
         err.write(f"error: {error}\n")
         return 2 if isinstance(error, UsageError) else 1
     reports, problems = card_report.build(nodes, pods)
-    shown = document.select(reports, asked.namespace, asked.sort_by)
+    namespace = None if asked.all_namespaces else asked.namespace
+    shown = report_text.select(reports, namespace, asked.sort_by)
     if asked.output is not None:
-        out.write(document.render(asked.output, shown, problems))
+        out.write(report_text.render(asked.output, shown, problems))
     else:
-        out.write((table.details if asked.details else table.summary)(shown, headers=asked.headers))
+        out.write((report_text.details if asked.details else report_text.summary)(shown, headers=not asked.no_headers))
     out.flush()
     err.writelines(f"warning: {problem}\n" for problem in problems)
     return 0
@@ -56,7 +60,7 @@ async def _collect(asked: Arguments, environment: Mapping[str, str]) -> tuple[li
     client = config.connect(
         asked.kubeconfig or environment.get("KUBECONFIG"),
         asked.context,
-        timeout_seconds=asked.request_timeout_seconds,
+        timeout_seconds=asked.request_timeout,
     )
     try:
         if asked.node is None:

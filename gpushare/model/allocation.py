@@ -6,6 +6,7 @@ original's (``data/upstream/extender/bind.json``): decimal numbers, nanoseconds 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -190,10 +191,9 @@ def _shares_of(cards: Mapping[str, int], what: str) -> Shares:
 
 
 def _sum_by_card(containers: Mapping[int, Shares]) -> Shares:
-    by_card: dict[int, int] = {}
+    by_card: Counter[int] = Counter()
     for shares in containers.values():
-        for index, units in shares:
-            by_card[index] = by_card.get(index, 0) + units
+        by_card.update(dict(shares))
     return tuple(sorted(by_card.items()))
 
 

@@ -152,25 +152,23 @@ def _read_other(text: str) -> Description:
         return Description(refusal=wire.REASON_NEWER_CARDS)
     if CARDS_OF_A_NODE.exceeded(len(form.cards)):
         return Description(refusal=wire.REASON_NEWER_CARDS)
-    found = tuple(map(_facts_of, form.cards))
-    known = NodeCards(form.v, _text_of(form.mode), _text_of(form.unit), _text_of(form.boot), found)
-    # A later version promises only the indices, so they alone are checked.
-    is_sane = len({card.index for card in found}) == len(found) and all(_is_amount(card.index) for card in found)
-    return Description(known if is_sane else None, wire.REASON_NEWER_CARDS)
+    # A later version promises only the indices and the UUIDs, so they alone are checked.
+    if len({card.index for card in form.cards if _is_amount(card.index)}) < len(form.cards):
+        return Description(refusal=wire.REASON_NEWER_CARDS)
+    mode, unit, boot = (_same_kind(text, "") for text in (form.mode, form.unit, form.boot))
+    cards = NodeCards(form.v, mode, unit, boot, tuple(map(_facts_of, form.cards)))
+    return Description(cards, wire.REASON_NEWER_CARDS)
 
 
 def _facts_of(card: _AnyCard) -> CardFacts:
-    return CardFacts(
-        card.index,
-        card.uuid,
-        _text_of(card.model),
-        _amount_of(card.mib),
-        _amount_of(card.units),
-        _amount_of(card.slots),
-        card.healthy is not False,
-        _text_of(card.reason),
-        _amount_of(card.numa),
-    )
+    """With the default of each field that is not what it was."""
+    default = _AnyCard(card.index, card.uuid)
+    return CardFacts(*(_same_kind(getattr(card, name), getattr(default, name)) for name in _AnyCard.__struct_fields__))
+
+
+def _same_kind(value: Any, default: Any) -> Any:
+    """The value if it is a text, an amount or a boolean as the default is."""
+    return value if type(value) is type(default) and (type(value) is not int or _is_amount(value)) else default
 
 
 def entries_of(text: str) -> list[str]:
@@ -178,11 +176,3 @@ def entries_of(text: str) -> list[str]:
     cut = text[: CARD_LIST.most].rpartition(",")[0] if CARD_LIST.exceeded(len(text)) else text
     entries = [entry for part in cut.split(",") if (entry := part.strip())]
     return entries if cut is text else [*entries, CARD_LIST.refusal]
-
-
-def _text_of(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _amount_of(value: object) -> int:
-    return value if isinstance(value, int) and _is_amount(value) else 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Final
 
 from gpushare import wire
 from gpushare.bounds import (
@@ -25,8 +25,9 @@ from gpushare.manifests import (
     LabelSelector,
     ObjectMeta,
     Pod,
+    Resources,
 )
-from gpushare.model.pod import is_deleting, is_lingering, is_sidecar
+from gpushare.model.pod import all_containers, is_deleting, is_lingering, worst_moment
 from gpushare.model.quantity import parse_quantity
 
 Amounts = tuple[tuple[str, int], ...]
@@ -51,6 +52,10 @@ class Evictable:
     is_lingering: bool = False
 
 
+# A pod that the API has not shown bound yet: no pod is of a higher priority, which is a number of 32 bits.
+FIXED: Final = Evictable(2**31, (), (), is_entangled=True, is_ending=False)
+
+
 def evictable_of(pod: Pod) -> Evictable:
     """A pod as a possible victim."""
     labels = pod.metadata.labels or {}
@@ -67,41 +72,33 @@ def evictable_of(pod: Pod) -> Evictable:
 def other_requests(pod: Pod) -> Amounts:
     """The requests of the pod beside card memory, in thousandths of a unit; what is no quantity counts as nothing.
 
-    The worst moment of each resource, as in ``model.pod``, of all of them in one pass. Nothing for a pod that names too many: it is
-    entangled.
+    Nothing for a pod that names too many: it is entangled.
     """
-    sidecars, worst, together = Counter[str](), Counter[str](), Counter[str]()
-    for container in pod.spec.init_containers or ():
-        amounts = _other_amounts(container)
-        if is_sidecar(container):
-            sidecars.update(amounts)
-            continue
-        for name, amount in amounts.items():
-            worst[name] = max(worst[name], sidecars[name] + amount)
-    for container in pod.spec.containers or ():
-        together.update(_other_amounts(container))
-    names = sidecars.keys() | worst.keys() | together.keys()
+    names = {name for container in all_containers(pod) for name in _requests(container)} - {wire.RESOURCE_MEMORY}
     if RESOURCES_OF_A_POD.exceeded(len(names)):
         return ()
-    return tuple((name, max(worst[name], sidecars[name] + together[name])) for name in sorted(names))
+    return tuple((name, worst_moment(pod, partial(_other_amount, name))) for name in sorted(names))
 
 
-def _other_amounts(container: Container) -> dict[str, int]:
-    requests = _requests(container).items()
-    return {name: _thousandths(str(amount)) for name, amount in requests if name != wire.RESOURCE_MEMORY}
+def _other_amount(name: str, container: Container) -> int:
+    resources = container.resources or Resources()
+    requests, limits = resources.requests or {}, resources.limits or {}
+    return _thousandths(str(requests.get(name, limits.get(name, 0))))
 
 
 def is_entangled(pod: Pod) -> bool:
     """Does a scheduler look at more of this pod than at its resources, or at more of them than are kept?"""
     spec = pod.spec
-    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
-    affinity = spec.affinity
+    affinity = spec.affinity or {}
     return bool(
-        (affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity))
+        affinity.get("podAffinity")
+        or affinity.get("podAntiAffinity")
         or spec.topology_spread_constraints
         or any(volume.persistent_volume_claim for volume in spec.volumes or ())
         or any(port.host_port for container in spec.containers or () for port in container.ports or ())
-        or RESOURCES_OF_A_POD.exceeded(len({name for container in containers for name in _requests(container)}))
+        or RESOURCES_OF_A_POD.exceeded(
+            len({name for container in all_containers(pod) for name in _requests(container)})
+        )
     )
 
 

@@ -22,7 +22,7 @@ from gpushare.bounds import (
     WISH_CHARACTERS,
     Bound,
 )
-from gpushare.manifests import Container, ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus, Resources
+from gpushare.manifests import Container, Pod, PodSpec, Resources
 from gpushare.model.wishes import unknown_wish
 
 Amount = str | int | float
@@ -53,69 +53,45 @@ _RESOURCES: Final = frozenset({wire.RESOURCE_MEMORY, wire.RESOURCE_COUNT, wire.R
 
 def kept_of(pod: Pod) -> Pod:
     """The pod without the annotations, labels and fields that none of our programs reads later."""
-    spec = pod.spec
-    return Pod(
-        _metadata(pod.metadata),
-        PodSpec(
-            node_name=spec.node_name,
-            containers=_containers(spec.containers),
-            init_containers=_containers(spec.init_containers),
-            priority=spec.priority,
-        ),
-        None if pod.status is None else _status(pod.status),
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    kept = PodSpec(
+        node_name=spec.node_name,
+        containers=_containers(spec.containers),
+        init_containers=_containers(spec.init_containers),
+        priority=spec.priority,
     )
+    if status is not None and status.message is not None:
+        status = replace(status, message=status.message[: MESSAGE_KEPT.most])
+    controller = next((owner for owner in metadata.owner_references or () if owner.controller), None)
+    owners = None if controller is None else [controller]
+    annotations = _annotations(metadata.annotations or {})
+    return Pod(replace(metadata, annotations=annotations, labels=None, owner_references=owners), kept, status)
 
 
-def _metadata(metadata: ObjectMeta) -> ObjectMeta:
-    return ObjectMeta(
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        annotations=_annotations(metadata.annotations),
-        creation_timestamp=metadata.creation_timestamp,
-        deletion_timestamp=metadata.deletion_timestamp,
-        owner_references=_controller(metadata.owner_references),
-    )
-
-
-def _annotations(annotations: Mapping[str, str] | None) -> dict[str, str] | None:
-    annotations = annotations or {}
+def _annotations(annotations: Mapping[str, str]) -> dict[str, str] | None:
     kept = {name: annotations[name][: bound.most + 1] for name, bound in _BOUNDS.items() if name in annotations}
     unknown = unknown_wish(annotations)
     return (kept | {unknown: ""} if unknown else kept) or None
-
-
-def _controller(owners: Iterable[OwnerReference] | None) -> list[OwnerReference] | None:
-    found = next((owner for owner in owners or () if owner.controller), None)
-    return None if found is None else [found]
 
 
 def _containers(containers: Iterable[Container] | None) -> list[Container] | None:
     if containers is None:
         return None
     return [
-        Container(name=one.name, resources=_resources(one.resources), restart_policy=one.restart_policy)
+        Container(
+            name=one.name,
+            resources=one.resources and Resources(_amounts(one.resources.limits), _amounts(one.resources.requests)),
+            restart_policy=one.restart_policy,
+        )
         for one in containers
     ]
-
-
-def _resources(resources: Resources | None) -> Resources | None:
-    return None if resources is None else Resources(_amounts(resources.limits), _amounts(resources.requests))
 
 
 def _amounts(amounts: Mapping[str, Amount] | None) -> dict[str, Amount] | None:
     """Ours, and the first of another plugin's, which shows that there is one."""
     amounts = amounts or {}
     other = next((name for name in amounts if "/" in name and name not in _RESOURCES), "")
-    return {name: _amount(amounts[name]) for name in (*_RESOURCES, other) if name in amounts} or None
-
-
-def _amount(value: Amount) -> Amount:
-    return value[: QUANTITY_TEXT.most + 1] if isinstance(value, str) else value
-
-
-def _status(status: PodStatus) -> PodStatus:
-    if status.message is None:
-        return status
-    return replace(status, message=status.message[: MESSAGE_KEPT.most])
+    kept = {name: amounts[name] for name in (*_RESOURCES, other) if name in amounts}
+    return {
+        name: amount[: QUANTITY_TEXT.most + 1] if isinstance(amount, str) else amount for name, amount in kept.items()
+    } or None

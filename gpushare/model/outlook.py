@@ -215,10 +215,10 @@ class _Stranded:
         return found + further * (found - _between(row, parts - _CARD_PARTS)) if further else found
 
     def _fill(self, cpus: int, parts: int) -> None:
-        """For at least this many steps: twice as many as before, so that it is seldom done."""
-        if self._table:
-            cpus = min(_twice(len(self._table), cpus), _MOST_CPU_STEPS)
-            parts = min(_twice(len(self._table[0]), parts), _MOST_PARTS)
+        """For at least this many steps: the next power of two, so that it is seldom done."""
+        wide = len(self._table[0]) if self._table else 0
+        cpus = max(len(self._table), min(1 << (cpus - 1).bit_length(), _MOST_CPU_STEPS))
+        parts = max(wide, min(1 << (parts - 1).bit_length(), _MOST_PARTS))
         table: list[list[float]] = []
         for cpu in range(cpus):
             row = [0.0] * parts
@@ -242,13 +242,6 @@ def _between(row: Sequence[float], at: float) -> float:
     """A value between two of the row."""
     low = int(at)
     return row[low] + (at - low) * (row[low + 1] - row[low])
-
-
-def _twice(steps: int, least: int) -> int:
-    """Steps, or as often twice as many as are at least needed."""
-    while steps < least:
-        steps *= 2
-    return steps
 
 
 def cards_of(node: NodeInfo) -> tuple[Card, ...]:

@@ -20,8 +20,7 @@ from gpushare import wire
 from gpushare.errors import DoesNotFitError
 from gpushare.manifests import DisruptionBudget
 from gpushare.model.allocation import Shares
-from gpushare.model.device import Device
-from gpushare.model.node import NodeInfo
+from gpushare.model.node import Device, NodeInfo
 from gpushare.model.outlook import Card, Outlook, cards_of
 from gpushare.model.pod import Request
 from gpushare.model.wishes import NONE
@@ -128,7 +127,7 @@ def choose(node: NodeInfo, asked: Question) -> Shares:
 
 def reason_against(node: NodeInfo, asked: Question) -> str:
     """The answer of filter for the node: the reason of its refusal, "" if a card holds the request."""
-    if asked.outlook is not None:
+    if asked.policy != wire.POLICY_BINPACK:
         # Whether there is a card does not depend on which the policy likes best.
         asked = replace(asked, policy=wire.POLICY_BINPACK, outlook=None)
     found = find(node, asked)
@@ -137,38 +136,24 @@ def reason_against(node: NodeInfo, asked: Question) -> str:
 
 def find(node: NodeInfo, asked: Question) -> Shares | Refusal:
     """The cards for a request of 1 unit or more, or why there are none."""
-    request = asked.request
-    if request.wishes is NONE and not node.counts_slots:
-        return _find_any(node, asked)
+    request, units = asked.request, asked.request.units
+    if request.wishes is NONE and not node.counts_slots and asked.policy == wire.POLICY_BINPACK:
+        # Nearly every pod takes any card of such a node: without a look at each. The rooms are sorted by what is free.
+        if node.largest_free >= units:
+            return ((node.rooms[bisect_left(node.rooms, (units,))][1], units),)
+        if node.largest_total >= units:
+            return _NO_CARD_FITS
     devices = _eligible(node, asked)
     if isinstance(devices, Refusal):
         return devices
     if request.wishes.split:
         return _split(devices, node, asked) or _refused(wire.REASON_NO_CARDS_FOR_SPLIT)
-    device = _best(devices, request.units, node, asked)
-    return ((device.index, request.units),) if device is not None else _why_full(devices, node, request)
-
-
-def _find_any(node: NodeInfo, asked: Question) -> Shares | Refusal:
-    """For a pod that takes any card of a node that counts no containers, as nearly all do: without a look at each card."""
-    units, rooms = asked.request.units, node.rooms
-    if node.largest_free >= units:
-        fitting = rooms[bisect_left(rooms, (units,)) :]
-        if asked.policy == wire.POLICY_BINPACK:
-            # They are sorted so.
-            return ((fitting[0][1], units),)
-        if asked.outlook is not None:
-            device = _best(node.devices, units, node, asked)
-            assert device is not None
-            return ((device.index, units),)
-        rank = _RANKS[asked.policy]
-        return ((min(fitting, key=lambda room: (rank(room[0], room[2]), room[1]))[1], units),)
-    if node.largest_total >= units:
-        return _NO_CARD_FITS
-    if node.refusal or not node.devices:
-        return _refused(node.refusal or wire.REASON_NOT_A_GPU_NODE)
-    any_healthy = any(device.healthy for device in node.devices)
-    return _refused(wire.REASON_NO_CARD_LARGE_ENOUGH if any_healthy else wire.REASON_ALL_CARDS_UNHEALTHY)
+    device = _best(devices, units, node, asked)
+    if device is not None:
+        return ((device.index, units),)
+    # Which of the things that the end of other pods gives back is missing?
+    lacks_slot = node.counts_slots and any(device.free >= units for device in devices)
+    return _refused(wire.REASON_NO_SLOT) if lacks_slot else _NO_CARD_FITS
 
 
 def _best(
@@ -272,10 +257,3 @@ def _too_small(node: NodeInfo, devices: Sequence[Device], request: Request) -> R
     if node.counts_slots and all(device.slots < request.slots for device in large):
         return _refused(wire.REASON_TOO_MANY_CONTAINERS)
     return None
-
-
-def _why_full(devices: Sequence[Device], node: NodeInfo, request: Request) -> Refusal:
-    """Which of the things that the end of other pods gives back is missing."""
-    if node.counts_slots and any(device.free >= request.units for device in devices):
-        return _refused(wire.REASON_NO_SLOT)
-    return _NO_CARD_FITS

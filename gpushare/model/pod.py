@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from gpushare import wire
 from gpushare.errors import InvalidWishError
-from gpushare.manifests import Container, ContainerStatus, Pod
+from gpushare.manifests import Container, Pod
 from gpushare.model.quantity import parse_milli, parse_units
 from gpushare.model.wishes import NONE, Wishes, wishes_of
 
@@ -78,11 +78,12 @@ def worst_moment(pod: Pod, amount_of: Callable[[Container], int]) -> int:
 
 def names_card_resources(pod: Pod) -> bool:
     """Does a container name one of our resources, be it with the quantity 0? That makes a scheduler ask an extender."""
-    asked = ((one.resources.limits, one.resources.requests) for one in _all_containers(pod) if one.resources)
+    asked = ((one.resources.limits, one.resources.requests) for one in all_containers(pod) if one.resources)
     return any(name.startswith(wire.RESOURCE_PREFIX) for pair in asked for amounts in pair for name in amounts or ())
 
 
-def _all_containers(pod: Pod) -> tuple[Container, ...]:
+def all_containers(pod: Pod) -> tuple[Container, ...]:
+    """In a kubelet's order of allocation: init first."""
     return (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
 
 
@@ -112,12 +113,8 @@ def request_of(pod: Pod) -> Request:
     wishes = wishes_of(pod)
     if wishes.split and (sum(wishes.split) != units or split_container(pod) is None):
         raise InvalidWishError(f"annotation {wire.WISH_SPLIT} is not what the pod's one container asks for, in parts")
-    return Request(units, slots, _names_slots(pod), wishes)
-
-
-def _names_slots(pod: Pod) -> bool:
-    asking = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
-    return all(_slots_named(one) == 1 for one in asking if container_request(one))
+    names_slots = all(_slots_named(one) == 1 for one in all_containers(pod) if container_request(one))
+    return Request(units, slots, names_slots, wishes)
 
 
 def _slots_named(container: Container) -> int:
@@ -127,9 +124,8 @@ def _slots_named(container: Container) -> int:
 
 
 def gpu_containers(pod: Pod) -> tuple[tuple[str, int], ...]:
-    """``(name, units)`` of the containers that ask for card memory, in a kubelet's order of allocation: init first."""
-    ordered = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
-    requests = ((container.name, container_request(container)) for container in ordered)
+    """``(name, units)`` of the containers that ask for card memory, in a kubelet's order of allocation."""
+    requests = ((container.name, container_request(container)) for container in all_containers(pod))
     return tuple((name, request) for name, request in requests if request > 0)
 
 
@@ -166,11 +162,8 @@ def _ends_by_phase(pod: Pod) -> bool:
 def _shows_running(pod: Pod) -> bool:
     status = pod.status
     assert status is not None
-    return any(map(_is_running, [*(status.container_statuses or ()), *(status.init_container_statuses or ())]))
-
-
-def _is_running(status: ContainerStatus) -> bool:
-    return status.state is not None and status.state.running is not None
+    reported = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    return any(one.state is not None and one.state.running is not None for one in reported)
 
 
 def is_deleting(pod: Pod) -> bool:

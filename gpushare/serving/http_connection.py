@@ -8,17 +8,21 @@ drops the connection after each. A framework would cost more than the decision t
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 import httptools
 
 from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, Bound
-from gpushare.serving.connections import Connections
+
+if TYPE_CHECKING:
+    from gpushare.serving.http_edge import Connections
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
@@ -56,22 +60,29 @@ Application = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection, while it lasts, one of ``connections``; ``is_known`` reads from the transport which client it is."""
+    """A connection, one of ``connections`` from when it is accepted until it is closed.
+
+    Over TLS a caller ``is_known`` by a certificate that it has shown, otherwise each is. ``held`` are the bytes that it makes us
+    hold: of a body on its way in, or of an answer that the client does not take. ``client`` is its socket before a handshake.
+    """
 
     def __init__(
         self,
         application: Application,
         connections: Connections,
-        is_known: Callable[[asyncio.Transport], bool],
+        *,
+        is_tls: bool,
         now: Callable[[], float],
         largest_body: Bound = BODY_BYTES,
+        client: socket.socket | None = None,
     ) -> None:
         self._application = application
         self._connections = connections
-        self._is_known_there = is_known
         self._now = now
         self._transport: asyncio.Transport
-        self.is_known = False
+        # The socket until the handshake is complete; from then on the transport has it.
+        self._arriving = client
+        self.is_known = not is_tls
         self.held = 0
         self._largest_body = largest_body
         self._parser: Any = httptools.HttpRequestParser(self)
@@ -92,17 +103,26 @@ class HttpConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
         # When the present state began: waiting for a request, reading one, or waiting until the client takes its answer.
-        self.since = 0.0
+        self.since = now()
         self._is_reading = False
         self._is_stalled = False
         # Bytes of answers that wait until the client takes them.
         self._untaken = 0
         # Set while an answer in parts waits for the client.
         self._resumed: asyncio.Future[None] | None = None
+        connections.add(self)
+
+    def end_arrival(self) -> None:
+        """The handshake has ended: without it there is no connection."""
+        if self._arriving is not None:
+            self._connections.remove(self)
 
     def waits_longer_than(self, idle: float, transfer: float) -> bool:
-        """Has the client asked nothing for too long, or taken too long to ask or to read? Time in which we work does not count."""
-        if self.is_busy:
+        """Has the client asked nothing for too long, or taken too long to ask or to read?
+
+        Time in which we work does not count, and a handshake has a limit of its own.
+        """
+        if self.is_busy or self._arriving is not None:
             return False
         is_transfer = self._is_reading or self._is_stalled or self._is_closing
         return self._now() - self.since > (transfer if is_transfer else idle)
@@ -125,19 +145,27 @@ class HttpConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close once what is under way is answered."""
         self._is_closing = True
-        if self._task is None:
+        if self._arriving is not None:
+            self.abort()
+        elif self._task is None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close it immediately."""
-        self._transport.abort()
+        """Close it immediately; a handshake sees the end of the stream, and its transport closes the socket."""
+        if self._arriving is None:
+            self._transport.abort()
+            return
+        with contextlib.suppress(OSError):
+            self._arriving.shutdown(socket.SHUT_RDWR)
 
     # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
         self._transport = cast("asyncio.Transport", transport)
-        self.is_known = self._is_known_there(self._transport)
+        self._arriving = None
+        # A certificate of another authority has not come so far.
+        self.is_known = self.is_known or bool(transport.get_extra_info("peercert"))
         if not self.is_known:
             self._largest_body = BODY_BYTES_OF_STRANGERS
         self._connections.add(self)

@@ -13,7 +13,9 @@ import logging
 import resource
 import socket
 import ssl
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from gpushare.bounds import (
@@ -26,8 +28,9 @@ from gpushare.bounds import (
     Bound,
 )
 from gpushare.errors import UsageError
-from gpushare.serving.connections import Connections
+from gpushare.kube.tls import FollowedContext
 from gpushare.serving.http_connection import Application, HttpConnection
+from gpushare.settings import TlsFiles
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,31 +78,68 @@ OF_METRICS: Final = Limits(
 """Of a listener that only answers scrapes and probes."""
 
 
-@dataclass(eq=False, slots=True)
-class _Arrival:
-    """A connection with an incomplete TLS handshake."""
+class Connections:
+    """All open connections of a server together: how many there are, and how many bytes they make us hold.
 
-    client: socket.socket
-    since: float
-    is_known: bool
-    is_busy: bool = False
-    held: int = 0
+    If either passes its bound, something is given up so that the newest caller is served: a stranger before a caller that is
+    known, and the one that has waited longest before the others. A scheduler asks and listens without a pause, so its
+    connections are the last that this meets. ``none_left`` is set while there are none.
+    """
 
-    def waits_longer_than(self, idle: float, transfer: float) -> bool:
-        """The handshake has a limit of its own."""
-        return False
+    def __init__(self, bytes_held: Bound) -> None:
+        self.none_left = asyncio.Event()
+        self.none_left.set()
+        self.held = 0
+        self._most_held = bytes_held
+        self._opened: set[HttpConnection] = set()
 
-    def give_up(self) -> None:
-        """It holds nothing that is counted."""
+    def __len__(self) -> int:
+        return len(self._opened)
 
-    def close(self) -> None:
-        """It has asked nothing yet."""
-        self.abort()
+    def __iter__(self) -> Iterator[HttpConnection]:
+        """All as of now."""
+        return iter(tuple(self._opened))
 
-    def abort(self) -> None:
-        """End the handshake: it sees the end of the stream, and the transport closes the socket."""
-        with contextlib.suppress(OSError):
-            self.client.shutdown(socket.SHUT_RDWR)
+    def add(self, connection: HttpConnection) -> None:
+        """Count one more."""
+        self._opened.add(connection)
+        self.none_left.clear()
+
+    def remove(self, connection: HttpConnection) -> None:
+        """It is closed, or will be immediately."""
+        self._opened.discard(connection)
+        if not self._opened:
+            self.none_left.set()
+
+    def make_room(self) -> bool:
+        """Close the connection that has waited longest for its next request; False if all wait for us."""
+        victim = _first(connection for connection in self._opened if not connection.is_busy)
+        if victim is None:
+            return False
+        victim.abort()
+        self.remove(victim)
+        return True
+
+    def hold(self, connection: HttpConnection, amount: int) -> bool:
+        """Hold this many bytes more for the connection; False if the connection itself must be given up."""
+        self.held += amount
+        connection.held += amount
+        while self._most_held.exceeded(self.held):
+            victim = _first(holder for holder in self._opened if holder.held and not holder.is_busy)
+            if victim is None or victim is connection:
+                return False
+            victim.give_up()
+        return True
+
+    def release(self, connection: HttpConnection, amount: int) -> None:
+        """They are free again."""
+        self.held -= amount
+        connection.held -= amount
+
+
+def _first(connections: Iterable[HttpConnection]) -> HttpConnection | None:
+    """The one that is given up first: a stranger, and of equals the one that has been in its state for longest."""
+    return min(connections, key=lambda connection: (connection.is_known, connection.since), default=None)
 
 
 class HttpEdge:
@@ -155,8 +195,11 @@ class HttpEdge:
                 self._pause(error)
                 return
             if len(self.connections) >= self._most:
-                # Those that are closed for new ones free their files only after this.
-                self._replace(client)
+                # Instead of the one that has waited longest for its next request, which frees its file only after this.
+                if self.connections.make_room():
+                    self._admit(client)
+                else:
+                    client.close()
                 return
             self._admit(client)
 
@@ -170,32 +213,26 @@ class HttpEdge:
             self._reported_at = loop.time()
             _LOG.warning("cannot accept a connection open=%d error=%s", len(self.connections), error.strerror)
 
-    def _replace(self, client: socket.socket) -> None:
-        """Serve the connection instead of the one that has waited longest for its next request."""
-        if self.connections.make_room():
-            self._admit(client)
-        else:
-            client.close()
-
     def _admit(self, client: socket.socket) -> None:
         client.setblocking(False)
-        arrival = _Arrival(client, asyncio.get_running_loop().time(), is_known=self._tls is None)
-        self.connections.add(arrival)
-        task = asyncio.create_task(self._greet(arrival))
+        connection = HttpConnection(
+            self._application,
+            self.connections,
+            is_tls=self._tls is not None,
+            now=asyncio.get_running_loop().time,
+            largest_body=self._limits.largest_body,
+            client=client,
+        )
+        task = asyncio.create_task(self._greet(connection, client))
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
 
-    async def _greet(self, arrival: _Arrival) -> None:
-        loop = asyncio.get_running_loop()
+    async def _greet(self, connection: HttpConnection, client: socket.socket) -> None:
         tls = self._tls
-        # Without TLS all callers are alike.
-        is_known = _has_certificate if tls is not None else lambda _: True
         try:
-            await loop.connect_accepted_socket(
-                lambda: HttpConnection(
-                    self._application, self.connections, is_known, loop.time, self._limits.largest_body
-                ),
-                arrival.client,
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection,
+                client,
                 ssl=tls,
                 ssl_handshake_timeout=None if tls is None else _HANDSHAKE_SECONDS,
             )
@@ -203,7 +240,7 @@ class HttpEdge:
             # TLS errors are such too.
             _LOG.debug("no handshake error=%s", error)
         finally:
-            self.connections.remove(arrival)
+            connection.end_arrival()
 
     async def _sweep(self) -> None:
         while True:
@@ -255,6 +292,28 @@ def _bound(found: tuple[int, int, int, str, Any]) -> socket.socket:
     return listener
 
 
-def _has_certificate(transport: asyncio.Transport) -> bool:
-    """One of another authority has not come so far."""
-    return bool(transport.get_extra_info("peercert"))
+def load_tls(files: TlsFiles) -> FollowedContext:
+    """Certificates for new connections, read again when the files change, as a renewed Secret does.
+
+    Raises UsageError, which names the file that is wrong.
+    """
+    return FollowedContext(partial(_read_tls, files), (files.certificate, files.key, files.client_ca))
+
+
+def _read_tls(files: TlsFiles) -> ssl.SSLContext:
+    """A caller need not show a certificate (a probe has none), but one that it shows must be of our authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.verify_mode = ssl.CERT_OPTIONAL
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(
+            f"--tls-cert-file {files.certificate} and --tls-private-key-file {files.key} are no pair: {error}"
+        ) from error
+    try:
+        context.load_verify_locations(files.client_ca)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--client-ca-file {files.client_ca} holds no certificates: {error}") from error
+    return context

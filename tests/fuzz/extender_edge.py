@@ -19,15 +19,15 @@ from gpushare import wire
 from gpushare.bounds import BYTES_IN_FLIGHT
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.inspection import describe_node, nodes_with_cards
+from gpushare.extender.core.explain import describe_node, nodes_with_cards
 from gpushare.extender.core.verdicts import Verdicts
-from gpushare.extender.edge.routes import Routes
+from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.api_errors import error_for
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
-from gpushare.serving.connections import Connections
 from gpushare.serving.http_connection import HttpConnection
+from gpushare.serving.http_edge import Connections
 
 # Every answer is one of these; 500 is an unexpected error.
 STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431})
@@ -82,7 +82,7 @@ class Edge:
     async def _converse(self, data: bytes) -> list[int]:
         """Open a connection, send the bytes, and wait until it is closed."""
         connections = Connections(BYTES_IN_FLIGHT)
-        connection = HttpConnection(self._routes, connections, lambda _: True, time.monotonic)
+        connection = HttpConnection(self._routes, connections, is_tls=False, now=time.monotonic)
         wire_end = _Transport(connection)
         connection.connection_made(wire_end)
         connection.data_received(data)

@@ -16,7 +16,6 @@ import pytest
 from gpushare import wire
 from gpushare.extender.core.belief import booking_of
 from gpushare.manifests import DisruptionBudget, Pod
-from gpushare.model.device import Device
 from gpushare.model.eviction import (
     Evictable,
     by_namespace,
@@ -27,7 +26,7 @@ from gpushare.model.eviction import (
     protected,
 )
 from gpushare.model.kept import kept_of
-from gpushare.model.node import Booking, lay_out
+from gpushare.model.node import Booking, Device, lay_out
 from gpushare.model.pod import cpu_request, gpu_containers, is_finished, request_of
 from tests.counted import steps_of
 

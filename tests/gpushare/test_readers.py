@@ -25,9 +25,9 @@ from gpushare import bounds, wire
 from gpushare.bounds import Bound
 from gpushare.deviceplugin.core.health import named_cards
 from gpushare.errors import GpushareError
-from gpushare.extender.core.audit_diff import cards_disputed
+from gpushare.extender.core.audit_round import cards_disputed
 from gpushare.extender.core.belief import booking_of
-from gpushare.kubectl_inspect.core import card_report, table
+from gpushare.kubectl_inspect.core import card_report, report_text
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import parse_unhealthy, read_devices
 from gpushare.model.pod import request_of
@@ -89,8 +89,8 @@ def reads_node(text: str) -> Sequence[object]:
         read_devices(item).refusal,
         disputed and disputed.api,
         *problems,
-        table.summary(reports),
-        table.details(reports),
+        report_text.summary(reports),
+        report_text.details(reports),
     ]
 
 
@@ -98,7 +98,7 @@ def reads_amount(text: str) -> Sequence[object]:
     """A number of units or of CPU, in a node's status or in a container."""
     item = node({wire.RESOURCE_MEMORY: text, wire.RESOURCE_COUNT: text}, None)
     reports, problems = card_report.build([item], [])
-    reasons = [read_devices(item).refusal, *problems, table.summary(reports), parse_milli(text)]
+    reasons = [read_devices(item).refusal, *problems, report_text.summary(reports), parse_milli(text)]
     return [*reasons, _error_of(partial(parse_units, text))]
 
 

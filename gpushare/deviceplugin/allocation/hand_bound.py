@@ -19,8 +19,7 @@ from gpushare.errors import GpushareError
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, encode
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, NodeInfo, lay_out
+from gpushare.model.node import Booking, Device, NodeInfo, lay_out
 from gpushare.model.placement import Refusal, Snapshot, find, question
 from gpushare.model.pod import (
     is_deleting,

@@ -14,8 +14,7 @@ from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import NodeCards
-from gpushare.model.device import unit_of_size
-from gpushare.model.node import capacity, described_cards
+from gpushare.model.node import capacity, described_cards, unit_of_size
 from gpushare.model.pod import is_finished, was_started
 from gpushare.model.quantity import MemoryUnit
 

@@ -34,7 +34,7 @@ from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, read_allocation
-from gpushare.model.eviction import evictable_of
+from gpushare.model.eviction import FIXED, evictable_of
 from gpushare.model.node import Booking
 from gpushare.model.pod import pod_request, slot_request, was_started
 from gpushare.model.wishes import wishes_or_none
@@ -92,14 +92,11 @@ def believe(known: Belief | None, named: Allocation | None, *, is_started: bool,
     if named.shares != known.named:
         now = replace(now, named=named.shares, audits=0)
     if named.shares == known.shares:
-        return replace(now, mark=named.repair if _may_mark(known, named) else known.mark)
+        may_mark = not known.is_started or named.repair in (None, known.mark)
+        return replace(now, mark=named.repair if may_mark else known.mark)
     if len(known.shares) > 1 or len(named.shares) > 1:
         return now
     return _moved(known, now, named, has_gap)
-
-
-def _may_mark(known: Belief, named: Allocation) -> bool:
-    return not known.is_started or named.repair in (None, known.mark)
 
 
 def _moved(known: Belief, now: Belief, named: Allocation, has_gap: bool) -> Belief:
@@ -167,7 +164,7 @@ def booking_of(
     # While the device plugin changes a pod's card it is on both: nothing may be put onto its present card or its next one.
     shares = belief.booked if belief is not None and units > 0 else ()
     card_size = belief.card_size if belief is not None else 0
-    evictable = evictable_of(pod) if units > 0 else None
+    evictable = evictable_of(pod) if units > 0 else FIXED
     identity = metadata.uid, metadata.namespace, metadata.name
     booking = Booking(*identity, units, shares, slots, wishes_or_none(pod).group, evictable, card_size)
     return booking, belief, problem

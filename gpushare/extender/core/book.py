@@ -32,15 +32,14 @@ from typing import Final
 
 from gpushare.extender.core.belief import Belief, audited, booking_of, bound_to
 from gpushare.extender.core.event_marks import EventMarks
-from gpushare.extender.core.known_answers import MOST_REQUESTS, KnownAnswers
+from gpushare.extender.core.filter import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.core.lingering_pods import LingeringPods
 from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
-from gpushare.model.device import Device
 from gpushare.model.eviction import kept_budget
 from gpushare.model.kept import kept_of
-from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
+from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, lay_out, read_devices
 from gpushare.model.placement import Snapshot
 from gpushare.model.pod import is_finished
 from gpushare.model.wishes import wishes_or_none
@@ -56,21 +55,18 @@ class Book:
         """``workload`` counts what the policy ``fragmentation`` asks for; ``most_requests`` are remembered with their answers."""
         self._nodes: dict[str, Node] = {}
         self._unhealthy: dict[str, frozenset[int]] = {}
-        self._devices: dict[str, tuple[Device, ...]] = {}
-        # Why no pod may have a card of a node, for the few nodes of which that is so.
-        self._refusals: dict[str, str] = {}
+        self._cards: dict[str, NodeDevices] = {}
         self._infos: dict[str, NodeInfo] = {}
-        # By node, then by uid. The two never hold the same pod on the same node.
-        self._confirmed: dict[str, dict[str, Booking]] = {}
-        self._assumed: dict[str, dict[str, Booking]] = {}
-        self._node_of: dict[str, str] = {}
-        # The resourceVersion as which each of them was seen last.
-        self._versions: dict[str, int] = {}
+        # By node, then by uid: a pod is on a node either by the API or by assumption.
+        self._bookings: dict[str, dict[str, Booking]] = {}
+        # By uid: the node that the API shows, and the resourceVersion that was seen last.
+        self._bound: dict[str, tuple[str, int]] = {}
         # By uid: the node of a bound pod, and what is believed of its cards there.
         self._beliefs: dict[str, tuple[str, Belief]] = {}
         # Uids of confirmed pods that are booked on more cards than they can have.
         self._disputed: set[str] = set()
-        self._assumed_on: dict[str, set[str]] = {}
+        # By uid: the nodes on which the pod is assumed.
+        self._assumed: dict[str, set[str]] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
         # Uids of pods that were seen to end, oldest first; a uid never comes back, so a late event of it is old.
         self._ended: dict[str, None] = {}
@@ -88,8 +84,8 @@ class Book:
             self._workload.free_cpu,
             MappingProxyType(self._budgets),
         )
-
         self._answers = KnownAnswers(self._infos, most_requests)
+        self._workload.on_change = self._answers.changed_cost
         # Nothing is laid out until the first snapshot: the first list changes each node once for every pod that it has.
         self._is_looked_at = False
         # Which pods and nodes had an event lately: the audit believes no list over it.
@@ -112,8 +108,8 @@ class Book:
         """The fate of a pod; UNKNOWN if the watch has not shown it (yet)."""
         if pod.uid in self._ended:
             return Fate(State.GONE)
-        if pod.uid in self._node_of:
-            return Fate(State.BOUND, self._versions.get(pod.uid, 0))
+        if pod.uid in self._bound:
+            return Fate(State.BOUND, self._bound[pod.uid][1])
         return Fate(State.PENDING if self.is_pending(pod) else State.UNKNOWN)
 
     def pending_pod(self, namespace: str, name: str) -> Pod | None:
@@ -127,7 +123,7 @@ class Book:
 
     def booked_pods(self) -> tuple[int, int]:
         """How many pods have units by the API, and how many by assumption alone."""
-        return len(self._node_of), len(self._assumed_on)
+        return len(self._bound), len(self._assumed)
 
     # Nodes
 
@@ -148,8 +144,7 @@ class Book:
         """A Node object is gone; its pods stay booked until they are gone too."""
         self.events.note(name)
         self._nodes.pop(name, None)
-        self._devices.pop(name, None)
-        self._refusals.pop(name, None)
+        self._cards.pop(name, None)
         self._infos.pop(name, None)
         self._workload.remove_node(name)
         self._answers.changed(name)
@@ -186,8 +181,8 @@ class Book:
             return None
         known, has_gap = self.known(pod, has_gap=has_gap)
         booking, belief, problem = booking_of(pod, known, has_gap=has_gap)
-        self._cpu_changed(*self._workload.set_pod(pod, node))
-        if self._node_of.get(uid, node) != node or not booking.units:
+        self._workload.set_pod(pod, node)
+        if self._bound.get(uid, (node,))[0] != node or not booking.units:
             self._drop(uid)
         touched = {node, *self._end_assumptions(uid)}
         if booking.units:
@@ -204,12 +199,13 @@ class Book:
 
     def placed_on(self, node: str) -> list[tuple[Booking, str | None]]:
         """Pods that the API shows there with cards named, and what is wrong with those of each."""
-        bookings = self._confirmed.get(node, {}).values()
-        return [(booking, self._misplaced(node, booking)) for booking in bookings if booking.shares]
+        bookings = self._bookings.get(node, {}).values()
+        placed = [one for one in bookings if one.shares and node not in self._assumed.get(one.uid, ())]
+        return [(booking, self._misplaced(node, booking)) for booking in placed]
 
     def assumed(self, uid: str, node: str) -> Booking | None:
         """The assumed booking of a pod on a node."""
-        return self._assumed.get(node, {}).get(uid)
+        return self._bookings[node][uid] if node in self._assumed.get(uid, ()) else None
 
     def assume(self, node: str, booking: Booking, cpu_milli: int = 0) -> None:
         """Book before the API knows; ``cpu_milli`` is what the pod asks for beside cards.
@@ -218,12 +214,12 @@ class Book:
         """
         if booking.uid in self._ended:
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) has ended")
-        if booking.uid in self._assumed.get(node, {}) or booking.uid in self._confirmed.get(node, {}):
+        if booking.uid in self._bookings.get(node, {}):
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) is already booked on {node}")
         self.renew(booking.uid)
-        self._put(self._assumed, node, booking)
-        self._assumed_on.setdefault(booking.uid, set()).add(node)
-        self._cpu_changed(*self._workload.put(booking.uid, node, cpu_milli))
+        self._put(node, booking)
+        self._assumed.setdefault(booking.uid, set()).add(node)
+        self._workload.put(booking.uid, node, cpu_milli)
         self._lay_out(node)
 
     def renew(self, uid: str) -> None:
@@ -235,11 +231,11 @@ class Book:
     def forget(self, uid: str, node: str) -> None:
         """The API refused the bind: the assumption ends. A confirmed booking stays."""
         self.events.note(uid)
-        nodes = self._assumed_on.get(uid, set())
+        nodes = self._assumed.get(uid, set())
         if node in nodes:
             nodes.remove(node)
-            self._take(self._assumed, node, uid)
-            self._cpu_changed(*self._workload.forget(uid, node, min(nodes, default="")))
+            self._take(node, uid)
+            self._workload.forget(uid, node, min(nodes, default=""))
             self._lay_out(node)
         if not nodes:
             self._end_assumptions(uid)
@@ -254,7 +250,7 @@ class Book:
             self._acknowledged.add(metadata.uid)
             self._believe(metadata.uid, node, bound_to(assumed.shares, assumed.card_size))
         if self.is_pending(metadata):
-            self._cpu_changed(*self._workload.put(metadata.uid, node, cpu_milli))
+            self._workload.put(metadata.uid, node, cpu_milli)
 
     def begin_anew(self) -> None:
         """The API server's history of pods went back, and a list of the restored state follows: see ``reflector.Handler``.
@@ -266,8 +262,8 @@ class Book:
         self.events.note_all()
         self.restores += 1
         self._ended.clear()
-        self._versions = dict.fromkeys(self._versions, 0)
-        self._doubtful = {*self._node_of, *self._acknowledged}
+        self._bound = {uid: (node, 0) for uid, (node, _) in self._bound.items()}
+        self._doubtful = {*self._bound, *self._acknowledged}
 
     # Other inputs of a decision
 
@@ -283,24 +279,27 @@ class Book:
 
     def uids(self) -> set[str]:
         """Pods that hold a card, or are assumed to."""
-        return {*self._node_of, *self._assumed_on}
+        return {*self._bound, *self._assumed}
 
-    def pending_keys(self) -> set[tuple[str, str]]:
-        """Namespace and name of the pods that ``pending_pod`` knows."""
-        return set(self._pending)
+    def identities(self) -> dict[str, Booking | ObjectMeta]:
+        """By uid: the pods that hold a card, are assumed to, or wait."""
+        found: dict[str, Booking | ObjectMeta] = {one.metadata.uid: one.metadata for one in self._pending.values()}
+        for bookings in self._bookings.values():
+            found.update(bookings)
+        return found
 
     def confirmed(self, uid: str) -> tuple[str, Booking] | None:
         """Node and booking of a pod that the API showed bound."""
-        node = self._node_of.get(uid)
-        return None if node is None else (node, self._confirmed[node][uid])
+        node, _ = self._bound.get(uid, ("", 0))
+        return (node, self._bookings[node][uid]) if node else None
 
     def assumptions(self, uid: str) -> tuple[tuple[str, Booking], ...]:
         """Where a pod is assumed; nearly always on one node."""
-        return tuple((node, self._assumed[node][uid]) for node in sorted(self._assumed_on.get(uid, ())))
+        return tuple((node, self._bookings[node][uid]) for node in sorted(self._assumed.get(uid, ())))
 
     def all_assumptions(self) -> dict[tuple[str, str], Booking]:
         """By uid and node."""
-        return {(uid, node): self._assumed[node][uid] for uid, nodes in self._assumed_on.items() for node in nodes}
+        return {(uid, node): booking for uid in self._assumed for node, booking in self.assumptions(uid)}
 
     def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[Belief | None, bool]:
         """The belief about a bound pod's cards, and whether states of it may have been missed before this one."""
@@ -308,17 +307,17 @@ class Book:
         on, belief = self._beliefs.get(uid, ("", None))
         if on != pod.spec.node_name:
             return None, has_gap
-        return belief, has_gap and self._versions.get(uid, -1) != _number(pod.metadata.resource_version)
+        return belief, has_gap and self._bound.get(uid, ("", -1))[1] != _number(pod.metadata.resource_version)
 
     def audited(self) -> None:
         """An audit has ended, so a dispute over a pod's card is one audit older. It can end only on a node of our plugin."""
         for uid in tuple(self._disputed):
             node, before = self._beliefs[uid]
-            if any(device.uuid for device in self._devices.get(node, ())):
+            if any(device.uuid for device in self.devices(node) or ()):
                 belief = audited(before)
                 self._believe(uid, node, belief)
                 self.events.note(uid)
-                self._put(self._confirmed, node, replace(self._confirmed[node][uid], shares=belief.booked))
+                self._put(node, replace(self._bookings[node][uid], shares=belief.booked))
                 self._lay_out(node)
 
     def was_ended(self, pod: Pod) -> bool:
@@ -327,11 +326,11 @@ class Book:
 
     def devices(self, name: str) -> tuple[Device, ...] | None:
         """A node's cards with nothing booked, by its last event; None if the node is not known."""
-        return self._devices.get(name)
+        return self._cards[name].devices if name in self._cards else None
 
     def refusal_of(self, name: str) -> str | None:
         """Why no pod may have a card of this node, None if pods may."""
-        return self._refusals.get(name)
+        return self._cards[name].refusal if name in self._cards else None
 
     def unhealthy(self, name: str) -> frozenset[int]:
         """Its cards that are declared sick."""
@@ -364,21 +363,20 @@ class Book:
 
     def _is_old(self, pod: Pod) -> bool:
         """Is this state older than the one that is known of this bound pod? An answer may be ahead of the watch."""
-        seen = self._versions.get(pod.metadata.uid, 0)
+        _, seen = self._bound.get(pod.metadata.uid, ("", 0))
         return bool(pod.spec.node_name) and 0 < _number(pod.metadata.resource_version) < seen
 
     def _unbind(self, uid: str) -> None:
         self._drop(uid)
-        self._cpu_changed(*self._workload.leave_node(uid))
+        self._workload.leave_node(uid)
 
     def _confirm(self, pod: Pod, node: str, booking: Booking, belief: Belief | None) -> None:
         uid = booking.uid
         if belief is not None:
             self._workload.note(pod, booking, wishes_or_none(pod))
             self._believe(uid, node, belief)
-        self._node_of[uid] = node
-        self._versions[uid] = _number(pod.metadata.resource_version)
-        self._put(self._confirmed, node, booking)
+        self._bound[uid] = node, _number(pod.metadata.resource_version)
+        self._put(node, booking)
 
     def _believe(self, uid: str, node: str, belief: Belief) -> None:
         self._beliefs[uid] = (node, belief)
@@ -388,14 +386,14 @@ class Book:
 
     def _end_assumptions(self, uid: str) -> set[str]:
         """The nodes on which the pod was assumed; the caller lays them out, once all is entered."""
-        nodes = self._assumed_on.pop(uid, set())
+        nodes = self._assumed.pop(uid, set())
         self._acknowledged.discard(uid)
         for node in nodes:
-            self._take(self._assumed, node, uid)
+            self._take(node, uid)
         return nodes
 
     def _end(self, uid: str) -> None:
-        self._cpu_changed(*self._workload.remove_pod(uid))
+        self._workload.remove_pod(uid)
         self._drop(uid)
         self._beliefs.pop(uid, None)
         self._ended[uid] = None
@@ -405,18 +403,12 @@ class Book:
     def _drop(self, uid: str) -> None:
         self._doubtful.discard(uid)
         touched = self._end_assumptions(uid)
-        node = self._node_of.pop(uid, None)
-        if node is not None:
+        if uid in self._bound:
+            node, _ = self._bound.pop(uid)
             self._disputed.discard(uid)
-            del self._versions[uid]
-            self._take(self._confirmed, node, uid)
+            self._take(node, uid)
             touched.add(node)
         self._lay_out(*touched)
-
-    def _cpu_changed(self, *names: str) -> None:
-        """The free CPU of the nodes changed, their cards did not: drop their cached costs."""
-        for name in names:
-            self._answers.changed_cost(name)
 
     def _misplaced(self, node: str, booking: Booking) -> str | None:
         """The fault of a booking that names a card which its node does not have."""
@@ -428,31 +420,28 @@ class Book:
         return f"annotations name card {wrong[0]}, but node {node} has the cards {sorted(indices)}: {rest}"
 
     def _indices(self, node: str) -> set[int]:
-        return {device.index for device in self._devices.get(node, ())}
+        return {device.index for device in self.devices(node) or ()}
 
     def _read_devices(self, name: str) -> None:
-        self._devices[name], refusal = read_devices(self._nodes[name], self.unhealthy(name))
-        self._refusals.pop(name, None)
-        if refusal:
-            self._refusals[name] = refusal
+        self._cards[name] = read_devices(self._nodes[name], self.unhealthy(name))
         self._lay_out(name)
 
-    def _put(self, bookings: dict[str, dict[str, Booking]], node: str, booking: Booking) -> None:
+    def _put(self, node: str, booking: Booking) -> None:
         """Enter one booking, in the place of the pod's former one on that node."""
-        bookings.setdefault(node, {})[booking.uid] = booking
+        self._bookings.setdefault(node, {})[booking.uid] = booking
 
-    def _take(self, bookings: dict[str, dict[str, Booking]], node: str, uid: str) -> None:
+    def _take(self, node: str, uid: str) -> None:
         """Remove one booking and leave no empty entry behind: nodes come and go for years."""
-        of_node = bookings[node]
+        of_node = self._bookings[node]
         del of_node[uid]
         if not of_node:
-            del bookings[node]
+            del self._bookings[node]
 
     def _lay_out(self, *names: str) -> None:
         for name in names if self._is_looked_at else ():
             if name in self._nodes:
-                bookings = [*self._confirmed.get(name, {}).values(), *self._assumed.get(name, {}).values()]
-                self._infos[name] = lay_out(name, self._devices[name], bookings, self.refusal_of(name))
+                devices, refusal = self._cards[name]
+                self._infos[name] = lay_out(name, devices, self._bookings.get(name, {}).values(), refusal)
                 self._answers.changed(name)
 
 

@@ -1,4 +1,4 @@
-"""Why a pod has no card, node by node and card by card: as it was answered last, and as it is now. Pure.
+"""For people: why a pod has no card, node by node and card by card, and which pod has which. Pure.
 
 A full card has with it which pods would have to end so that it has room. That is for people, and asks for less than ``preempt``:
 one card, any priority, no budgets. No pod can be left out of such an answer, which is found in one pass over the pods of the card.
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, NodeInfo, units_on
+from gpushare.model.eviction import FIXED
+from gpushare.model.node import Booking, Device, NodeInfo, units_on
 from gpushare.model.placement import Question, Snapshot, reason_against
 from gpushare.model.pod import Request
 
@@ -48,8 +48,12 @@ def explain(
 
     ``last`` is what they answered before, if that is kept ("": it fits).
     """
-    found = {name: _reason_now(snapshot.nodes.get(name), asked) for name in names}
-    described = sorted(found, key=lambda name: (found[name] != "", -_largest_free(snapshot.nodes.get(name)), name))
+    nodes = {name: snapshot.nodes.get(name) for name in names}
+    found = {
+        name: wire.REASON_UNKNOWN_NODE if node is None else reason_against(node, asked) for name, node in nodes.items()
+    }
+    free = {name: -1 if node is None else node.largest_free for name, node in nodes.items()}
+    described = sorted(found, key=lambda name: (found[name] != "", -free[name], name))
     return {
         "judged": JUDGED,
         "request": describe_request(asked) | {"priority": priority},
@@ -141,21 +145,14 @@ def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
     return next((reason for reason, is_so in checks.items() if is_so), "")
 
 
-def _reason_now(node: NodeInfo | None, asked: Question) -> str:
-    return wire.REASON_UNKNOWN_NODE if node is None else reason_against(node, asked)
-
-
-def _largest_free(node: NodeInfo | None) -> int:
-    return -1 if node is None else node.largest_free
-
-
 def room_if_ended(device: Device, node: NodeInfo, wanted: int, slots: int) -> Sequence[Booking]:
     """The pods of the card to end so that ``wanted`` units and ``slots`` are free there; none if that does not help.
 
     Those that linger or are being deleted come first, then those of the lowest priority, then the largest.
     """
     chosen: list[Booking] = []
-    for booking in sorted(_endable(node, device), key=lambda one: _worth(one, device)):
+    endable = [one for one in node.bookings if one.evictable is not FIXED and units_on(one, device.index)]
+    for booking in sorted(endable, key=lambda one: _worth(one, device)):
         if _has_room(device, node, chosen, wanted, slots):
             break
         chosen.append(booking)
@@ -171,7 +168,6 @@ def room_if_ended(device: Device, node: NodeInfo, wanted: int, slots: int) -> Se
 def describe_ended(booking: Booking, device: Device) -> dict[str, Any]:
     """One such pod."""
     evictable = booking.evictable
-    assert evictable is not None
     state = STATE_LINGERING if evictable.is_lingering else STATE_DELETING if evictable.is_ending else ""
     described = {
         "namespace": booking.namespace,
@@ -187,18 +183,13 @@ def why_no_preemption(node: NodeInfo, units: int, priority: int, on_cards: Itera
 
     ``on_cards`` are the pods whose end makes room on one card each.
     """
-    helps = any(pods and all(_priority(one) < priority for one in pods) for pods in on_cards)
-    counted = sum(one.units for one in node.bookings if one.evictable is None or not one.evictable.is_lingering)
+    helps = any(pods and all(one.evictable.priority < priority for one in pods) for pods in on_cards)
+    counted = sum(one.units for one in node.bookings if not one.evictable.is_lingering)
     return NO_PREEMPTION if helps and node.total - counted >= units else ""
-
-
-def _endable(node: NodeInfo, device: Device) -> list[Booking]:
-    return [one for one in node.bookings if one.evictable is not None and units_on(one, device.index)]
 
 
 def _worth(booking: Booking, device: Device) -> tuple[bool, bool, int, int, str]:
     evictable = booking.evictable
-    assert evictable is not None
     goes_anyway = evictable.is_ending or evictable.is_lingering
     return (
         not goes_anyway,
@@ -209,13 +200,54 @@ def _worth(booking: Booking, device: Device) -> tuple[bool, bool, int, int, str]
     )
 
 
-def _priority(booking: Booking) -> int:
-    assert booking.evictable is not None
-    return booking.evictable.priority
-
-
 def _has_room(device: Device, node: NodeInfo, ended: Iterable[Booking], wanted: int, slots: int) -> bool:
     gone = tuple(ended)
     free = device.total - device.used + sum(units_on(one, device.index) for one in gone)
     free_slots = device.slots - device.slots_used + sum(one.slots for one in gone)
     return free >= wanted and (not node.counts_slots or free_slots >= slots)
+
+
+def nodes_with_cards(snapshot: Snapshot) -> list[NodeInfo]:
+    """The nodes of ``/gpushare-scheduler/inspect``: those that are described, by name.
+
+    They are of the moment of the call, whatever happens to the book afterwards.
+    """
+    return [node for _, node in sorted(snapshot.nodes.items()) if node.devices]
+
+
+def inspect_node(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """One node; ``error`` is there if it is not known (the original closes the connection, defect D19)."""
+    node = snapshot.nodes.get(name)
+    if node is None:
+        return {"nodes": [], "error": f"node {name} is not known to the extender"}
+    return {"nodes": [describe_node(node)]}
+
+
+def describe_node(node: NodeInfo) -> dict[str, Any]:
+    """One node: its cards, and the pods of each, by name. Keys and nesting are the original's.
+
+    A pod is listed from the moment it is booked; the original lists it only once its copy of the pod runs.
+    """
+    bookings = sorted(node.bookings, key=lambda one: (one.namespace, one.name))
+    return {
+        "name": node.name,
+        "totalGPU": sum(device.total for device in node.devices),
+        "usedGPU": sum(device.used for device in node.devices),
+        "devs": [
+            {
+                "id": device.index,
+                "totalGPU": device.total,
+                "usedGPU": device.used,
+                "pods": [
+                    {
+                        "name": booking.name,
+                        "namespace": booking.namespace,
+                        "usedGPU": units_on(booking, device.index),
+                    }
+                    for booking in bookings
+                    if units_on(booking, device.index)
+                ],
+            }
+            for device in node.devices
+        ],
+    }

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from gpushare.model.eviction import Amounts, Budgets, Evictable, by_namespace, protected
+from gpushare.model.eviction import Amounts, Budgets, by_namespace, protected
 from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
 from gpushare.model.placement import Question, Snapshot, reason_against
 
@@ -61,7 +61,8 @@ def _victims_on(node: NodeInfo, preemptor: Preemptor, proposed: Victims, budgets
     """None if the pod gets no card here even if all pods of lower priority end."""
     known = {booking.uid: booking for booking in node.bookings}
     lower = _by_worth(node.bookings, preemptor.priority)
-    violating = dict(zip((one.uid for one in lower), protected(map(_as_pod, lower), budgets), strict=True))
+    broken = protected(((one.namespace, one.name, one.evictable) for one in lower), budgets)
+    violating = dict(zip((one.uid for one in lower), broken, strict=True))
     lower.sort(key=lambda one: not violating[one.uid])
     needed = _needed(node, lower, preemptor.asked, violating, proposed.uids)
     if needed is None:
@@ -109,7 +110,7 @@ def _cost(pods: Iterable[Booking], violating: Mapping[str, bool]) -> tuple[int, 
     Priorities are 32 bits wide and may be negative; each pod counts more than any difference between priorities below it. A
     pod that goes anyway costs nothing.
     """
-    dying = [(one.uid, one.evictable.priority) for one in pods if one.evictable and not one.evictable.is_ending]
+    dying = [(one.uid, one.evictable.priority) for one in pods if not one.evictable.is_ending]
     return (
         sum(violating[uid] for uid, _ in dying),
         max((priority for _, priority in dying), default=-_OFFSET),
@@ -120,18 +121,8 @@ def _cost(pods: Iterable[Booking], violating: Mapping[str, bool]) -> tuple[int, 
 
 def _by_worth(bookings: Iterable[Booking], priority: int) -> list[Booking]:
     """The pods that may be evicted for one of this priority: those that go anyway last, else the highest priority first."""
-    lower = (one for one in bookings if one.evictable is not None and one.evictable.priority < priority)
-    return sorted(lower, key=_worth)
-
-
-def _worth(booking: Booking) -> tuple[bool, int, str]:
-    assert booking.evictable is not None
-    return booking.evictable.is_ending, -booking.evictable.priority, booking.uid
-
-
-def _as_pod(booking: Booking) -> tuple[str, str, Evictable]:
-    assert booking.evictable is not None
-    return booking.namespace, booking.name, booking.evictable
+    lower = (one for one in bookings if one.evictable.priority < priority)
+    return sorted(lower, key=lambda one: (one.evictable.is_ending, -one.evictable.priority, one.uid))
 
 
 def _without(node: NodeInfo, uids: Collection[str]) -> NodeInfo:
@@ -148,7 +139,7 @@ def _are_enough(
     spared = [known[uid] for uid in proposed.uids if uid in known and uid not in needed]
     if not spared:
         return True
-    if preemptor.is_entangled or any(one.evictable is None or one.evictable.is_entangled for one in spared):
+    if preemptor.is_entangled or any(one.evictable.is_entangled for one in spared):
         return False
     total = sum(device.total for device in node.devices if device.healthy)
     booked = sum(booking.units for booking in node.bookings if booking.uid not in needed)
@@ -162,6 +153,5 @@ def _are_enough(
 def _others(bookings: Iterable[Booking]) -> Counter[str]:
     found: Counter[str] = Counter()
     for booking in bookings:
-        assert booking.evictable is not None
         found.update(dict(booking.evictable.others))
     return found

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from gpushare import wire
-from gpushare.model.allocation import Shares
 from gpushare.model.node import NodeInfo
-from gpushare.model.outlook import Outlook, cards_of
+from gpushare.model.outlook import cards_of
 from gpushare.model.placement import Question, Refusal, Snapshot, find, without
 
 # The highest score of an extender (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).
@@ -65,14 +64,12 @@ def _score_of(node: NodeInfo, asked: Question) -> int:
 
 
 def _cost_of(node: NodeInfo, asked: Question) -> float:
-    """The less, the better."""
-    assert asked.outlook is not None
+    """Units of the node's memory that will stay unused with the pod, and did not without it: the less, the better."""
+    outlook = asked.outlook
+    assert outlook is not None
     shares = find(node, asked) if asked.request.units else ()
-    return _DOES_NOT_FIT if isinstance(shares, Refusal) else _more_wasted(asked.outlook, node, shares, asked)
-
-
-def _more_wasted(outlook: Outlook, node: NodeInfo, shares: Shares, asked: Question) -> float:
-    """Units of the node's memory that will stay unused with the pod, and did not without it."""
+    if isinstance(shares, Refusal):
+        return _DOES_NOT_FIT
     before = after = cards_of(node)
     cards = {device.index: device for device in node.devices}
     for index, units in shares:

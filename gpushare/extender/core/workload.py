@@ -10,6 +10,7 @@ the next list. A pod's CPU counts from when it is assumed, as its card does (on 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
@@ -62,6 +63,8 @@ class Workload:
         self._free: dict[str, int] = {}
         # For known nodes; must not be changed by readers. The value is 0 if more is used than there is.
         self.free_cpu = MappingProxyType(self._free)
+        # Called with each node that may have another amount of free CPU than before.
+        self.on_change: Callable[[str], None] = lambda name: None
 
     def outlook(self) -> Outlook | None:
         """The pods that are expected to come; None as long as none has."""
@@ -96,48 +99,41 @@ class Workload:
         self._allocatable.pop(name, None)
         self._free.pop(name, None)
 
-    def set_pod(self, pod: Pod, node: str) -> tuple[str, ...]:
-        """A pod is on a node. Returns the nodes with another amount of free CPU than before."""
-        return self.put(pod.metadata.uid, node, cpu_request(pod) if self._counts_cpu else 0)
+    def set_pod(self, pod: Pod, node: str) -> None:
+        """A pod is on a node."""
+        self.put(pod.metadata.uid, node, cpu_request(pod) if self._counts_cpu else 0)
 
-    def put(self, uid: str, node: str, cpu: int) -> tuple[str, ...]:
-        """So many milli-CPUs of a node are a pod's, be it bound there or assumed. Answers likewise."""
-        if not self._counts_cpu:
-            return ()
-        if self._pods.get(uid, ("", 0)) == ((node, cpu) if cpu else ("", 0)):
-            return ()
-        left = self.leave_node(uid)
-        if not cpu:
-            return left
-        self._pods[uid] = node, cpu
-        self._used[node] += cpu
-        self._count(node)
-        return (*left, node)
+    def put(self, uid: str, node: str, cpu: int) -> None:
+        """So many milli-CPUs of a node are a pod's, be it bound there or assumed."""
+        if not self._counts_cpu or self._pods.get(uid, ("", 0)) == ((node, cpu) if cpu else ("", 0)):
+            return
+        self.leave_node(uid)
+        if cpu:
+            self._pods[uid] = node, cpu
+            self._used[node] += cpu
+            self._count(node)
 
-    def remove_pod(self, uid: str) -> tuple[str, ...]:
-        """A pod has ended. Answers likewise."""
+    def remove_pod(self, uid: str) -> None:
+        """A pod has ended."""
         self._noted.discard(uid)
-        return self.leave_node(uid)
+        self.leave_node(uid)
 
-    def forget(self, uid: str, node: str, other: str = "") -> tuple[str, ...]:
-        """A pod is not on this node; it may be on another, on which it is assumed still. Answers likewise."""
+    def forget(self, uid: str, node: str, other: str = "") -> None:
+        """A pod is not on this node; it may be on another, on which it is assumed still."""
         on, cpu = self._pods.get(uid, ("", 0))
-        if on != node:
-            return ()
-        left = self.leave_node(uid)
-        return (*left, *self.put(uid, other, cpu)) if other else left
+        if on == node:
+            self.put(uid, other, cpu if other else 0)
 
-    def leave_node(self, uid: str) -> tuple[str, ...]:
-        """A pod is on no node that we know of. Answers likewise."""
+    def leave_node(self, uid: str) -> None:
+        """A pod is on no node that we know of."""
         node, cpu = self._pods.pop(uid, ("", 0))
-        if not cpu:
-            return ()
-        self._used[node] -= cpu
-        if not self._used[node]:
-            del self._used[node]
-        self._count(node)
-        return (node,)
+        if cpu:
+            self._used[node] -= cpu
+            if not self._used[node]:
+                del self._used[node]
+            self._count(node)
 
     def _count(self, name: str) -> None:
         if name in self._allocatable:
             self._free[name] = max(self._allocatable[name] - self._used.get(name, 0), 0)
+        self.on_change(name)

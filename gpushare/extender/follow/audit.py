@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from gpushare.extender.core.audit_diff import DRIFT_KINDS, Difference, Drift, Versions, has_reached, tally
-from gpushare.extender.core.audit_round import Round, Suspect
+from gpushare.extender.core.audit_round import DRIFT_KINDS, Difference, Round
 from gpushare.extender.core.book import Book
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
@@ -40,29 +39,28 @@ ASSUMED_SECONDS: Final = 300.0
 _MOST_LINES: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often, and how patiently; in seconds.
+class Versions(NamedTuple):
+    """A resourceVersion of each collection."""
 
-    ``patience`` is for watches that have yet to pass the version of the list: a bookmark comes about once a minute, and a silent
-    watch is given up after 150 seconds. ``poll`` is how often they are looked at.
-    """
+    nodes: str
+    pods: str
 
-    interval: float = 300.0
-    patience: float = 200.0
-    poll: float = 0.5
+
+class Drift(NamedTuple):
+    """How many units of card memory are booked wrongly, over how many pods (or nodes), for one kind."""
+
+    units: int = 0
+    objects: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The findings of one audit. ``drift`` and ``odd`` have every kind of ``DRIFT_KINDS`` and ``ODD_KINDS``, by name.
+    """The findings of one audit. ``drift`` has every kind of ``DRIFT_KINDS``, by name, and was corrected.
 
-    ``drift`` was corrected; ``odd`` is in the API itself; ``unsettled`` suspects changed while they were looked at, or could not be
-    asked for, and are left to the next audit.
+    ``unsettled`` suspects changed while they were looked at, or could not be asked for, and are left to the next audit.
     """
 
     drift: Mapping[str, Drift]
-    odd: Mapping[str, Drift]
     nodes: int
     pods: int
     unsettled: int
@@ -71,7 +69,7 @@ class AuditResult:
 
 @dataclass(eq=False)
 class Audit:
-    """Looks at the book every ``pace.interval``, once it is complete.
+    """Looks at the book every ``interval``, once it is complete. Times are in seconds.
 
     ``versions`` is how far the watches have come; ``is_under_way`` whether a request of ours may still bind a pod (namespace,
     name, uid). ``last`` is the result of the last audit that came to its end, ``done`` and ``failed`` how many did and did not.
@@ -84,7 +82,11 @@ class Audit:
     versions: Callable[[], Versions]
     is_under_way: Callable[[str, str, str], bool]
     monotonic: Callable[[], float]
-    pace: Pace = Pace()
+    interval: float = 300.0
+    # For watches that have yet to pass the version of the list, and how often they are looked at: a bookmark comes about once a
+    # minute, and a silent watch is given up after 150 seconds.
+    patience: float = 200.0
+    poll: float = 0.5
     # Jitter only: nothing depends on it being hard to guess.
     rng: random.Random = field(default_factory=random.Random)
     last: AuditResult | None = field(default=None, init=False)
@@ -96,7 +98,7 @@ class Audit:
     async def run(self) -> None:
         """Until cancelled. Extenders that were started together do not ask together."""
         while True:
-            await asyncio.sleep(self.pace.interval * self.rng.uniform(0.8, 1.2))
+            await asyncio.sleep(self.interval * self.rng.uniform(0.8, 1.2))
             if self.is_ready():
                 await self.turn()
 
@@ -125,8 +127,7 @@ class Audit:
         self.book.audited()
         self._log_odd(audit.odd)
         result = AuditResult(
-            drift=tally(DRIFT_KINDS, corrected),
-            odd=audit.odd_drift,
+            drift=tally(corrected),
             nodes=audit.nodes,
             pods=audit.pods,
             unsettled=len(suspects) - len(corrected),
@@ -153,7 +154,7 @@ class Audit:
                         since = self.monotonic()
         return version
 
-    async def _settle(self, audit: Round, suspects: Sequence[Suspect], versions: Versions) -> list[Difference]:
+    async def _settle(self, audit: Round, suspects: Sequence[Difference], versions: Versions) -> Sequence[Difference]:
         """Look again at each suspect once the watches have caught up, and correct what is still wrong."""
         if not await self._caught_up(audit, suspects, versions):
             _LOG.warning(
@@ -163,37 +164,43 @@ class Audit:
         corrected: list[Difference] = []
         for suspect in suspects:
             found = await self._confirm(audit, suspect)
-            if found is not None:
-                _log_drift(found, len(corrected))
-                corrected.append(found)
+            if found is None:
+                continue
+            corrected.append(found)
+            if len(corrected) <= _MOST_LINES:
+                assigned = str(found.is_assigned).lower()
+                _LOG.warning(
+                    "drift kind=%s object=%s/%s uid=%s units=%d book=%s api=%s assigned=%s",
+                    *_identity(found), found.units, found.book, found.api, assigned,
+                )  # fmt: skip
         return corrected
 
-    async def _caught_up(self, audit: Round, suspects: Sequence[Suspect], versions: Versions) -> bool:
-        """Wait until the watches have passed the list, or no suspect is left. Where versions are no numbers, time must do."""
-        deadline = self.monotonic() + self.pace.patience
+    async def _caught_up(self, audit: Round, suspects: Sequence[Difference], listed: Versions) -> bool:
+        """Wait until the watches have passed the list, or no suspect is left."""
+        deadline = self.monotonic() + self.patience
         while True:
-            left = [suspect for suspect in suspects if audit.ask(suspect) is not None]
             seen = self.versions()
-            passed = [has_reached(seen.nodes, versions.nodes)] if any(one.is_node for one in left) else []
-            passed += [has_reached(seen.pods, versions.pods)] if any(not one.is_node for one in left) else []
-            if all(passed):
+            left = {one.is_node for one in suspects if audit.ask(one) is not None}
+            if all(
+                has_passed(*((seen.nodes, listed.nodes) if is_node else (seen.pods, listed.pods))) for is_node in left
+            ):
                 return True
             if self.monotonic() >= deadline:
-                return False not in passed
-            await asyncio.sleep(self.pace.poll)
+                return False
+            await asyncio.sleep(self.poll)
 
-    async def _confirm(self, audit: Round, suspect: Suspect) -> Difference | None:
+    async def _confirm(self, audit: Round, suspect: Difference) -> Difference | None:
         """Ask for the one object; what was corrected."""
         mark = audit.ask(suspect)
         if mark is None:
             return None
-        what = suspect.difference
+        namespace, name = suspect.namespace, suspect.name
         try:
             if suspect.is_node:
-                return audit.answer_node(suspect, await _there(self.client.get_node(what.name)), mark)
-            return audit.answer_pod(suspect, await _there(self.client.get_pod(what.namespace, what.name)), mark)
+                return audit.answer_node(suspect, await _there(self.client.get_node(name)), mark)
+            return audit.answer_pod(suspect, await _there(self.client.get_pod(namespace, name)), mark)
         except ApiError as error:
-            _LOG.info("not audited kind=%s object=%s/%s reason=%s", what.kind, what.namespace, what.name, error)
+            _LOG.info("not audited kind=%s object=%s/%s reason=%s", suspect.kind, namespace, name, error)
             return None
 
     def _old_assumptions(self, now: float) -> frozenset[tuple[str, str]]:
@@ -223,14 +230,17 @@ async def _there(asked: Awaitable[_T]) -> _T | None:
         return None
 
 
-def _log_drift(found: Difference, count: int) -> None:
-    if count < _MOST_LINES:
-        _LOG.warning(
-            "drift kind=%s object=%s/%s uid=%s units=%d book=%s api=%s assigned=%s",
-            *_identity(found), found.units, found.book, found.api, str(found.is_assigned).lower(),
-        )  # fmt: skip
-    elif count == _MOST_LINES:
-        _LOG.warning("drift: there is more; the sum follows")
+def tally(found: Iterable[Difference]) -> dict[str, Drift]:
+    """By kind; each kind of drift is there."""
+    sums = dict.fromkeys(DRIFT_KINDS, Drift())
+    for one in found:
+        sums[one.kind] = Drift(sums[one.kind].units + one.units, sums[one.kind].objects + 1)
+    return sums
+
+
+def has_passed(seen: str, version: str) -> bool:
+    """Has a watch that has seen one version passed another? Of versions that are no numbers that is not known."""
+    return seen == version or (seen.isdigit() and version.isdigit() and int(seen) >= int(version))
 
 
 def _identity(found: Difference) -> tuple[str, str, str, str]:

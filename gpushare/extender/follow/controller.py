@@ -10,9 +10,9 @@ from typing import Final, Generic, TypeVar
 
 from gpushare import wire
 from gpushare.bounds import PODS_OF_A_LIST
-from gpushare.extender.core.audit_diff import Versions
+from gpushare.extender.core.belief import IGNORED
 from gpushare.extender.core.book import Book
-from gpushare.extender.follow.odd_pods import OddPods
+from gpushare.extender.follow.audit import Versions
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.kube.reflector import Contact, Reflector
@@ -24,6 +24,13 @@ _T = TypeVar("_T")
 
 _CONFIG_MAPS_PATH: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
 _BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
+# Problems of one pod that are reported; its author may write another annotation many times a second.
+_MOST_PROBLEMS: Final = 5
+# Pods that wait for their event; beyond that they are only logged. An API server that stays away must not fill our memory, and
+# if thousands of pods are odd, a few hundred events show enough.
+_LONGEST_QUEUE: Final = 500
+# How long an API server that could not take an event is left alone, in seconds.
+_PAUSE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +140,53 @@ class Controller:
         if odd:
             self._odd_entries[node] = odd
         self._book.set_unhealthy(node, indices)
+
+
+class OddPods:
+    """Reports bound pods with annotations that the book cannot use: no scheduler does, as it has no more questions about them.
+
+    Each fault of a pod is reported once, by a line of the log and an event on the pod, and no caller waits for it.
+    Without ``events`` only the log has it.
+    """
+
+    def __init__(self, events: EventRecorder | None = None) -> None:
+        self._events = events
+        self._reported: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        # The identity of each pod, without its annotations, which may be large.
+        self._reports: asyncio.Queue[tuple[ObjectMeta, str]] = asyncio.Queue(_LONGEST_QUEUE)
+
+    def note(self, metadata: ObjectMeta, problem: str | None) -> None:
+        """The problem of the pod now; None if there is none."""
+        uid = metadata.uid
+        if problem is None:
+            self._reported.pop(uid, None)
+        elif self._reported.get(uid) != problem and self._counts.get(uid, 0) < _MOST_PROBLEMS:
+            self._reported[uid] = problem
+            self._counts[uid] = self._counts.get(uid, 0) + 1
+            _LOG.warning("odd pod=%s/%s uid=%s problem=%s", metadata.namespace, metadata.name, uid, problem)
+            self._queue(ObjectMeta(metadata.name, metadata.namespace, uid), problem)
+
+    def forget(self, metadata: ObjectMeta) -> None:
+        """The pod is gone."""
+        self._reported.pop(metadata.uid, None)
+        self._counts.pop(metadata.uid, None)
+
+    async def run(self) -> None:
+        """Write the events, until cancelled."""
+        while self._events is not None:
+            metadata, problem = await self._reports.get()
+            # Mended or gone in the meantime.
+            if self._reported.get(metadata.uid) != problem:
+                continue
+            is_ignored = problem.startswith(IGNORED)
+            message = problem if is_ignored else f"its GPU memory is not, or not all, booked: {problem}"
+            if not await self._events.record(
+                "Pod", metadata, wire.EVENT_IGNORED if is_ignored else wire.EVENT_NOT_BOOKED, message
+            ):
+                self._queue(metadata, problem)
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _queue(self, metadata: ObjectMeta, problem: str) -> None:
+        if self._events is not None and not self._reports.full():
+            self._reports.put_nowait((metadata, problem))

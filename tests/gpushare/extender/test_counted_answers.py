@@ -17,8 +17,8 @@ from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
-from gpushare.extender.edge.routes import Routes
-from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
+from gpushare.extender.extender_metrics import ExtenderMetrics
+from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node

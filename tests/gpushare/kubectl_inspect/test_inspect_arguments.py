@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from gpushare.kubectl_inspect.inspect_arguments import Arguments, parse
+from gpushare.kubectl_inspect.main import main
 
-PLAIN = Arguments(node=None, details=False, kubeconfig=None, context=None, request_timeout_seconds=10)
+PLAIN = Arguments()
+DETAILS = Arguments(details=True)
 
 
 def parsed(*words: str) -> Arguments:
@@ -30,9 +32,7 @@ def parsed(*words: str) -> Arguments:
 )
 def test_go_spellings_of_details(words: list[str]) -> None:
     """Every way in which Go's flag package takes it; glog's flags are read and without effect."""
-    details = parsed(*words)
-
-    assert details == Arguments(None, True, None, None, 10)
+    assert parsed(*words) == DETAILS
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_go_spellings_of_details(words: list[str]) -> None:
         (["-output=yaml"], {"output": "yaml"}),
         (["--output", "json", "-n", "team"], {"output": "json", "namespace": "team"}),
         (["-nteam"], {"namespace": "team"}),
-        (["--namespace=team", "-A"], {}),
+        (["--namespace=team", "-A"], {"namespace": "team", "all_namespaces": True}),
         (["-namespace", "team", "--all-namespaces=false"], {"namespace": "team"}),
         (["-n", ""], {}),
-        (["--no-headers"], {"headers": False}),
-        (["-no-headers=true"], {"headers": False}),
+        (["--no-headers"], {"no_headers": True}),
+        (["-no-headers=true"], {"no_headers": True}),
         (["--no-headers=false"], {}),
         (["--sort-by", "{.allocated}"], {"sort_by": "allocated"}),
         (["-sort-by=total"], {"sort_by": "total"}),
@@ -67,7 +67,7 @@ def test_no_details(words: list[str]) -> None:
 @pytest.mark.parametrize("words", [["-d", "node1"], ["node1", "-d"], ["-d", "--", "node1"]])
 def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
     """The name of a node may stand on either side, and after `--`."""
-    assert parsed(*words) == Arguments("node1", True, None, None, 10)
+    assert parsed(*words) == replace(DETAILS, node="node1")
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
 )
 def test_kubectls_flags_in_both_spellings(words: list[str]) -> None:
     """One dash and two are the same."""
-    assert parsed(*words) == Arguments(None, False, "f", "c", 5)
+    assert parsed(*words) == Arguments(kubeconfig="f", context="c", request_timeout=5)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("", None), ("0", None), ("0s", None), ("30", 30)])
 def test_zero_is_no_limit(text: str, seconds: float | None) -> None:
     """A request timeout of zero is no limit, as for kubectl."""
-    assert parsed(f"--request-timeout={text}").request_timeout_seconds == seconds
+    assert parsed(f"--request-timeout={text}").request_timeout == seconds
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,9 @@ def test_zero_is_no_limit(text: str, seconds: float | None) -> None:
         ["-x"],
         ["-d=maybe"],
         ["a", "b"],
-        ["--request-timeout=soon"],
         ["--kube", "f"],
         ["-o", "xml"],
         ["-o"],
-        ["--sort-by", "cards"],
         ["-A=maybe"],
     ],
 )
@@ -112,6 +110,23 @@ def test_nonsense_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[st
 
     assert (ended.value.code, said.out) == (2, "")
     assert said.err.startswith("usage: kubectl inspect gpushare")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--request-timeout=soon"], "--request-timeout is 'soon', not a duration such as 5s, 1m30s or 0"),
+        (["-sort-by", "cards"], "--sort-by is 'cards', no field of a node; there are name, address"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_named(
+    words: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code is 2, and stderr has the flag with what it takes."""
+    monkeypatch.setattr("sys.argv", ["kubectl-inspect-gpushare"])
+
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith(f"error: {says}")
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help", "-help"])

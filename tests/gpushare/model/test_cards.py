@@ -8,8 +8,7 @@ import pytest
 
 from gpushare.bounds import CARDS_OF_A_NODE, CARDS_TEXT
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards, read_cards
-from gpushare.model.device import Device
-from gpushare.model.node import NodeInfo, devices_of, lay_out, parse_unhealthy, read_devices
+from gpushare.model.node import Device, NodeInfo, devices_of, lay_out, parse_unhealthy, read_devices
 from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 from gpushare.wire import REASON_NEWER_CARDS

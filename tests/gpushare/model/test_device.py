@@ -1,4 +1,4 @@
-"""Promises of gpushare.model.device, and of the layout of a node whose unit has changed."""
+"""Promises of amounts in another unit, and of the layout of a node whose unit has changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.device import Device, unit_of_size, units_now
-from gpushare.model.node import Booking, laid_anew, lay_out
+from gpushare.model.node import Booking, Device, laid_anew, lay_out, unit_of_size, units_now
 
 
 @given(st.integers(0, 100), st.integers(0, 300))

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from gpushare.manifests import Node
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards, read_cards
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, devices_of, lay_out, parse_unhealthy, units_on
+from gpushare.model.node import Booking, Device, devices_of, lay_out, parse_unhealthy, units_on
 
 MIXED = NodeCards(
     1,

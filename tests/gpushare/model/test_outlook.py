@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.model import outlook
-from gpushare.model.device import Device
-from gpushare.model.node import lay_out
+from gpushare.model.node import Device, lay_out
 from gpushare.model.outlook import Card, Outlook, PodClass, cards_of
 from gpushare.model.wishes import Wishes
 

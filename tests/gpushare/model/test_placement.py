@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, NodeInfo, lay_out
+from gpushare.model.node import Booking, Device, NodeInfo, lay_out
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, Snapshot, choose, question, reason_against
 from gpushare.model.pod import Request

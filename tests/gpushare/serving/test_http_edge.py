@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from clusters.api.connection import TransportError
 from gpushare.bounds import Bound
 from gpushare.errors import UsageError
-from gpushare.extender.edge.edge_tls import load
 from gpushare.serving.http_connection import Answer, HttpRequest
-from gpushare.serving.http_edge import HttpEdge, Limits, listen
+from gpushare.serving.http_edge import HttpEdge, Limits, listen, load_tls
 from gpushare.settings import TlsFiles
 from tests.gpushare.serving.edges import edge
 from tests.servers import Caller, plain_http, until
@@ -528,7 +527,7 @@ async def get(url: str, context: ssl.SSLContext) -> str:
 async def test_a_caller_is_known_by_its_certificate(authority: Authority) -> None:
     """One without is let in unknown (a probe), one of another authority not at all."""
     application = Application()
-    async with edge(application, tls=load(authority.files())) as url:
+    async with edge(application, tls=load_tls(authority.files())) as url:
         await get(url, authority.caller(authority.ca))
         await get(url, authority.caller())
         with pytest.raises(TransportError):
@@ -542,7 +541,7 @@ async def test_a_caller_is_known_by_its_certificate(authority: Authority) -> Non
 async def test_an_unknown_caller_may_not_send_much(authority: Authority) -> None:
     """An unknown caller may not send a large body, because it is refused anyway."""
     async with (
-        edge(Application(), tls=load(authority.files())) as url,
+        edge(Application(), tls=load_tls(authority.files())) as url,
         Caller(url, tls=authority.caller()) as http,
     ):
         assert (await http.post("/a", content=b"x" * 2_000_000)).status_code == 413
@@ -552,7 +551,7 @@ async def test_an_unknown_caller_may_not_send_much(authority: Authority) -> None
 async def test_certificates_are_renewed_without_a_restart(authority: Authority) -> None:
     """New connections get the new ones, and callers of the new authority; what is half written is not taken."""
     files = authority.files()
-    async with edge(Application(), tls=load(files)) as url:
+    async with edge(Application(), tls=load_tls(files)) as url:
         assert await get(url, authority.caller(authority.ca)) == "GET /a 0"
         files.key.write_text("half a key")
         assert await get(url, authority.caller(authority.ca)) == "GET /a 0"
@@ -576,4 +575,4 @@ def test_a_file_that_is_not_what_it_should_be_is_a_usage_error(
         path.write_text(content)
 
     with pytest.raises(UsageError, match=str(path)):
-        load(files)
+        load_tls(files)

@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from gpushare.bounds import CONNECTIONS, Bound
-from gpushare.extender.edge.edge_tls import load
 from gpushare.serving.http_connection import HttpConnection
-from gpushare.serving.http_edge import HttpEdge, Limits, listen
+from gpushare.serving.http_edge import HttpEdge, Limits, listen, load_tls
 from tests.gpushare.serving.test_http_edge import Application, Authority, Client, client
 from tests.servers import until
 
@@ -93,7 +92,7 @@ async def test_an_aborted_upload_is_freed(tmp_path: Path, is_secured: bool) -> N
     def is_alive() -> bool:
         return any(one not in before for one in connections_alive())
 
-    async with serving(tls=load(authority.files()) if is_secured else None) as served:
+    async with serving(tls=load_tls(authority.files()) if is_secured else None) as served:
         host, port = "127.0.0.1", int(served.url.rpartition(":")[2])
         for _ in range(3):
             context = authority.caller(authority.ca) if is_secured else None
@@ -229,7 +228,7 @@ async def test_what_waits_for_us_keeps_its_place() -> None:
 async def test_strangers_make_room_first(tmp_path: Path) -> None:
     """Connections without a certificate, and handshakes that never end, before a caller that is known."""
     authority = Authority(tmp_path)
-    async with serving(Limits(connections=4), load(authority.files())) as served:
+    async with serving(Limits(connections=4), load_tls(authority.files())) as served:
         port = int(served.url.rpartition(":")[2])
         reader, known = await asyncio.open_connection("127.0.0.1", port, ssl=authority.caller(authority.ca))
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from gpushare.extender.core.audit_diff import (
+from gpushare.extender.core.audit_round import (
+    MOST_ODD,
     Difference,
-    Drift,
     Known,
+    Round,
     assigned_shares,
     cards_disputed,
-    has_reached,
     over_committed,
     pod_difference,
     unplaced,
     wanted_of,
 )
-from gpushare.extender.core.audit_round import MOST_ODD, Round, Suspect
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.event_marks import EventMarks
+from gpushare.extender.follow.audit import has_passed
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import Booking
 
@@ -62,7 +62,7 @@ class Stage:
 
     def listed(
         self, *pods: Pod, nodes: Collection[Node] = (node(),), old: Collection[tuple[str, str]] = ()
-    ) -> tuple[Round, list[Suspect]]:
+    ) -> tuple[Round, list[Difference]]:
         audit = Round(self.book, lambda namespace, name, uid: uid in self.under_way, old)
         for one in nodes:
             audit.see_node(one)
@@ -72,7 +72,7 @@ class Stage:
 
     def asked(
         self, *pods: Pod, nodes: Collection[Node] = (node(),), old: Collection[tuple[str, str]] = ()
-    ) -> tuple[Round, Suspect, int]:
+    ) -> tuple[Round, Difference, int]:
         """Up to the question about the one suspect."""
         audit, (suspect,) = self.listed(*pods, nodes=nodes, old=old)
         mark = audit.ask(suspect)
@@ -170,7 +170,7 @@ def test_another_pod_under_the_name_is_the_end_of_the_first() -> None:
     other = pod()
     other.metadata.uid = "v"
     audit, suspects = on.listed(other)
-    assert [(one.difference.kind, one.difference.uid) for one in suspects] == [("phantom", "u"), ("missing", "v")]
+    assert [(one.kind, one.uid) for one in suspects] == [("phantom", "u"), ("missing", "v")]
     for suspect in suspects:
         mark = audit.ask(suspect)
         assert mark is not None
@@ -194,7 +194,7 @@ def test_an_object_with_an_event_during_the_list_is_no_suspect() -> None:
     audit = Round(on.book, lambda *_: False)
     on.book.set_pod(pod(card=1, version="6"))
     audit.see_pod(pod())
-    assert not any(one.difference.uid == "u" for one in audit.end())
+    assert not any(one.uid == "u" for one in audit.end())
     audit, suspect, _ = on.asked(pod(units=4, version="7"))
     on.book.set_pod(pod(units=4, version="7"))
     assert audit.ask(suspect) is None
@@ -204,13 +204,13 @@ def test_a_suspect_that_is_right_after_all_is_no_drift() -> None:
     """A suspect is no drift if the API shows it as the book has it, or if it has gone from both."""
     on = Stage()
     on.book.set_pod(pod())
-    gone = Suspect(Difference("phantom", "d", "p", "u", 3), is_node=False, version="5")
+    gone = Difference("phantom", "d", "p", "u", 3, version="5")
     audit = Round(on.book, lambda *_: False)
     assert audit.answer_pod(gone, pod(), on.book.events.mark()) is None
-    here = Suspect(Difference("node_phantom", "", "n", "n", 28), is_node=True, version="1")
+    here = Difference("node_phantom", "", "n", "n", 28, version="1", is_node=True)
     assert audit.answer_node(here, node(), on.book.events.mark()) is None
     assert on.used() == [3, 0]
-    other = Suspect(Difference("pending_phantom", "d", "q", "v", 0), is_node=False, version=None)
+    other = Difference("pending_phantom", "d", "q", "v", 0)
     assert audit.answer_pod(other, None, on.book.events.mark()) is None
 
 
@@ -246,12 +246,11 @@ def test_cards_that_were_declared_sick_are_no_drift() -> None:
     assert on.listed()[1] == []
 
 
-def test_odd_pods_are_counted_all_and_remembered_up_to_a_number() -> None:
+def test_odd_pods_are_remembered_up_to_a_number() -> None:
     """A cluster full of them must not fill the memory."""
     on = Stage()
-    pods = [pod(card=None) for _ in range(MOST_ODD + 5)]
-    audit, _ = on.listed(*pods)
-    assert (len(audit.odd), audit.odd_drift["unplaced"]) == (MOST_ODD, Drift(3 * (MOST_ODD + 5), MOST_ODD + 5))
+    audit, _ = on.listed(*[pod(card=None) for _ in range(MOST_ODD + 5)])
+    assert (len(audit.odd), {one.kind for one in audit.odd}) == (MOST_ODD, {"unplaced"})
 
 
 def test_absent_card_places_nothing_unless_no_cards_are_shown() -> None:
@@ -297,21 +296,21 @@ def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
     wanted = wanted_of(many)
     assert wanted is not None
     had = Booking("u", "d", "p", 12, ((0, 8), (1, 4)))
-    found = pod_difference(Known(confirmed=("n", had)), many, wanted)
+    found = pod_difference(Known(confirmed=("n", had)), many.metadata, many, wanted)
     assert found is not None
     assert (found.kind, found.units, found.book, found.api) == ("other_amount", 4, "n:0=8+n:1=4", "n:0=4+n:1=8")
-    found = pod_difference(Known(confirmed=wanted, assumed=(("m", had),)), many, wanted)
+    found = pod_difference(Known(confirmed=wanted, assumed=(("m", had),)), many.metadata, many, wanted)
     assert found is not None
     assert (found.kind, found.units) == ("stale_assumption", 12)
 
 
 @pytest.mark.parametrize(
-    ("seen", "version", "reached"),
-    [("5", "5", True), ("10", "9", True), ("9", "10", False), ("x", "x", True), ("x", "10", None), ("", "1", None)],
+    ("seen", "version", "passed"),
+    [("5", "5", True), ("10", "9", True), ("9", "10", False), ("x", "x", True), ("x", "10", False), ("", "1", False)],
 )
-def test_versions_are_compared_where_they_are_numbers(seen: str, version: str, reached: bool | None) -> None:
+def test_versions_are_compared_where_they_are_numbers(seen: str, version: str, passed: bool) -> None:
     """Versions that are no numbers can only be equal or unknown."""
-    assert has_reached(seen, version) is reached
+    assert has_passed(seen, version) is passed
 
 
 def test_without_a_record_any_event_may_have_come() -> None:
@@ -343,6 +342,7 @@ def test_only_cards_that_run_too_much_are_over_committed() -> None:
 def test_an_assumption_is_compared_with_what_was_bound(card: int, kind: str) -> None:
     """On the card that was assumed the bind is only unconfirmed; another card is named as such."""
     booking = Booking("u", "d", "p", 3, ((0, 3),))
-    found = pod_difference(Known(assumed=(("n", booking),)), pod(card=card), wanted_of(pod(card=card)))
+    bound = pod(card=card)
+    found = pod_difference(Known(assumed=(("n", booking),)), bound.metadata, bound, wanted_of(bound))
     assert found is not None
     assert found.kind == kind

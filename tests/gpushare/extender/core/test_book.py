@@ -16,6 +16,7 @@ from gpushare.extender.core.book import ENDED_REMEMBERED, Book
 from gpushare.extender.core.workload import Workload
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.eviction import FIXED
 from gpushare.model.node import Booking
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, choose, question
@@ -559,11 +560,10 @@ def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
 def test_eviction_cost_is_known_once_the_pod_shows_as_bound(book: Book) -> None:
     """An assumed pod is no victim: its scheduler may not know it."""
     book.assume("n", booking("a", 3, 0))
-    assert [one.evictable for one in book.snapshot().nodes["n"].bookings] == [None]
+    assert [one.evictable for one in book.snapshot().nodes["n"].bookings] == [FIXED]
     book.set_pod(pod("a", 3, on="n", card=0, deleting=True))
 
     (found,) = book.snapshot().nodes["n"].bookings
-    assert found.evictable is not None
     assert found.evictable.is_ending
 
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from gpushare.extender.core.preempt import Preemptor, Victims, preempt
 from gpushare.manifests import DisruptionBudget
-from gpushare.model.device import Device
-from gpushare.model.eviction import Evictable
-from gpushare.model.node import Booking, NodeInfo, lay_out
+from gpushare.model.eviction import FIXED, Evictable
+from gpushare.model.node import Booking, Device, NodeInfo, lay_out
 from gpushare.model.placement import Question, Snapshot, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.wishes import Wishes
@@ -145,7 +144,7 @@ def test_where_a_card_has_room_the_proposal_stands() -> None:
 
 def test_a_pod_that_the_api_has_not_shown_bound_is_no_victim() -> None:
     """The scheduler might not know it, and would refuse the whole answer."""
-    assumed = replace(on(0, "a", 8), evictable=None)
+    assumed = replace(on(0, "a", 8), evictable=FIXED)
     info = node(assumed, on(1, "b", 8))
 
     assert victims(info, ask(8), "b") == {"b"}
@@ -181,7 +180,7 @@ def test_victims_make_room_and_none_has_the_pods_priority(
     """The victims make room for any proposal, and a node is dropped only if all pods of lower priority are not enough."""
     bookings = [on(index, f"u{at}", size, rank, cpu=cpu) for at, (index, size, rank, cpu) in enumerate(pods)]
     info = node(*bookings)
-    lower = [one.uid for one in bookings if one.evictable is not None and one.evictable.priority < priority]
+    lower = [one.uid for one in bookings if one.evictable.priority < priority]
     proposed = tuple(data.draw(st.lists(st.sampled_from(lower), unique=True))) if lower else ()
     asked = ask(units, priority, others=(("cpu", data.draw(st.integers(0, 1))),))
     found = preempt(asked, {"n": Victims(proposed)}, Snapshot({"n": info})).get("n")

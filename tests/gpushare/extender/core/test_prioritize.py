@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gpushare import wire
 from gpushare.extender.core.prioritize import prioritize
-from gpushare.model.device import Device
-from gpushare.model.node import lay_out
+from gpushare.model.node import Device, lay_out
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, Snapshot, question
 from gpushare.model.pod import Request

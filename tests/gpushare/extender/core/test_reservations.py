@@ -16,8 +16,7 @@ from gpushare.extender.core.reservations import (
     settle,
 )
 from gpushare.extender.node_guard import name_of
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, lay_out
+from gpushare.model.node import Booking, Device, lay_out
 
 
 def booking(uid: str, units: int = 3, card: int = 0) -> Booking:

@@ -120,25 +120,29 @@ def test_expected_pods_of_a_file_win() -> None:
 
 def test_free_cpu_is_allocatable_without_the_pods_requests() -> None:
     """Never less than nothing; whichever comes first, pod or node; each change names its node."""
-    workload = Workload(counts_cpu=True)
-    assert workload.set_pod(pod("a", "1500m"), "n") == ("n",)
-    assert dict(workload.free_cpu) == {}
+    workload, changed = Workload(counts_cpu=True), list[str]()
+    workload.on_change = changed.append
+    workload.set_pod(pod("a", "1500m"), "n")
+    assert (dict(workload.free_cpu), changed) == ({}, ["n"])
     workload.set_node(node("n", "4"))
     workload.set_node(node("m", 2))
     workload.set_node(node("odd", "much"))
     workload.set_node(node("silent", None))
     assert dict(workload.free_cpu) == {"n": 2500, "m": 2000, "odd": 0, "silent": 0}
 
-    assert workload.set_pod(pod("a", "1500m"), "n") == ()
-    assert workload.set_pod(pod("b", "0"), "n") == ()
-    assert workload.set_pod(pod("c", "9"), "n") == ("n",)
-    assert workload.free_cpu["n"] == 0
-    assert workload.remove_pod("c") == ("n",)
-    assert workload.remove_pod("c") == ()
-    assert workload.set_pod(pod("a", "1"), "m") == ("n", "m")
-    assert (workload.free_cpu["n"], workload.free_cpu["m"]) == (4000, 1000)
-    assert workload.set_pod(pod("a", "0"), "m") == ("m",)
-    assert workload.free_cpu["m"] == 2000
+    changed.clear()
+    workload.set_pod(pod("a", "1500m"), "n")
+    workload.set_pod(pod("b", "0"), "n")
+    assert changed == []
+    workload.set_pod(pod("c", "9"), "n")
+    assert (workload.free_cpu["n"], changed) == (0, ["n"])
+    workload.remove_pod("c")
+    workload.remove_pod("c")
+    assert changed == ["n"] * 2
+    workload.set_pod(pod("a", "1"), "m")
+    assert (workload.free_cpu["n"], workload.free_cpu["m"], changed[2:]) == (4000, 1000, ["n", "m"])
+    workload.set_pod(pod("a", "0"), "m")
+    assert (workload.free_cpu["m"], changed[4:]) == (2000, ["m"])
 
 
 def test_a_node_that_is_gone_keeps_its_pods() -> None:
@@ -158,5 +162,5 @@ def test_no_cpu_is_counted_if_no_policy_asks() -> None:
     workload = Workload()
     workload.set_node(node("n", "4"))
 
-    assert workload.set_pod(pod("a"), "n") == ()
+    workload.set_pod(pod("a"), "n")
     assert dict(workload.free_cpu) == {}

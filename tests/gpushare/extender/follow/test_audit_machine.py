@@ -17,9 +17,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gpushare.extender.core.audit_diff import DRIFT_KINDS, Difference, Drift, tally
-from gpushare.extender.core.audit_round import Round, Suspect
+from gpushare.extender.core.audit_round import Difference, Round
 from gpushare.extender.core.book import Book
+from gpushare.extender.follow.audit import Drift, tally
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.node import Booking
@@ -184,8 +184,8 @@ class AuditMachine(RuleBasedStateMachine):
         self.round: Round | None = None
         self.listed: list[P | N] = []
         self.list_version = 0
-        self.suspects: list[Suspect] = []
-        self.question: tuple[Suspect, int, P | N | None] | None = None
+        self.suspects: list[Difference] = []
+        self.question: tuple[Difference, int, P | N | None] | None = None
         for name in NODES:
             self.write(N(name, (8, 8), next(self.versions)))
         for number, name in enumerate(NAMES):
@@ -391,7 +391,7 @@ class AuditMachine(RuleBasedStateMachine):
         elif self.listed:
             self.audit_reads(most)
         elif self.question is not None:
-            self.overtaken(self.question[0].difference.name, meanwhile)
+            self.overtaken(self.question[0].name, meanwhile)
             self.answered()
         elif self.is_caught_up():
             self.audit_asks()
@@ -439,7 +439,7 @@ class AuditMachine(RuleBasedStateMachine):
         mark = self.round.ask(suspect)
         if mark is not None:
             where: Any = self.nodes if suspect.is_node else self.pods
-            self.question = (suspect, mark, where.get(suspect.difference.name))
+            self.question = (suspect, mark, where.get(suspect.name))
 
     def answered(self) -> Difference | None:
         assert self.round is not None
@@ -449,7 +449,7 @@ class AuditMachine(RuleBasedStateMachine):
             assert not isinstance(got, P)
             found = self.round.answer_node(suspect, None if got is None else node_of(got), mark)
             if found is not None:
-                self.model.hear(got or Gone(N(suspect.difference.name, (), 0), 0))
+                self.model.hear(got or Gone(N(suspect.name, (), 0), 0))
             return found
         assert not isinstance(got, N)
         found = self.round.answer_pod(suspect, None if got is None else pod_of(got), mark)
@@ -480,7 +480,6 @@ class AuditMachine(RuleBasedStateMachine):
             assert (held is None) is (place is None)
             if held is not None and place is not None:
                 booking = held[1]
-                assert booking.evictable is not None
                 assert (held[0], *booking.shares[0], booking.evictable.is_ending) == place
         assumed = {key: (*one.shares[0],) for key, one in book.all_assumptions().items()}
         assert assumed == model.assumed
@@ -517,9 +516,9 @@ class AuditMachine(RuleBasedStateMachine):
     def quiet_audit(self) -> None:
         while self.coming:
             self.tell(self.coming.pop(0))
-        expected = tally(DRIFT_KINDS, self.lost())
+        expected = tally(self.lost())
         assert self.whole_audit() == expected
-        assert self.whole_audit() == tally(DRIFT_KINDS, ())
+        assert self.whole_audit() == tally(())
         there = {p.uid: p for p in self.pods.values() if p.uid not in self.flying}
         held = {uid: place for uid, place in self.model.places.items() if uid not in self.flying}
         assert held == {uid: self.model.wanted(p) for uid, p in there.items() if p.place}
@@ -537,7 +536,7 @@ class AuditMachine(RuleBasedStateMachine):
             self.audit_asks()
             if self.question is not None:
                 found.append(self.answered())
-        return tally(DRIFT_KINDS, (one for one in found if one is not None))
+        return tally(one for one in found if one is not None)
 
     def lost(self) -> list[Difference]:
         """The drift by its definition, from the model and the API alone."""

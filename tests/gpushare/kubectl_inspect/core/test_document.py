@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpushare.kubectl_inspect.core.card_report import build
-from gpushare.kubectl_inspect.core.document import FIELDS, JSON, YAML, field_of, render, select
+from gpushare.kubectl_inspect.core.report_text import FIELDS, JSON, YAML, field_of, render, select
 from gpushare.manifests import Pod
 from tests.gpushare.kubectl_inspect.core.test_card_report import cards, node, on, pod
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.kubectl_inspect.core.card_report import NodeReport
-from gpushare.kubectl_inspect.core.table import align, details, summary
-from gpushare.model.device import Device
-from gpushare.model.node import Booking, lay_out
+from gpushare.kubectl_inspect.core.report_text import align, details, summary
+from gpushare.model.node import Booking, Device, lay_out
 
 
 def node(name: str, totals: dict[int, int], *pods: tuple[str, int, dict[int, int]], unit: str = "GiB") -> NodeReport:

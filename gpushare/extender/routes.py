@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final
 
 from gpushare import wire
 from gpushare.extender.core import messages
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.inspection import describe_node, inspect_node, nodes_with_cards
-from gpushare.extender.telemetry.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
+from gpushare.extender.core.explain import describe_node, inspect_node, nodes_with_cards
+from gpushare.extender.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
 from gpushare.extender.verbs import Verbs
 from gpushare.serving.http_connection import JSON, TEXT, Answer, HttpRequest
 
@@ -49,21 +48,20 @@ class Routes:
         self._describing = asyncio.Lock()
         self._inspection: asyncio.Future[bytes] | None = None
         timed = verbs.metrics.timed
-        self._bind_timed = verbs.metrics.timed_later(BIND, verbs.bind)
-        self._posts: dict[str, Callable[[bytes], bytes] | None] = {
+        # Open to all callers: a kubelet has no certificate.
+        self._probes = health(is_ready)
+        self._posts: dict[str, Callable[[bytes], bytes | Awaitable[bytes]]] = {
             wire.PATH_FILTER: timed(FILTER, verbs.filter),
             wire.PATH_PRIORITIZE: timed(PRIORITIZE, verbs.prioritize),
             wire.PATH_PREEMPT: timed(PREEMPT, verbs.preempt),
             wire.PATH_EXPLAIN: verbs.what_if,
             # The one that waits for the API server.
-            wire.PATH_BIND: None,
+            wire.PATH_BIND: self._bind,
         }
-        # Open to all callers: a kubelet has no certificate.
-        self._probes = health(is_ready)
-        self._gets: dict[str, Callable[[], Answer] | None] = {
+        self._gets: dict[str, Callable[[], Answer | Awaitable[bytes]]] = {
             wire.PATH_VERSION: lambda: Answer(200, TEXT, wire.API_VERSION.encode()),
             # It takes long if there are many nodes, and lets other requests run.
-            wire.PATH_INSPECT: None,
+            wire.PATH_INSPECT: self._inspect,
             **self._probes,
         }
 
@@ -72,55 +70,50 @@ class Routes:
         try:
             if not request.is_known and request.path not in self._probes:
                 return _UNKNOWN_CALLER
-            if request.path == wire.PATH_BIND and request.method == "POST":
-                return self._bind(request)
-            if request.path == wire.PATH_INSPECT and request.method in ("GET", "HEAD"):
-                return self._inspect(request)
             return self._answer(request)
         except messages.MalformedMessageError as error:
             return Answer(400, TEXT, f"{error}\n".encode())
         except Exception:
             return _failed(request)
 
-    def _answer(self, request: HttpRequest) -> Answer:
-        """No await in it: the answer is of one moment."""
-        method, path = request.method, request.path
-        verb = self._posts.get(path)
-        if verb is not None and method == "POST":
-            return Answer(200, JSON, verb(request.body))
-        if path in self._posts:
-            return _NOT_ALLOWED
-        read = self._gets.get(path)
-        if read is not None and method in ("GET", "HEAD"):
-            return read()
-        if path in self._gets:
+    def _answer(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
+        """No await in it: the answer is of one moment, unless the path is of those that wait."""
+        path, reads = request.path, request.method in ("GET", "HEAD")
+        if path in self._posts and request.method == "POST":
+            answer = self._posts[path](request.body)
+            return Answer(200, JSON, answer) if isinstance(answer, bytes) else _awaited(answer, request)
+        if path in self._gets and reads:
+            found = self._gets[path]()
+            return found if isinstance(found, Answer) else _awaited(found, request)
+        if path in self._posts or path in self._gets:
             return _NOT_ALLOWED
         if path.endswith("/") and (path[:-1] in self._gets or path[:-1] in self._posts):
-            return Answer(301 if method == "GET" else 308, location=path[:-1].encode())
+            return Answer(301 if request.method == "GET" else 308, location=path[:-1].encode())
         match path.removeprefix(wire.PATH_PREFIX + "/").split("/"):
             case ["inspect", name] if name:
-                answer = self._inspect_one
+                return self._inspect_one(name) if reads else _NOT_ALLOWED
             case ["explain", namespace, name] if namespace and name:
-                answer = partial(self._explain, namespace)
+                return self._explain(namespace, name) if reads else _NOT_ALLOWED
             case _:
                 return _NOT_FOUND
-        return answer(name) if method in ("GET", "HEAD") else _NOT_ALLOWED
 
-    async def _bind(self, request: HttpRequest) -> Answer:
+    async def _bind(self, body: bytes) -> bytes:
+        metrics = self._verbs.metrics
+        began = metrics.clock_ns()
         try:
-            return Answer(200, JSON, await self._bind_timed(request.body))
-        except Exception:
-            return _failed(request)
+            return await self._verbs.bind(body)
+        except Exception as error:
+            metrics.count_raised(BIND, error)
+            raise
+        finally:
+            metrics.took(BIND, began)
 
-    async def _inspect(self, request: HttpRequest) -> Answer:
+    async def _inspect(self) -> bytes:
         """All nodes. Callers that wait together get the same answer, of a later moment than any of them asked."""
-        try:
-            if self._inspection is None:
-                self._inspection = asyncio.ensure_future(self._describe_all())
-            # Other callers wait for it too: one that goes away does not end it.
-            return Answer(200, JSON, await asyncio.shield(self._inspection))
-        except Exception:
-            return _failed(request)
+        if self._inspection is None:
+            self._inspection = asyncio.ensure_future(self._describe_all())
+        # Other callers wait for it too: one that goes away does not end it.
+        return await asyncio.shield(self._inspection)
 
     async def _describe_all(self) -> bytes:
         """All nodes as they are when it begins, a few at a time: 5,000 in one go would keep a filter waiting for 0.3 s."""
@@ -143,6 +136,13 @@ class Routes:
             unknown = {"error": f"no scheduler has asked for a card for pod {namespace}/{name} lately"}
             return Answer(404, JSON, messages.encode_json(unknown))
         return Answer(200, JSON, messages.encode_json(found))
+
+
+async def _awaited(answer: Awaitable[bytes], request: HttpRequest) -> Answer:
+    try:
+        return Answer(200, JSON, await answer)
+    except Exception:
+        return _failed(request)
 
 
 def _failed(request: HttpRequest) -> Answer:

@@ -1,8 +1,12 @@
-"""Promises of gpushare.extender.telemetry.exposition, read back by Prometheus's own parser."""
+"""Promises of gpushare.extender.exposition, read back by Prometheus's own parser."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,21 +14,23 @@ import msgspec
 import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from gpushare import wire
-from gpushare.extender.core.audit_diff import Drift
+from gpushare.extender import exposition as module
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.verdicts import Verdicts
-from gpushare.extender.follow.audit import AuditResult
-from gpushare.extender.telemetry import exposition as module
-from gpushare.extender.telemetry.exposition import MIB, ExtenderExposition, scrape
-from gpushare.extender.telemetry.extender_metrics import BOUNDS, REASONS, ExtenderMetrics
+from gpushare.extender.exposition import MIB, ExtenderExposition, MetricsRoutes, scrape
+from gpushare.extender.extender_metrics import BOUNDS, REASONS, ExtenderMetrics
+from gpushare.extender.follow.audit import AuditResult, Drift
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.node import Booking
 from gpushare.model.pod import Request
+from tests.gpushare.serving.edges import edge
+from tests.servers import Caller, plain_http
 
 GIB = 1024 * MIB
 ONE = Request(1)
@@ -128,7 +134,7 @@ async def test_names_kinds_and_labels_are_a_contract() -> None:
     extender.add("a", T4)
     extender.add_original("b", 8, 2)
     extender.contacts["pods"].last_answer_at = 99.0
-    extender.audits.last = AuditResult({"missing": Drift(3, 1)}, {}, 2, 9, 0, 1.0)
+    extender.audits.last = AuditResult({"missing": Drift(3, 1)}, 2, 9, 0, 1.0)
     families = await extender.families()
 
     shown = {(one.name, family.type, frozenset(one.labels)) for family in families for one in family.samples}
@@ -181,7 +187,7 @@ async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
     """The metrics show by kind what the last audit found, and show nothing before the first audit has ended."""
     extender = Extender()
     assert await extender.values("gpushare_book_drift_units", "kind") == {}
-    extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, {}, 2, 9, 0, 1.0)
+    extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, 2, 9, 0, 1.0)
 
     assert await extender.values("gpushare_book_drift_units", "kind") == {"missing": 7, "phantom": 0}
     assert await extender.values("gpushare_book_drift_objects", "kind") == {"missing": 2, "phantom": 0}
@@ -331,3 +337,69 @@ async def test_a_long_scrape_is_made_in_slices_of_one_moment(monkeypatch: pytest
     assert len(heads) == len(set(heads))
     assert (await extender.values("gpushare_extender_waiting_pods", "reason"))[wire.REASON_NO_CARD_FITS] == 10
     assert (await extender.values("gpushare_extender_nodes")) == {(): 10}
+
+
+@contextlib.asynccontextmanager
+async def served(
+    exposition: Collector | None = None, is_ready: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Caller]:
+    """A client of the metrics of an extender that knows nothing."""
+    metrics = ExtenderMetrics(time.perf_counter_ns)
+    usual = ExtenderExposition(metrics, Book(), Verdicts(), dict, time.monotonic)
+    async with (
+        edge(MetricsRoutes(exposition or usual, is_ready)) as url,
+        plain_http(url) as http,
+    ):
+        yield http
+
+
+async def test_prometheus_gets_the_plain_format() -> None:
+    """Prometheus gets the plain format, which its parser reads. A HEAD request gets the same length."""
+    async with served() as http:
+        answer, head = await http.get("/metrics"), await http.request("HEAD", "/metrics")
+
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert "gpushare_extender_nodes" in [family.name for family in text_string_to_metric_families(answer.text)]
+    assert "_created" not in answer.text
+    assert "# {" not in answer.text
+    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(answer.content)))
+
+
+async def test_probes_are_answered_as_on_the_other_port() -> None:
+    """Alive; ready once the book is complete."""
+    ready = False
+    async with served(is_ready=lambda: ready) as http:
+        first = [(await http.get(path)).status_code for path in ("/healthz", "/readyz")]
+        ready = True
+        then = [(await http.get(path)).status_code for path in ("/healthz", "/readyz")]
+
+    assert (first, then) == ([200, 503], [200, 200])
+
+
+async def test_nothing_else_is_there_and_nothing_can_be_changed() -> None:
+    """Above all no verb."""
+    async with served() as http:
+        missing = [
+            await http.post("/gpushare-scheduler/bind", content=b"{}"),
+            await http.get("/"),
+            await http.get("/metrics/"),
+        ]
+        posted = [await http.post("/metrics", content=b"x"), await http.request("DELETE", "/healthz")]
+
+    assert [answer.status_code for answer in missing] == [404, 404, 404]
+    assert "/metrics, /healthz and /readyz" in missing[0].text
+    assert [answer.status_code for answer in posted] == [405, 405]
+
+
+async def test_failing_scrape_is_an_error_and_the_next_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    """The traceback is the log's, not the scraper's."""
+
+    class Broken(Collector):
+        def collect(self) -> Iterator[Metric]:
+            raise ZeroDivisionError("secret")
+
+    async with served(Broken()) as http:
+        with caplog.at_level(logging.CRITICAL):
+            answers = [await http.get("/metrics"), await http.get("/metrics")]
+
+    assert [(answer.status_code, "secret" in answer.text) for answer in answers] == [(500, False)] * 2

@@ -21,8 +21,8 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.core.workload import workload_for
-from gpushare.extender.edge.routes import Routes
 from gpushare.extender.follow.controller import Controller
+from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.kube.http_pool import HttpPool
@@ -31,7 +31,7 @@ from gpushare.serving.http_connection import Answer, HttpRequest
 from tests.gpushare.serving.edges import edge
 from tests.servers import Caller, StubApi, anonymous, http_pool, plain_http, serve, until
 
-RECORDED = Path(__file__).parents[3] / "data" / "upstream" / "extender"
+RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "extender"
 PREFIX = "/gpushare-scheduler"
 
 

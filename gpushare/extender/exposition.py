@@ -6,18 +6,20 @@ the way of an answer. The label ``card`` is our index, as in the pods' annotatio
 cluster's machines.
 
 With a series or four for each card a scrape is long, so it comes in pieces: a family may be there several times, each time with
-other samples, and the reader may do something else between any two (``scrape``).
+other samples, and the reader may do something else between any two (``scrape``). At the address of the metrics are ``/metrics``
+and the kubelet's probes (``MetricsRoutes``), and nothing can be changed there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, islice
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -25,13 +27,16 @@ from prometheus_client.registry import Collector
 
 from gpushare import __version__
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import Verdict, Verdicts
+from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
 from gpushare.extender.follow.audit import AuditResult
-from gpushare.extender.telemetry.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
+from gpushare.extender.routes import health
 from gpushare.kube.reflector import Contact
 from gpushare.logs import lines_dropped
-from gpushare.model.device import Device
-from gpushare.model.node import NodeInfo
+from gpushare.model.node import Device
+from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
+
+_LOG = logging.getLogger(__name__)
 
 MIB: Final = 1024 * 1024
 # Cards in one piece: some milliseconds with the text of it.
@@ -42,10 +47,13 @@ _CARD: Final = ("node", "card", "uuid", "model")
 _BUCKETS: Final = (*map(str, BOUNDS), "+Inf")
 
 # The plain format, which every Prometheus takes.
-_ENCODE, CONTENT_TYPE = choose_encoder("")
+_ENCODE, _CONTENT_TYPE = choose_encoder("")
 
-_T = TypeVar("_T")
-Row = tuple[Sequence[str], float]
+_NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found: /metrics, /healthz and /readyz are here\n")
+_NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
+_FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the details\n")
+
+Labels = str | tuple[str, ...]
 Family = GaugeMetricFamily | CounterMetricFamily
 
 
@@ -70,23 +78,17 @@ class ExtenderExposition(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All series as of now, piece by piece."""
-        yield _gauge(
-            "gpushare_build_info",
-            "The version of this program; the value is always 1.",
-            ("version",),
-            [((__version__,), 1)],
-        )
+        version = {__version__: 1}
+        yield _gauge("gpushare_build_info", "The version of this program; the value is always 1.", version, "version")
         yield _gauge(
             "gpushare_extender_open_to_everybody",
             "1 while it listens on all addresses without TLS: any program that reaches the port may bind pods.",
-            (),
-            [((), self.metrics.is_open)],
+            {(): self.metrics.is_open},
         )
         yield _counter(
             "gpushare_log_lines_dropped",
             "Lines of the log that were dropped, as nothing read standard error.",
-            (),
-            [((), lines_dropped())],
+            {(): lines_dropped()},
         )
         yield from self._of_answers()
         yield from self._of_contacts()
@@ -98,8 +100,10 @@ class ExtenderExposition(Collector):
         yield _counter(
             "gpushare_extender_requests",
             "Answers to the scheduler, by what they say; of several reasons the one of the first node counts.",
-            ("verb", "verdict", "reason"),
-            self.metrics.requests.items(),
+            self.metrics.requests,
+            "verb",
+            "verdict",
+            "reason",
         )
         durations = HistogramMetricFamily(
             "gpushare_extender_request_duration_seconds",
@@ -113,8 +117,8 @@ class ExtenderExposition(Collector):
         yield _counter(
             "gpushare_extender_calls",
             "Pods that would get a card while their scheduler did not ask, by whether it could be called.",
-            ("outcome",),
-            [((outcome,), count) for outcome, count in self.metrics.calls.items()],
+            self.metrics.calls,
+            "outcome",
         )
 
     def _of_contacts(self) -> Iterator[Metric]:
@@ -122,37 +126,36 @@ class ExtenderExposition(Collector):
         yield _gauge(
             "gpushare_extender_watch_age_seconds",
             "How old the last answer of the API server is; in quiet times one comes about every minute.",
-            ("resource",),
-            [((name,), now - one.last_answer_at) for name, one in contacts.items() if one.last_answer_at is not None],
+            {name: now - one.last_answer_at for name, one in contacts.items() if one.last_answer_at is not None},
+            "resource",
         )
         yield _counter(
             "gpushare_extender_watch_relists",
             "How often everything was read again, after the first time.",
-            ("resource",),
-            [((name,), max(one.lists - 1, 0)) for name, one in contacts.items()],
+            {name: max(one.lists - 1, 0) for name, one in contacts.items()},
+            "resource",
         )
 
     def _of_audit(self) -> Iterator[Metric]:
         audits = self.audits
         drift = {} if audits is None or audits.last is None else audits.last.drift
-        ended = {} if audits is None else {"done": audits.done, "failed": audits.failed}
         yield _counter(
             "gpushare_book_audits",
             "Audits of the book, by whether the API server let them come to their end.",
-            ("outcome",),
-            [((outcome,), count) for outcome, count in ended.items()],
+            {} if audits is None else {"done": audits.done, "failed": audits.failed},
+            "outcome",
         )
         yield _gauge(
             "gpushare_book_drift_units",
             "Units that the last audit found booked otherwise than the API says, and put right.",
-            ("kind",),
-            [((kind,), one.units) for kind, one in drift.items()],
+            {kind: one.units for kind, one in drift.items()},
+            "kind",
         )
         yield _gauge(
             "gpushare_book_drift_objects",
             "Pods and nodes whose bookings the last audit put right.",
-            ("kind",),
-            [((kind,), one.objects) for kind, one in drift.items()],
+            {kind: one.objects for kind, one in drift.items()},
+            "kind",
         )
 
     def _of_pods(self) -> Iterator[Metric]:
@@ -160,109 +163,76 @@ class ExtenderExposition(Collector):
         yield _gauge(
             "gpushare_extender_pods",
             "Pods with units in the book: booked as the API server says, assumed while their bind is under way.",
-            ("state",),
-            [(("booked",), booked), (("assumed",), assumed)],
+            {"booked": booked, "assumed": assumed},
+            "state",
         )
-        waiting = dict.fromkeys((*sorted(REASONS), BAD_WISH), 0)
-        for part in _parts(self.verdicts.refused(), _PODS_A_PIECE):
-            for verdict in part:
-                if self.book.is_pending(verdict.metadata):
-                    reason = _reason(verdict)
-                    waiting[reason] = waiting.get(reason, 0) + 1
-            yield _waiting({})
-        yield _waiting(waiting)
+        waiting = Counter(dict.fromkeys((*sorted(REASONS), BAD_WISH), 0))
+        text = "Pods that no node held when they were asked for last, by the reason of the first node."
+        left = iter(self.verdicts.refused())
+        while part := tuple(islice(left, _PODS_A_PIECE)):
+            for one in part:
+                if self.book.is_pending(one.metadata):
+                    waiting[BAD_WISH if one.request is None else reason_of(one.reason)] += 1
+            yield _gauge("gpushare_extender_waiting_pods", text, {}, "reason")
+        yield _gauge("gpushare_extender_waiting_pods", text, waiting, "reason")
 
     def _of_nodes(self) -> Iterator[Metric]:
         # Each node is a value: together they are the book of this moment, however long this takes.
         nodes = tuple(self.book.snapshot().nodes.values())
-        yield _gauge(
-            "gpushare_extender_nodes",
-            "Nodes in the book, those without cards too.",
-            (),
-            [((), len(nodes))],
-        )
-        summary = _Summary()
-        for part in _parts(((node, device) for node in nodes for device in node.devices), _CARDS_A_PIECE):
-            summary.add(part)
+        yield _gauge("gpushare_extender_nodes", "Nodes in the book, those without cards too.", {(): len(nodes)})
+        # By model, of all cards together.
+        cards, free_bytes, free_units = Counter[Labels](), dict[Labels, float](), dict[Labels, float]()
+        left = ((node.name, device) for node in nodes for device in node.devices)
+        while part := tuple(islice(left, _CARDS_A_PIECE)):
+            for _, device in part:
+                cards[device.model, "healthy"] += device.healthy
+                cards[device.model, "unhealthy"] += not device.healthy
+                free = device.free if device.holds(0, 1) else 0
+                largest = free_bytes if device.unit_mib else free_units
+                largest[device.model] = max(largest.get(device.model, 0), free * (device.unit_mib * MIB or 1))
             yield from _of_cards(part)
-        yield from summary.series()
+        yield _gauge("gpushare_extender_cards", "Cards in the book.", cards, "model", "state")
+        yield _gauge(
+            "gpushare_extender_largest_free_bytes",
+            "The most that one pod can still get of one card, over all nodes.",
+            free_bytes,
+            "model",
+        )
+        yield _gauge(
+            "gpushare_extender_largest_free_units",
+            "The same in units, of nodes that do not report what a unit is.",
+            free_units,
+            "model",
+        )
 
 
-class _Summary:
-    """All cards together, by model."""
-
-    def __init__(self) -> None:
-        self._cards: Counter[tuple[str, str]] = Counter()
-        self._free_bytes: dict[str, int] = {}
-        self._free_units: dict[str, int] = {}
-
-    def add(self, cards: Iterable[tuple[NodeInfo, Device]]) -> None:
-        """Some more of them."""
-        for _, device in cards:
-            self._cards[device.model, "healthy"] += device.healthy
-            self._cards[device.model, "unhealthy"] += not device.healthy
-            free = device.free if device.holds(0, 1) else 0
-            largest = self._free_bytes if device.unit_mib else self._free_units
-            amount = free * (device.unit_mib * MIB or 1)
-            largest[device.model] = max(largest.get(device.model, 0), amount)
-
-    def series(self) -> Iterator[Metric]:
-        """The known facts about them."""
-        yield _gauge("gpushare_extender_cards", "Cards in the book.", ("model", "state"), list(self._cards.items()))
-        for name, text, largest in (
-            ("bytes", "The most that one pod can still get of one card, over all nodes.", self._free_bytes),
-            ("units", "The same in units, of nodes that do not report what a unit is.", self._free_units),
-        ):
-            rows = [((model,), amount) for model, amount in largest.items()]
-            yield _gauge(f"gpushare_extender_largest_free_{name}", text, ("model",), rows)
-
-
-def _of_cards(cards: Sequence[tuple[NodeInfo, Device]]) -> Iterator[Metric]:
-    labelled = [((node.name, str(card.index), card.uuid, card.model), card) for node, card in cards]
+def _of_cards(cards: Iterable[tuple[str, Device]]) -> Iterator[Metric]:
+    labelled = [((node, str(card.index), card.uuid, card.model), card) for node, card in cards]
     sized = [(labels, card, card.unit_mib * MIB) for labels, card in labelled if card.unit_mib]
     for name, text, rows in (
-        ("units", "Units of aliyun.com/gpu-mem that the card has.", [(at, card.total) for at, card in labelled]),
-        ("booked_units", "Units of the card that pods have.", [(at, card.used) for at, card in labelled]),
+        ("units", "Units of aliyun.com/gpu-mem that the card has.", {at: card.total for at, card in labelled}),
+        ("booked_units", "Units of the card that pods have.", {at: card.used for at, card in labelled}),
         (
             "bytes",
             "The card's units as memory, if its node reports what a unit is.",
-            [(at, card.total * size) for at, card, size in sized],
+            {at: card.total * size for at, card, size in sized},
         ),
         (
             "booked_bytes",
             "The units of the card that pods have, as memory.",
-            [(at, card.used * size) for at, card, size in sized],
+            {at: card.used * size for at, card, size in sized},
         ),
     ):
-        yield _gauge(f"gpushare_extender_card_{name}", text, _CARD, rows)
-
-
-def _reason(verdict: Verdict) -> str:
-    return BAD_WISH if verdict.request is None else reason_of(verdict.reason)
-
-
-def _waiting(by_reason: Mapping[str, int]) -> Metric:
-    return _gauge(
-        "gpushare_extender_waiting_pods",
-        "Pods that no node held when they were asked for last, by the reason of the first node.",
-        ("reason",),
-        [((reason,), count) for reason, count in by_reason.items()],
-    )
-
-
-def _parts(items: Iterable[_T], size: int) -> Iterator[Sequence[_T]]:
-    """So many at a time."""
-    left = iter(items)
-    while part := tuple(islice(left, size)):
-        yield part
+        yield _gauge(f"gpushare_extender_card_{name}", text, rows, *_CARD)
 
 
 def _gauge(
-    name: str, text: str, labels: Sequence[str], rows: Iterable[Row], kind: type[Family] = GaugeMetricFamily
+    name: str, text: str, rows: Mapping[Any, float], *labels: str, kind: type[Family] = GaugeMetricFamily
 ) -> Metric:
+    """One family; ``rows`` are by the value of the label, or by a tuple of the values of all labels."""
     family = kind(name, text, labels=labels)
-    for values, value in rows:
-        family.add_metric(values, value)
+    for values, value in rows.items():
+        family.add_metric(values if isinstance(values, tuple) else (values,), value)
     return family
 
 
@@ -292,3 +262,30 @@ async def scrape(exposition: Collector) -> list[bytes]:
             known.append(text.split(b"\n", 2)[2])
         await asyncio.sleep(0)
     return [text for texts in families.values() for text in texts]
+
+
+class MetricsRoutes:
+    """The application. ``is_ready``: is the book complete?"""
+
+    def __init__(self, exposition: Collector, is_ready: Callable[[], bool]) -> None:
+        self._exposition = exposition
+        self._probes = health(is_ready)
+        # One scrape at a time: a large one is some MiB, and its slices are all that may be taken from the scheduler's questions.
+        self._turn = asyncio.Lock()
+
+    def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
+        """Answer one request."""
+        probe = self._probes.get(request.path)
+        if probe is None and request.path != "/metrics":
+            return _NOT_FOUND
+        if request.method not in ("GET", "HEAD"):
+            return _NOT_ALLOWED
+        return probe() if probe is not None else self._scrape()
+
+    async def _scrape(self) -> Answer:
+        try:
+            async with self._turn:
+                return Answer(200, _CONTENT_TYPE.encode(), parts=await scrape(self._exposition))
+        except Exception:
+            _LOG.exception("failed method=GET path=/metrics")
+            return _FAILED

@@ -1,10 +1,10 @@
-"""Promises of gpushare.durations."""
+"""Promises of gpushare.flags."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpushare.durations import seconds_of
+from gpushare.flags import seconds_of
 
 
 @pytest.mark.parametrize(

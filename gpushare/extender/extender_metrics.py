@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from gpushare import wire
@@ -67,7 +67,7 @@ class ExtenderMetrics:
     """The calls of the rest of the extender. ``clock_ns`` times the answers."""
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
-        self._clock_ns = clock_ns
+        self.clock_ns = clock_ns
         self.latencies = {verb: Latency() for verb in VERBS}
         # By verb, verdict and reason. Known combinations are there, as 0, from the first scrape on: a rate needs a begin.
         self.requests: Counter[tuple[str, str, str]] = Counter(
@@ -92,39 +92,25 @@ class ExtenderMetrics:
 
     def timed(self, verb: str, answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
         """The verb's function, timed; an exception is counted here, and an answer by the function."""
-        clock_ns, latency = self._clock_ns, self.latencies[verb]
 
         def observed(body: bytes) -> bytes:
-            began = clock_ns()
+            began = self.clock_ns()
             try:
                 return answer(body)
             except Exception as error:
-                self._count_raised(verb, error)
+                self.count_raised(verb, error)
                 raise
             finally:
-                latency.add(clock_ns() - began)
+                self.took(verb, began)
 
         return observed
 
-    def timed_later(
-        self, verb: str, answer: Callable[[bytes], Awaitable[bytes]]
-    ) -> Callable[[bytes], Awaitable[bytes]]:
-        """The same of a verb that awaits."""
-        clock_ns, latency = self._clock_ns, self.latencies[verb]
+    def took(self, verb: str, began: int) -> None:
+        """A verb that began then has answered."""
+        self.latencies[verb].add(self.clock_ns() - began)
 
-        async def observed(body: bytes) -> bytes:
-            began = clock_ns()
-            try:
-                return await answer(body)
-            except Exception as error:
-                self._count_raised(verb, error)
-                raise
-            finally:
-                latency.add(clock_ns() - began)
-
-        return observed
-
-    def _count_raised(self, verb: str, error: Exception) -> None:
+    def count_raised(self, verb: str, error: Exception) -> None:
+        """A verb raised an error."""
         if isinstance(error, GpushareError):
             self.count_error(verb, error)
         else:

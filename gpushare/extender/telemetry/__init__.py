@@ -1,1 +1,0 @@
-"""Counters (``extender_metrics``), and the series of these and of the book, with their text (``exposition``)."""
