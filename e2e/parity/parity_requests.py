@@ -6,7 +6,8 @@ Paths begin with the plural of a kind (``pods/p/binding``) or with a slash. Refe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,9 +29,11 @@ class Ask:
     operation: Operation
     code: int | None
     shows: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Cases = dict[str, list[Ask]]
+Around = Callable[[Side], AbstractAsyncContextManager[object]]
 
 
 def ask(
@@ -41,11 +44,12 @@ def ask(
     *,
     content_type: str = JSON,
     shows: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
     **params: str,
 ) -> Ask:
     """A request with any method."""
     sent = Operation(0, method, _whole(path), params=params, content_type=content_type, body=body)
-    return Ask(sent, code, shows or {})
+    return Ask(sent, code, shows or {}, headers or {})
 
 
 def get(path: str, code: int | None = 200, **more: Any) -> Ask:
@@ -98,34 +102,48 @@ def each(cases: Cases) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("asks", cases.values(), ids=cases)
 
 
-async def compare(both: Both, *asks: Ask) -> list[Any]:
-    """Send the requests to both sides; the answers, normalised. Raises AssertionError if they differ or are not as expected."""
-    seen: list[Any] = await both.same(lambda side: _answers(side, asks))
-    for number, (wanted, (code, body)) in enumerate(zip(asks, seen, strict=True)):
+async def compare(both: Both, *asks: Ask, around: Around | None = None, before: int = 0) -> list[Any]:
+    """Send the requests to both sides; the answers, normalised. Raises AssertionError if they differ or are not as expected.
+
+    ``around``: what is at work on a side during the requests, but for the first ones (``before``: how many).
+    """
+    seen: list[Any] = await both.same(lambda side: _answers(side, asks, around, before))
+    for number, (wanted, (code, body, *_)) in enumerate(zip(asks, seen, strict=True)):
         assert wanted.code in (None, code), f"request {number}: {code} {body}"
         for path, value in wanted.shows.items():
             assert _at(body, path) == value, f"request {number}: {path} of {body}"
-    return [body for _, body in seen]
+    return [body for _, body, *_ in seen]
 
 
-async def _answers(side: Side, asks: tuple[Ask, ...]) -> list[Any]:
-    found: list[tuple[int, Any]] = []
-    versions: list[str] = []
+async def _answers(side: Side, asks: tuple[Ask, ...], around: Around | None, before: int) -> list[Any]:
+    """Code, body, and the headers that clients read."""
+    found: list[list[Any]] = []
 
     def answer(number: int) -> Any:
         return found[number][1]
 
-    for one in asks:
-        sent = resolve(one.operation, side.namespace, answer)
-        if sent.method == WATCH:
-            async with side.watch(sent.path, sent.params) as watch:
-                found.append((200, [event async for event in watch]))
-            continue
-        got = await side.call(
-            sent.method, sent.path, body=sent.body, params=sent.params, content_type=sent.content_type
-        )
-        found.append((got.code, got.body))
-    return [[code, _numbered(body, versions)] for code, body in found]
+    async with AsyncExitStack() as stack:
+        for number, one in enumerate(asks):
+            if around is not None and number == before:
+                await stack.enter_async_context(around(side))
+            found.append(await _answer(side, resolve(one.operation, side.namespace, answer), one.headers))
+    versions: list[str] = []
+    return [[code, _numbered(body, versions), *told] for code, body, *told in found]
+
+
+async def _answer(side: Side, sent: Operation, headers: Mapping[str, str]) -> list[Any]:
+    if sent.method == WATCH:
+        async with side.watch(sent.path, sent.params) as watch:
+            return [200, [event async for event in watch]]
+    got = await side.call(
+        sent.method,
+        sent.path,
+        body=sent.body,
+        params=sent.params,
+        content_type=sent.content_type,
+        headers={name: value.replace("${ns}", side.namespace) for name, value in headers.items()},
+    )
+    return [got.code, got.body, *(got.headers.get(name) for name in ("content-type", "retry-after", "warning"))]
 
 
 def _numbered(body: Any, versions: list[str]) -> Any:
