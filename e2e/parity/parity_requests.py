@@ -143,7 +143,7 @@ async def _answer(side: Side, sent: Operation, headers: Mapping[str, str]) -> li
         content_type=sent.content_type,
         headers={name: value.replace("${ns}", side.namespace) for name, value in headers.items()},
     )
-    return [got.code, got.body, *(got.headers.get(name) for name in ("content-type", "retry-after", "warning"))]
+    return [got.code, got.body, *(got.headers.get(name) for name in ("content-type", "retry-after"))]
 
 
 def _numbered(body: Any, versions: list[str]) -> Any:
