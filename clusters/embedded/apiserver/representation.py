@@ -18,7 +18,6 @@ from clusters.embedded.apiserver.refusals import RefusalError, bad_request
 from clusters.embedded.apiserver.requests import OFFERED, Answer, Request
 from clusters.embedded.apiserver.store import event_line
 from clusters.embedded.apiserver.tables.kinds import columns_of
-from clusters.embedded.apiserver.tables.pod_table import row_conditions
 
 _TABLE: Final = "Table"
 _TYPES: Final = ("application/json", "application/*", "*/*")
@@ -109,7 +108,6 @@ def _table(document: Object, view: View, now: datetime, *, with_columns: bool = 
         "rows": [
             {
                 "cells": [column.show(item, now) for column in columns],
-                **({"conditions": conditions} if kind == "Pod" and (conditions := row_conditions(item)) else {}),
                 "object": _part(item, view),
             }
             for item in items
