@@ -67,15 +67,9 @@ _WRONG: dict[str, tuple[str, dict[str, Any]]] = {
     "no selector": ("Deployment", {"selector": None}),
     "empty selector": ("ReplicaSet", {"selector": {}}),
     "other selector": ("Deployment", {"selector": {"matchLabels": {"other": "x"}}}),
-    "strategy": ("Deployment", {"strategy": {"type": "Odd"}}),
-    "recreate and rolling": ("Deployment", {"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}),
-    "no surge at all": ("Deployment", {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}),
     "restart policy": ("Deployment", {"template": template(restartPolicy="Never")}),
     "no containers": ("StatefulSet", {"template": template(containers=[])}),
     "no template": ("DaemonSet", {"template": None}),
-    "management": ("StatefulSet", {"podManagementPolicy": "Odd"}),
-    "update strategy": ("DaemonSet", {"updateStrategy": {"type": "Odd"}}),
-    "other update strategy": ("StatefulSet", {"updateStrategy": {"type": "Odd"}}),
     "extended resource": (
         "Deployment",
         {

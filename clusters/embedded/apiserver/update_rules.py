@@ -129,7 +129,7 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
     """Refuse (422) changes of fields that cannot change; ``found`` is what was wrong before."""
     errors = [*found]
     if resource == PODS:
-        errors += pod_validation.changes(old, new)
+        errors += pod_validation.changes(old["spec"], new["spec"])
     errors += rbac_rules.check_update(resource, old, new)
     if resource in (DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS) and _selector(old) != _selector(new):
         errors.append(wrong("spec.selector", _selector(new), "field is immutable"))

@@ -49,7 +49,7 @@ _FOLLOWED: Final = (
 _KINDS: Final = {resource.kind for resource in _FOLLOWED}
 # After something was refused or the server was away, in seconds.
 _PAUSE_SECONDS: Final = 0.2
-# The interval of looks at a Job before its deadline, back-off or end of life, in seconds.
+# The interval of looks at a Job before its deadline or end of life, in seconds.
 _TIMED_SECONDS: Final = 0.5
 # Deleted objects that are remembered, so that a late answer to our own write does not bring one back.
 _REMEMBERED: Final = 1000

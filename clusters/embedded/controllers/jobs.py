@@ -1,14 +1,14 @@
 """The next writes of a Job's controller. Pure, level-triggered: the same picture at the same time gives the same writes.
 
-Simpler than the real one if no pod of ours can notice: pods are counted while they exist and have no finalizer, so a pod that
-a client deletes after its end counts no more than the status has counted it. Completion by index is refused by the API server;
-a suspended Job is passed over, with an error in the log.
+Simpler than the real one if no pod of ours can notice: a failed pod is followed by the next without a wait; pods are counted
+while they exist and have no finalizer, so a pod that a client deletes after its end counts no more than the status has counted
+it. Completion by index is refused by the API server; a suspended Job is passed over, with an error in the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from clusters.api.resources import JOBS, PODS
@@ -26,9 +26,6 @@ from clusters.embedded.controllers.actions import (
 
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
-# The first wait after a failed pod, doubled with each, and the longest: as the real controller waits.
-_BACK_OFF: Final = timedelta(seconds=10)
-_LONGEST_BACK_OFF: Final = timedelta(minutes=10)
 
 
 def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
@@ -50,18 +47,15 @@ def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
     if wanted == 0 and not active:
         return _status(owner, mine, succeeded, failed, _completed(now), started, completionTime=_text(now))
     actions = _leaving(_least_worth(active)[: max(len(active) - wanted, 0)])
-    if now >= _not_before(mine, failed):
-        name = {"generateName": f"{owner['metadata']['name']}-"}
-        actions += [Create(child(owner, PODS, name, spec["template"])) for _ in range(wanted - len(active))]
+    name = {"generateName": f"{owner['metadata']['name']}-"}
+    actions += [Create(child(owner, PODS, name, spec["template"])) for _ in range(wanted - len(active))]
     return actions + _status(owner, mine, succeeded, failed, [], started)
 
 
 def depends_on_time(owner: Object) -> bool:
     """Can a Job ask for something only because time has passed?"""
-    spec, ended = owner["spec"], _condition(owner, COMPLETE) or _condition(owner, FAILED)
-    if ended:
-        return "ttlSecondsAfterFinished" in spec
-    return "activeDeadlineSeconds" in spec or bool((owner.get("status") or {}).get("failed"))
+    ended = _condition(owner, COMPLETE) or _condition(owner, FAILED)
+    return ("ttlSecondsAfterFinished" if ended else "activeDeadlineSeconds") in owner["spec"]
 
 
 def _wanted(spec: Object, succeeded: int, active: int) -> int:
@@ -91,21 +85,6 @@ def _failure(owner: Object, active: Sequence[Object], failed: int, started: str,
 def _completed(now: datetime) -> list[Object]:
     text = "Reached expected number of succeeded pods"
     return [_met(kind, "CompletionsReached", text, now) for kind in ("SuccessCriteriaMet", COMPLETE)]
-
-
-def _not_before(pods: Iterable[Object], failed: int) -> datetime:
-    """When a pod may follow the last one that failed."""
-    ends = [
-        _time(state["terminated"]["finishedAt"])
-        for pod in pods
-        if pod["status"].get("phase") == FAILED
-        for one in _containers(pod)
-        if (state := one.get("state") or {}).get("terminated", {}).get("finishedAt")
-    ]
-    if not ends:
-        return datetime.min.replace(tzinfo=UTC)
-    pause: timedelta = min(_BACK_OFF * 2 ** min(failed - 1, 16), _LONGEST_BACK_OFF)
-    return max(ends) + pause
 
 
 def _expired(owner: Object, ended: Object, now: datetime) -> list[Action]:
