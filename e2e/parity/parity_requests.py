@@ -1,37 +1,54 @@
 """Cases of the API server as data: the requests that both sides get, and the code that answers each.
 
-Paths begin with the plural of a kind (``pods/p/binding``) or with a slash. References to earlier answers are those of
-``histories.operations``: ``${ns}`` is the namespace of the case, ``${version:0}`` the version that the first request answered.
+Paths begin with the plural of a kind (``pods/p/binding``) or with a slash. Two servers number their writes differently, so
+requests refer to earlier answers: ``${version:0}`` is the version that the first request answered, ``${uid:0}`` and
+``${continue:0}`` are its uid and its token, and ``${ns}`` is the namespace of the case. An object with the one key ``${object:0}``
+is the object that the first request answered, with a merge patch (its value) applied, as a client does that writes back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pytest
 
 from clusters.api.resources import ALL
-from e2e.parity.histories.operations import WATCH, Operation, resolve
-from e2e.parity.parity_objects import JSON, JSON_PATCH, MERGE, STRATEGIC
+from e2e.parity.parity_objects import JSON, JSON_PATCH, MERGE, STRATEGIC, Object
 from e2e.parity.sides import Both, Side
 
 # Of kinds with one plural the first counts: events are those of the core group.
 _KINDS: Final = {resource.plural: resource for resource in reversed(ALL)}
 
 
+WATCH: Final = "WATCH"
+_REFERENCE: Final = re.compile(r"\$\{(ns|version|uid|continue)(?::(\d+))?\}")
+_OBJECT: Final = re.compile(r"\$\{object:(\d+)\}")
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One request; ``code`` None: whatever the real server answers. ``shows``: values of its answer, by their paths (``a.0.b``)."""
 
-    operation: Operation
+    method: str
+    path: str
     code: int | None
+    body: Any
+    content_type: str
+    params: Mapping[str, str]
     shows: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class UnresolvedError(Exception):
+    """A reference to something that was never answered: the request cannot be sent."""
+
+
+# The body that answered a request by its number.
+Answers = Callable[[int], Any]
 Cases = dict[str, list[Ask]]
 Around = Callable[[Side], AbstractAsyncContextManager[object]]
 
@@ -48,8 +65,7 @@ def ask(
     **params: str,
 ) -> Ask:
     """A request with any method."""
-    sent = Operation(0, method, _whole(path), params=params, content_type=content_type, body=body)
-    return Ask(sent, code, shows or {}, headers or {})
+    return Ask(method, _whole(path), code, body, content_type, params, shows or {}, headers or {})
 
 
 def get(path: str, code: int | None = 200, **more: Any) -> Ask:
@@ -120,18 +136,21 @@ async def _answers(side: Side, asks: tuple[Ask, ...], around: Around | None, bef
     found: list[list[Any]] = []
 
     def answer(number: int) -> Any:
-        return found[number][1]
+        return found[number][1] if number < len(found) else None
 
     async with AsyncExitStack() as stack:
         for number, one in enumerate(asks):
             if around is not None and number == before:
                 await stack.enter_async_context(around(side))
-            found.append(await _answer(side, resolve(one.operation, side.namespace, answer), one.headers))
+            try:
+                found.append(await _answer(side, resolve(one, side.namespace, answer)))
+            except UnresolvedError:
+                found.append([0, None])
     versions: list[str] = []
     return [[code, _numbered(body, versions), *told] for code, body, *told in found]
 
 
-async def _answer(side: Side, sent: Operation, headers: Mapping[str, str]) -> list[Any]:
+async def _answer(side: Side, sent: Ask) -> list[Any]:
     if sent.method == WATCH:
         async with side.watch(sent.path, sent.params) as watch:
             return [200, [event async for event in watch]]
@@ -141,13 +160,60 @@ async def _answer(side: Side, sent: Operation, headers: Mapping[str, str]) -> li
         body=sent.body,
         params=sent.params,
         content_type=sent.content_type,
-        headers={name: value.replace("${ns}", side.namespace) for name, value in headers.items()},
+        headers=sent.headers,
     )
     return [got.code, got.body, *(got.headers.get(name) for name in ("content-type", "retry-after"))]
 
 
+def resolve(one: Ask, namespace: str, answers: Answers) -> Ask:
+    """The request as it is sent. Raises UnresolvedError."""
+    path, params, body, headers = _resolved([one.path, one.params, one.body, one.headers], namespace, answers)
+    return replace(one, path=path, params=params, body=body, headers=headers)
+
+
+def _resolved(value: Any, namespace: str, answers: Answers) -> Any:
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda match: _reference(match, namespace, answers), value)
+    if isinstance(value, list):
+        return [_resolved(each, namespace, answers) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and (match := _OBJECT.fullmatch(next(iter(value)))):
+        found = answers(int(match[1]))
+        if not isinstance(found, dict) or found.get("kind") == "Status":
+            raise UnresolvedError(match[0])
+        return merged(found, _resolved(next(iter(value.values())), namespace, answers))
+    return {key: _resolved(each, namespace, answers) for key, each in value.items()}
+
+
+def _reference(match: re.Match[str], namespace: str, answers: Answers) -> str:
+    if match[1] == "ns":
+        return namespace
+    answer = answers(int(match[2]))
+    metadata = answer.get("metadata") if isinstance(answer, dict) else None
+    found = (metadata or {}).get({"version": "resourceVersion"}.get(match[1], match[1]))
+    if not found:
+        raise UnresolvedError(match[0])
+    return str(found)
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    new: Object = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            new.pop(key, None)
+        else:
+            new[key] = merged(new.get(key), value)
+    return new
+
+
 def _numbered(body: Any, versions: list[str]) -> Any:
     """An object with the number of its write among all writes that the case shows in the place of its version."""
+    if isinstance(body, list):  # the events of a watch
+        return [{**event, "object": _numbered(event["object"], versions)} for event in body]
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict) or not {"uid", "resourceVersion"} <= metadata.keys():
         return body

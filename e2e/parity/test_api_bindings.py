@@ -76,6 +76,11 @@ _CASES: Final[Cases] = {
         ),
         get("pods/p", shows={"spec.nodeName": "n1"}),
     ],
+    "the uid of a Binding in the collection is its own": [
+        post("pods", pod("p")),
+        post("/api/v1/namespaces/${ns}/bindings", binding("p", uid=_OTHER_UID, labels={"by": "binding"})),
+        get("pods/p"),
+    ],
     "a dry run is checked and not done": [
         post("pods", pod("p")),
         post("pods/p/binding", binding("p"), dryRun="All"),

@@ -48,7 +48,10 @@ _CASES: Final[Cases] = {
     ],
     "a second DELETE only shortens": [
         *bound(),
-        *(graceful("p", wanted, left) for wanted, left in ((20, 20), (60, 20), (None, 20), (10, 10), (10, 10))),
+        *(graceful("p", wanted, left) for wanted, left in ((20, 20), (60, 20), (None, 20))),
+        # What ends gracefully takes no other options.
+        delete("pods/p", 200, {"gracePeriodSeconds": 20, "propagationPolicy": "Foreground"}),
+        *(graceful("p", 10, 10) for _ in range(2)),
         get("pods/p"),
     ],
     "a pod that has ended goes at once": [
@@ -76,7 +79,8 @@ _CASES: Final[Cases] = {
         merge("configmaps/a", {"metadata": {"finalizers": [_HELD, "example.com/z"]}}, 422),
         merge("configmaps/a", {"metadata": {"deletionTimestamp": None}}),
         merge("configmaps/a", {"metadata": {"finalizers": [_HELD]}}),
-        merge("configmaps/a", {"metadata": {"finalizers": None}}),
+        # DELETED shows the last state that was, not the one of this write.
+        merge("configmaps/a", {"metadata": {"finalizers": None, "labels": {"late": "label"}}}),
         events("configmaps", since=0, shows={"-1.type": "DELETED"}),
         get("configmaps/a", 404),
     ],
@@ -120,6 +124,8 @@ _CASES: Final[Cases] = {
         delete("pods/p0", gracePeriodSeconds="3"),
         delete("pods/p1", 200, {"gracePeriodSeconds": 4}, gracePeriodSeconds="3"),
         delete("pods/p2", 400, gracePeriodSeconds="x"),
+        delete("pods/p2", 200, {"gracePeriodSeconds": 0}, dryRun="All"),
+        get("pods/p2", 404),
     ],
 }
 _CASES |= {

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from e2e.parity.parity_objects import leases, made
-from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, get, merge, post, put, strategic
+from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post, put, strategic
 from e2e.parity.sides import Both, Side
 
 _MICRO: Final = "2026-01-01T00:00:00.123456Z"
@@ -143,6 +143,7 @@ _EVENTS: Final[Cases] = {
         post(_NEW, strict()),
         get("events/e"),
         get("events", shows={"items.names": ["e"]}),
+        events(_NEW, since=0),
         delete("events/e", 200, {}),
         get(f"{_NEW}/e", 404),
     ],

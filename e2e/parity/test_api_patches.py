@@ -63,6 +63,11 @@ _CASES: Final[Cases] = {
             {"op": "replace", "path": "/metadata/annotations", "value": {"a": "b"}},
             shows={"data": {"a": "1", "new": "x", "empty": ""}},
         ),
+        json_patch("configmaps/c", {"op": "replace", "path": "/metadata/annotations/example.com~1note", "value": "x"}),
+        merge("configmaps/c", {"metadata": {"labels": {"a": "b"}}}),
+        json_patch(
+            "configmaps/c", {"op": "copy", "from": "/metadata/labels/absent", "path": "/metadata/labels/copied"}
+        ),
     ],
     "a merge patch merges and makes maps, null deletes, lists are replaced": [
         post("configmaps", config_map("c", {"a": "1", "b": "2"}, finalizers=["example.com/a", "example.com/b"])),

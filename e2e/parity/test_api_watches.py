@@ -166,6 +166,7 @@ async def test_initial_events(bare: Both) -> None:
         {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"},
         {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"},
         {"sendInitialEvents": "perhaps", "resourceVersionMatch": "NotOlderThan"},
+        {"resourceVersion": "999999999999", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"},
         {"continue": "x"},
         {"limit": "1"},
         {"fieldSelector": "spec.unknown=x"},
