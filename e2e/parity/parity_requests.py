@@ -147,7 +147,8 @@ async def _answers(side: Side, asks: tuple[Ask, ...], around: Around | None, bef
             except UnresolvedError:
                 found.append([0, None])
     versions: list[str] = []
-    return [[code, _numbered(body, versions), *told] for code, body, *told in found]
+    uids: list[str] = []
+    return [[code, _numbered(body, versions, uids), *told] for code, body, *told in found]
 
 
 async def _answer(side: Side, sent: Ask) -> list[Any]:
@@ -210,16 +211,22 @@ def merged(old: Any, patch: Any) -> Any:
     return new
 
 
-def _numbered(body: Any, versions: list[str]) -> Any:
-    """An object with the number of its write among all writes that the case shows in the place of its version."""
+def _numbered(body: Any, versions: list[str], uids: list[str]) -> Any:
+    """An object with the numbers of its write and of itself, among all that the case shows, in the place of version and uid."""
     if isinstance(body, list):  # the events of a watch
-        return [{**event, "object": _numbered(event["object"], versions)} for event in body]
+        return [{**event, "object": _numbered(event["object"], versions, uids)} for event in body]
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict) or not {"uid", "resourceVersion"} <= metadata.keys():
         return body
-    if (version := metadata["resourceVersion"]) not in versions:
-        versions.append(version)
-    return {**body, "metadata": {**metadata, "resourceVersion": f"write {versions.index(version)}"}}
+    numbers = {"resourceVersion": f"write {_place(metadata['resourceVersion'], versions)}"}
+    numbers["uid"] = f"object {_place(metadata['uid'], uids)}"
+    return {**body, "metadata": {**metadata, **numbers}}
+
+
+def _place(word: str, known: list[str]) -> int:
+    if word not in known:
+        known.append(word)
+    return known.index(word)
 
 
 def _whole(path: str) -> str:

@@ -108,7 +108,7 @@ _CASES: Final[Cases] = {
         delete("pods/p"),
         post("pods", pod("p"), 409),
         delete("pods/p", 200, {"gracePeriodSeconds": 0}),
-        post("pods", pod("p")),
+        post("pods", pod("p"), shows={"metadata.uid": "object 1"}),
     ],
     "a marked pod can still be written, its mark stays": [
         *bound(),
