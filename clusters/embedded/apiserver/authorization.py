@@ -79,12 +79,8 @@ def _of_resource(method: str, group: str, parts: list[str], params: Mapping[str,
     verb = _VERBS.get(method, "")
     if not name and verb in ("get", "delete"):
         name = _selected_name(params)
-        verb = "deletecollection" if verb == "delete" else _reading(params)
+        verb = "deletecollection" if verb == "delete" else "watch" if is_on(params, "watch") else "list"
     return Attributes(verb, group=group, resource=resource, subresource=subresource, namespace=namespace, name=name)
-
-
-def _reading(params: Mapping[str, str]) -> str:
-    return "watch" if is_on(params, "watch") else "list"
 
 
 def _selected_name(params: Mapping[str, str]) -> str:
@@ -112,7 +108,8 @@ class Authorizer:
         """May this user do that?"""
         if MASTERS in user.groups:
             return True
-        if self._is_node(user) and any(allows(rule, wish) for rule in self._role(CLUSTER_ROLES, "", _NODE_ROLE)):
+        is_node = NODES_GROUP in user.groups and user.name.startswith(_NODE_PREFIX)
+        if is_node and any(allows(rule, wish) for rule in self._role(CLUSTER_ROLES, "", _NODE_ROLE)):
             return True
         return any(allows(rule, wish) for rule in self.rules(user, wish.namespace))
 
@@ -121,9 +118,6 @@ class Authorizer:
         for grant in self._grants(namespace):
             if any(_is_subject(each, user, grant.namespace) for each in grant.subjects):
                 yield from grant.rules
-
-    def _is_node(self, user: User) -> bool:
-        return NODES_GROUP in user.groups and user.name.startswith(_NODE_PREFIX)
 
     def _grants(self, namespace: str) -> list[_Grant]:
         if namespace not in self._granted:
@@ -164,16 +158,13 @@ class Access:
         wish = attributes_of(method, path, params)
         other = impersonated(headers)
         if other is not None:
-            self._check_impersonation(user, other)
+            for needed in _rights_to_be(other):
+                if not self.authorizer.allows(user, needed):
+                    raise forbidden(user, needed)
             user = other
         if not self.authorizer.allows(user, wish):
             raise forbidden(user, wish)
         return user
-
-    def _check_impersonation(self, user: User, other: User) -> None:
-        for needed in _rights_to_be(other):
-            if not self.authorizer.allows(user, needed):
-                raise forbidden(user, needed)
 
 
 def _rights_to_be(other: User) -> Iterator[Attributes]:

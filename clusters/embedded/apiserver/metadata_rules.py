@@ -28,7 +28,9 @@ def of_new(resource: Resource, item: Object, rule: NameRule) -> list[FieldError]
     """The faults in the metadata of a new object; ``rule`` is the kind's for names."""
     metadata = item["metadata"]
     name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
-    errors = [wrong("metadata.generateName", prefix, text) for text in rule(_without_dash(prefix))] if prefix else []
+    # A dash at the end of a prefix is followed by letters.
+    beginning = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    errors = [wrong("metadata.generateName", prefix, text) for text in rule(beginning)] if prefix else []
     if name:
         errors += [wrong("metadata.name", name, text) for text in rule(name)]
     else:
@@ -51,11 +53,6 @@ def of_changed(
 ) -> list[FieldError]:
     """The faults in the new metadata of an object; ``before`` is the result of ``frozen``."""
     return [*_late_finalizers(old, new), *before, *of_new(resource, new, rule)]
-
-
-def _without_dash(prefix: str) -> str:
-    """A dash at the end of a prefix is followed by letters."""
-    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
 def _texts(metadata: Object) -> list[FieldError]:

@@ -93,12 +93,6 @@ def other_object(resource: Resource, metadata: Object, what: str, wanted: str, t
     return conflict(resource, metadata["name"], why)
 
 
-def undecodable(refusal: RefusalError) -> RefusalError:
-    """422: what a patch has made is no object of its kind."""
-    cause = {"reason": "FieldValueInvalid", "message": refusal.message, "field": "patch"}
-    return RefusalError(422, "Invalid", f' "" is invalid: patch: {refusal.message}', {"causes": [cause]})
-
-
 def keep_system_fields(old: Object, new: Object) -> None:
     """Put back what only the server writes. Changes ``new``."""
     for key in _KEPT:

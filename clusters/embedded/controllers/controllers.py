@@ -30,6 +30,7 @@ from clusters.api.resources import (
     Resource,
     resource_of,
 )
+from clusters.embedded.apiserver.deletion import rfc3339
 from clusters.embedded.controllers import desired, disruption, garbage, jobs, upkeep
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
@@ -155,7 +156,7 @@ class Controllers:
         for one in _alive(listed[POD_DISRUPTION_BUDGETS]):
             wanted += _asked(one, lambda one: disruption.budget(one, listed[PODS], sets))
         wanted += upkeep.furnished(listed[NAMESPACES], listed[SERVICE_ACCOUNTS], listed[CONFIG_MAPS], self._ca)
-        wanted += upkeep.tainted(listed[NODES], self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        wanted += upkeep.tainted(listed[NODES], rfc3339(self._now()))
         wanted += upkeep.counted(listed[RESOURCE_QUOTAS], listed[PODS])
         return wanted + self._garbage(listed)
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from clusters.api.resources import JOBS, PODS
+from clusters.embedded.apiserver.deletion import rfc3339
 from clusters.embedded.controllers.actions import (
     Action,
     Create,
@@ -20,6 +21,7 @@ from clusters.embedded.controllers.actions import (
     child,
     is_active,
     is_ready,
+    least_worth,
     owned,
     status_patch,
 )
@@ -39,14 +41,14 @@ def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
     failed = max(status.get("failed", 0), _count(mine, "Failed"))
     if spec["suspend"]:
         raise ValueError("suspended Jobs are not imitated")
-    started = status.get("startTime") or _text(now)
+    started = status.get("startTime") or rfc3339(now)
     failure = _failure(owner, active, failed, started, now)
     if failure is not None:
         return _leaving(active) + _status(owner, mine, succeeded, failed, failure, started)
     wanted = _wanted(spec, succeeded, len(active))
     if wanted == 0 and not active:
-        return _status(owner, mine, succeeded, failed, _completed(now), started, completionTime=_text(now))
-    actions = _leaving(_least_worth(active)[: max(len(active) - wanted, 0)])
+        return _status(owner, mine, succeeded, failed, _completed(now), started, completionTime=rfc3339(now))
+    actions = _leaving(least_worth(active)[: max(len(active) - wanted, 0)])
     name = {"generateName": f"{owner['metadata']['name']}-"}
     actions += [Create(child(owner, PODS, name, spec["template"])) for _ in range(wanted - len(active))]
     return actions + _status(owner, mine, succeeded, failed, [], started)
@@ -128,7 +130,7 @@ def _condition(owner: Object, kind: str) -> Object | None:
 
 
 def _met(kind: str, reason: str, message: str, now: datetime) -> Object:
-    at = _text(now)
+    at = rfc3339(now)
     return {
         "type": kind, "status": "True", "reason": reason, "message": message, "lastProbeTime": at, "lastTransitionTime": at,
     }  # fmt: skip
@@ -138,20 +140,12 @@ def _leaving(pods: Iterable[Object]) -> list[Action]:
     return [Delete(PODS, pod) for pod in pods]
 
 
-def _least_worth(pods: Iterable[Object]) -> list[Object]:
-    return sorted(pods, key=lambda pod: (is_ready(pod), -int(pod["metadata"]["resourceVersion"])))
-
-
 def _count(pods: Iterable[Object], phase: str) -> int:
     return sum(pod["status"].get("phase") == phase for pod in pods)
 
 
 def _containers(pod: Object) -> list[Object]:
     return [*(pod["status"].get("initContainerStatuses") or ()), *(pod["status"].get("containerStatuses") or ())]
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _time(text: str) -> datetime:
