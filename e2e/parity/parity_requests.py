@@ -108,9 +108,9 @@ def json_patch(path: str, *operations: Any, code: int | None = 200, **more: Any)
     return patch(JSON_PATCH, path, list(operations), code, **more)
 
 
-def events(path: str, since: int, **shows: Any) -> Ask:
+def events(path: str, since: int, **more: Any) -> Ask:
     """The events of a collection after the version that an earlier request answered, as a list."""
-    return ask(WATCH, path, resourceVersion=f"${{version:{since}}}", timeoutSeconds="1", **shows)
+    return ask(WATCH, path, resourceVersion=f"${{version:{since}}}", timeoutSeconds="1", **more)
 
 
 def each(cases: Cases) -> pytest.MarkDecorator:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from e2e.parity.parity_objects import JSON_PATCH, MERGE, STRATEGIC, Object
-from e2e.parity.parity_requests import WATCH, Ask, ask, delete, get, merge, merged, patch, post, put
+from e2e.parity.parity_requests import Ask, delete, events, get, merge, merged, patch, post, put
 
 _WORDS: Final = ("a", "b", "c", "d")
 _OTHER_UID: Final = "11111111-2222-3333-4444-555555555555"
@@ -235,8 +235,7 @@ class _Generator:
             first = next((found[0] for (plural, _), found in self.shown.items() if plural == kind.plural), None)
             if first is not None:
                 for params in (self._own(kind), self._selection(kind)):
-                    begin = {"resourceVersion": f"${{version:{first}}}", "timeoutSeconds": "1"}
-                    self.history += [self._settled(kind), ask(WATCH, kind.plural, None, **params, **begin)]
+                    self.history += [self._settled(kind), events(kind.plural, first, code=None, **params)]
         for word in _WORDS:
             path = _NODES.path(word)
             self.history += [merge(path, {"metadata": {"finalizers": None}}, None), delete(path, None)]

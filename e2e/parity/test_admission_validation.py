@@ -98,7 +98,7 @@ async def test_every_way_of_writing_a_pod_is_judged(bare: Both) -> None:
         "matchConditions": [{"name": "new", "expression": "object != null || oldObject.metadata.name != 'p'"}],
     }
     deny: Object = {"metadata": {"annotations": {"deny": "yes"}}}
-    denied = {"annotations": {"deny": "yes"}}
+    denied: Object = {"annotations": {"deny": "yes"}}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", **denied}}
     await compare(
         bare,

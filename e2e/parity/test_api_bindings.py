@@ -33,7 +33,7 @@ _GATED: Final = {"schedulingGates": [{"name": "example.com/wait"}]}
 async def test_a_binding_is_one_write_of_node_and_metadata(bare: Both) -> None:
     """201 and a Status; a watch shows a single change with everything in it; the Binding's annotations win."""
     before = pod("p", annotations={"a": "old", "b": "stays"}, labels={"l": "1"})
-    words = {"annotations": {"a": "new", "aliyun.com/c": "added"}, "labels": {"topology": "z", "l": "2"}}
+    words: dict[str, Any] = {"annotations": {"a": "new", "aliyun.com/c": "added"}, "labels": {"topology": "z", "l": "2"}}
     _, status, seen = await compare(bare, post("pods", before), bind(**words), events("pods", since=0))
 
     assert (status["kind"], status["status"]) == ("Status", "Success")
@@ -61,7 +61,7 @@ async def test_a_kubelet_first_sees_a_pod_with_its_annotations(bare: Both) -> No
     assert (left, node) == (["DELETED", "p", {}], None)
 
 
-_CASES: Final[Cases] = {
+_CASES: Cases = {
     "PodScheduled becomes True in place, the nominated node goes": [
         post("pods", pod("p")),
         merge("pods/p/status", {"status": _WAITING}),
@@ -114,7 +114,7 @@ async def test_what_a_binding_does(bare: Both, asks: list[Ask]) -> None:
     await compare(bare, *asks)
 
 
-_REFUSED: Final[Cases] = {
+_REFUSED: Cases = {
     "a pod is bound once, to the same node too": [
         post("pods", pod("p")),
         bind(),

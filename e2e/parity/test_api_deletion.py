@@ -32,7 +32,7 @@ def phased(name: str, phase: str, code: int) -> list[Ask]:
     return [*bound(name), status, delete(f"pods/{name}"), get(f"pods/{name}", code)]
 
 
-_CASES: Final[Cases] = {
+_CASES: Cases = {
     "a pod without a node goes at once: a watch sees it marked, then gone": [
         post("pods", pod("p")),
         delete("pods/p", shows={"kind": "Pod"}),

@@ -19,7 +19,7 @@ def names(body: Any) -> list[str]:
     return [each["metadata"]["name"] for each in body["items"]]
 
 
-def shown(path: str, *expected: str, **params: str) -> Ask:
+def shown(path: str, *expected: str, **params: Any) -> Ask:
     """A list of just these names."""
     return get(path, shows={"items.names": list(expected)}, **params)
 

@@ -38,7 +38,7 @@ _DEPLOYMENT: Final[dict[str, Any]] = {
     },
 }
 
-_CASES: Final[Cases] = {
+_CASES: Cases = {
     "a JSON patch is done in order; ~1 is a slash": [
         post("configmaps", config_map("c", {"a": "1"}, annotations={"aliyun.com/x": "1"})),
         json_patch(

@@ -16,7 +16,7 @@ _OTHER_UID: Final = "00000000-0000-4000-8000-000000000000"
 _MAP: Final = config_map("a", {"a": "1"})
 _LEASE: Final = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
 _IMMUTABLE: Final = {**_MAP, "immutable": True}
-_SERVERS: Final = {
+_SERVERS: Final[dict[str, Any]] = {
     "uid": _OTHER_UID,
     "creationTimestamp": "2020-01-01T00:00:00Z",
     "generation": 7,

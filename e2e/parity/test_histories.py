@@ -59,7 +59,8 @@ def answers(number: int) -> Any:
 def test_references_become_what_was_answered() -> None:
     """In paths, queries and bodies; the object of another request with changes."""
     body = {"list": ["${uid:1}"], "object": {"${object:1}": {"metadata": {"labels": {"a": None}}}}}
-    asked = put("/${ns}/x", body, resourceVersion="${version:1}", **{"continue": "${continue:1}"})
+    params: dict[str, Any] = {"resourceVersion": "${version:1}", "continue": "${continue:1}"}
+    asked = put("/${ns}/x", body, **params)
     sent = resolve(asked, "mine", answers)
 
     assert (sent.path, sent.params) == ("/mine/x", {"resourceVersion": "12", "continue": "more"})
