@@ -14,8 +14,7 @@ from clusters.api.certificates import Authority
 from clusters.api.connection import TransportError
 from clusters.api.waiting import eventually
 from e2e.parity.parity_requests import compare, delete, get, merge, post, put
-from e2e.parity.parity_strangers import account_token, stranger
-from e2e.parity.sides import Answer, Both, Side
+from e2e.parity.sides import Answer, Both, Side, account_token, stranger
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"

@@ -11,8 +11,7 @@ import pytest
 from clusters.api.waiting import eventually
 from e2e.parity.parity_objects import Object, binding, config_map, made, maps, node_of, pod, pods, short
 from e2e.parity.parity_requests import compare, delete, get, json_patch, merge, post, put, strategic
-from e2e.parity.parity_strangers import account_token, stranger
-from e2e.parity.sides import Both, Side
+from e2e.parity.sides import Both, Side, account_token, stranger
 
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"

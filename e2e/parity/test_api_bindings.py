@@ -33,7 +33,10 @@ _GATED: Final = {"schedulingGates": [{"name": "example.com/wait"}]}
 async def test_a_binding_is_one_write_of_node_and_metadata(bare: Both) -> None:
     """201 and a Status; a watch shows a single change with everything in it; the Binding's annotations win."""
     before = pod("p", annotations={"a": "old", "b": "stays"}, labels={"l": "1"})
-    words: dict[str, Any] = {"annotations": {"a": "new", "aliyun.com/c": "added"}, "labels": {"topology": "z", "l": "2"}}
+    words: dict[str, Any] = {
+        "annotations": {"a": "new", "aliyun.com/c": "added"},
+        "labels": {"topology": "z", "l": "2"},
+    }
     _, status, seen = await compare(bare, post("pods", before), bind(**words), events("pods", since=0))
 
     assert (status["kind"], status["status"]) == ("Status", "Success")
