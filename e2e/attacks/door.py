@@ -13,7 +13,7 @@ from aiohttp import web
 
 from clusters.api.connection import Connection
 from clusters.processes.ports import free_port
-from e2e.parity.parity_strangers import authority
+from e2e.parity.sides import authority
 
 _HOST: Final = "127.0.0.1"
 # Headers that are about one connection. Nothing is compressed, so that the bytes counted are those that the program reads.

@@ -112,6 +112,16 @@ class RecordingExtender:
         """The urlPrefix for a scheduler's configuration."""
         return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}/gpushare-scheduler"
 
+    def on(self, **answers: Answer | Callable[[Call], Answer | Awaitable[Answer]]) -> None:
+        """From now on give these answers to their verbs; a filter without one lets every node through."""
+
+        async def respond(call: Call) -> Answer:
+            answer = answers.get(call.verb, let_through)
+            found = answer if isinstance(answer, Answer) else answer(call)
+            return found if isinstance(found, Answer) else await found
+
+        self.respond = respond
+
     def verbs(self) -> list[str]:
         """The verbs that were called, in order."""
         return [call.verb for call in self.calls]

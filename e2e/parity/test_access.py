@@ -13,8 +13,8 @@ import pytest
 from clusters.api.certificates import Authority
 from clusters.api.connection import TransportError
 from clusters.api.waiting import eventually
-from e2e.parity.parity_strangers import account_token, stranger
-from e2e.parity.sides import Answer, Both, Side
+from e2e.parity.parity_requests import compare, delete, get, merge, post, put
+from e2e.parity.sides import Answer, Both, Side, account_token, stranger
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
@@ -177,19 +177,39 @@ async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
     assert await both.same(observe) == [200, 200]
 
 
+_OPENED: Final = (
+    ("GET", "/api/v1/namespaces/{}/pods", 200),
+    ("GET", "/api/v1/namespaces/{}/pods/x", 404),
+    ("GET", "/api/v1/namespaces/{}/pods/x/log", 403),
+    ("POST", "/api/v1/namespaces/{}/pods/x/eviction", 403),
+    ("GET", "/api/v1/namespaces/default/pods", 403),
+    ("GET", "/api/v1/pods", 403),
+    ("GET", "/api/v1/namespaces/{}/configmaps/mine", 404),
+    ("GET", "/api/v1/namespaces/{}/configmaps/other", 403),
+    ("GET", "/api/v1/namespaces/{}/configmaps", 403),
+    ("GET", "/api/v1/namespaces/{}/configmaps?fieldSelector=metadata.name%3Dmine", 403),
+    ("DELETE", "/apis/apps/v1/namespaces/{}/deployments/d", 404),
+    ("GET", "/apis/apps/v1/namespaces/{}/statefulsets", 403),
+    ("GET", "/healthz/ping", 200),
+    ("GET", "/metrics/slis", 403),
+    ("POST", "/healthz/ping", 403),
+)
+
+
 @pytest.mark.promise("G1-16")
 async def test_roles_open_what_they_name(both: Both) -> None:
     """D4: subresources, names, groups and URLs, in a namespace or everywhere."""
 
     async def observe(side: Side) -> Any:
         name = side.namespace
+        everywhere = {
+            "names": [rule(["get"], ["configmaps"], resourceNames=["mine"])],
+            "urls": [{"verbs": ["get"], "nonResourceURLs": ["/metrics", "/healthz/*"]}],
+            "parts": [rule(["patch"], ["*/status"]), rule(["*"], ["deployments"], apiGroups=["apps"])],
+        }
         await grant(side, "here", [rule(["get", "list"], ["pods"]), rule(["create"], ["pods/binding"])], here=True)
-        await grant(side, f"{name}-names", [rule(["get"], ["configmaps"], resourceNames=["mine"])])
-        await grant(side, f"{name}-urls", [{"verbs": ["get"], "nonResourceURLs": ["/metrics", "/healthz/*"]}])
-        await grant(
-            side, f"{name}-parts", [rule(["patch"], ["*/status"]), rule(["*"], ["deployments"], apiGroups=["apps"])]
-        )
-        maps = f"/api/v1/namespaces/{name}/configmaps"
+        for end, rules in everywhere.items():
+            await grant(side, f"{name}-{end}", rules)
         headers = {"impersonate-user": f"{name}-user"}
         await eventually(
             lambda: side.call("GET", "/apis/apps/v1/deployments", headers=headers),
@@ -197,30 +217,15 @@ async def test_roles_open_what_they_name(both: Both) -> None:
             "the last role is known",
         )
         found = [
-            short(await side.call(method, path, headers=headers, body=None if method == "GET" else {}))
-            for method, path in (
-                ("GET", f"/api/v1/namespaces/{name}/pods"),
-                ("GET", f"/api/v1/namespaces/{name}/pods/x"),
-                ("GET", f"/api/v1/namespaces/{name}/pods/x/log"),
-                ("POST", f"/api/v1/namespaces/{name}/pods/x/eviction"),
-                ("GET", "/api/v1/namespaces/default/pods"),
-                ("GET", "/api/v1/pods"),
-                ("GET", f"{maps}/mine"),
-                ("GET", f"{maps}/other"),
-                ("GET", maps),
-                ("GET", f"{maps}?fieldSelector=metadata.name%3Dmine"),
-                ("DELETE", f"/apis/apps/v1/namespaces/{name}/deployments/d"),
-                ("GET", f"/apis/apps/v1/namespaces/{name}/statefulsets"),
-                ("GET", "/healthz/ping"),
-                ("GET", "/metrics/slis"),
-                ("POST", "/healthz/ping"),
-            )
+            short(await side.call(method, path.format(name), headers=headers, body=None if method == "GET" else {}))
+            for method, path, _ in _OPENED
         ]
-        await revoke(side, [f"{name}-{end}" for end in ("names", "urls", "parts")])
+        for end in everywhere:
+            for kind in ("clusterroles", "clusterrolebindings"):
+                await side.call("DELETE", f"{_RBAC}/{kind}/{name}-{end}")
         return found
 
-    seen = await both.same(observe)
-    assert [code for code, _ in seen] == [200, 404, 403, 403, 403, 403, 404, 403, 403, 403, 404, 403, 200, 403, 403]
+    assert [code for code, _ in await both.same(observe)] == [code for *_, code in _OPENED]
 
 
 @pytest.mark.promise("G1-16")
@@ -249,55 +254,37 @@ async def test_a_service_account_has_the_rights_of_its_bindings(both: Both) -> N
 
 async def test_an_administrator_acts_for_others(both: Both) -> None:
     """D4: impersonation as by kubectl --as: user and groups; a user without the right gets a refusal."""
+    account = "system:serviceaccount:${ns}:bot"
+    actors: tuple[tuple[dict[str, str], int], ...] = (
+        ({"impersonate-user": "ann"}, 201),
+        ({"impersonate-user": "ann", "impersonate-group": "people"}, 201),
+        ({"impersonate-user": account}, 201),
+        ({"impersonate-user": "system:anonymous"}, 403),
+        ({"impersonate-group": "people"}, 400),
+    )
+    asks = [post(_WHO, {}, code, headers=headers) for headers, code in actors]
+    await compare(both, *asks, *(get("pods", None, headers=headers) for headers, _ in actors))
 
     async def observe(side: Side) -> Any:
-        found = []
-        for headers in (
-            {"impersonate-user": "ann"},
-            {"impersonate-user": "ann", "impersonate-group": "people"},
-            {"impersonate-user": f"system:serviceaccount:{side.namespace}:bot"},
-            {"impersonate-user": "system:anonymous"},
-            {"impersonate-group": "people"},
-        ):
-            answer = await side.call("POST", _WHO, body={}, headers=headers)
-            pods = await side.call("GET", f"/api/v1/namespaces/{side.namespace}/pods", headers=headers)
-            found.append([answer.code, answer.body, short(pods)])
+        names = ("ann", account.replace("${ns}", side.namespace))
         async with stranger(side, token=await account_token(side, "bot")) as bot:
-            found += [
-                [(await bot.call("GET", "/api/v1/pods", headers={"impersonate-user": name})).code]
-                for name in ("ann", f"system:serviceaccount:{side.namespace}:bot")
-            ]
-        return found
+            return [(await bot.call("GET", "/api/v1/pods", headers={"impersonate-user": name})).code for name in names]
 
-    seen = await both.same(observe)
-    assert [each[0] for each in seen] == [201, 201, 201, 403, 400, 403, 403]
+    assert await both.same(observe) == [403, 403]
 
 
 async def test_roles_that_make_no_sense_are_refused(both: Both) -> None:
-    """D3: roles and bindings are objects with rules of their own; what a binding refers to is for ever."""
-
-    async def observe(side: Side) -> Any:
-        roles, bindings = (f"{_RBAC}/namespaces/{side.namespace}/{kind}" for kind in ("roles", "rolebindings"))
-        found = []
-        for path, body in (
-            (roles, {"metadata": {"name": "a"}, "rules": [{"apiGroups": [""], "resources": ["pods"]}]}),
-            (roles, {"metadata": {"name": "a"}, "rules": [{"verbs": ["get"]}]}),
-            (roles, {"metadata": {"name": "a"}, "rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]}),
-            (roles, {"metadata": {"name": "a/b"}}),
-            (roles, {"metadata": {"name": "System:Odd"}, "rules": [rule(["get"], ["pods"])]}),
-            (roles, {"metadata": {"name": "empty"}}),
-            (bindings, {"metadata": {"name": "a"}}),
-            (bindings, binding("a", "System:Odd", {"kind": "Users", "name": "ann"})),
-            (bindings, binding("b", "System:Odd", {"kind": "ServiceAccount", "name": "bot"})),
-            (bindings, binding("a", "System:Odd", {"kind": "User", "name": "ann"})),
-        ):
-            answer = await side.call("POST", path, body=body)
-            found.append([answer.code, answer.body])
-        changed = await side.call("PUT", f"{bindings}/a", body=binding("a", "other", {"kind": "User", "name": "ann"}))
-        return [*found, [changed.code, changed.body]]
-
-    seen = await both.same(observe)
-    assert [code for code, _ in seen] == [422, 422, 422, 422, 201, 201, 422, 422, 201, 201, 422]
+    """D3: roles and bindings have names of their own; what a binding refers to is for ever."""
+    ann = {"kind": "User", "name": "ann"}
+    await compare(
+        both,
+        post("roles", {"metadata": {"name": "a/b"}}, 422),
+        post("roles", {"metadata": {"name": "System:Odd"}, "rules": [rule(["get"], ["pods"])]}),
+        post("roles", {"metadata": {"name": "empty"}}),
+        post("rolebindings", {"metadata": {"name": "a"}}, 422),
+        post("rolebindings", binding("a", "System:Odd", ann)),
+        put("rolebindings/a", binding("a", "other", ann), 422),
+    )
 
 
 async def test_every_namespace_is_furnished(both: Both) -> None:
@@ -324,34 +311,26 @@ async def test_every_namespace_is_furnished(both: Both) -> None:
 
 async def test_a_pod_is_completed_by_admission(both: Both) -> None:
     """D4: account, token volume, tolerations, priority: byte for byte the pod of the real server."""
-
-    async def observe(side: Side) -> Any:
-        pods, accounts = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("pods", "serviceaccounts"))
-        await side.call("POST", accounts, body={"metadata": {"name": "mute"}, "automountServiceAccountToken": False})
-        secret = {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "key"}]}
-        await side.call("POST", accounts, body=secret)
-        own = {"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
-        mounted = {"name": "first", "image": "i:1", "volumeMounts": [own]}
-        found = []
-        specs: tuple[dict[str, Any], ...] = (
-            {},
-            {"automountServiceAccountToken": False},
-            {"serviceAccountName": "mute"},
-            {"serviceAccount": "mute"},
-            {"serviceAccountName": "puller"},
-            {"initContainers": [mounted], "volumes": [{"name": "own", "emptyDir": {}}]},
-            {"tolerations": [{"operator": "Exists"}]},
-            {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]},
-            {"priorityClassName": "system-node-critical"},
-            {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"},
-        )
-        for number, spec in enumerate(specs):
-            answer = await side.call("POST", pods, body=pod(f"p{number}", **spec))
-            found.append([answer.code, answer.body])
-        return found
-
-    seen = await both.same(observe)
-    assert [code for code, _ in seen] == [201] * 10
+    own = {"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    mounted = {"name": "first", "image": "i:1", "volumeMounts": [own]}
+    specs: tuple[dict[str, Any], ...] = (
+        {},
+        {"automountServiceAccountToken": False},
+        {"serviceAccountName": "mute"},
+        {"serviceAccount": "mute"},
+        {"serviceAccountName": "puller"},
+        {"initContainers": [mounted], "volumes": [{"name": "own", "emptyDir": {}}]},
+        {"tolerations": [{"operator": "Exists"}]},
+        {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]},
+        {"priorityClassName": "system-node-critical"},
+        {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"},
+    )
+    await compare(
+        both,
+        post("serviceaccounts", {"metadata": {"name": "mute"}, "automountServiceAccountToken": False}),
+        post("serviceaccounts", {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "key"}]}),
+        *(post("pods", pod(f"p{number}", **spec)) for number, spec in enumerate(specs)),
+    )
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
@@ -385,13 +364,6 @@ async def grant(
     await side.call("POST", f"{place}roles", body={"metadata": {"name": name}, "rules": rules})
     answer = await side.call("POST", f"{place}rolebindings", body=binding(name, name, subject, kind))
     assert answer.code == 201, answer.body
-
-
-async def revoke(side: Side, names: list[str]) -> None:
-    """Take away roles of the whole cluster."""
-    for name in names:
-        for kind in ("clusterroles", "clusterrolebindings"):
-            await side.call("DELETE", f"{_RBAC}/{kind}/{name}")
 
 
 async def code_with(side: Side, token: str) -> int:
@@ -448,29 +420,20 @@ async def test_a_quota_of_gpu_memory_is_kept(both: Both) -> None:
 
 async def test_namespaces_that_are_not_there_or_going(both: Both) -> None:
     """D4: 404 in a namespace that is missing, 403 in one that is being deleted; some cannot be deleted."""
-
-    async def observe(side: Side) -> Any:
-        going = f"{side.namespace}-going"
-        await side.call("POST", "/api/v1/namespaces", body={"metadata": {"name": going}})
-        held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
-        await side.call("POST", f"/api/v1/namespaces/{going}/configmaps", body=held)
-        await side.call("DELETE", f"/api/v1/namespaces/{going}")
-        found = []
-        for method, path, body in (
-            ("POST", "/api/v1/namespaces/missing/pods", pod("p")),
-            ("POST", "/api/v1/namespaces/missing/configmaps", {"metadata": {"name": "c"}}),
-            ("POST", f"/api/v1/namespaces/{going}/pods", pod("p")),
-            ("POST", f"/api/v1/namespaces/{going}/configmaps", {"metadata": {"generateName": "c"}}),
-            ("POST", f"/apis/apps/v1/namespaces/{going}/deployments", {"metadata": {"name": "d"}}),
-            ("DELETE", "/api/v1/namespaces/default", None),
-            ("DELETE", "/api/v1/namespaces/kube-system", None),
-            ("DELETE", "/api/v1/namespaces", None),
-        ):
-            answer = await side.call(method, path, body=body)
-            found.append([answer.code, answer.body])
-        patch = {"metadata": {"finalizers": None}}
-        path = f"/api/v1/namespaces/{going}/configmaps/held"
-        await side.call("PATCH", path, body=patch, content_type="application/merge-patch+json")
-        return found
-
-    assert [code for code, _ in await both.same(observe)] == [404, 404, 403, 403, 403, 403, 403, 405]
+    going = "/api/v1/namespaces/${ns}-going"
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
+    await compare(
+        both,
+        post("/api/v1/namespaces", {"metadata": {"name": "${ns}-going"}}),
+        post(f"{going}/configmaps", held),
+        delete(going),
+        post("/api/v1/namespaces/missing/pods", pod("p"), 404),
+        post("/api/v1/namespaces/missing/configmaps", {"metadata": {"name": "c"}}, 404),
+        post(f"{going}/pods", pod("p"), 403),
+        post(f"{going}/configmaps", {"metadata": {"generateName": "c"}}, 403),
+        post("/apis/apps/v1/namespaces/${ns}-going/deployments", {"metadata": {"name": "d"}}, 403),
+        delete("/api/v1/namespaces/default", 403),
+        delete("/api/v1/namespaces/kube-system", 403),
+        delete("/api/v1/namespaces", 405),
+        merge(f"{going}/configmaps/held", {"metadata": {"finalizers": None}}, None),
+    )

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.parity_objects import container, got, made, patched, place, pods, short
+from e2e.parity.parity_objects import container, got, made, patched, place, pods
+from e2e.parity.parity_requests import compare, merge, post
 from e2e.parity.sides import Both, Side
 from e2e.parity.test_api_workloads import listed, reached
 
@@ -41,18 +42,7 @@ def path_of(side: Side, name: str = "", subresource: str = "") -> str:
 async def test_what_is_filled_into_a_job(bare: Both, spec: dict[str, Any]) -> None:
     """G1: equal on both sides, whole, with the selector and labels that come from its uid."""
 
-    async def observe(side: Side) -> Any:
-        answer = await side.call("POST", path_of(side), body=a_job(**spec))
-        uid = answer.body["metadata"]["uid"]
-        labels = answer.body["spec"]["template"]["metadata"]["labels"]
-        more = answer.body["metadata"]["labels"]
-        selector = answer.body["spec"]["selector"]["matchLabels"]
-        own = [[key for key, value in found.items() if value == uid] for found in (labels, selector, more)]
-        for found in (labels, selector, more):
-            found |= {key: "<uid>" for key, value in found.items() if value == uid}
-        return [*short(answer), own]
-
-    assert (await bare.same(observe))[0] == 201
+    await compare(bare, post("jobs", a_job(**spec)))
 
 
 _WRONG: dict[str, dict[str, Any]] = {
@@ -71,12 +61,7 @@ _WRONG: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", _WRONG)
 async def test_a_job_that_makes_no_sense(bare: Both, name: str) -> None:
     """D3: refused with the path of each wrong field."""
-
-    async def observe(side: Side) -> Any:
-        code, body = short(await side.call("POST", path_of(side), body=a_job(**_WRONG[name])))
-        return [code, body]
-
-    assert (await bare.same(observe))[0] in (400, 422)
+    await compare(bare, post("jobs", a_job(**_WRONG[name]), None))
 
 
 @pytest.mark.parametrize(
@@ -106,11 +91,10 @@ async def test_how_a_job_ends(both: Both, phase: str, condition: str, spec: dict
 async def test_what_can_change_in_a_job(bare: Both) -> None:
     """D3: the parallelism can, completions and template cannot."""
 
-    async def observe(side: Side) -> Any:
-        await made(side, path_of(side), a_job())
-        changes = ({"parallelism": 0}, {"completions": 2}, {"template": {"spec": {"hostname": "h"}}})
-        answers = [await patched(side, path_of(side, "j"), {"spec": change}) for change in changes]
-        causes = [[each["field"] for each in one.body.get("details", {}).get("causes", [])] for one in answers]
-        return [[one.code for one in answers], causes]
-
-    assert (await bare.same(observe))[0] == [200, 422, 422]
+    await compare(
+        bare,
+        post("jobs", a_job()),
+        merge("jobs/j", {"spec": {"parallelism": 0}}),
+        merge("jobs/j", {"spec": {"completions": 2}}, 422),
+        merge("jobs/j", {"spec": {"template": {"spec": {"hostname": "h"}}}}, 422),
+    )

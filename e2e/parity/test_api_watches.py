@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import brief, config_map, got, made, maps, node_of, patched, pod, pods, short, watching
+from e2e.parity.parity_objects import brief, config_map, got, made, maps, patched, pod, pods, short, watching
+from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post
 from e2e.parity.sides import Both, Side
 
 _INITIAL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
@@ -61,24 +62,62 @@ async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
     assert [each[0] for each in seen] == ["MODIFIED"] * 6
 
 
+_CHANGED: Final = ("x", "x", "y", "x")
+_CASES: Final[Cases] = {
+    "all changes since an old version, the deleted object in its last state": [
+        get("configmaps"),
+        post("configmaps", config_map("a", {"a": "1"})),
+        merge("configmaps/a", {"data": {"a": "2"}}),
+        delete("configmaps/a"),
+        post("configmaps", config_map("a", {"a": "3"})),
+        events(
+            "configmaps",
+            since=0,
+            shows={"2.type": "DELETED", "2.object.data": {"a": "2"}, "3.object.metadata.uid": "object 1"},
+        ),
+    ],
+    "an object that comes to match is ADDED, one that no longer does is DELETED": [
+        get("configmaps"),
+        post("configmaps", config_map("other")),
+        post("configmaps", config_map("a", labels={"app": "y"})),
+        *(merge("configmaps/a", {"metadata": {"labels": {"app": app}}, "data": {"l": app}}) for app in _CHANGED),
+        delete("configmaps/a"),
+        events("configmaps", since=0, labelSelector="app=x", shows={"0.type": "ADDED", "1.type": "DELETED"}),
+    ],
+    "a change of a node's status is a change like any other": [
+        post("nodes", {"metadata": {"name": "${ns}"}, "status": {"capacity": {"cpu": "8"}}}),
+        merge("nodes/${ns}/status", {"status": {"capacity": {"aliyun.com/gpu-mem": "8"}}}),
+        delete("nodes/${ns}"),
+        events("nodes", since=0, fieldSelector="metadata.name=${ns}", shows={"1.type": "DELETED"}),
+    ],
+}
+
+
 @pytest.mark.promise("G1-02")
-async def test_past_events_are_sent_again(bare: Both) -> None:
-    """D1: a watch from an old version brings all changes since, the deleted object in its last state."""
+@each(_CASES)
+async def test_past_events_are_sent_again(bare: Both, asks: list[Ask]) -> None:
+    """D1: a watch from an old version brings all changes since, by its selectors."""
+    await compare(bare, *asks)
 
-    async def observe(side: Side) -> Any:
-        version = await version_of_list(side)
-        await made(side, maps(side), config_map("a", {"a": "1"}))
-        await patched(side, maps(side, "a"), {"data": {"a": "2"}})
-        await side.call("DELETE", maps(side, "a"))
-        await made(side, maps(side), config_map("a", {"a": "3"}))
-        async with watching(side, maps(side), resourceVersion=version) as watch:
-            events = await watch.take(4)
-        uids = [each["object"]["metadata"]["uid"] for each in events]
-        return [events, uids[0] == uids[2], uids[2] == uids[3]]
 
-    events, same, other = await bare.same(observe)
-    assert [each["type"] for each in events] == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
-    assert (events[2]["object"]["data"], same, other) == ({"a": "2"}, True, False)
+@pytest.mark.promise("API-012", "G1-02")
+async def test_fields_enter_and_leave_a_selection(bare: Both) -> None:
+    """Pods that end leave a watch of those that have not."""
+    phases = [merge("pods/p/status", {"status": {"phase": phase}}) for phase in ("Running", "Succeeded", "Running")]
+    selector = "status.phase!=Succeeded,status.phase!=Failed"
+    *_, seen = await compare(
+        bare, get("pods"), post("pods", pod("p")), *phases, events("pods", since=0, fieldSelector=selector)
+    )
+    found = [[event["type"], event["object"]["status"]["phase"]] for event in seen]
+    assert found == [["ADDED", "Pending"], ["MODIFIED", "Running"], ["DELETED", "Running"], ["ADDED", "Running"]]
+
+
+@pytest.mark.promise("API-002", "G1-04")
+async def test_without_asking_there_are_no_bookmarks(bare: Both) -> None:
+    """A client that does not know them sees none."""
+    *_, seen = await compare(bare, get("configmaps"), post("pods", pod("unrelated")), events("configmaps", since=0))
+
+    assert seen == []
 
 
 @pytest.mark.promise("G1-06")
@@ -92,42 +131,6 @@ async def test_a_watch_ends_in_time(bare: Both) -> None:
         return [events, time.monotonic() - start >= _SECONDS - 0.5]
 
     assert await bare.same(observe) == [[], True]
-
-
-@pytest.mark.promise("G1-02")
-async def test_labels_enter_and_leave_a_selection(bare: Both) -> None:
-    """D1: an object that comes to match is ADDED, one that no longer does is DELETED with its new state."""
-
-    async def observe(side: Side) -> Any:
-        version = await version_of_list(side)
-        async with watching(side, maps(side), resourceVersion=version, labelSelector="app=x") as watch:
-            await made(side, maps(side), config_map("other"))
-            await made(side, maps(side), config_map("a", labels={"app": "y"}))
-            for label in ("x", "x", "y", "x"):
-                await patched(side, maps(side, "a"), {"metadata": {"labels": {"app": label}}, "data": {"l": label}})
-            await side.call("DELETE", maps(side, "a"))
-            return await watch.take(4)
-
-    events = await bare.same(observe)
-    assert list(map(brief, events))[:2] == [["ADDED", "a", {"app": "x"}], ["DELETED", "a", {"app": "x"}]]
-
-
-@pytest.mark.promise("API-012", "G1-02")
-async def test_fields_enter_and_leave_a_selection(bare: Both) -> None:
-    """Pods that end leave a watch of those that have not."""
-
-    async def observe(side: Side) -> Any:
-        version = await version_of_list(side)
-        selector = "status.phase!=Succeeded,status.phase!=Failed"
-        async with watching(side, pods(side), resourceVersion=version, fieldSelector=selector) as watch:
-            await made(side, pods(side), pod("p"))
-            for phase in ("Running", "Succeeded", "Running"):
-                await patched(side, pods(side, "p", "status"), {"status": {"phase": phase}})
-            events = await watch.take(4)
-        return [[each["type"], each["object"]["status"]["phase"]] for each in events]
-
-    seen = await bare.same(observe)
-    assert seen == [["ADDED", "Pending"], ["MODIFIED", "Running"], ["DELETED", "Running"], ["ADDED", "Running"]]
 
 
 @pytest.mark.promise("API-004", "G1-04")
@@ -166,6 +169,7 @@ async def test_initial_events(bare: Both) -> None:
         {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"},
         {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"},
         {"sendInitialEvents": "perhaps", "resourceVersionMatch": "NotOlderThan"},
+        {"resourceVersion": "999999999999", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"},
         {"continue": "x"},
         {"limit": "1"},
         {"fieldSelector": "spec.unknown=x"},
@@ -205,19 +209,6 @@ async def test_a_bookmark_says_how_far_a_watch_has_come(bare: Both) -> None:
     assert kinds == [["apiVersion", "kind", "metadata"]]
     assert same
     assert after == [["ADDED", "later", {}]]
-
-
-@pytest.mark.promise("API-002", "G1-04")
-async def test_without_asking_there_are_no_bookmarks(bare: Both) -> None:
-    """A client that does not know them sees none."""
-
-    async def observe(side: Side) -> Any:
-        version = await version_of_list(side)
-        async with watching(side, maps(side), resourceVersion=version, timeoutSeconds="2") as watch:
-            await made(side, pods(side), pod("unrelated"))
-            return await watch.rest()
-
-    assert await bare.same(observe) == []
 
 
 @pytest.mark.promise("API-001", "G1-05")
@@ -262,25 +253,6 @@ async def test_initial_events_of_nothing(bare: Both) -> None:
         return found
 
     assert await bare.same(observe) == [["BOOKMARK"], ["ADDED", "BOOKMARK"]]
-
-
-async def test_nodes_are_watched(bare: Both) -> None:
-    """D1: a change of a node's status is a change like any other, and the old status is gone."""
-
-    async def observe(side: Side) -> Any:
-        name = node_of(side)
-        body = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "8"}}}
-        await made(side, "/api/v1/nodes", body)
-        created = (await patched(side, f"/api/v1/nodes/{name}", {"spec": {"taints": None}})).body
-        params = {"resourceVersion": created["metadata"]["resourceVersion"], "fieldSelector": f"metadata.name={name}"}
-        async with watching(side, "/api/v1/nodes", **params) as watch:
-            await patched(side, f"/api/v1/nodes/{name}/status", {"status": {"capacity": {"aliyun.com/gpu-mem": "8"}}})
-            await side.call("DELETE", f"/api/v1/nodes/{name}")
-            return await watch.take(2)
-
-    changed, gone = await bare.same(observe)
-    assert changed["object"]["status"]["capacity"] == {"cpu": "8", "aliyun.com/gpu-mem": "8"}
-    assert gone["type"] == "DELETED"
 
 
 async def test_many_watch_at_once(bare: Both) -> None:

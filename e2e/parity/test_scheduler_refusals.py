@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.recording_extender import Answer, Call, names_of
+from e2e.parity.recording_extender import Answer
 from e2e.parity.scheduler_stage import MEMORY, play
 from e2e.parity.sides import Both, Side
 
@@ -53,11 +53,7 @@ async def test_an_extender_refuses_all_nodes(both: Both, answer: dict[str, Any],
 
     async def observe(side: Side) -> Any:
         async with play(side, dict.fromkeys("abc", 10)) as it:
-
-            async def respond(call: Call) -> Answer:
-                return Answer({"NodeNames": [], "Error": "", **answer})
-
-            it.extender.respond = respond
+            it.extender.on(filter=Answer({"NodeNames": [], "Error": "", **answer}))
             await it.pod("p1")
             return await said(it)
 
@@ -95,16 +91,11 @@ async def test_an_error_of_the_filter(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
-            fails = [True]
-
-            async def respond(call: Call) -> Answer:
-                return Answer({"NodeNames": names_of(call), "Error": "cache is not ready" if fails else ""})
-
-            it.extender.respond = respond
+            it.extender.on(filter=Answer({"NodeNames": ["a"], "Error": "cache is not ready"}))
             await it.pod("p1")
             seen = await said(it)
             await it.calls("filter", 2)
-            fails.clear()
+            it.extender.on()
             await it.bound("p1")
             return seen
 
@@ -119,12 +110,8 @@ async def test_no_answer_of_200(both: Both) -> None:
         async with play(side, {"a": 10}) as it:
             seen = []
             for status in (201, 204, 404, 500):
-
-                async def respond(call: Call, status: int = status) -> Answer:
-                    body = b"" if status == 204 else {"NodeNames": names_of(call), "Error": "not read"}
-                    return Answer(body, status)
-
-                it.extender.respond = respond
+                body = b"" if status == 204 else {"NodeNames": ["a"], "Error": "not read"}
+                it.extender.on(filter=Answer(body, status))
                 name = f"p{status}"
                 await it.pod(name)
                 condition = await it.condition(name, text="code")
@@ -153,11 +140,7 @@ async def test_what_cannot_be_decoded(both: Both) -> None:
         async with play(side, {"a": 10}) as it:
             seen = {}
             for name, body in bodies.items():
-
-                async def respond(call: Call, body: bytes = body) -> Answer:
-                    return Answer(body)
-
-                it.extender.respond = respond
+                it.extender.on(filter=Answer(body))
                 await it.pod(name)
                 seen[name] = (await it.condition(name))["reason"]
                 await it.delete_pod(name)
@@ -182,11 +165,7 @@ async def test_what_is_decoded_all_the_same(both: Both) -> None:
         async with play(side, {"a": 100, "b": 100}) as it:
             seen = {}
             for name, body in bodies.items():
-
-                async def respond(call: Call, body: bytes = body) -> Answer:
-                    return Answer(body)
-
-                it.extender.respond = respond
+                it.extender.on(filter=Answer(body))
                 await it.pod(name)
                 seen[name] = await it.bound(name)
             return seen

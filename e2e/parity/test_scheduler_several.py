@@ -140,13 +140,7 @@ async def test_extender_competes_with_the_schedulers_spreading(both: Both) -> No
             await it.pod("load", resources={"requests": {"cpu": "6", "memory": "24Gi"}}, nodeName="busy")
             seen = []
             for score in (1, 10):
-
-                async def respond(call: Call, score: int = score) -> Answer:
-                    if call.verb == "prioritize":
-                        return Answer([{"Host": "busy", "Score": score}, {"Host": "empty", "Score": 0}])
-                    return let_through(call)
-
-                it.extender.respond = respond
+                it.extender.on(prioritize=Answer([{"Host": "busy", "Score": score}, {"Host": "empty", "Score": 0}]))
                 await it.pod(f"p{score}")
                 seen.append(await it.bound(f"p{score}"))
             return seen
@@ -203,11 +197,11 @@ async def test_returned_nodes_replace_those_of_the_scheduler(both: Both) -> None
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10}, nodeCacheCapable=None) as it:
 
-            async def respond(call: Call) -> Answer:
+            def only_b(call: Call) -> Answer:
                 items = [item for item in call.message["Nodes"]["items"] if item["metadata"]["name"] == "b"]
                 return Answer({"Nodes": {"items": items}, "NodeNames": ["a"], "Error": ""})
 
-            it.extender.respond = respond
+            it.extender.on(filter=only_b)
             await it.pod("p1")
             return await it.bound("p1")
 

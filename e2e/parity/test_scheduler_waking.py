@@ -14,15 +14,10 @@ from e2e.parity.sides import Both, Side
 Trigger = Callable[[Stage], Awaitable[object]]
 
 
-def refusing(name: str) -> Callable[[Call], Awaitable[Answer]]:
-    """An extender that refuses one pod and no other."""
-
-    async def respond(call: Call) -> Answer:
-        if call.message["Pod"]["metadata"]["name"] == name:
-            return refuse(call, "not now")
-        return let_through(call)
-
-    return respond
+def refusing(call: Call) -> Answer:
+    """The answer of an extender that refuses one pod and no other."""
+    is_waiting = call.message["Pod"]["metadata"]["name"] == "waiting"
+    return refuse(call, "not now") if is_waiting else let_through(call)
 
 
 async def tries(it: Stage, name: str = "waiting") -> int:
@@ -40,7 +35,7 @@ async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None = None)
     async with play(side, {"a": 10}) as it:
         if prepare is not None:
             await prepare(it)
-        it.extender.respond = refusing("waiting")
+        it.extender.on(filter=refusing)
         await it.pod("waiting")
         await it.condition("waiting", text="not now")
         before = await tries(it)
@@ -112,7 +107,7 @@ async def test_the_own_condition_is_a_change(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
-            it.extender.respond = refusing("waiting")
+            it.extender.on(filter=refusing)
             await it.pod("waiting")
             await it.condition("waiting", text="not now")
             return [await tries(it), await tries(it)]
@@ -127,7 +122,7 @@ async def test_a_new_node_wakes(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
-            it.extender.respond = refusing("waiting")
+            it.extender.on(filter=refusing)
             await it.pod("waiting")
             await it.condition("waiting", text="0/1 nodes")
             await it.settle()

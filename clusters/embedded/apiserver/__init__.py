@@ -6,9 +6,9 @@
   ``writes`` (the order of the checks, with ``api_admission`` and the policies among them) → ``store`` (the state;
   ``api_snapshot`` keeps it in a file, ``bootstrap`` is what it begins with). ``access_reviews`` answers users about their rights.
 * ``representation`` makes what a GET answers into a table for ``kubectl get`` (``tables``: the columns).
-* The server's descriptions of itself: ``discovery``, ``openapi``.
+* The server's descriptions of itself: ``discovery``.
 * Pure, one job each: ``api_objects``, ``refusals``, ``api_quantities``, ``api_selectors``, ``options``, ``patch``,
   ``strategic_patch``, ``defaults``, ``pod_defaults``, ``field_rules``, ``validation``, ``pod_validation``, ``update_rules``,
-  ``api_binding``, ``deletion``, ``api_eviction``, ``attributes``, ``rbac_rules``, ``quota``, ``events``, ``protobuf``; of these
+  ``api_binding``, ``deletion``, ``api_eviction``, ``rbac_rules``, ``quota``, ``events``, ``protobuf``; of these
   rules ``metadata_rules``, ``resource_rules``, ``job_rules`` and ``times`` are parts.
 """

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.embedded.apiserver.api_objects import Object, without_nulls
-from clusters.embedded.apiserver.attributes import Attributes
 from clusters.embedded.apiserver.authentication import User
-from clusters.embedded.apiserver.authorization import Authorizer
+from clusters.embedded.apiserver.authorization import Attributes, Authorizer
 from clusters.embedded.apiserver.field_rules import wrong
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, method_not_allowed
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer

@@ -19,9 +19,8 @@ from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCE
 from clusters.embedded.apiserver.api_verbs import Verbs
 from clusters.embedded.apiserver.authentication import Headers, User
 from clusters.embedded.apiserver.authorization import Access
-from clusters.embedded.apiserver.discovery import document, health, is_below_a_group
+from clusters.embedded.apiserver.discovery import document, health, is_below_a_group, openapi
 from clusters.embedded.apiserver.field_validation import check_fields
-from clusters.embedded.apiserver.openapi import openapi
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.reads import list_objects
 from clusters.embedded.apiserver.refusals import (

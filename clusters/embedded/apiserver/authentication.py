@@ -102,14 +102,10 @@ class Authenticator:
             if certificate.not_before <= self._now() <= certificate.not_after:
                 return certificate.user
             wrong = True
-        found = self.user_of_token(token) if token else None
+        found = (self._static.get(token) or self._user_of(token)) if token else None
         if found is None and wrong:
-            raise unauthorized()
+            raise RefusalError(401, "Unauthorized", "Unauthorized")
         return found or self._nobody
-
-    def user_of_token(self, token: str) -> User | None:
-        """The user of the token; None for one that is not good."""
-        return self._static.get(token) or self._user_of(token)
 
 
 def account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None) -> User:
@@ -137,11 +133,6 @@ def impersonated(headers: Headers) -> User | None:
     if not name and groups:
         raise bad_request("impersonation of groups without impersonating a user name")
     return User(name, _all_groups(name, groups)) if name else None
-
-
-def unauthorized() -> RefusalError:
-    """401: a credential that is not good."""
-    return RefusalError(401, "Unauthorized", "Unauthorized")
 
 
 def _bearer(header: str) -> str:

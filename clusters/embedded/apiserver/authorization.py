@@ -1,17 +1,18 @@
-"""The door of the API server: the user of a request, and the user's rights.
+"""The door of the API server: the user of a request, its verb on a resource or on a path, and the user's rights.
 
 Rights come from roles and their bindings, as stored objects (RBAC), and nodes have some of their own. The first yes counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import unquote
 
 from clusters.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
 from clusters.embedded.apiserver.api_objects import Object, metadata_of
-from clusters.embedded.apiserver.attributes import Attributes, attributes_of
+from clusters.embedded.apiserver.api_routes import NAMESPACE_SUBRESOURCES
 from clusters.embedded.apiserver.authentication import (
     ANONYMOUS,
     MASTERS,
@@ -25,6 +26,70 @@ from clusters.embedded.apiserver.authentication import (
 )
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.store import Store
+
+_VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_ONE_OBJECT: Final = "metadata.name="
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """The request's verb and object; ``path`` if it is about no resource, else the rest. Empty namespace: the whole cluster."""
+
+    verb: str
+    path: str = ""
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def is_resource(self) -> bool:
+        """Whether it is about a resource."""
+        return not self.path
+
+    @property
+    def full_resource(self) -> str:
+        """``pods``, or ``pods/log``."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+def is_on(params: Mapping[str, str], flag: str) -> bool:
+    """Whether a flag of a query is on: it is there, and does not say no."""
+    return flag in params and params[flag].lower() not in ("0", "false")
+
+
+def attributes_of(method: str, path: str, params: Mapping[str, str]) -> Attributes:
+    """The wish of a request with this path as it was sent (percent signs not resolved)."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[0] == "api" and len(parts) >= 3:
+        return _of_resource(method, "", parts[2:], params)
+    if parts[0] == "apis" and len(parts) >= 4:
+        return _of_resource(method, parts[1], parts[3:], params)
+    return Attributes(method.lower(), path=unquote(path) or "/")
+
+
+def _of_resource(method: str, group: str, parts: list[str], params: Mapping[str, str]) -> Attributes:
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) >= 2:
+        namespace = parts[1]
+        if len(parts) >= 3 and parts[2] not in NAMESPACE_SUBRESOURCES:
+            parts = parts[2:]
+    resource, name, subresource = (*parts, "", "", "")[:3]
+    verb = _VERBS.get(method, "")
+    if not name and verb in ("get", "delete"):
+        name = _selected_name(params)
+        verb = "deletecollection" if verb == "delete" else "watch" if is_on(params, "watch") else "list"
+    return Attributes(verb, group=group, resource=resource, subresource=subresource, namespace=namespace, name=name)
+
+
+def _selected_name(params: Mapping[str, str]) -> str:
+    """A client that lists one object by its name needs that object's rights."""
+    for part in params.get("fieldSelector", "").split(","):
+        if part.startswith(_ONE_OBJECT):
+            return part.removeprefix(_ONE_OBJECT).removeprefix("=")
+    return ""
+
 
 _NODE_PREFIX: Final = "system:node:"
 _NODE_ROLE: Final = "system:node"
@@ -43,7 +108,8 @@ class Authorizer:
         """May this user do that?"""
         if MASTERS in user.groups:
             return True
-        if self._is_node(user) and any(allows(rule, wish) for rule in self._role(CLUSTER_ROLES, "", _NODE_ROLE)):
+        is_node = NODES_GROUP in user.groups and user.name.startswith(_NODE_PREFIX)
+        if is_node and any(allows(rule, wish) for rule in self._role(CLUSTER_ROLES, "", _NODE_ROLE)):
             return True
         return any(allows(rule, wish) for rule in self.rules(user, wish.namespace))
 
@@ -52,9 +118,6 @@ class Authorizer:
         for grant in self._grants(namespace):
             if any(_is_subject(each, user, grant.namespace) for each in grant.subjects):
                 yield from grant.rules
-
-    def _is_node(self, user: User) -> bool:
-        return NODES_GROUP in user.groups and user.name.startswith(_NODE_PREFIX)
 
     def _grants(self, namespace: str) -> list[_Grant]:
         if namespace not in self._granted:
@@ -95,16 +158,13 @@ class Access:
         wish = attributes_of(method, path, params)
         other = impersonated(headers)
         if other is not None:
-            self._check_impersonation(user, other)
+            for needed in _rights_to_be(other):
+                if not self.authorizer.allows(user, needed):
+                    raise forbidden(user, needed)
             user = other
         if not self.authorizer.allows(user, wish):
             raise forbidden(user, wish)
         return user
-
-    def _check_impersonation(self, user: User, other: User) -> None:
-        for needed in _rights_to_be(other):
-            if not self.authorizer.allows(user, needed):
-                raise forbidden(user, needed)
 
 
 def _rights_to_be(other: User) -> Iterator[Attributes]:

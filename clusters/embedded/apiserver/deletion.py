@@ -110,6 +110,7 @@ def fate_of(resource: Resource, item: Object, options: DeleteOptions, now: datet
         _mark(metadata, grace, now)
     written = {**item, "metadata": metadata}
     if resource == NAMESPACES:
+        metadata.pop("deletionGracePeriodSeconds", None)
         written["status"] = {**item.get("status", {}), "phase": "Terminating"}
         return Fate(written, is_finished(written))
     return Fate(written if graceful or finalizers else None, gone=not finalizers and grace == 0)

@@ -14,8 +14,6 @@ Function = Callable[..., Any]
 
 _VARIABLES: Final = "variables"
 _VARIABLE: Final = re.compile(rf"\b{_VARIABLES}\.(\w+)")
-# An object, and the field of it that an expression names; without a field it may be any.
-_OBJECT: Final = re.compile(r"\b(object|oldObject)\b(?:\.(\w+)(?!\w|\s*\())?")
 # The library knows these of texts already; its Python replacement, for lists, is none of Kubernetes'.
 _NATIVE: Final = frozenset({"contains"})
 
@@ -39,15 +37,12 @@ class _Program:
     calls: tuple[str, ...]
     composed: tuple[str, ...]
     """The ``variables.NAME`` that it uses."""
-    fields: Mapping[str, frozenset[str]]
-    """The only fields of an object that it looks at; of an object that is not here it may be any."""
 
 
 class Scope:
     """The variables and functions of one evaluation, which several expressions share.
 
-    A value is converted for the library when the first expression names it, and of an object only the fields that are named:
-    that takes most of the time.
+    A value is converted for the library when the first expression names it.
     """
 
     def __init__(self, values: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> None:
@@ -58,8 +53,7 @@ class Scope:
         self._values = values
         self._functions = functions or {}
         self._composed: Mapping[str, str] = {}
-        self._known: dict[str, frozenset[str] | None] = {}
-        self._known_functions: set[str] = set()
+        self._known: set[str] = set()
         self._variables: dict[str, Any] = {}
         self._failed: dict[str, str] = {}
         self._given = -1
@@ -81,34 +75,19 @@ class Scope:
     def _provide(self, program: _Program) -> None:
         """Hand the library what the expression names and what it has not yet."""
         for name in program.names:
-            if name in self._values:
-                self._add_value(name, program.fields.get(name))
-        for name, function in program.functions.items():
-            self._add_function(name, function)
-        for name in program.calls:
-            if name in self._functions:
-                self._add_function(name, self._functions[name])
+            if name in self._values and name not in self._known:
+                self._known.add(name)
+                self._context.add_variable(name, self._values[name])
+        own = {name: self._functions[name] for name in program.calls if name in self._functions}
+        for name, function in {**program.functions, **own}.items():
+            if f"{name}()" not in self._known:
+                self._known.add(f"{name}()")
+                self._context.add_function(name, function)
         for name in program.composed:
             self._compose(name)
         if program.composed and self._given != len(self._variables):
             self._given = len(self._variables)
             self._context.add_variable(_VARIABLES, self._variables)
-
-    def _add_value(self, name: str, fields: frozenset[str] | None) -> None:
-        """Add what is missing of a value; ``fields`` None: all of it."""
-        known = self._known.get(name, frozenset())
-        if known is None or (name in self._known and fields is not None and fields <= known):
-            return
-        value, wanted = self._values[name], None if fields is None else fields | known
-        self._known[name] = wanted
-        if wanted is not None and isinstance(value, dict):
-            value = {key: part for key, part in value.items() if key in wanted}
-        self._context.add_variable(name, value)
-
-    def _add_function(self, name: str, function: Function) -> None:
-        if name not in self._known_functions:
-            self._known_functions.add(name)
-            self._context.add_function(name, function)
 
     def _compose(self, name: str) -> None:
         """Evaluate one of the policy's own variables; one that fails is an error only for the expression that comes to it."""
@@ -146,14 +125,7 @@ def _compiled(expression: str) -> _Program:
     lacking = {**STDLIB_FUNCTIONS, OPTIONAL_FIELD: _optional, OPTIONAL_INDEX: _optional}
     functions = {name: function for name, function in lacking.items() if _is_called(name, calls, names)}
     composed = tuple(dict.fromkeys(_VARIABLE.findall(expression)))
-    return _Program(program.execute, names, functions, calls, composed, _fields(expression))
-
-
-def _fields(expression: str) -> Mapping[str, frozenset[str]]:
-    """The fields of objects that an expression looks at; without an object that it takes whole."""
-    found = _OBJECT.findall(expression)
-    whole = {name for name, field in found if not field}
-    return {name: frozenset(field for each, field in found if each == name) for name, _ in found if name not in whole}
+    return _Program(program.execute, names, functions, calls, composed)
 
 
 def _is_called(function: str, calls: tuple[str, ...], names: tuple[str, ...]) -> bool:

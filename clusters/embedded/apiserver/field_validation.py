@@ -23,7 +23,7 @@ from clusters.embedded.apiserver import patch
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.field_rules import unsupported
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, options_invalid
+from clusters.embedded.apiserver.refusals import bad_request, options_invalid, patch_invalid
 from clusters.embedded.apiserver.requests import JSON, Request
 
 STRICT: Final = "Strict"
@@ -91,7 +91,7 @@ def check_fields(request: Request, route: Route) -> tuple[Request, list[str]]:
     unknown = [f'unknown field "{path}"' for path in walk.unknown]
     if mode == STRICT:
         text = f"strict decoding error: {', '.join(unknown)}"
-        raise _refused_patch(text) if is_patch else bad_request(_beginning(api_version, kind) + text)
+        raise patch_invalid(text) if is_patch else bad_request(_beginning(api_version, kind) + text)
     walk.drop()
     media = request.content_type if is_patch else JSON
     known = replace(request, body=msgspec.json.encode(body), content_type=media)
@@ -125,11 +125,6 @@ def _patch_of(request: Request) -> Any:
     except (ValueError, RecursionError):
         # The code that applies the patch reports what is wrong with it.
         return None
-
-
-def _refused_patch(text: str) -> RefusalError:
-    cause = {"reason": "FieldValueInvalid", "message": text, "field": "patch"}
-    return RefusalError(422, "Invalid", f' "" is invalid: patch: {text}', {"causes": [cause]})
 
 
 class _Walk:

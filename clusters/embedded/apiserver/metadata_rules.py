@@ -28,12 +28,14 @@ def of_new(resource: Resource, item: Object, rule: NameRule) -> list[FieldError]
     """The faults in the metadata of a new object; ``rule`` is the kind's for names."""
     metadata = item["metadata"]
     name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
-    errors = [wrong("metadata.generateName", prefix, text) for text in rule(_without_dash(prefix))] if prefix else []
+    # A dash at the end of a prefix is followed by letters.
+    beginning = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    errors = [wrong("metadata.generateName", prefix, text) for text in rule(beginning)] if prefix else []
     if name:
         errors += [wrong("metadata.name", name, text) for text in rule(name)]
     else:
         errors.append(required("metadata.name", "name or generateName is required"))
-    return [*errors, *_texts(metadata), *_finalizers(metadata.get("finalizers", [])), *_finalizer_words(resource, item)]
+    return [*errors, *_texts(metadata), *_finalizers(resource, metadata.get("finalizers", []))]
 
 
 def frozen(old: Object, wanted: Object) -> list[FieldError]:
@@ -53,11 +55,6 @@ def of_changed(
     return [*_late_finalizers(old, new), *before, *of_new(resource, new, rule)]
 
 
-def _without_dash(prefix: str) -> str:
-    """A dash at the end of a prefix is followed by letters."""
-    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-
-
 def _texts(metadata: Object) -> list[FieldError]:
     errors = labels("metadata.labels", metadata.get("labels", {}))
     annotations = metadata.get("annotations", {})
@@ -71,44 +68,22 @@ def _texts(metadata: Object) -> list[FieldError]:
 
 
 def _owners(owners: list[Object]) -> list[FieldError]:
-    field = "metadata.ownerReferences"
-    errors: list[FieldError] = []
-    for owner in owners:
-        errors += _owner(owner, field)
-    if sum(bool(each.get("controller")) for each in owners) > 1:
-        errors.append(wrong(field, owners, "only one reference can have controller set to true"))
-    return errors
-
-
-def _owner(owner: Object, field: str) -> list[FieldError]:
-    group, _, version = owner.get("apiVersion", "").rpartition("/")
-    errors: list[FieldError] = []
-    if not version or "/" in group:
-        errors.append(wrong(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty"))
-    errors += [
-        wrong(f"{field}.{key}", "", "must not be empty") for key in ("kind", "name", "uid") if not owner.get(key)
+    return [
+        wrong(f"metadata.ownerReferences.{key}", "", "must not be empty")
+        for owner in owners
+        for key in ("kind", "name", "uid")
+        if not owner.get(key)
     ]
-    if owner.get("kind") == EVENTS.kind and (group, version) == ("", "v1"):
-        errors.append(wrong(field, owner, "an event owns nothing"))
-    return errors
 
 
-def _finalizers(words: list[str]) -> list[FieldError]:
-    errors = [wrong("metadata.finalizers", word, text) for word in words for text in qualified_name(word)]
-    if {"orphan", "foregroundDeletion"} <= set(words):
-        text = "finalizer orphan and foregroundDeletion cannot be both set"
-        errors.append(wrong("metadata.finalizers", words, text))
-    return errors
-
-
-def _finalizer_words(resource: Resource, item: Object) -> list[FieldError]:
+def _finalizers(resource: Resource, words: list[str]) -> list[FieldError]:
     """Words that hold an object: those of the API itself, else with a domain before a slash."""
     if resource in (LEASES, EVENTS):
         return []
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         wrong(f"metadata.finalizers[{at}]", word, text)
-        for at, word in enumerate(item["metadata"].get("finalizers", []))
+        for at, word in enumerate(words)
         if "/" not in word and word not in _STANDARD_FINALIZERS
     ]
 

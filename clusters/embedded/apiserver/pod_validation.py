@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from clusters.embedded.apiserver import field_rules, resource_rules
@@ -14,8 +13,6 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("Equal", "Exists")
-_VARIABLE: Final = re.compile(r"[ -<>-~]+")
-_LONGEST_DEADLINE: Final = 2**31 - 1
 
 
 def pod_spec(spec: Object, path: str) -> list[FieldError]:
@@ -33,14 +30,6 @@ def pod_spec(spec: Object, path: str) -> list[FieldError]:
     return errors + _placing(spec, path)
 
 
-def new_pod(pod: Object) -> list[FieldError]:
-    """The rules for new pods only."""
-    spec = pod["spec"]
-    if spec.get("schedulingGates") and spec.get("nodeName"):
-        return [not_allowed("spec.nodeName", "cannot be set until all schedulingGates have been cleared")]
-    return []
-
-
 def image(container: Object, path: str) -> list[FieldError]:
     """The image of a container."""
     text = container.get("image", "")
@@ -54,44 +43,17 @@ def image(container: Object, path: str) -> list[FieldError]:
 def _placing(spec: Object, path: str) -> list[FieldError]:
     """Where the pod may be, and for how long."""
     errors = field_rules.labels(f"{path}.nodeSelector", spec.get("nodeSelector", {}))
-    errors += _gates(spec.get("schedulingGates", []), f"{path}.schedulingGates")
     if spec.get("nodeName"):
         errors += field_rules.dns_subdomain(f"{path}.nodeName", spec["nodeName"])
-    deadline = spec.get("activeDeadlineSeconds", 1)
-    if not 1 <= deadline <= _LONGEST_DEADLINE:
-        text = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
-        errors.append(wrong(f"{path}.activeDeadlineSeconds", deadline, text))
     for at, toleration in enumerate(spec.get("tolerations", [])):
         errors += _toleration(toleration, f"{path}.tolerations[{at}]")
     return errors
 
 
-def _gates(gates: list[Object], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    names = [gate.get("name", "") for gate in gates]
-    for at, name in enumerate(names):
-        errors += [wrong(f"{path}[{at}]", name, text) for text in field_rules.qualified_name(name)]
-        if name in names[:at]:
-            errors.append(_twice(f"{path}[{at}]", name))
-    return errors
-
-
 def _toleration(toleration: Object, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator, key, effect = (toleration.get(each, "") for each in ("operator", "key", "effect"))
-    if key:
-        errors += [wrong(f"{path}.key", key, text) for text in field_rules.qualified_name(key)]
-    elif operator != "Exists":
-        errors.append(wrong(f"{path}.operator", operator, "must be Exists when the key is empty"))
-    if "tolerationSeconds" in toleration and effect != "NoExecute":
-        errors.append(wrong(f"{path}.effect", effect, "must be NoExecute when tolerationSeconds is set"))
-    if operator not in ("", *_OPERATORS):
-        errors.append(unsupported(f"{path}.operator", operator, _OPERATORS))
-    elif operator == "Exists" and toleration.get("value"):
-        errors.append(wrong(f"{path}.operator", toleration["value"], "must be empty when the operator is Exists"))
-    if effect and effect not in _EFFECTS:
-        errors.append(unsupported(f"{path}.effect", effect, _EFFECTS))
-    return errors
+    operator, effect = toleration.get("operator", ""), toleration.get("effect", "")
+    errors = [unsupported(f"{path}.operator", operator, _OPERATORS)] if operator not in ("", *_OPERATORS) else []
+    return errors + ([unsupported(f"{path}.effect", effect, _EFFECTS)] if effect not in ("", *_EFFECTS) else [])
 
 
 def _container(container: Object, path: str, names: set[str], volumes: set[Any]) -> list[FieldError]:
@@ -104,19 +66,11 @@ def _container(container: Object, path: str, names: set[str], volumes: set[Any])
     if container["imagePullPolicy"] not in _PULL_POLICIES:
         errors.append(unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES))
     errors += _ports(container.get("ports", []), f"{path}.ports")
-    for at, variable in enumerate(container.get("env", [])):
-        errors += _variable(variable.get("name", ""), f"{path}.env[{at}].name")
     for at, mount in enumerate(container.get("volumeMounts", [])):
         if mount.get("name") not in volumes:
             found = f'Not found: "{mount.get("name", "")}"'
             errors.append(FieldError(f"{path}.volumeMounts[{at}].name", "FieldValueNotFound", found))
     return errors + resource_rules.of_container(container["resources"], f"{path}.resources")
-
-
-def _variable(name: str, path: str) -> list[FieldError]:
-    if not name:
-        return [required(path)]
-    return [] if _VARIABLE.fullmatch(name) else [wrong(path, name, "must be printable ASCII without '='")]
 
 
 def _ports(ports: list[Object], path: str) -> list[FieldError]:
@@ -148,20 +102,10 @@ def _twice(field: str, value: str) -> FieldError:
 
 
 def changes(old: Object, new: Object) -> list[FieldError]:
-    """The changes that an existing pod does not allow."""
-    errors = _spec_changes(old["spec"], new["spec"])
-    quality = (new.get("status") or {}).get("qosClass")
-    if quality and quality != (old.get("status") or {}).get("qosClass"):
-        errors.append(wrong("status.qosClass", quality, "field is immutable"))
-    nominated = (new.get("status") or {}).get("nominatedNodeName", "")
-    if new["spec"].get("nodeName") and nominated not in ("", (old.get("status") or {}).get("nominatedNodeName", "")):
-        text = "may not be set on pods that are already bound to a node"
-        errors.append(not_allowed("status.nominatedNodeName", text))
-    return errors
+    """The changes of a spec that an existing pod does not allow.
 
-
-def _spec_changes(old: Object, new: Object) -> list[FieldError]:
-    """Images, the deadline, more tolerations, fewer scheduling gates; while there are gates, the node selector too."""
+    Allowed are images, the deadline, more tolerations, fewer scheduling gates; while there are gates, the node selector too.
+    """
     if old == new:
         return []
     for part in ("containers", "initContainers"):

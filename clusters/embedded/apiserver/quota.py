@@ -1,7 +1,7 @@
 """Limits of a namespace as a whole: ResourceQuotas of pods and of their requests. Pure.
 
-Counted are ``pods``, ``cpu`` and ``memory`` (with and without ``requests.``, and ``limits.``), and requests of any other
-resource, as ``requests.aliyun.com/gpu-mem``. A quota of anything else is refused; scopes are not imitated.
+Counted are ``pods``, ``cpu`` and ``memory`` (with and without ``requests.``), and requests of any other resource, as
+``requests.aliyun.com/gpu-mem``. A quota of anything else is refused; scopes are not imitated.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
+from clusters.amounts import requests_of
 from clusters.api.resources import PODS
 from clusters.embedded.apiserver.api_objects import Object, name_of
 from clusters.embedded.apiserver.api_quantities import canonical, parse
 from clusters.embedded.apiserver.field_rules import not_allowed
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, forbidden
 
-_PARTS: Final = ("requests", "limits")
+_REQUESTS: Final = "requests."
 _COMPUTE: Final = ("cpu", "memory")
 _ENDED: Final = ("Succeeded", "Failed")
 
@@ -68,47 +69,26 @@ def _exceeded(quota: Object, pod: Object, names: list[str], shown: tuple[Usage, 
 
 
 def _is_counted(name: str) -> bool:
-    part, dot, resource = name.partition(".")
-    if name == "pods" or name in _COMPUTE:
-        return True
-    return bool(dot) and (part == "requests" or (part == "limits" and resource in _COMPUTE))
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Part of the resources and name in it: ``requests.cpu`` and ``cpu`` are the same."""
-    return ("requests", name) if name in _COMPUTE else (name.partition(".")[0], name.partition(".")[2])
+    return name == "pods" or name in _COMPUTE or name.startswith(_REQUESTS)
 
 
 def _amount(pod: Object, name: str) -> Decimal:
-    """The use of one pod: containers add up, an ordinary init container runs alone, a sidecar beside all that follow."""
+    """The use of one pod; ``requests.cpu`` and ``cpu`` are the same."""
     if name == "pods":
         return Decimal(1)
-    part, resource = _split(name)
-    spec = pod["spec"]
-    running = sum((_of(each, part, resource) for each in spec.get("containers", [])), Decimal(0))
-    sidecars = starting = Decimal(0)
-    for container in spec.get("initContainers", []):
-        own = _of(container, part, resource)
-        if container.get("restartPolicy") == "Always":
-            sidecars += own
-        else:
-            starting = max(starting, sidecars + own)
-    overhead = parse(spec.get("overhead", {}).get(resource, "0"))
-    return max(running + sidecars, starting) + overhead
-
-
-def _of(container: Object, part: str, resource: str) -> Decimal:
-    return parse(((container.get("resources") or {}).get(part) or {}).get(resource, "0"))
+    resource = name.removeprefix(_REQUESTS)
+    amount = Decimal(requests_of(pod).get(resource, 0))
+    return amount / 1000 if resource == "cpu" else amount
 
 
 def _silent(pod: Object, name: str) -> list[str]:
     """Containers that do not say how much they need of cpu or memory."""
-    part, resource = _split(name)
-    if part not in _PARTS or resource not in _COMPUTE:
-        return []
+    resource = name.removeprefix(_REQUESTS)
     containers = [*pod["spec"].get("containers", []), *pod["spec"].get("initContainers", [])]
     return [
-        str(each.get("name")) for each in containers if resource not in ((each.get("resources") or {}).get(part) or {})
+        str(each.get("name"))
+        for each in containers
+        if resource in _COMPUTE and resource not in ((each.get("resources") or {}).get("requests") or {})
     ]
 
 

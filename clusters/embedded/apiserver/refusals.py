@@ -150,6 +150,12 @@ def terminating(resource: Resource, metadata: Object, namespace: str) -> Refusal
     return refusal
 
 
+def patch_invalid(message: str) -> RefusalError:
+    """422: what a patch has made is no object of its kind."""
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return RefusalError(422, "Invalid", f' "" is invalid: patch: {message}', {"causes": [cause]})
+
+
 def method_not_allowed() -> RefusalError:
     """405."""
     message = "the server does not allow this method on the requested resource"

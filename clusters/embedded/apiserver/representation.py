@@ -18,7 +18,6 @@ from clusters.embedded.apiserver.refusals import RefusalError, bad_request
 from clusters.embedded.apiserver.requests import OFFERED, Answer, Request
 from clusters.embedded.apiserver.store import event_line
 from clusters.embedded.apiserver.tables.kinds import columns_of
-from clusters.embedded.apiserver.tables.pod_table import row_conditions
 
 _TABLE: Final = "Table"
 _TYPES: Final = ("application/json", "application/*", "*/*")
@@ -30,14 +29,6 @@ _LIST_METADATA: Final = ("resourceVersion", "continue", "remainingItemCount")
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
-    """One clause of an ``Accept`` header."""
-
-    type: str
-    parameters: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """The table that the client wants: its version, and the content of a row."""
 
@@ -45,25 +36,25 @@ class View:
     included: str
 
 
-def clauses(accept: str) -> list[Clause]:
-    """The clauses of an ``Accept`` header, in their order: kubectl gives no weights."""
+def clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
+    """The types in an ``Accept`` header with their parameters, in their order: kubectl gives no weights."""
     found = []
     for part in accept.split(","):
         media, *rest = (word.strip() for word in part.split(";"))
         pairs = (word.partition("=") for word in rest if "=" in word)
-        found.append(Clause(media.lower(), {key.strip(): value.strip() for key, _, value in pairs}))
+        found.append((media.lower(), {key.strip(): value.strip() for key, _, value in pairs}))
     return found
 
 
 def view_of(request: Request) -> View | None:
     """The table that is wanted; None: whole objects. The first form that there is counts. Raises RefusalError (400, 406)."""
     found = clauses(request.accept) if request.accept else []
-    for clause in found:
-        if clause.type in _TYPES and "as" not in clause.parameters:
+    for type_, parameters in found:
+        if type_ in _TYPES and "as" not in parameters:
             return None
-        if clause.type in _TYPES and _is_table(clause.parameters):
-            return _checked(View(clause.parameters["v"], request.params.get("includeObject", "")))
-    if any("as" in clause.parameters for clause in found):
+        if type_ in _TYPES and _is_table(parameters):
+            return _checked(View(parameters["v"], request.params.get("includeObject", "")))
+    if any("as" in parameters for _, parameters in found):
         raise RefusalError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(OFFERED)}")
     return None
 
@@ -109,7 +100,6 @@ def _table(document: Object, view: View, now: datetime, *, with_columns: bool = 
         "rows": [
             {
                 "cells": [column.show(item, now) for column in columns],
-                **({"conditions": conditions} if kind == "Pod" and (conditions := row_conditions(item)) else {}),
                 "object": _part(item, view),
             }
             for item in items

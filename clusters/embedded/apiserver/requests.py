@@ -12,8 +12,8 @@ import yaml
 
 from clusters.embedded.apiserver import protobuf
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.attributes import is_on
 from clusters.embedded.apiserver.authentication import ANONYMOUS, User
+from clusters.embedded.apiserver.authorization import is_on
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large
 
 Message = MutableMapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from clusters.amounts import is_extended_resource
 from clusters.embedded.apiserver import field_rules
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.api_quantities import parse
@@ -19,13 +20,6 @@ _NOT_EXTENDED: Final = "doesn't follow extended resource name standard"
 def native(name: str) -> bool:
     """Whether a resource is one of Kubernetes itself."""
     return "/" not in name or "kubernetes.io/" in name
-
-
-def extended(name: str) -> bool:
-    """Whether a resource is one of a vendor: counted in whole numbers, and never over-committed."""
-    if native(name) or name.startswith("requests."):
-        return False
-    return not field_rules.qualified_name(f"requests.{name}")
 
 
 def amounts(amounts_of: Object, path: str) -> list[FieldError]:
@@ -58,7 +52,7 @@ def _named_amount(name: str, text: str, field: str) -> list[FieldError]:
 
 def _name_texts(name: str) -> list[str]:
     if "/" in name:
-        return [] if native(name) or extended(name) else [_NOT_EXTENDED]
+        return [] if native(name) or is_extended_resource(name) else [_NOT_EXTENDED]
     if name.startswith(_HUGE):
         return []
     return [] if name in _OF_CONTAINERS else ["must be cpu, memory or ephemeral-storage, or have a domain"]
@@ -67,7 +61,7 @@ def _name_texts(name: str) -> list[str]:
 def _amount(name: str, text: str, field: str) -> list[FieldError]:
     value = parse(text)
     errors = [wrong(field, text, "must be greater than or equal to 0")] if value < 0 else []
-    if extended(name) and value != value.to_integral_value():
+    if is_extended_resource(name) and value != value.to_integral_value():
         errors.append(wrong(field, text, "must be an integer"))
     return errors
 

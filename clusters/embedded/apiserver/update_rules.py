@@ -93,12 +93,6 @@ def other_object(resource: Resource, metadata: Object, what: str, wanted: str, t
     return conflict(resource, metadata["name"], why)
 
 
-def undecodable(refusal: RefusalError) -> RefusalError:
-    """422: what a patch has made is no object of its kind."""
-    cause = {"reason": "FieldValueInvalid", "message": refusal.message, "field": "patch"}
-    return RefusalError(422, "Invalid", f' "" is invalid: patch: {refusal.message}', {"causes": [cause]})
-
-
 def keep_system_fields(old: Object, new: Object) -> None:
     """Put back what only the server writes. Changes ``new``."""
     for key in _KEPT:
@@ -129,7 +123,7 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
     """Refuse (422) changes of fields that cannot change; ``found`` is what was wrong before."""
     errors = [*found]
     if resource == PODS:
-        errors += pod_validation.changes(old, new)
+        errors += pod_validation.changes(old["spec"], new["spec"])
     errors += rbac_rules.check_update(resource, old, new)
     if resource in (DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS) and _selector(old) != _selector(new):
         errors.append(wrong("spec.selector", _selector(new), "field is immutable"))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from base64 import b64decode
 from typing import Final
 
 from clusters.api.resources import (
-    CONFIG_MAPS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
     EVENTS,
     EVENTS_V1,
     JOBS,
-    LEASES,
     NAMESPACES,
     NODES,
     PODS,
-    REPLICA_SETS,
     RESOURCE_QUOTAS,
     Resource,
 )
@@ -33,21 +26,16 @@ from clusters.embedded.apiserver import (
 )
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.api_selectors import matches_selector
-from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
+from clusters.embedded.apiserver.field_rules import required, unsupported, wrong
 from clusters.embedded.apiserver.refusals import FieldError, invalid
 
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-# Bytes of all values of a ConfigMap together.
-_MOST_DATA: Final = 1024 * 1024
-_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 def validate(resource: Resource, item: Object) -> None:
     """Refuse (422) a new object that makes no sense; defaults must be in. Names every field that is wrong."""
     errors = metadata_rules.of_new(resource, item, name_rule(resource)) + faults(resource, item)
-    if resource == PODS:
-        errors += pod_validation.new_pod(item)
-    elif resource in (EVENTS, EVENTS_V1):
+    if resource in (EVENTS, EVENTS_V1):
         errors += events.new_event(resource, item)
     if errors:
         raise invalid(resource, item["metadata"].get("name", ""), errors)
@@ -61,35 +49,10 @@ def faults(resource: Resource, item: Object, subresource: str | None = None) -> 
     elif resource == NODES:
         errors += _node(item)
     elif resource.api_version == "apps/v1":
-        errors += _workload(resource, item["spec"])
+        errors += _workload(item["spec"])
     elif resource == JOBS:
         errors += job_rules.faults(item["spec"]) if subresource is None else []
-    elif resource == LEASES:
-        errors += _lease(item.get("spec", {}))
-    elif resource == CONFIG_MAPS:
-        errors += _config_map(item)
     return errors
-
-
-def _config_map(item: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    data, binary = item.get("data", {}), item.get("binaryData", {})
-    for part, values in (("data", data), ("binaryData", binary)):
-        for key in sorted(values):
-            errors += [wrong(f"{part}[{key}]", key, text) for text in _config_key(key)]
-            if part == "data" and key in binary:
-                errors.append(wrong(f"data[{key}]", key, "duplicate of key present in binaryData"))
-    size = sum(len(each.encode()) for each in data.values()) + sum(len(b64decode(each)) for each in binary.values())
-    if size > _MOST_DATA:
-        errors.append(FieldError("[]", "FieldValueTooLong", f"Too long: may not be more than {_MOST_DATA} bytes"))
-    return errors
-
-
-def _config_key(key: str) -> list[str]:
-    if len(key) > 253:
-        return ["must be no more than 253 characters"]
-    is_key = _CONFIG_KEY.fullmatch(key) and key != "." and not key.startswith("..")
-    return [] if is_key else ["must consist of alphanumeric characters, '-', '_' or '.', and be no path"]
 
 
 def name_rule(resource: Resource) -> metadata_rules.NameRule:
@@ -122,7 +85,7 @@ def _taint(taint: Object, before: list[Object], path: str) -> list[FieldError]:
     return errors
 
 
-def _workload(resource: Resource, spec: Object) -> list[FieldError]:
+def _workload(spec: Object) -> list[FieldError]:
     errors: list[FieldError] = []
     if spec.get("replicas", 0) < 0:
         errors.append(wrong("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
@@ -140,42 +103,4 @@ def _workload(resource: Resource, spec: Object) -> list[FieldError]:
     if spec["template"]["spec"]["restartPolicy"] != "Always":
         policy = spec["template"]["spec"]["restartPolicy"]
         errors.append(unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
-    return errors + _strategy(resource, spec)
-
-
-def _strategy(resource: Resource, spec: Object) -> list[FieldError]:
-    if resource == DEPLOYMENTS:
-        return _deployment_strategy(spec["strategy"])
-    if resource == REPLICA_SETS:
-        return []
-    kind, known, errors = spec["updateStrategy"]["type"], ("RollingUpdate", "OnDelete"), []
-    if kind not in known and resource == DAEMON_SETS:
-        errors.append(unsupported("spec.updateStrategy", kind, known))
-    elif kind not in known:
-        errors.append(wrong("spec.updateStrategy", kind, "must be 'RollingUpdate' or 'OnDelete'"))
-    policy = spec.get("podManagementPolicy", "Parallel")
-    if policy not in ("OrderedReady", "Parallel"):
-        errors.append(wrong("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
     return errors
-
-
-def _deployment_strategy(strategy: Object) -> list[FieldError]:
-    kind, known = strategy["type"], ("Recreate", "RollingUpdate")
-    if kind not in known:
-        return [unsupported("spec.strategy", kind, known)]
-    rolling = strategy.get("rollingUpdate", {})
-    if kind == "Recreate" and rolling:
-        return [not_allowed("spec.strategy.rollingUpdate", "may not be specified when the type is 'Recreate'")]
-    if kind == "RollingUpdate" and rolling["maxSurge"] in (0, "0%") and rolling["maxUnavailable"] in (0, "0%"):
-        field, value = "spec.strategy.rollingUpdate.maxUnavailable", rolling["maxUnavailable"]
-        return [wrong(field, value, "may not be 0 when maxSurge is 0")]
-    return []
-
-
-def _lease(spec: Object) -> list[FieldError]:
-    bounds = (("leaseDurationSeconds", 1), ("leaseTransitions", 0))
-    return [
-        wrong(f"spec.{key}", spec[key], f"must be {least} or more")
-        for key, least in bounds
-        if spec.get(key, least) < least
-    ]

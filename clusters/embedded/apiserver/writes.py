@@ -24,6 +24,7 @@ from clusters.embedded.apiserver.refusals import (
     already_exists,
     bad_request,
     not_found,
+    patch_invalid,
     terminating,
 )
 from clusters.embedded.apiserver.store import Store, Stored
@@ -172,7 +173,7 @@ class Writes:
             check_types(resource, new)
             return self._decoded(resource, new)
         except RefusalError as refusal:
-            raise update_rules.undecodable(refusal) from refusal
+            raise patch_invalid(refusal.message) from refusal
 
     def _update(self, stored: Stored, new: Object, terms: Terms) -> Stored:
         resource, old, sub = stored.resource, stored.item, terms.sub

@@ -72,6 +72,11 @@ def is_ready(pod: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions") or ())
 
 
+def least_worth(pods: Sequence[Object]) -> list[Object]:
+    """Pods that do not run yet come first, then the youngest."""
+    return sorted(pods, key=lambda pod: (is_ready(pod), -int(pod["metadata"]["resourceVersion"])))
+
+
 def child(owner: Object, resource: Resource, name: Object, body: Object) -> Object:
     """An object of this owner's; ``name`` is name or generateName."""
     template = body.get("metadata") or {}

@@ -30,7 +30,8 @@ from clusters.api.resources import (
     Resource,
     resource_of,
 )
-from clusters.embedded.controllers import account_controller, desired, disruption, garbage, jobs, node_taints, quotas
+from clusters.embedded.apiserver.deletion import rfc3339
+from clusters.embedded.controllers import desired, disruption, garbage, jobs, upkeep
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
 
@@ -49,7 +50,7 @@ _FOLLOWED: Final = (
 _KINDS: Final = {resource.kind for resource in _FOLLOWED}
 # After something was refused or the server was away, in seconds.
 _PAUSE_SECONDS: Final = 0.2
-# The interval of looks at a Job before its deadline, back-off or end of life, in seconds.
+# The interval of looks at a Job before its deadline or end of life, in seconds.
 _TIMED_SECONDS: Final = 0.5
 # Deleted objects that are remembered, so that a late answer to our own write does not bring one back.
 _REMEMBERED: Final = 1000
@@ -154,11 +155,9 @@ class Controllers:
             wanted += _asked(one, lambda one: jobs.job(one, of(one, "Pod"), self._now()))
         for one in _alive(listed[POD_DISRUPTION_BUDGETS]):
             wanted += _asked(one, lambda one: disruption.budget(one, listed[PODS], sets))
-        wanted += account_controller.furnished(
-            listed[NAMESPACES], listed[SERVICE_ACCOUNTS], listed[CONFIG_MAPS], self._ca
-        )
-        wanted += node_taints.tainted(listed[NODES], self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-        wanted += quotas.counted(listed[RESOURCE_QUOTAS], listed[PODS])
+        wanted += upkeep.furnished(listed[NAMESPACES], listed[SERVICE_ACCOUNTS], listed[CONFIG_MAPS], self._ca)
+        wanted += upkeep.tainted(listed[NODES], rfc3339(self._now()))
+        wanted += upkeep.counted(listed[RESOURCE_QUOTAS], listed[PODS])
         return wanted + self._garbage(listed)
 
     def _garbage(self, listed: dict[Resource, list[Object]]) -> list[Action]:

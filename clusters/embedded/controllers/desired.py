@@ -22,6 +22,7 @@ from clusters.embedded.controllers.actions import (
     is_active,
     is_ended,
     is_ready,
+    least_worth,
     owned,
     status_patch,
 )
@@ -53,9 +54,7 @@ def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
     actions: list[Action] = [
         Create(child(owner, PODS, prefix, owner["spec"]["template"])) for _ in range(wanted - len(active))
     ]
-    # Pods that do not run yet go first, then the youngest.
-    by_worth = sorted(active, key=lambda pod: (is_ready(pod), -int(pod["metadata"]["resourceVersion"])))
-    actions += [Delete(PODS, pod) for pod in by_worth[: max(len(active) - wanted, 0)]]
+    actions += [Delete(PODS, pod) for pod in least_worth(active)[: max(len(active) - wanted, 0)]]
     ready = sum(map(is_ready, active))
     return actions + status_patch(
         REPLICA_SETS,

@@ -21,7 +21,7 @@ def orphans(items: Listed, uids: set[str], kinds: set[str]) -> list[Action]:
 
 
 def _is_orphan(item: Object, uids: set[str], kinds: set[str]) -> bool:
-    owners = item["metadata"].get("ownerReferences") or ()
+    owners = _owners(item)
     return bool(owners) and all(one.get("kind") in kinds and one["uid"] not in uids for one in owners)
 
 
@@ -32,7 +32,8 @@ def released(owners: Listed, items: Listed) -> list[Action]:
         waiting = [word for word in owner["metadata"].get("finalizers") or () if word in (FOREGROUND, ORPHAN)]
         if not owner["metadata"].get("deletionTimestamp") or not waiting:
             continue
-        mine = [(kind, item) for kind, item in items if _refers(item, owner)]
+        uid = owner["metadata"]["uid"]
+        mine = [(kind, item) for kind, item in items if uid in [one["uid"] for one in _owners(item)]]
         if not mine:
             finalizers = {"$deleteFromPrimitiveList/finalizers": waiting}
             actions.append(Patch(resource, owner, {"metadata": finalizers}))
@@ -46,9 +47,8 @@ def emptied(namespaces: Sequence[Object]) -> list[Action]:
     return [Empty(namespace) for namespace in namespaces if namespace["metadata"].get("deletionTimestamp")]
 
 
-def _refers(item: Object, owner: Object) -> bool:
-    owners = item["metadata"].get("ownerReferences") or ()
-    return any(one["uid"] == owner["metadata"]["uid"] for one in owners)
+def _owners(item: Object) -> Sequence[Object]:
+    return item["metadata"].get("ownerReferences") or ()
 
 
 def _let_go(resource: Resource, item: Object, owner: Object) -> list[Action]:

@@ -1,17 +1,18 @@
 """The next writes of a Job's controller. Pure, level-triggered: the same picture at the same time gives the same writes.
 
-Simpler than the real one if no pod of ours can notice: pods are counted while they exist and have no finalizer, so a pod that
-a client deletes after its end counts no more than the status has counted it. Completion by index is refused by the API server;
-a suspended Job is passed over, with an error in the log.
+Simpler than the real one if no pod of ours can notice: a failed pod is followed by the next without a wait; pods are counted
+while they exist and have no finalizer, so a pod that a client deletes after its end counts no more than the status has counted
+it. Completion by index is refused by the API server; a suspended Job is passed over, with an error in the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from clusters.api.resources import JOBS, PODS
+from clusters.embedded.apiserver.deletion import rfc3339
 from clusters.embedded.controllers.actions import (
     Action,
     Create,
@@ -20,15 +21,13 @@ from clusters.embedded.controllers.actions import (
     child,
     is_active,
     is_ready,
+    least_worth,
     owned,
     status_patch,
 )
 
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
-# The first wait after a failed pod, doubled with each, and the longest: as the real controller waits.
-_BACK_OFF: Final = timedelta(seconds=10)
-_LONGEST_BACK_OFF: Final = timedelta(minutes=10)
 
 
 def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
@@ -42,26 +41,23 @@ def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
     failed = max(status.get("failed", 0), _count(mine, "Failed"))
     if spec["suspend"]:
         raise ValueError("suspended Jobs are not imitated")
-    started = status.get("startTime") or _text(now)
+    started = status.get("startTime") or rfc3339(now)
     failure = _failure(owner, active, failed, started, now)
     if failure is not None:
         return _leaving(active) + _status(owner, mine, succeeded, failed, failure, started)
     wanted = _wanted(spec, succeeded, len(active))
     if wanted == 0 and not active:
-        return _status(owner, mine, succeeded, failed, _completed(now), started, completionTime=_text(now))
-    actions = _leaving(_least_worth(active)[: max(len(active) - wanted, 0)])
-    if now >= _not_before(mine, failed):
-        name = {"generateName": f"{owner['metadata']['name']}-"}
-        actions += [Create(child(owner, PODS, name, spec["template"])) for _ in range(wanted - len(active))]
+        return _status(owner, mine, succeeded, failed, _completed(now), started, completionTime=rfc3339(now))
+    actions = _leaving(least_worth(active)[: max(len(active) - wanted, 0)])
+    name = {"generateName": f"{owner['metadata']['name']}-"}
+    actions += [Create(child(owner, PODS, name, spec["template"])) for _ in range(wanted - len(active))]
     return actions + _status(owner, mine, succeeded, failed, [], started)
 
 
 def depends_on_time(owner: Object) -> bool:
     """Can a Job ask for something only because time has passed?"""
-    spec, ended = owner["spec"], _condition(owner, COMPLETE) or _condition(owner, FAILED)
-    if ended:
-        return "ttlSecondsAfterFinished" in spec
-    return "activeDeadlineSeconds" in spec or bool((owner.get("status") or {}).get("failed"))
+    ended = _condition(owner, COMPLETE) or _condition(owner, FAILED)
+    return ("ttlSecondsAfterFinished" if ended else "activeDeadlineSeconds") in owner["spec"]
 
 
 def _wanted(spec: Object, succeeded: int, active: int) -> int:
@@ -91,21 +87,6 @@ def _failure(owner: Object, active: Sequence[Object], failed: int, started: str,
 def _completed(now: datetime) -> list[Object]:
     text = "Reached expected number of succeeded pods"
     return [_met(kind, "CompletionsReached", text, now) for kind in ("SuccessCriteriaMet", COMPLETE)]
-
-
-def _not_before(pods: Iterable[Object], failed: int) -> datetime:
-    """When a pod may follow the last one that failed."""
-    ends = [
-        _time(state["terminated"]["finishedAt"])
-        for pod in pods
-        if pod["status"].get("phase") == FAILED
-        for one in _containers(pod)
-        if (state := one.get("state") or {}).get("terminated", {}).get("finishedAt")
-    ]
-    if not ends:
-        return datetime.min.replace(tzinfo=UTC)
-    pause: timedelta = min(_BACK_OFF * 2 ** min(failed - 1, 16), _LONGEST_BACK_OFF)
-    return max(ends) + pause
 
 
 def _expired(owner: Object, ended: Object, now: datetime) -> list[Action]:
@@ -149,7 +130,7 @@ def _condition(owner: Object, kind: str) -> Object | None:
 
 
 def _met(kind: str, reason: str, message: str, now: datetime) -> Object:
-    at = _text(now)
+    at = rfc3339(now)
     return {
         "type": kind, "status": "True", "reason": reason, "message": message, "lastProbeTime": at, "lastTransitionTime": at,
     }  # fmt: skip
@@ -159,20 +140,12 @@ def _leaving(pods: Iterable[Object]) -> list[Action]:
     return [Delete(PODS, pod) for pod in pods]
 
 
-def _least_worth(pods: Iterable[Object]) -> list[Object]:
-    return sorted(pods, key=lambda pod: (is_ready(pod), -int(pod["metadata"]["resourceVersion"])))
-
-
 def _count(pods: Iterable[Object], phase: str) -> int:
     return sum(pod["status"].get("phase") == phase for pod in pods)
 
 
 def _containers(pod: Object) -> list[Object]:
     return [*(pod["status"].get("initContainerStatuses") or ()), *(pod["status"].get("containerStatuses") or ())]
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _time(text: str) -> datetime:

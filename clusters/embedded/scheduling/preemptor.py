@@ -84,7 +84,9 @@ class Preemptor:
         if reason:
             return Outcome(BEFORE + reason)
         nodes = self._view.nodes
-        curable = [info for info in nodes if is_curable(diagnosis, info.name)]
+        # Only nodes that refused for something that eviction can cure.
+        rejections = diagnosis.rejections
+        curable = [info for info in nodes if info.name in rejections and rejections[info.name].resolvable]
         found = dry_run(demand, curable, list(self.budgets.values()), self._nominations.on)
         if not found.candidates and found.errors:
             return Outcome(f"preemption: {aggregate(found.errors)}")
@@ -175,12 +177,6 @@ class Preemptor:
         patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
         namespace = metadata.get("namespace", "default")
         await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
-
-
-def is_curable(diagnosis: Diagnosis, node: str) -> bool:
-    """Whether the node refused for something that eviction can cure."""
-    rejection = diagnosis.rejections.get(node)
-    return rejection is not None and rejection.resolvable
 
 
 def aggregate(errors: Sequence[str]) -> str:

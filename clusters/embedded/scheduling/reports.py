@@ -16,6 +16,7 @@ from datetime import datetime
 
 from clusters.api.api_client import ApiClient, Object
 from clusters.api.resources import PODS
+from clusters.embedded.apiserver.deletion import rfc3339
 from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of, scheduler_of, uid_of
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class Reporter:
 
     def now(self) -> str:
         """The time as conditions have it."""
-        return timestamp(self._clock())
+        return rfc3339(self._clock())
 
     def scheduled(self, pod: Object, node: str) -> None:
         """The pod is bound."""
@@ -158,11 +159,6 @@ def shortened(message: str) -> str:
     if len(message.encode()) <= LONGEST_MESSAGE:
         return message
     return message.encode()[: LONGEST_MESSAGE - 4].decode(errors="ignore") + " ..."
-
-
-def timestamp(at: datetime) -> str:
-    """RFC 3339 in whole seconds, as the API writes times. ``at`` is in UTC."""
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(at: datetime) -> str:

@@ -120,6 +120,3 @@ def label_texts(labels: Mapping[str, str] | None) -> str:
 
 NAME: Final = Column("Name", lambda item, _: text_at(metadata_of(item), "name"), format="name")
 AGE: Final = Column("Age", lambda item, now: since(metadata_of(item).get("creationTimestamp"), now))
-CREATED_AT: Final = Column(
-    "Created At", lambda item, _: text_at(metadata_of(item), "creationTimestamp") or NONE, type="date"
-)

@@ -10,7 +10,6 @@ from clusters.embedded.apiserver.api_objects import Object, is_deleting, labels_
 from clusters.embedded.apiserver.tables import pod_table
 from clusters.embedded.apiserver.tables.columns import (
     AGE,
-    CREATED_AT,
     NAME,
     NONE,
     UNKNOWN,
@@ -72,22 +71,8 @@ _NODES: Final = (
 )
 
 
-def _size(item: Object, *keys: str) -> int:
-    return sum(len(at(item, key) or {}) for key in keys)
-
-
-def _external_ip(item: Object) -> str:
-    """Nothing gives a Service an address outside here, so one that waits for a load balancer waits for ever."""
-    kind, external = text_at(item, "spec", "type"), list_at(item, "spec", "externalIPs")
-    if kind == "ExternalName":
-        return text_at(item, "spec", "externalName")
-    empty = {"LoadBalancer": "<pending>", "ClusterIP": NONE, "NodePort": NONE}
-    return ",".join(external) or empty.get(kind, UNKNOWN)
-
-
-def _port(port: Object) -> str:
-    node = f":{port['nodePort']}" if port.get("nodePort") else ""
-    return f"{port.get('port', 0)}{node}/{port.get('protocol', '')}"
+def _size(item: Object) -> int:
+    return sum(len(at(item, key) or {}) for key in ("data", "binaryData"))
 
 
 def _either(event: Object, core: str, new: str) -> Any:
@@ -138,17 +123,6 @@ def _job_status(item: Object) -> str:
     return next((word for word in words if word in met), "Running")
 
 
-def _given(item: Object, key: str) -> str:
-    value = at(item, "spec", key)
-    return "N/A" if value is None else str(value)
-
-
-def _quota(item: Object, *, limits: bool) -> str:
-    hard, used = at(item, "status", "hard") or {}, at(item, "status", "used") or {}
-    names = [name for name in sorted(hard) if name.startswith("limits.") == limits]
-    return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
-
-
 _EVENTS: Final = (
     Column("Last Seen", _last_seen),
     text("Type", lambda event: text_at(event, "type")),
@@ -156,39 +130,13 @@ _EVENTS: Final = (
     text("Object", _object),
     text("Message", lambda event: str(_either(event, "message", "note") or "").strip()),
 )
-_ROLE_BINDINGS: Final = (
-    NAME,
-    text("Role", lambda item: f"{text_at(item, 'roleRef', 'kind')}/{text_at(item, 'roleRef', 'name')}"),
-    AGE,
-)
 COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
     ("v1", "Pod"): pod_table.COLUMNS,
     ("v1", "Node"): _NODES,
     ("v1", "Namespace"): (NAME, text("Status", lambda item: text_at(item, "status", "phase")), AGE),
-    ("v1", "ConfigMap"): (NAME, number("Data", lambda item: _size(item, "data", "binaryData"), "string"), AGE),
-    ("v1", "Secret"): (
-        NAME,
-        text("Type", lambda item: text_at(item, "type")),
-        number("Data", lambda item: _size(item, "data"), "string"),
-        AGE,
-    ),
-    ("v1", "ServiceAccount"): (NAME, AGE),
-    ("v1", "Service"): (
-        NAME,
-        text("Type", lambda item: text_at(item, "spec", "type")),
-        text("Cluster-IP", lambda item: str(next(iter(list_at(item, "spec", "clusterIPs")), NONE))),
-        text("External-IP", _external_ip),
-        text("Port(s)", lambda item: ",".join(map(_port, list_at(item, "spec", "ports"))) or NONE),
-        AGE,
-    ),
+    ("v1", "ConfigMap"): (NAME, number("Data", _size, "string"), AGE),
     ("v1", "Event"): _EVENTS,
     ("events.k8s.io/v1", "Event"): _EVENTS,
-    ("v1", "ResourceQuota"): (
-        NAME,
-        text("Request", lambda item: _quota(item, limits=False)),
-        text("Limit", lambda item: _quota(item, limits=True)),
-        AGE,
-    ),
     ("apps/v1", "Deployment"): (
         NAME,
         text("Ready", _ready),
@@ -221,30 +169,9 @@ COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
         Column("Duration", _duration),
         AGE,
     ),
-    ("coordination.k8s.io/v1", "Lease"): (
-        NAME,
-        text("Holder", lambda item: text_at(item, "spec", "holderIdentity")),
-        AGE,
-    ),
-    ("policy/v1", "PodDisruptionBudget"): (
-        NAME,
-        text("Min Available", lambda item: _given(item, "minAvailable")),
-        text("Max Unavailable", lambda item: _given(item, "maxUnavailable")),
-        number("Allowed Disruptions", lambda item: number_at(item, "status", "disruptionsAllowed")),
-        AGE,
-    ),
-    ("scheduling.k8s.io/v1", "PriorityClass"): (
-        NAME,
-        number("Value", lambda item: number_at(item, "value")),
-        Column("Global-Default", lambda item, _: bool(at(item, "globalDefault")), type="boolean"),
-        AGE,
-        text("PreemptionPolicy", lambda item: text_at(item, "preemptionPolicy")),
-    ),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _ROLE_BINDINGS,
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _ROLE_BINDINGS,
 }
 
 
 def columns_of(api_version: str, kind: str) -> tuple[Column, ...]:
-    """The columns of a kind; one without columns of its own shows its name and when it was created."""
-    return COLUMNS.get((api_version, kind), (NAME, CREATED_AT))
+    """The columns of a kind; one without columns of its own shows its name and its age."""
+    return COLUMNS.get((api_version, kind), (NAME, AGE))

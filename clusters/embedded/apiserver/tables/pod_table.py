@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.tables.columns import (
@@ -120,8 +119,6 @@ def _completed(pod: Object, error: str, *, is_running: bool) -> str:
 def _ended_word(terminated: Object) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
-    if terminated.get("signal"):
-        return f"Signal:{terminated['signal']}"
     return f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
@@ -129,18 +126,12 @@ def _leaving(pod: Object) -> str:
     """The word for a pod that is being deleted; empty for another."""
     if not is_deleting(pod):
         return ""
-    if text_at(pod, "status", "reason") == "NodeLost":
-        return "Unknown"
     return "" if text_at(pod, "status", "phase") in _ENDED else "Terminating"
 
 
 def _is_true(pod: Object, condition: str) -> bool:
-    return _is_met(list_at(pod, "status", "conditions"), condition)
-
-
-def _is_met(conditions: Iterable[Object], wanted: Any) -> bool:
-    """Whether the first condition of that type is true."""
-    return next((one.get("status") == "True" for one in conditions if one.get("type") == wanted), False)
+    conditions = list_at(pod, "status", "conditions")
+    return next((one.get("status") == "True" for one in conditions if one.get("type") == condition), False)
 
 
 def _sidecars(pod: Object) -> set[str]:
@@ -166,14 +157,6 @@ def _address(pod: Object) -> str:
     return str(addresses[0].get("ip") or NONE) if addresses else text_at(pod, "status", "podIP") or NONE
 
 
-def _gates(pod: Object) -> str:
-    gates = [one.get("conditionType") for one in list_at(pod, "spec", "readinessGates")]
-    if not gates:
-        return NONE
-    conditions = list_at(pod, "status", "conditions")
-    return f"{sum(_is_met(conditions, gate) for gate in gates)}/{len(gates)}"
-
-
 COLUMNS: Final = (
     NAME,
     text("Ready", _ready),
@@ -183,14 +166,4 @@ COLUMNS: Final = (
     text("IP", _address, WIDE),
     text("Node", lambda pod: text_at(pod, "spec", "nodeName") or NONE, WIDE),
     text("Nominated Node", lambda pod: text_at(pod, "status", "nominatedNodeName") or NONE, WIDE),
-    text("Readiness Gates", _gates, WIDE),
 )
-
-
-def row_conditions(pod: Object) -> list[Object]:
-    """The row's conditions: that the pod has ended."""
-    phase = text_at(pod, "status", "phase")
-    if phase not in _ENDED:
-        return []
-    message = "The pod has completed successfully." if phase == "Succeeded" else "The pod failed."
-    return [{"type": "Completed", "status": "True", "reason": phase, "message": message}]

@@ -65,7 +65,6 @@ def changed(**spec: Any) -> Object:
         (changed(containers=[{"image": "i"}]), "spec.containers[0].name: Required value"),
         (changed(initContainers=[{"name": "main", "image": "i"}]), "spec.initContainers[0].name: Duplicate value"),
         (changed(nodeName="N!"), "spec.nodeName: Invalid value"),
-        (changed(schedulingGates=[{"name": "g"}], nodeName="n"), "cannot be set until all schedulingGates"),
         (pod(limits={"gpu": 1}), "spec.containers[0].resources.limits[gpu]: Invalid value"),
         (pod("Upper"), 'metadata.name: Invalid value: "Upper"'),
     ],

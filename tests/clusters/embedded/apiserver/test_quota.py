@@ -47,37 +47,37 @@ def test_pods_are_counted_as_the_scheduler_counts(pods: list[dict[str, Any]], us
 
 
 def test_names_of_cpu_and_memory() -> None:
-    """A quota's names for cpu and memory work with and without "requests." and "limits."."""
+    """A quota's names for cpu and memory work with and without "requests."."""
     one = [pod("a", container("c", {"cpu": "1500m", "memory": "1Gi"}))]
-    names = ["pods", "cpu", "requests.cpu", "limits.cpu", "memory", "limits.memory"]
+    names = ["pods", "cpu", "requests.cpu", "memory"]
     assert quota.written(quota.usage_of(one, names)) == {
         "pods": "1",
         "cpu": "1500m",
         "requests.cpu": "1500m",
-        "limits.cpu": "1500m",
         "memory": "1073741824",
-        "limits.memory": "1073741824",
     }
 
 
 def test_a_pod_that_does_not_fit_is_refused() -> None:
     """The refusal names the amounts that the pod asks for, those in use and the quota's limits."""
     writes = new_writes()
-    writes.create(
-        RESOURCE_QUOTAS, "default", {"metadata": {"name": "q"}, "spec": {"hard": {MEMORY: "4", "limits.cpu": "1"}}}
-    )
+    hard = {MEMORY: "4", "requests.cpu": "1"}
+    writes.create(RESOURCE_QUOTAS, "default", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
     fits = container("c", {"aliyun.com/gpu-mem": "3", "cpu": "1"})
     writes.create(PODS, "default", pod("a", fits))
     assert refused(403, lambda: writes.create(PODS, "default", pod("b", fits))).message == (
-        'pods "b" is forbidden: exceeded quota: q, requested: limits.cpu=1,requests.aliyun.com/gpu-mem=3, used: limits.cpu=1,'
-        "requests.aliyun.com/gpu-mem=3, limited: limits.cpu=1,requests.aliyun.com/gpu-mem=4"
+        'pods "b" is forbidden: exceeded quota: q, requested: requests.aliyun.com/gpu-mem=3,requests.cpu=1, used: '
+        "requests.aliyun.com/gpu-mem=3,requests.cpu=1, limited: requests.aliyun.com/gpu-mem=4,requests.cpu=1"
     )
     silent = refused(403, lambda: writes.create(PODS, "default", pod("c", gpu(1)))).message
-    assert silent == 'pods "c" is forbidden: failed quota: q: must specify limits.cpu for: c1'
+    assert silent == 'pods "c" is forbidden: failed quota: q: must specify requests.cpu for: c1'
     writes.create(PODS, "kube-system", pod("b", fits))
 
 
 def test_what_is_not_counted_is_refused() -> None:
     """A quota that would limit nothing must not look as if it did."""
-    hard = {"services": "1", "requests.example.com/x": "1", "pods": "1"}
-    assert [error.field for error in quota.faults({"spec": {"hard": hard}})] == ["spec.hard[services]"]
+    hard = {"services": "1", "limits.cpu": "1", "requests.example.com/x": "1", "pods": "1"}
+    assert [error.field for error in quota.faults({"spec": {"hard": hard}})] == [
+        "spec.hard[services]",
+        "spec.hard[limits.cpu]",
+    ]

@@ -113,16 +113,6 @@ def test_too_many_failures_end_a_job(restart: str, limit: int, phases: list[str]
     assert deleted(actions) == ([f"p{at}" for at, phase in enumerate(phases) if phase == "Running"] if fails else [])
 
 
-def test_the_next_pod_waits_after_a_failure() -> None:
-    """10 seconds, and twice as long with each failure."""
-    one = owner()
-
-    assert created(job(one, of(one, "Failed", ended=9), NOW)) == []
-    assert len(created(job(one, of(one, "Failed", ended=10), NOW))) == 1
-    assert created(job(one, of(one, "Failed", "Failed", ended=19), NOW)) == []
-    assert len(created(job(one, of(one, "Failed", "Failed", ended=20), NOW))) == 1
-
-
 def test_a_deadline_ends_a_job() -> None:
     """Seconds after its start, whatever its pods do."""
     one = owner(activeDeadlineSeconds=60, status={"startTime": "2026-01-01T11:59:00Z"})
@@ -148,13 +138,12 @@ def test_an_ended_job_stays_until_its_time_is_over() -> None:
     [
         (owner(), False),
         (owner(activeDeadlineSeconds=5), True),
-        (owner(status={"failed": 1}), True),
         (owner(status={"conditions": [{"type": "Failed", "status": "True"}]}), False),
         (owner(ttlSecondsAfterFinished=5, status={"conditions": [{"type": "Complete", "status": "True"}]}), True),
     ],
 )
 def test_only_some_jobs_are_looked_at_without_a_change(one: dict[str, Any], expected: bool) -> None:
-    """A job is checked without a change only if it has a deadline, a back-off or an end of life to come."""
+    """A job is checked without a change only if it has a deadline or an end of life to come."""
     assert depends_on_time(one) is expected
 
 

@@ -1,11 +1,11 @@
-"""OpenAPI v3, as far as kubectl asks for it."""
+"""Promises of clusters.embedded.apiserver.discovery: OpenAPI v3, as far as kubectl asks for it."""
 
 from __future__ import annotations
 
 import json
 
 from clusters.api.resources import ALL, PODS
-from clusters.embedded.apiserver.openapi import PREFIX, VERSION_2, openapi
+from clusters.embedded.apiserver.discovery import PREFIX, VERSION_2, openapi
 
 
 def test_the_index_names_every_group() -> None:

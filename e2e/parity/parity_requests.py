@@ -1,0 +1,245 @@
+"""Cases of the API server as data: the requests that both sides get, and the code that answers each.
+
+Paths begin with the plural of a kind (``pods/p/binding``) or with a slash. Two servers number their writes differently, so
+requests refer to earlier answers: ``${version:0}`` is the version that the first request answered, ``${uid:0}`` and
+``${continue:0}`` are its uid and its token, and ``${ns}`` is the namespace of the case. An object with the one key ``${object:0}``
+is the object that the first request answered, with a merge patch (its value) applied, as a client does that writes back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pytest
+
+from clusters.api.resources import ALL
+from e2e.parity.parity_objects import JSON, JSON_PATCH, MERGE, STRATEGIC, Object
+from e2e.parity.sides import Both, Side
+
+# Of kinds with one plural the first counts: events are those of the core group.
+_KINDS: Final = {resource.plural: resource for resource in reversed(ALL)}
+
+
+WATCH: Final = "WATCH"
+_REFERENCE: Final = re.compile(r"\$\{(ns|version|uid|continue)(?::(\d+))?\}")
+_OBJECT: Final = re.compile(r"\$\{object:(\d+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request; ``code`` None: whatever the real server answers. ``shows``: values of its answer, by their paths (``a.0.b``)."""
+
+    method: str
+    path: str
+    code: int | None
+    body: Any
+    content_type: str
+    params: Mapping[str, str]
+    shows: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class UnresolvedError(Exception):
+    """A reference to something that was never answered: the request cannot be sent."""
+
+
+# The body that answered a request by its number.
+Answers = Callable[[int], Any]
+Cases = dict[str, list[Ask]]
+Around = Callable[[Side], AbstractAsyncContextManager[object]]
+
+
+def ask(
+    method: str,
+    path: str,
+    code: int | None = 200,
+    body: Any = None,
+    *,
+    content_type: str = JSON,
+    shows: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+    **params: str,
+) -> Ask:
+    """A request with any method."""
+    return Ask(method, _whole(path), code, body, content_type, params, shows or {}, headers or {})
+
+
+def get(path: str, code: int | None = 200, **more: Any) -> Ask:
+    """A GET."""
+    return ask("GET", path, code, **more)
+
+
+def post(path: str, body: Any, code: int | None = 201, **more: Any) -> Ask:
+    """A POST."""
+    return ask("POST", path, code, body, **more)
+
+
+def put(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
+    """A PUT."""
+    return ask("PUT", path, code, body, **more)
+
+
+def delete(path: str, code: int | None = 200, body: Any = None, **more: Any) -> Ask:
+    """A DELETE."""
+    return ask("DELETE", path, code, body, **more)
+
+
+def patch(content_type: str, path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
+    """A PATCH of that type."""
+    return ask("PATCH", path, code, body, content_type=content_type, **more)
+
+
+def merge(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
+    """A merge patch."""
+    return patch(MERGE, path, body, code, **more)
+
+
+def strategic(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
+    """A strategic merge patch."""
+    return patch(STRATEGIC, path, body, code, **more)
+
+
+def json_patch(path: str, *operations: Any, code: int | None = 200, **more: Any) -> Ask:
+    """A JSON patch."""
+    return patch(JSON_PATCH, path, list(operations), code, **more)
+
+
+def events(path: str, since: int, **more: Any) -> Ask:
+    """The events of a collection after the version that an earlier request answered, as a list."""
+    return ask(WATCH, path, resourceVersion=f"${{version:{since}}}", timeoutSeconds="1", **more)
+
+
+def each(cases: Cases) -> pytest.MarkDecorator:
+    """The parameter ``asks`` of a test: a case after the other."""
+    return pytest.mark.parametrize("asks", cases.values(), ids=cases)
+
+
+async def compare(both: Both, *asks: Ask, around: Around | None = None, before: int = 0) -> list[Any]:
+    """Send the requests to both sides; the answers, normalised. Raises AssertionError if they differ or are not as expected.
+
+    ``around``: what is at work on a side during the requests, but for the first ones (``before``: how many).
+    """
+    seen: list[Any] = await both.same(lambda side: _answers(side, asks, around, before))
+    for number, (wanted, (code, body, *_)) in enumerate(zip(asks, seen, strict=True)):
+        assert wanted.code in (None, code), f"request {number}: {code} {body}"
+        for path, value in wanted.shows.items():
+            assert _at(body, path) == value, f"request {number}: {path} of {body}"
+    return [body for _, body, *_ in seen]
+
+
+async def _answers(side: Side, asks: tuple[Ask, ...], around: Around | None, before: int) -> list[Any]:
+    """Code, body, and the headers that clients read."""
+    found: list[list[Any]] = []
+
+    def answer(number: int) -> Any:
+        return found[number][1] if number < len(found) else None
+
+    async with AsyncExitStack() as stack:
+        for number, one in enumerate(asks):
+            if around is not None and number == before:
+                await stack.enter_async_context(around(side))
+            try:
+                found.append(await _answer(side, resolve(one, side.namespace, answer)))
+            except UnresolvedError:
+                found.append([0, None])
+    versions: list[str] = []
+    uids: list[str] = []
+    return [[code, _numbered(body, versions, uids), *told] for code, body, *told in found]
+
+
+async def _answer(side: Side, sent: Ask) -> list[Any]:
+    if sent.method == WATCH:
+        async with side.watch(sent.path, sent.params) as watch:
+            return [200, [event async for event in watch]]
+    got = await side.call(
+        sent.method,
+        sent.path,
+        body=sent.body,
+        params=sent.params,
+        content_type=sent.content_type,
+        headers=sent.headers,
+    )
+    return [got.code, got.body, *(got.headers.get(name) for name in ("content-type", "retry-after"))]
+
+
+def resolve(one: Ask, namespace: str, answers: Answers) -> Ask:
+    """The request as it is sent. Raises UnresolvedError."""
+    path, params, body, headers = _resolved([one.path, one.params, one.body, one.headers], namespace, answers)
+    return replace(one, path=path, params=params, body=body, headers=headers)
+
+
+def _resolved(value: Any, namespace: str, answers: Answers) -> Any:
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda match: _reference(match, namespace, answers), value)
+    if isinstance(value, list):
+        return [_resolved(each, namespace, answers) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and (match := _OBJECT.fullmatch(next(iter(value)))):
+        found = answers(int(match[1]))
+        if not isinstance(found, dict) or found.get("kind") == "Status":
+            raise UnresolvedError(match[0])
+        return merged(found, _resolved(next(iter(value.values())), namespace, answers))
+    return {key: _resolved(each, namespace, answers) for key, each in value.items()}
+
+
+def _reference(match: re.Match[str], namespace: str, answers: Answers) -> str:
+    if match[1] == "ns":
+        return namespace
+    answer = answers(int(match[2]))
+    metadata = answer.get("metadata") if isinstance(answer, dict) else None
+    found = (metadata or {}).get({"version": "resourceVersion"}.get(match[1], match[1]))
+    if not found:
+        raise UnresolvedError(match[0])
+    return str(found)
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    new: Object = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            new.pop(key, None)
+        else:
+            new[key] = merged(new.get(key), value)
+    return new
+
+
+def _numbered(body: Any, versions: list[str], uids: list[str]) -> Any:
+    """An object with the numbers of its write and of itself, among all that the case shows, in the place of version and uid."""
+    if isinstance(body, list):  # the events of a watch
+        return [{**event, "object": _numbered(event["object"], versions, uids)} for event in body]
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(metadata, dict) or not {"uid", "resourceVersion"} <= metadata.keys():
+        return body
+    numbers = {"resourceVersion": f"write {_place(metadata['resourceVersion'], versions)}"}
+    numbers["uid"] = f"object {_place(metadata['uid'], uids)}"
+    return {**body, "metadata": {**metadata, **numbers}}
+
+
+def _place(word: str, known: list[str]) -> int:
+    if word not in known:
+        known.append(word)
+    return known.index(word)
+
+
+def _whole(path: str) -> str:
+    if path.startswith("/"):
+        return path
+    resource = _KINDS[path.partition("/")[0]]
+    return f"{resource.root}{'/namespaces/${ns}' if resource.namespaced else ''}/{path}"
+
+
+def _at(value: Any, path: str) -> Any:
+    for key in path.split("."):
+        if isinstance(value, list):
+            value = value[int(key)] if key != "names" else [one["metadata"]["name"] for one in value]
+        else:
+            value = (value or {}).get(key)
+    return value
