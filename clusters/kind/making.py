@@ -28,10 +28,9 @@ from clusters.kind.image_archive import archive_of
 from clusters.kind.joining import join
 from clusters.kind.kind_nodes import KindNodes
 from clusters.kind.kubeconfigs import ApiServer, adopt
+from clusters.kind.node_container import thawing
 from clusters.kind.program_images import card_mount
-from clusters.kind.run_records import RunRecord, record
-from clusters.kind.sweeping import containers_of, folder_of_runs, remove_containers, sweep
-from clusters.kind.thawing import thawing
+from clusters.kind.sweeping import RunRecord, containers_of, folder_of_runs, record, remove_containers, sweep
 from clusters.kind.workers import Workers
 from clusters.processes.running_clusters import CHECKOUT
 from clusters.processes.scratch import scratch_folder

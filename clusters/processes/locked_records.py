@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
-from collections.abc import Iterator, Mapping
+import select
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 
 @contextlib.contextmanager
-def record(path: Path, facts: Mapping[str, Any]) -> Iterator[None]:
+def record(path: Path, facts: msgspec.Struct) -> Iterator[None]:
     """While inside, the file is there, whole and locked. Left with an error it stays, without its lock."""
     partial = path.with_name(f"{path.name}.part")
     # Locked before another process can see it under its name; closed on exec, so that no child holds the lock.
     descriptor = os.open(partial, os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(descriptor, json.dumps(facts).encode())
+        os.write(descriptor, msgspec.json.encode(facts))
         partial.rename(path)
         yield
         path.unlink(missing_ok=True)
@@ -63,3 +65,22 @@ def make_own_folder(folder: Path) -> Path:
     if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
         raise PermissionError(f"{folder} is not this user's; remove it")
     return folder
+
+
+def signalled(pid: int, number: signal.Signals, is_ours: Callable[[], bool], seconds: float) -> bool:
+    """Signal a process and wait up to so long for its end: has it ended, now or before?
+
+    ``is_ours`` is asked when the number can no longer be given to another process; one that is not ours gets no signal.
+    """
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if not is_ours():
+            return True
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, number)
+        return bool(select.select([process], [], [], seconds)[0])
+    finally:
+        os.close(process)

@@ -7,15 +7,14 @@ those of other checkouts too. A pid that belongs to another process by now is ne
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
 
 from clusters.processes import locked_records
 
@@ -24,22 +23,20 @@ CHECKOUT: Final = str(Path(__file__).resolve().parents[2])
 _END_SECONDS: Final = 30.0
 # A record is a path of up to 4096 bytes and a few words; whatever is longer is none.
 _LONGEST: Final = 20_000
-# The kernel's PID_MAX_LIMIT.
-_LARGEST_PID: Final = 4_194_304
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One cluster that is up: its process, and the root of the checkout whose ``python -m clusters`` started it."""
 
-    pid: int
+    # Up to the kernel's PID_MAX_LIMIT; 0 and below are groups of processes.
+    pid: Annotated[int, msgspec.Meta(gt=1, le=4_194_304)]
     checkout: str
 
 
 @contextlib.contextmanager
 def record(checkout: str = CHECKOUT) -> Iterator[None]:
     """While inside, this process is known as a running cluster of that checkout."""
-    with locked_records.record(_folder() / str(os.getpid()), asdict(Cluster(os.getpid(), checkout))):
+    with locked_records.record(_folder() / str(os.getpid()), Cluster(os.getpid(), checkout)):
         yield
 
 
@@ -75,14 +72,13 @@ def _read(path: Path, say: Callable[[str], None]) -> Cluster | None:
         if path.lstat().st_uid != os.getuid() or not path.is_file() or path.is_symlink():
             raise ValueError("it is not a file of this user")
         with path.open() as file:
-            cluster = Cluster(**json.loads(file.read(_LONGEST)))
-        kinds = [type(cluster.pid), type(cluster.checkout)]
-        if kinds != [int, str] or path.name != str(cluster.pid) or not 1 < cluster.pid <= _LARGEST_PID:
+            cluster = msgspec.json.decode(file.read(_LONGEST), type=Cluster)
+        if path.name != str(cluster.pid):
             raise ValueError("it names no process")
     except FileNotFoundError:
         # Its cluster has ended since the folder was listed.
         return None
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         say(f"skipping {path}, which is no record of a cluster ({error}); remove it if nothing needs it")
         return None
     return cluster
@@ -90,20 +86,11 @@ def _read(path: Path, say: Callable[[str], None]) -> Cluster | None:
 
 def _end(path: Path, cluster: Cluster, say: Callable[[str], None]) -> bool:
     """End it and wait until it has ended; True also if it had ended before."""
-    try:
-        process = os.pidfd_open(cluster.pid)
-    except ProcessLookupError:
+    # While the record is locked the number is its own process's.
+    if not locked_records.is_live(path):
         return True
-    try:
-        # The descriptor means one process, and while the record is locked that is its own, whatever becomes of the number.
-        if not locked_records.is_live(path):
-            return True
-        say(f"ending the cluster of process {cluster.pid}, of {cluster.checkout}")
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(process, signal.SIGTERM)
-        if not select.select([process], [], [], _END_SECONDS)[0]:
-            say(f"process {cluster.pid} did not end in {_END_SECONDS:.0f} s")
-            return False
-    finally:
-        os.close(process)
-    return True
+    say(f"ending the cluster of process {cluster.pid}, of {cluster.checkout}")
+    if locked_records.signalled(cluster.pid, signal.SIGTERM, lambda: locked_records.is_live(path), _END_SECONDS):
+        return True
+    say(f"process {cluster.pid} did not end in {_END_SECONDS:.0f} s")
+    return False

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+
+from clusters.processes.locked_records import signalled
 
 _LOOK_SECONDS: Final = 0.1
 # The kernel may still write what a killed process had open.
@@ -33,23 +34,10 @@ def in_this_network(program: str) -> list[int]:
 
 
 def end(pid: int, is_ours: Callable[[], bool], seconds: float) -> bool:
-    """Ask a process to end, and kill it if it has not after this time; False if it was killed.
-
-    ``is_ours`` is asked when the number can no longer be given to another process.
-    """
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
+    """Ask a process to end, and kill it if it has not after this time; False if it was killed."""
+    if signalled(pid, signal.SIGTERM, is_ours, seconds):
         return True
-    try:
-        for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, _KILL_SECONDS)):
-            if not is_ours():
-                return True
-            _signal(process, number)
-            if select.select([process], [], [], patience)[0]:
-                return number == signal.SIGTERM
-    finally:
-        os.close(process)
+    signalled(pid, signal.SIGKILL, is_ours, _KILL_SECONDS)
     return False
 
 
@@ -63,23 +51,7 @@ def kill_all(members: Callable[[], set[int]]) -> None:
 
 
 def _kill_member(pid: int, members: Callable[[], set[int]]) -> None:
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if pid in members():
-            _signal(process, signal.SIGKILL)
-    finally:
-        os.close(process)
-
-
-def _signal(process: int, number: int) -> None:
-    try:
-        signal.pidfd_send_signal(process, number)
-    except ProcessLookupError:
-        # It has ended since.
-        return
+    signalled(pid, signal.SIGKILL, lambda: pid in members(), 0)
 
 
 def _program(pid: int) -> str:

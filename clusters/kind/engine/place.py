@@ -52,11 +52,6 @@ class Place:
         return self.data.with_suffix(".log")
 
     @property
-    def runtime(self) -> Path:
-        """The OCI runtime in front of runc, if one is needed."""
-        return self.run / "oci-runtime"
-
-    @property
     def cgroup(self) -> str:
         """All its containers are below this cgroup, so that they can be found again."""
         return self.run.name.removesuffix("-docker")

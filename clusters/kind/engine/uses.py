@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from clusters.processes import locked_records
 from clusters.provider import ClusterError
@@ -23,8 +23,7 @@ _CHECKOUT: Final = ".checkout"
 _RUN: Final = ".run"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One checkout, or one of its runs."""
 
     checkout: str
@@ -59,7 +58,7 @@ class Uses:
         """Know this checkout as a user; within ``locked``."""
         path = self._path_of(checkout)
         partial = path.with_suffix(".part")
-        partial.write_text(json.dumps(asdict(Use(checkout))))
+        partial.write_bytes(msgspec.json.encode(Use(checkout)))
         partial.rename(path)
 
     def forget(self, checkout: str) -> None:
@@ -77,7 +76,7 @@ class Uses:
         path = self._folder / f"{os.getpid()}-{os.urandom(4).hex()}{_RUN}"
         with contextlib.ExitStack() as stack:
             with self.locked():
-                stack.enter_context(locked_records.record(path, asdict(Use(checkout, os.getpid(), what))))
+                stack.enter_context(locked_records.record(path, Use(checkout, os.getpid(), what)))
             yield
 
     def all(self) -> list[Use]:
@@ -117,6 +116,6 @@ def _live(path: Path) -> Use | None:
 
 def _read(path: Path) -> Use | None:
     try:
-        return Use(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        return msgspec.json.decode(path.read_bytes(), type=Use)
+    except (OSError, msgspec.MsgspecError):
         return None

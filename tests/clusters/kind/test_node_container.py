@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.thawing, on real control groups (root and cgroup v1; else on folders that look like them)."""
+"""Promises of clusters.kind.node_container, on real control groups (root and cgroup v1; else on folders that look like them)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kind.thawing import FREEZER, thaw, thawing
+from clusters.kind.node_container import FREEZER, thaw, thawing
 
 
 @pytest.fixture
