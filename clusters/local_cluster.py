@@ -31,7 +31,7 @@ from clusters.kubelet.timings import Timings
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.processes.scratch import scratch_folder
-from clusters.provider import ClusterError, NodeSpec
+from clusters.provider import DEVICE_PLUGIN, EXTENDER, KUBELET, ClusterError, NodeSpec
 from clusters.real_node import BOX as REAL
 from clusters.real_node import RealNode
 from clusters.simulated_node import SimulatedNode, environment_of_programs
@@ -41,9 +41,6 @@ from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.state import State
 
 SCHEDULER_CONFIG: Final = Path(__file__).parent / "deploy" / "base" / "scheduler-config.yaml"
-EXTENDER: Final = "extender"
-DEVICE_PLUGIN: Final = "device_plugin"
-KUBELET: Final = "kubelet"
 
 
 class LocalCluster:

@@ -97,16 +97,13 @@ def _kind(nodes: Sequence[NodeSpec], target: Target, choices: Choices, clock: Cl
         raise ClusterError("provider kind: real kubelets have no clock to speed up, and it saves no snapshot")
     # Imported here: its dependency (pytest-kubernetes) is needed for this kind alone.
     from clusters.kind.kind_cluster import KindCluster
-    from clusters.kind.making import Plan
 
     return KindCluster(
-        Plan(
-            nodes,
-            target,
-            choices.environment,
-            choices.kubernetes,
-            choices.node_image,
-            choices.image_base,
-            choices.announce,
-        )
+        nodes,
+        target,
+        choices.environment,
+        choices.kubernetes,
+        node_image=choices.node_image,
+        image_base=choices.image_base,
+        announce=choices.announce,
     )

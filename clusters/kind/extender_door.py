@@ -8,11 +8,13 @@ connection that fails; then it is started again, on the same port.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from clusters.api.waiting import meanwhile
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.provider import ClusterError
@@ -26,7 +28,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class ExtenderDoor:
-    """Open between ``open`` and ``close``; ``control_plane`` is the Node's name."""
+    """``control_plane`` is the Node's name."""
 
     def __init__(
         self, kubectl: Path, kubeconfig: Path, control_plane: str, environment: Mapping[str, str], log: Path
@@ -42,18 +44,15 @@ class ExtenderDoor:
             f"{self.port}:{_EXTENDER_PORT}",
         ]
         self._program = Program("kubectl port-forward", argv, environment, log)
-        self._keeping: asyncio.Task[None] | None = None
 
-    def open(self) -> None:
-        """Open it as soon as there is a way, and keep it open."""
-        self._keeping = asyncio.create_task(self._keep_open())
-
-    async def close(self) -> None:
-        """Close it for good."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.wait([self._keeping])
-        await self._program.stop()
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """While inside it is open as soon as there is a way, and kept open."""
+        try:
+            async with meanwhile(self._keep_open()):
+                yield
+        finally:
+            await self._program.stop()
 
     def log(self) -> str:
         """The last output of kubectl."""

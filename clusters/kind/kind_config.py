@@ -1,7 +1,8 @@
-"""kind's configuration of a cluster: its nodes, the host's folders in them, the scheduler's configuration. Pure."""
+"""kind's configuration of a cluster: its nodes, the host's folders in them, the scheduler's configuration."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any, Final
 
 import yaml
 
+from clusters.deploy import render
+from clusters.kind.program_images.card_mount import CONTAINERD_PATCH, SPECIFICATION
 from clusters.kind.program_images.card_mount import FOLDER as CARDS
-from clusters.kind.program_images.card_mount import SPECIFICATION
 
 # The beginning of the names of clusters that are ours.
 PREFIX: Final = "gpushare-"
@@ -27,6 +29,11 @@ NODE_FOLDERS: Final[Mapping[str, str]] = {
 HANDED_IN: Final = "/gpushare"
 # Where the documentation puts the scheduler's configuration, and the patch expects it.
 SCHEDULER_CONFIG: Final = "/etc/kubernetes/scheduler-gpushare-config.yaml"
+
+# In the folder of a run: an empty one, the scheduler's configuration, and with what containerd begins each container.
+_NO_CARDS: Final = "no-cards"
+_SCHEDULER: Final = "scheduler-config.yaml"
+_SPECIFICATION: Final = "container.json"
 
 # A kubelet reports a change of its devices with its next status, by default ten seconds later; nothing else of it is hastened here.
 _KUBELET: Final = {
@@ -52,31 +59,6 @@ _PROGRAMS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """Files and folders of the host that nodes read."""
-
-    images: Path
-    """A folder of archives of images."""
-    scheduler_config: Path
-    container_specification: Path
-    """With what containerd begins each container."""
-    no_cards: Path
-    """An empty folder."""
-    logs: Path
-    """A folder for the logs of the pods on the control plane."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patches:
-    """The text that kind lays over its own configuration of programs."""
-
-    scheduler: str
-    """Lets kubeadm give kube-scheduler its configuration."""
-    containerd: str
-    """Lets containerd read the specification."""
-
-
-@dataclass(frozen=True, slots=True)
 class Worker:
     """A node with a kubelet for pods: its Node's name, what it is labelled, its folder on the host (``NODE_FOLDERS``)."""
 
@@ -95,30 +77,47 @@ def containers_of_workers(cluster: str, workers: Sequence[str]) -> dict[str, str
     return {name: f"{cluster}-worker{number if number > 1 else ''}" for number, name in enumerate(workers, start=1)}
 
 
+def write_config(
+    folder: Path, cluster: str, image: str, workers: Sequence[Worker], images: Path, logs: Path, specification: str
+) -> Path:
+    """Write the configuration file of a cluster into the run's folder, and those that it hands to the nodes."""
+    (folder / _NO_CARDS).mkdir()
+    logs.mkdir(parents=True)
+    shutil.copy(render.BASE / _SCHEDULER, folder)
+    (folder / _SPECIFICATION).write_text(specification)
+    path = folder / "kind.yaml"
+    config = cluster_config(folder, cluster, image, workers, images, logs)
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
 def cluster_config(
-    cluster: str, image: str, workers: Sequence[Worker], files: Files, patches: Patches
+    folder: Path, cluster: str, image: str, workers: Sequence[Worker], images: Path, logs: Path
 ) -> dict[str, Any]:
-    """The configuration file of ``kind create cluster``: one control plane, these workers, the API on loopback alone."""
-    on_every_node = [mount(files.images, HANDED_IN), mount(files.container_specification, SPECIFICATION)]
+    """The configuration of ``kind create cluster``: one control plane, these workers, the API on loopback alone.
+
+    ``images`` is a folder of archives of images, ``logs`` one for the logs of the pods on the control plane.
+    """
+    on_every_node = [mount(images, HANDED_IN), mount(folder / _SPECIFICATION, SPECIFICATION)]
     return {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "name": cluster,
         "networking": {"apiServerAddress": "127.0.0.1", "ipFamily": "ipv4"},
-        "containerdConfigPatches": [patches.containerd],
+        "containerdConfigPatches": [CONTAINERD_PATCH],
         "nodes": [
             {
                 "role": "control-plane",
                 "image": image,
                 "extraMounts": [
                     *on_every_node,
-                    mount(files.scheduler_config, SCHEDULER_CONFIG),
-                    mount(files.no_cards, CARDS),
-                    {"hostPath": str(files.logs), "containerPath": LOGS},
+                    mount(folder / _SCHEDULER, SCHEDULER_CONFIG),
+                    mount(folder / _NO_CARDS, CARDS),
+                    {"hostPath": str(logs), "containerPath": LOGS},
                 ],
                 # All kubelets share the configuration of this one.
                 "kubeadmConfigPatches": [
-                    patches.scheduler,
+                    render.SCHEDULER_PATCH.read_text(),
                     *(yaml.safe_dump(one, sort_keys=False) for one in (_KUBELET, _PROGRAMS)),
                 ],
             },

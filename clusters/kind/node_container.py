@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from clusters.api.waiting import meanwhile
 from clusters.provider import ClusterError
 
 FREEZER: Final = Path("/sys/fs/cgroup/freezer")
@@ -101,15 +102,9 @@ async def docker(environment: Mapping[str, str], *arguments: str) -> str:
     return out.decode(errors="replace")
 
 
-@contextlib.asynccontextmanager
-async def thawing(containers: Iterable[str], freezer: Path = FREEZER) -> AsyncIterator[None]:
+def thawing(containers: Iterable[str], freezer: Path = FREEZER) -> contextlib.AbstractAsyncContextManager[None]:
     """While inside, whatever is frozen in these containers (whole ids, as Docker has them) is thawed."""
-    keeping = asyncio.create_task(_keep_thawing(tuple(containers), freezer))
-    try:
-        yield
-    finally:
-        keeping.cancel()
-        await asyncio.wait([keeping])
+    return meanwhile(_keep_thawing(tuple(containers), freezer))
 
 
 async def _keep_thawing(containers: tuple[str, ...], freezer: Path) -> None:

@@ -1,14 +1,19 @@
-"""The workers of a cluster as this machine sees them: their folders and simulated cards here, their containers."""
+"""The workers of a cluster as this machine sees them: their folders and simulated cards here, their containers, their kubelets."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
+from clusters.kind.deployed_programs import DeployedPrograms
 from clusters.kind.kind_config import NODE_FOLDERS, Worker, container_of_control_plane, containers_of_workers
-from clusters.kind.node_container import NodeContainer
+from clusters.kind.node_container import CHECKPOINT, NodeContainer
 from clusters.kind.product import PLUGIN_LABEL, PluginSet
 from clusters.provider import ClusterError, NodeSpec
 from clusters.simulated_node import SimulatedNode
@@ -20,6 +25,10 @@ _LOG = logging.getLogger(__name__)
 
 # As the manifests name it inside a node's folder of simulated cards.
 _STATE_FILE: Final = "state"
+# Below a worker's folder.
+_SOCKET: Final = Path("device-plugins", "kubelet.sock")
+# Against hangs only, in seconds: a restarted machine takes some twenty on two cores.
+_UP_SECONDS: Final = 120.0
 
 
 class Workers:
@@ -94,3 +103,72 @@ class Workers:
         """The manifests' label for nodes with cards, and ours for the plugin of a node."""
         plugin = self.sets.get(node.name)
         return {**({"gpushare": "true", PLUGIN_LABEL: plugin} if plugin else {}), **node.labels}
+
+
+class WorkerKubelet:
+    """The kubelet of a worker: stopped, killed, started, its machine rebooted; and when it is up again."""
+
+    def __init__(self, node: str, workers: Workers, api: ApiClient, programs: DeployedPrograms) -> None:
+        self._node = node
+        self._api = api
+        self._programs = programs
+        self._container = workers.container(node)
+        self._simulated = workers.simulated(node)
+
+    async def stop(self, *, kill: bool = False) -> None:
+        """It stays down; containers run on."""
+        await self._container.stop_kubelet(kill=kill)
+
+    async def start(self) -> None:
+        """Start it; returns when plugins can register and its node is ready."""
+        before = await self._socket()
+        await self._container.start_kubelet()
+        await self._is_up(before)
+
+    async def restart(self, *, lose_checkpoint: bool = False) -> None:
+        """Stop it, and start it with an empty memory if the memory must be lost."""
+        await self.stop()
+        if lose_checkpoint:
+            await self._container.lose_checkpoint()
+        await self.start()
+
+    async def reboot(self, *, lose_checkpoint: bool = False) -> None:
+        """The machine ends as in a power failure and starts again; so do its cards, and its device plugin if it had one."""
+        before, plugin = await self._socket(), await self._programs.plugin_container(self._node)
+        await self._container.power_off()
+        await self._simulated.fake_nvml("reboot")
+        if lose_checkpoint:
+            (self._simulated.folder / "device-plugins" / Path(CHECKPOINT).name).unlink(missing_ok=True)
+        await self._container.power_on()
+        await self._is_up(before)
+        if plugin:
+            await eventually(
+                partial(self._programs.plugin_container, self._node),
+                lambda container: container not in ("", plugin),
+                f"the device plugin of {self._node} runs in a container of its own again",
+                seconds=_UP_SECONDS,
+            )
+
+    async def _socket(self) -> tuple[int, int] | None:
+        """By what the socket for registrations is known from the one before."""
+        try:
+            found = (self._simulated.folder / _SOCKET).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_ctime_ns
+
+    async def _is_up(self, before: tuple[int, int] | None) -> None:
+        what = f"the kubelet of {self._node} has a new socket for device plugins"
+        await eventually(self._socket, lambda seen: seen not in (None, before), what, seconds=_UP_SECONDS)
+        ready = partial(is_ready, self._api, self._node)
+        await eventually(ready, bool, f"node {self._node} is ready", seconds=_UP_SECONDS)
+
+
+async def is_ready(api: ApiClient, node: str) -> bool:
+    """Is the Node there, and ready?"""
+    try:
+        found = await api.get(NODES, node)
+    except ApiError:
+        return False
+    conditions = found["status"].get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

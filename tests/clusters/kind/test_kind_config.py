@@ -7,22 +7,19 @@ from typing import Any
 
 import yaml
 
+from clusters.deploy import render
 from clusters.kind.kind_config import (
-    Files,
-    Patches,
     Worker,
     cluster_config,
     container_of_control_plane,
     containers_of_workers,
 )
-
-PATCHES = Patches(scheduler="kind: ClusterConfiguration\nscheduler: {}\n", containerd="version = 3\n")
-FILES = Files(*(Path("/cache", name) for name in ("images", "s.yaml", "spec.json", "none", "logs")))
+from clusters.kind.program_images.card_mount import CONTAINERD_PATCH
 
 
 def config(*workers: Worker) -> dict[str, Any]:
     """For a cluster c of image i."""
-    return cluster_config("gpushare-c", "i", workers, FILES, PATCHES)
+    return cluster_config(Path("/run"), "gpushare-c", "i", workers, Path("/cache/images"), Path("/run/logs"))
 
 
 def mounts(node: dict[str, Any]) -> dict[str, str]:
@@ -45,7 +42,7 @@ def test_a_worker_is_a_node_of_its_own_name_with_its_own_folders() -> None:
     assert node["labels"] == {"gpushare": "true"}
     assert mounts(node) == {
         "/gpushare": "/cache/images",
-        "/etc/containerd/gpushare-simulated.json": "/cache/spec.json",
+        "/etc/containerd/gpushare-simulated.json": "/run/container.json",
         "/var/lib/kubelet/device-plugins": "/tmp/gs/n/a1/device-plugins",
         "/var/lib/kubelet/pod-resources": "/tmp/gs/n/a1/pod-resources",
         "/var/lib/gpushare-simulated": "/tmp/gs/n/a1/nvml",
@@ -62,8 +59,8 @@ def test_the_scheduler_reads_the_configuration_that_we_ship() -> None:
     """The scheduler's configuration is mounted at the documented place, and kubeadm gets the patch that we ship."""
     control_plane, *_ = config()["nodes"]
 
-    assert mounts(control_plane)["/etc/kubernetes/scheduler-gpushare-config.yaml"] == "/cache/s.yaml"
-    assert PATCHES.scheduler in control_plane["kubeadmConfigPatches"]
+    assert mounts(control_plane)["/etc/kubernetes/scheduler-gpushare-config.yaml"] == "/run/scheduler-config.yaml"
+    assert render.SCHEDULER_PATCH.read_text() in control_plane["kubeadmConfigPatches"]
 
 
 def test_every_node_can_put_its_cards_into_containers() -> None:
@@ -71,8 +68,8 @@ def test_every_node_can_put_its_cards_into_containers() -> None:
     made = config(Worker("a1", Path("/tmp/gs/n/a1")))
     control_plane, _ = made["nodes"]
 
-    assert made["containerdConfigPatches"] == [PATCHES.containerd]
-    assert mounts(control_plane)["/var/lib/gpushare-simulated"] == "/cache/none"
+    assert made["containerdConfigPatches"] == [CONTAINERD_PATCH]
+    assert mounts(control_plane)["/var/lib/gpushare-simulated"] == "/run/no-cards"
 
 
 def test_control_plane_programs_are_light_if_kubeadm_allows() -> None:
