@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.api.waiting import meanwhile
-from clusters.provider import ClusterError
+from clusters.processes.commands import output_of
 
 FREEZER: Final = Path("/sys/fs/cgroup/freezer")
 # How often one looks for frozen containers while they end, in seconds.
@@ -91,15 +91,7 @@ class NodeContainer:
 
 async def docker(environment: Mapping[str, str], *arguments: str) -> str:
     """Run the docker command; what it prints. Raises ClusterError with its error."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        "docker", *arguments, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
-    )
-    out, error = await process.communicate()
-    if process.returncode:
-        said = error.decode(errors="replace").strip()
-        raise ClusterError(f"docker {' '.join(arguments)} ended with {process.returncode}: {said}")
-    return out.decode(errors="replace")
+    return await output_of(["docker", *arguments], environment)
 
 
 def thawing(containers: Iterable[str], freezer: Path = FREEZER) -> contextlib.AbstractAsyncContextManager[None]:

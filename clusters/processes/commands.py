@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import subprocess
@@ -47,6 +48,19 @@ def run(argv: Sequence[str | Path], environment: Mapping[str, str], folder: Path
     if done.returncode != 0:
         raise _failed(argv, done.returncode, (done.stdout + done.stderr).splitlines())
     return done.stdout
+
+
+async def output_of(argv: Sequence[str], environment: Mapping[str, str], where: str = "") -> str:
+    """The output of a short program. Raises ClusterError with its error, and with ``where`` it ran."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *argv, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+    out, error = await process.communicate()
+    if process.returncode:
+        text = (error or out).decode(errors="replace").strip()
+        raise ClusterError(f"{' '.join(argv)}{where} ended with {process.returncode}: {text}")
+    return out.decode(errors="replace")
 
 
 def newest(lines: Sequence[str]) -> str:
