@@ -215,13 +215,12 @@ class DeviceManager:
             preferred = await self._preferred(client, choice.available.union(choice.reused), choice.reused, size)
         ids = complete(choice, preferred, self._rng)
         self.book.take(resource, ids)
-        numa = self.book.numa_of(resource, ids)
         try:
             response = await client.allocate(ids)
         except PluginError as error:
             self.book.count_again()
             raise AllocationError(str(error)) from error
-        self.book.keep(Allocation(*key, ids, response, numa))
+        self.book.keep(Allocation(*key, ids, response))
         checkpoint.write(self._folder, self.book)
 
     def _client_of(self, resource: str) -> PluginClient:

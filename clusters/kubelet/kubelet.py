@@ -21,8 +21,8 @@ from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.plugin_registration import RegistrationServer
-from clusters.kubelet.pod_picture import Surroundings
 from clusters.kubelet.pod_resources import PodResourcesServer
+from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.probe_process import Probes
 from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, ProcessTree, Runtime
 from clusters.kubelet.timings import Timings
@@ -45,7 +45,7 @@ class Kubelet:
 
     What it does not do: look at labels and taints again when a pod comes, pull images, run probes (a container that runs is
     ready), mount volumes, evict under pressure, take static pods, resize pods in place, find plugins in
-    ``plugins_registry``, align devices with NUMA nodes, write the Normal events of a container's life, or stand still for
+    ``plugins_registry``, take a plugin's NUMA nodes, write the Normal events of a container's life, or stand still for
     minutes over tens of thousands of ids.
 
     ``root`` is this node's /var/lib/kubelet and must be short enough for unix sockets; ``seed`` decides which ids a

@@ -15,12 +15,10 @@ from functools import partial
 
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import PODS
-from clusters.kubelet.kubelet_admission import Rejection, device_rejection, resource_rejection
 from clusters.kubelet.kubelet_devices import AllocationError, DeviceBook
-from clusters.kubelet.pod_picture import Surroundings
-from clusters.kubelet.pod_worker import PodWorker
+from clusters.kubelet.pod_worker import PodWorker, Surroundings
 from clusters.kubelet.pod_writer import PodWriter
-from clusters.kubelet.pods import Object, containers_of, uid_of
+from clusters.kubelet.pods import Object, Rejection, containers_of, device_rejection, resource_rejection, uid_of
 from clusters.kubelet.runtime import Run
 
 _LOG = logging.getLogger(__name__)

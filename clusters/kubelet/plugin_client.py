@@ -76,10 +76,7 @@ class PluginClient:
         """Each full list that the plugin sends, until the plugin ends the stream. Raises PluginError when it breaks."""
         try:
             async for message in self._stub.ListAndWatch(pb.Empty()):
-                yield tuple(
-                    Device(d.ID, d.health == _HEALTHY, tuple(node.ID for node in d.topology.nodes))
-                    for d in message.devices
-                )
+                yield tuple(Device(device.ID, device.health == _HEALTHY) for device in message.devices)
         except grpc.aio.AioRpcError as error:
             raise PluginError(go_text(error)) from error
         except grpc.aio.UsageError as error:

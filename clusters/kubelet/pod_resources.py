@@ -7,7 +7,7 @@ ContainerDevices of its own; devices show once their Allocate has returned. A bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -86,17 +86,8 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
 
     def _older(self) -> grpc.GenericRpcHandler:
         """v1alpha1 has List alone, and of v1's messages only pods, containers, and the ids of each."""
-
-        async def older_list(request: pb.ListPodResourcesRequest, context: Context) -> pb.ListPodResourcesResponse:
-            answer = await self.List(request, context)
-            for pod in answer.pod_resources:
-                for container in pod.containers:
-                    for devices in container.devices:
-                        devices.ClearField("topology")
-            return answer
-
         handler = grpc.unary_unary_rpc_method_handler(
-            older_list,
+            self.List,
             request_deserializer=pb.ListPodResourcesRequest.FromString,
             response_serializer=pb.ListPodResourcesResponse.SerializeToString,
         )
@@ -113,19 +104,6 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         await context.abort(grpc.StatusCode.UNKNOWN, text)
         raise AssertionError("abort raises")
 
-    async def GetAllocatableResources(  # noqa: N802
-        self, request: pb.AllocatableResourcesRequest, context: Context
-    ) -> pb.AllocatableResourcesResponse:
-        """Every healthy device, whether a container has it or not."""
-        await self._check_rate(context)
-        book = self._pods.device_book()
-        healthy = [
-            container_devices(resource, [device.id], {device.id: device.numa})
-            for resource in book.resources()
-            for device in book.healthy_devices(resource)
-        ]
-        return pb.AllocatableResourcesResponse(devices=[one for many in healthy for one in many])
-
     async def _check_rate(self, context: Context) -> None:
         if not self._limit.takes():
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
@@ -137,9 +115,9 @@ def pod_resources(pod: Object, book: DeviceBook) -> pb.PodResources:
         pb.ContainerResources(
             name=container.name,
             devices=[
-                one
+                pb.ContainerDevices(resource_name=allocation.resource, device_ids=[device_id])
                 for allocation in book.allocations_of(uid_of(pod), container.name)
-                for one in container_devices(allocation.resource, allocation.ids, allocation.numa)
+                for device_id in allocation.ids
             ],
         )
         for container in containers_of(pod)
@@ -147,16 +125,3 @@ def pod_resources(pod: Object, book: DeviceBook) -> pb.PodResources:
     ]
     metadata = pod["metadata"]
     return pb.PodResources(name=metadata["name"], namespace=metadata["namespace"], containers=containers)
-
-
-def container_devices(
-    resource: str, ids: Iterable[str], numa: Mapping[str, Sequence[int]]
-) -> list[pb.ContainerDevices]:
-    """Each id as a message of its own, with the NUMA nodes that it is near to."""
-    messages = []
-    for device_id in ids:
-        message = pb.ContainerDevices(resource_name=resource, device_ids=[device_id])
-        if numa.get(device_id):
-            message.topology.nodes.extend(pb.NUMANode(ID=node) for node in numa[device_id])
-        messages.append(message)
-    return messages

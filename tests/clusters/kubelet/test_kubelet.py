@@ -13,7 +13,7 @@ from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
+from clusters.kubelet.proto import podresources_pb2, podresources_pb2_grpc
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.conftest import plug
 from tests.clusters.kubelet.pods_of_tests import container, pod
@@ -205,9 +205,6 @@ async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin) -> None:
     book = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
     request = podresources_pb2.GetPodResourcesRequest(pod_name="p", pod_namespace="default")
     one = await lister(kubelet, lambda stub: stub.Get(request))
-    everything = await lister(
-        kubelet, lambda stub: stub.GetAllocatableResources(podresources_pb2.AllocatableResourcesRequest())
-    )
 
     (shown,) = book.pod_resources
     assert {c.name: [len(d.device_ids) for d in c.devices] for c in shown.containers} == {
@@ -216,7 +213,6 @@ async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin) -> None:
         "plain": [],
     }
     assert one.pod_resources == shown
-    assert len(everything.devices) == 10
 
 
 @pytest.mark.parametrize(("version", "count"), [("v1.30.14", "0"), ("v1.36.3", "1")])
@@ -450,22 +446,6 @@ async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, pl
     assert not (await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))).pod_resources
     shown = await lister(kubelet, lambda stub: stub.Get(request))
     assert len(shown.pod_resources.containers[0].devices) == 0
-
-
-async def test_numa_nodes_are_those_of_the_allocation(kubelet, api) -> None:
-    """C: also after the list that named them is gone."""
-    near = Plugin(ids("a"))
-    near.topology["a"] = deviceplugin_pb2.TopologyInfo(nodes=[deviceplugin_pb2.NUMANode(ID=1)])
-    await plug(kubelet, api, near)
-    api.put(pod("p", container("main", 1)))
-    await until(lambda: api.phase("p") == "Running")
-    near.announce(ids("bc"))
-    await until(lambda: api.nodes[0]["status"]["capacity"][RESOURCE] == "2")
-
-    answer = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
-    (device,) = answer.pod_resources[0].containers[0].devices
-    assert (list(device.device_ids), [node.ID for node in device.topology.nodes]) == (["a"], [1])
-    await near.stop()
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
