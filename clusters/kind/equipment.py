@@ -13,9 +13,9 @@ from typing import Final, TextIO
 
 from clusters.controlplane import binaries
 from clusters.kind.engine import engine
+from clusters.kind.kind_config import specification
 from clusters.kind.offline.node_image import build as node_image
 from clusters.kind.program_images import build as program_images
-from clusters.kind.program_images import card_mount
 from clusters.processes.build_cache import BUILDING, locked
 from clusters.processes.commands import run
 from clusters.provider import ClusterError
@@ -59,7 +59,7 @@ def find(
         return Equipment(
             environment=with_docker,
             node_image=node,
-            container_specification=card_mount.specification(node, with_docker),
+            container_specification=specification(node, with_docker),
             images=images,
             archive=_archive(images, binaries.cache_folder(mine).parent / "kind" / "images", with_docker, out),
             kubectl=_kubectl(minor, mine),

@@ -1,7 +1,15 @@
-"""kind's configuration of a cluster: its nodes, the host's folders in them, the scheduler's configuration."""
+"""kind's configuration of a cluster: its nodes, the host's folders in them, the scheduler's configuration.
+
+How containers on a node come to its simulated cards, as NVIDIA's runtime would bring them to real ones: pods name only an amount of
+memory, and the device plugin answers with variables, and neither knows of a state file. So the node's container runtime puts its
+folder into every container: containerd begins each container from a specification, and here that is its own one with one mount more.
+``NVIDIA_VISIBLE_DEVICES`` decides which card a container then uses. A mount of the same folder that a pod asks for itself takes its
+place.
+"""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +19,21 @@ from typing import Any, Final
 import yaml
 
 from clusters.deploy import render
-from clusters.kind.program_images.card_mount import CONTAINERD_PATCH, SPECIFICATION
-from clusters.kind.program_images.card_mount import FOLDER as CARDS
+from clusters.processes.commands import run
 
 # The beginning of the names of clusters that are ours.
 PREFIX: Final = "gpushare-"
+# On every node, control planes too: a folder on the host is mounted there, empty if there are no cards.
+CARDS: Final = "/var/lib/gpushare-simulated"
+# Where a node's containerd finds the specification.
+SPECIFICATION: Final = "/etc/containerd/gpushare-simulated.json"
+# For ``containerdConfigPatches`` of a kind configuration.
+CONTAINERD_PATCH: Final = f"""\
+version = 3
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  base_runtime_spec = '{SPECIFICATION}'
+"""
 # Where a kubelet keeps the logs of its pods.
 LOGS: Final = "/var/log/pods"
 # Folders of a worker that lie on the host: there, its folder in the container.
@@ -142,3 +160,16 @@ def _worker(image: str, worker: Worker, on_every_node: Sequence[Mapping[str, Any
 def mount(path: Path, inside: str) -> dict[str, Any]:
     """A file of the host, in a node, for reading."""
     return {"hostPath": str(path), "containerPath": inside, "readOnly": True}
+
+
+def specification(node_image: str, environment: Mapping[str, str]) -> str:
+    """The text of that file for nodes of this image, made of what their containerd begins with. Raises ClusterError."""
+    argv = ["docker", "run", "--rm", "--network=none", "--entrypoint=ctr", node_image, "oci", "spec"]
+    return json.dumps(with_cards(json.loads(run(argv, environment))), indent=1)
+
+
+def with_cards(default: Mapping[str, Any]) -> dict[str, Any]:
+    """A container's specification with the cards' folder in it; the limits of its processes stay the node's."""
+    mount = {"destination": CARDS, "type": "bind", "source": CARDS, "options": ["rbind", "rw"]}
+    process = {name: value for name, value in default["process"].items() if name != "rlimits"}
+    return {**default, "process": process, "mounts": [*default["mounts"], mount]}

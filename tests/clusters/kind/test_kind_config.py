@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,15 @@ import yaml
 
 from clusters.deploy import render
 from clusters.kind.kind_config import (
+    CARDS,
+    CONTAINERD_PATCH,
+    SPECIFICATION,
     Worker,
     cluster_config,
     container_of_control_plane,
     containers_of_workers,
+    with_cards,
 )
-from clusters.kind.program_images.card_mount import CONTAINERD_PATCH
 
 
 def config(*workers: Worker) -> dict[str, Any]:
@@ -90,3 +94,27 @@ def test_what_is_handed_in_cannot_be_written() -> None:
     handed = [mount for node in nodes for mount in node["extraMounts"] if mount["containerPath"] == "/gpushare"]
 
     assert [mount["readOnly"] for mount in handed] == [True, True]
+
+
+DEFAULT = {
+    "ociVersion": "1.2.1",
+    "process": {"cwd": "/", "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}]},
+    "mounts": [{"destination": "/proc"}],
+}
+
+
+def test_the_cards_folder_is_one_mount_more() -> None:
+    """All else is containerd's, except for limits lower than the node's."""
+    made = with_cards(DEFAULT)
+
+    assert [mount["destination"] for mount in made["mounts"]] == ["/proc", CARDS]
+    assert made["mounts"][1]["options"] == ["rbind", "rw"]
+    assert made["process"] == {"cwd": "/"}
+    assert len(DEFAULT["mounts"]) == 1
+
+
+def test_the_patch_names_the_file() -> None:
+    """Where containerd of version 2 looks for it."""
+    runtimes = tomllib.loads(CONTAINERD_PATCH)["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]
+
+    assert runtimes["runc"]["base_runtime_spec"] == SPECIFICATION
