@@ -11,12 +11,12 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from clusters.api.admission_policies import keep_programs
-from clusters.api.waiting import NotReachedError, unless
+from clusters.api.waiting import NotReachedError, meanwhile, unless
 from clusters.controlplane.binaries import minors
 from clusters.demo import SAMPLES, Demo, DemoError, say
 from clusters.kind.sweeping import sweep_all
@@ -175,8 +175,7 @@ def _what_is_real(arguments: argparse.Namespace) -> str:
     return f"control plane: embedded, in this process; {simulated}"
 
 
-@contextlib.asynccontextmanager
-async def _telling(what: str) -> AsyncIterator[None]:
+def _telling(what: str) -> contextlib.AbstractAsyncContextManager[None]:
     """Every two seconds that it takes, say that it is still going on."""
     start = time.monotonic()
 
@@ -185,11 +184,7 @@ async def _telling(what: str) -> AsyncIterator[None]:
             await asyncio.sleep(_TELL_SECONDS)
             say(f"{what}: {time.monotonic() - start:.0f} s")
 
-    telling = asyncio.create_task(tell())
-    try:
-        yield
-    finally:
-        telling.cancel()
+    return meanwhile(tell())
 
 
 def _offer(kubeconfig: Path, copy: Copy | None) -> None:

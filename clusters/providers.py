@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from clusters.clock import REAL, Clock
-from clusters.control_plane import ControlPlane
 from clusters.controlplane import binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.existing import existing_cluster
 from clusters.existing.existing_cluster import ExistingCluster
-from clusters.local_cluster import LocalCluster
+from clusters.local_cluster import ControlPlane, LocalCluster
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.targets import Target
 

@@ -16,8 +16,7 @@ from clusters.kind.engine import engine
 from clusters.kind.kind_config import specification
 from clusters.kind.offline.node_image import build as node_image
 from clusters.kind.program_images import build as program_images
-from clusters.processes.build_cache import BUILDING, locked
-from clusters.processes.commands import run
+from clusters.processes.commands import BUILDING, locked, run
 from clusters.provider import ClusterError
 from clusters.simulated_node import environment_of_programs
 

@@ -1,10 +1,10 @@
 """kind's configuration of a cluster: its nodes, the host's folders in them, the scheduler's configuration.
 
-How containers on a node come to its simulated cards, as NVIDIA's runtime would bring them to real ones: pods name only an amount of
-memory, and the device plugin answers with variables, and neither knows of a state file. So the node's container runtime puts its
-folder into every container: containerd begins each container from a specification, and here that is its own one with one mount more.
-``NVIDIA_VISIBLE_DEVICES`` decides which card a container then uses. A mount of the same folder that a pod asks for itself takes its
-place.
+How containers on a node come to its simulated cards, as NVIDIA's runtime would bring them to real ones: pods name only an amount
+of memory, and the device plugin answers with variables, and neither knows of a state file. So the node's container runtime puts
+its folder into every container: containerd begins each container from a specification, and here that is its own one with one
+mount more. ``NVIDIA_VISIBLE_DEVICES`` decides which card a container then uses. A mount of the same folder that a pod asks for
+itself takes its place.
 """
 
 from __future__ import annotations

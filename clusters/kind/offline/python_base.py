@@ -17,8 +17,7 @@ from typing import Final, TextIO
 from clusters.kind.engine.docker_client import has_images
 from clusters.kind.offline import debian
 from clusters.kind.offline.oci_archive import architecture, write_layer
-from clusters.processes.build_cache import BUILDING
-from clusters.processes.commands import run
+from clusters.processes.commands import BUILDING, run
 from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
 

@@ -26,8 +26,7 @@ from clusters.kind.engine.engine import engine_environment
 from clusters.kind.offline import python_base, wheels
 from clusters.kind.offline.python_base import COMMAND
 from clusters.kind.program_images.compiled_images import compile_all, player_content
-from clusters.processes.build_cache import locked
-from clusters.processes.commands import exit_code_of, watch
+from clusters.processes.commands import exit_code_of, locked, watch
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError

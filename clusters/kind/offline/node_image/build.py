@@ -33,8 +33,7 @@ from clusters.kind.offline.node_image.node_programs import (
     modules,
 )
 from clusters.kind.offline.oci_archive import Image, Layer, write_archive, write_layer
-from clusters.processes.build_cache import BUILDING, locked
-from clusters.processes.commands import exit_code_of
+from clusters.processes.commands import BUILDING, exit_code_of, locked
 from clusters.processes.progress import Progress
 from clusters.processes.tied import tied
 from clusters.provider import ClusterError
@@ -122,7 +121,6 @@ def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping
                 versions[program],
                 folder,
                 [layers_of_debian["packet-filter"]] if program == "kube-proxy" else [],
-                compressed=True,
             )
             for program in IMAGE_PROGRAMS
         ]

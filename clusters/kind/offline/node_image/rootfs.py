@@ -20,8 +20,7 @@ import yaml
 
 from clusters.kind.offline import debian, oci_archive
 from clusters.kind.offline.oci_archive import Layer, architecture, write_layer
-from clusters.processes.build_cache import BUILDING
-from clusters.processes.commands import run
+from clusters.processes.commands import BUILDING, run
 from clusters.processes.progress import Progress
 
 PACKAGES: Final = Path(__file__).parent / "packages.yaml"

@@ -1,4 +1,7 @@
-"""Promises of build, and of the files that it puts into a node; the image itself is built by `make kind-image` and used by the cases on kind."""
+"""Promises of build, and of the files that it puts into a node.
+
+The image itself is built by `make kind-image` and used by the cases on kind.
+"""
 
 from __future__ import annotations
 
