@@ -71,11 +71,11 @@ class DeployedPrograms:
             await self._signal(pod, "SIGSTOP")
         await take_off()
         for pod in pods:
-            await eventually(partial(self._marked, pod), bool, f"{_name(pod)} is to go")
+            await eventually(partial(self._now, pod), _is_to_go, f"{_name(pod)} is to go")
             self._keep_log(pod)
             await self._signal(pod, "SIGKILL")
         for pod in pods:
-            await eventually(partial(self._gone, pod), bool, f"{_name(pod)} is gone")
+            await eventually(partial(self._now, pod), lambda found: found is None, f"{_name(pod)} is gone")
 
     async def _signal(self, pod: Object, signal: str) -> None:
         node = self._container_of(pod["spec"]["nodeName"])
@@ -96,7 +96,7 @@ class DeployedPrograms:
         """Those that are not on their way out."""
         where = f"spec.nodeName={node}" if node else None
         pods = await self._api.list(PODS, NAMESPACE, label_selector=labels, field_selector=where)
-        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return [pod for pod in pods if not _is_to_go(pod)]
 
     async def _now(self, pod: Object) -> Object | None:
         """The pod as it is now; None when it is gone, or another has its name."""
@@ -108,13 +108,6 @@ class DeployedPrograms:
             return None
         return found if found["metadata"]["uid"] == pod["metadata"]["uid"] else None
 
-    async def _marked(self, pod: Object) -> bool:
-        found = await self._now(pod)
-        return found is None or "deletionTimestamp" in found["metadata"]
-
-    async def _gone(self, pod: Object) -> bool:
-        return await self._now(pod) is None
-
     async def _scale(self, replicas: int) -> None:
         change = {"spec": {"replicas": replicas}}
         await self._api.patch(DEPLOYMENTS, EXTENDER, change, NAMESPACE, content_type=MERGE_PATCH)
@@ -122,6 +115,10 @@ class DeployedPrograms:
     async def _label(self, node: str, value: str | None) -> None:
         change = {"metadata": {"labels": {PLUGIN_LABEL: value}}}
         await self._api.patch(NODES, node, change, content_type=MERGE_PATCH)
+
+
+def _is_to_go(pod: Object | None) -> bool:
+    return pod is None or "deletionTimestamp" in pod["metadata"]
 
 
 def _name(pod: Object) -> str:

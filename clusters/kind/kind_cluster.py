@@ -228,7 +228,8 @@ class KindCluster:
         """See the seam."""
         kubelet = self._kubelet(node)
         if not reboot:
-            await kubelet.restart(lose_checkpoint=lose_checkpoint)
+            await kubelet.stop(lose_checkpoint=lose_checkpoint)
+            await kubelet.start()
             return
         await kubelet.reboot(lose_checkpoint=lose_checkpoint)
         if node in self.workers.sets:

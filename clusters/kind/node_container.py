@@ -21,7 +21,6 @@ FREEZER: Final = Path("/sys/fs/cgroup/freezer")
 _THAW_SECONDS: Final = 0.2
 # Kubernetes's containers, among containerd's.
 _CONTAINERD: Final = ("ctr", "--namespace", "k8s.io")
-CHECKPOINT: Final = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 _DEVICE_PLUGIN_LINES: Final = (
     "journalctl --unit kubelet --no-pager --output cat"
     " | grep -e ' resource' -e 'egistered client' -e 'Updated a'"
@@ -42,26 +41,9 @@ class NodeContainer:
         """Run a command in it; what it prints. Raises ClusterError with its error."""
         return await docker(self._environment, "exec", self.container, *argv)
 
-    async def stop_kubelet(self, *, kill: bool = False) -> None:
-        """Its containers run on. ``kill`` is for SIGKILL; either way it stays down."""
-        if kill:
-            # Stopped by systemd the unit does not come back; the signal comes before the unit's own SIGTERM.
-            await self.execute("systemctl", "kill", "--signal=SIGKILL", "kubelet")
-        await self.execute("systemctl", "stop", "kubelet")
-
-    async def start_kubelet(self) -> None:
-        """Start it; whether its node is ready is for the API to say."""
-        # Many restarts in a row are meant here; systemd would give up on the unit.
-        await self.execute("systemctl", "reset-failed", "kubelet")
-        await self.execute("systemctl", "start", "kubelet")
-
     async def device_plugin_log(self) -> str:
         """The last lines that its kubelet logged about device plugins and what they offer."""
         return await self.execute("sh", "-c", _DEVICE_PLUGIN_LINES)
-
-    async def lose_checkpoint(self) -> None:
-        """Remove the file from which a kubelet that is down will read the devices of containers."""
-        await self.execute("rm", "-f", CHECKPOINT)
 
     async def power_off(self) -> None:
         """End the machine: all its processes in one moment, as in a power failure. Returns when it has ended."""

@@ -13,7 +13,7 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.kind.deployed_programs import DeployedPrograms
 from clusters.kind.kind_config import NODE_FOLDERS, Worker, container_of_control_plane, containers_of_workers
-from clusters.kind.node_container import CHECKPOINT, NodeContainer
+from clusters.kind.node_container import NodeContainer
 from clusters.kind.product import PLUGIN_LABEL, PluginSet
 from clusters.provider import ClusterError, NodeSpec
 from clusters.simulated_node import SimulatedNode
@@ -27,6 +27,7 @@ _LOG = logging.getLogger(__name__)
 _STATE_FILE: Final = "state"
 # Below a worker's folder.
 _SOCKET: Final = Path("device-plugins", "kubelet.sock")
+_CHECKPOINT: Final = Path("device-plugins", "kubelet_internal_checkpoint")
 # Against hangs only, in seconds: a restarted machine takes some twenty on two cores.
 _UP_SECONDS: Final = 120.0
 
@@ -115,22 +116,22 @@ class WorkerKubelet:
         self._container = workers.container(node)
         self._simulated = workers.simulated(node)
 
-    async def stop(self, *, kill: bool = False) -> None:
-        """It stays down; containers run on."""
-        await self._container.stop_kubelet(kill=kill)
+    async def stop(self, *, kill: bool = False, lose_checkpoint: bool = False) -> None:
+        """It stays down; containers run on. ``kill`` is for SIGKILL."""
+        if kill:
+            # Stopped by systemd the unit does not come back; the signal comes before the unit's own SIGTERM.
+            await self._container.execute("systemctl", "kill", "--signal=SIGKILL", "kubelet")
+        await self._container.execute("systemctl", "stop", "kubelet")
+        if lose_checkpoint:
+            self._lose_checkpoint()
 
     async def start(self) -> None:
         """Start it; returns when plugins can register and its node is ready."""
         before = await self._socket()
-        await self._container.start_kubelet()
+        # Many restarts in a row are meant here; systemd would give up on the unit.
+        await self._container.execute("systemctl", "reset-failed", "kubelet")
+        await self._container.execute("systemctl", "start", "kubelet")
         await self._is_up(before)
-
-    async def restart(self, *, lose_checkpoint: bool = False) -> None:
-        """Stop it, and start it with an empty memory if the memory must be lost."""
-        await self.stop()
-        if lose_checkpoint:
-            await self._container.lose_checkpoint()
-        await self.start()
 
     async def reboot(self, *, lose_checkpoint: bool = False) -> None:
         """The machine ends as in a power failure and starts again; so do its cards, and its device plugin if it had one."""
@@ -138,7 +139,7 @@ class WorkerKubelet:
         await self._container.power_off()
         await self._simulated.fake_nvml("reboot")
         if lose_checkpoint:
-            (self._simulated.folder / "device-plugins" / Path(CHECKPOINT).name).unlink(missing_ok=True)
+            self._lose_checkpoint()
         await self._container.power_on()
         await self._is_up(before)
         if plugin:
@@ -148,6 +149,10 @@ class WorkerKubelet:
                 f"the device plugin of {self._node} runs in a container of its own again",
                 seconds=_UP_SECONDS,
             )
+
+    def _lose_checkpoint(self) -> None:
+        """Remove the file from which a kubelet that is down will read the devices of containers."""
+        (self._simulated.folder / _CHECKPOINT).unlink(missing_ok=True)
 
     async def _socket(self) -> tuple[int, int] | None:
         """By what the socket for registrations is known from the one before."""

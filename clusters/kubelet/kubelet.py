@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from clusters.api.api_client import ApiClient
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import checkpoint, plugin_registration, pod_resources
+from clusters.kubelet import checkpoint, pod_resources
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_cards import Cards, RealCards
 from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus
@@ -81,11 +81,6 @@ class Kubelet:
         self._addresses = itertools.cycle(machine.pod_addresses)
         self._parts = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def kubelet_socket(self) -> Path:
-        """Where device plugins register."""
-        return self.plugin_folder / plugin_registration.SOCKET_NAME
 
     async def start(self) -> None:
         """Come up: register the node, serve the sockets, take the pods. Waits for the API server while it is away.

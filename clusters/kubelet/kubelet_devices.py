@@ -129,10 +129,6 @@ class DeviceBook:
         """All of them, in the order in which they were made."""
         return tuple(self._allocations.values())
 
-    def allocation(self, key: AllocationKey) -> Allocation | None:
-        """The devices that one container has of one resource."""
-        return self._allocations.get(key)
-
     def allocations_of(self, pod_uid: str, container: str) -> tuple[Allocation, ...]:
         """The devices that one container has, of all resources."""
         return tuple(a for a in self._allocations.values() if (a.pod_uid, a.container) == (pod_uid, container))

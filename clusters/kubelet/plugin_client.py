@@ -102,10 +102,9 @@ class PluginClient:
         return bytes(answer.container_responses[0].SerializeToString(deterministic=True))
 
     async def pre_start(self, ids: Collection[str], seconds: float) -> None:
-        """Ask before a container starts, if the plugin wants to be asked. Raises PluginError."""
-        if self.options.pre_start_required:
-            request = pb.PreStartContainerRequest(devices_ids=ids)
-            await self._answered(lambda: self._stub.PreStartContainer(request, timeout=seconds))
+        """Ask before a container starts. Raises PluginError."""
+        request = pb.PreStartContainerRequest(devices_ids=ids)
+        await self._answered(lambda: self._stub.PreStartContainer(request, timeout=seconds))
 
     async def _answered(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         try:
