@@ -155,11 +155,6 @@ class NodePods:
             if worker.is_active and self.device_book().has_pod(uid):
                 worker.publish()
 
-    def pod_list(self) -> list[Object]:
-        """All pods that the API server has, with the status that was published last."""
-        there = [worker for worker in self._all() if not worker.is_removed]
-        return [{**worker.pod, "status": worker.pod.get("status", {}) | worker.status} for worker in there]
-
     def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> Run:
         """A container's life. Raises LookupError if there is none, ValueError if it has not started."""
         for worker in self._all():
