@@ -27,10 +27,9 @@ from clusters.api.service_account_token import service_account_token
 from clusters.api.waiting import NotReachedError, all_or_none, eventually, glimpse
 from clusters.deploy import render
 from clusters.kind import kind_config, product
-from clusters.kind.deployed_programs import DeployedPrograms
+from clusters.kind.deployed_programs import DeployedPrograms, ExtenderDoor
 from clusters.kind.engine.engine import using
 from clusters.kind.equipment import Equipment, find
-from clusters.kind.extender_door import ExtenderDoor
 from clusters.kind.joining import join
 from clusters.kind.kind_nodes import KindNodes
 from clusters.kind.node_container import thawing

@@ -17,8 +17,7 @@ from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine.engine import engine_environment
 from clusters.kind.node_container import docker, thawing
-from clusters.processes import locked_records
-from clusters.processes.running_clusters import CHECKOUT
+from clusters.processes import running_clusters
 from clusters.provider import ClusterError
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class RunRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def record(folder: Path, run: RunRecord) -> Iterator[None]:
     """While inside, the cluster is known to be in use. Left with an error, the record stays for the next sweep."""
     folder.mkdir(parents=True, exist_ok=True)
-    with locked_records.record(folder / f"{run.cluster}{_SUFFIX}", run):
+    with running_clusters.locked_record(folder / f"{run.cluster}{_SUFFIX}", run):
         yield
 
 
@@ -59,7 +58,7 @@ def abandoned(folder: Path, wanted: Callable[[RunRecord], bool]) -> Iterator[lis
         for path in sorted(folder.glob(f"*{_SUFFIX}")):
             # Else no run of ours wrote it.
             with contextlib.suppress(msgspec.MsgspecError):
-                if locked_records.take_over(path, stack):
+                if running_clusters.take_over(path, stack):
                     found.append((path, msgspec.json.decode(path.read_bytes(), type=RunRecord)))
         yield [(path, run) for path, run in found if wanted(run)]
 
@@ -71,7 +70,7 @@ async def sweep(folder: Path, environment: Mapping[str, str], *, everywhere: boo
     of a live run is never touched, nor one that has no record.
     """
     swept = []
-    with abandoned(folder, lambda run: everywhere or run.is_swept_by(CHECKOUT)) as runs:
+    with abandoned(folder, lambda run: everywhere or run.is_swept_by(running_clusters.CHECKOUT)) as runs:
         for path, run in runs:
             where = {**environment, "DOCKER_HOST": run.docker_host} if run.docker_host else environment
             try:
@@ -92,7 +91,7 @@ def folder_of_runs(environment: Mapping[str, str]) -> Path:
 async def sweep_all(environment: Mapping[str, str], *, everywhere: bool = False) -> list[str]:
     """As ``sweep``, if Docker may not be up: then nothing can be removed. Raises ClusterError if something should be."""
     folder = folder_of_runs(environment)
-    with abandoned(folder, lambda run: everywhere or run.is_swept_by(CHECKOUT)) as runs:
+    with abandoned(folder, lambda run: everywhere or run.is_swept_by(running_clusters.CHECKOUT)) as runs:
         if not runs:
             return []
     try:

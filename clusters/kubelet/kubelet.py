@@ -20,7 +20,7 @@ from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.plugin_registration import RegistrationServer
+from clusters.kubelet.plugin_client import RegistrationServer
 from clusters.kubelet.pod_resources import PodResourcesServer
 from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.probe_process import Probes

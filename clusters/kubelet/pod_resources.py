@@ -16,7 +16,7 @@ import grpc.aio
 
 from clusters.kubelet.kubelet_devices import DeviceBook
 from clusters.kubelet.kubelet_pods import NodePods
-from clusters.kubelet.plugin_registration import remove_sockets, socket_path
+from clusters.kubelet.plugin_client import remove_sockets, socket_path
 from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc

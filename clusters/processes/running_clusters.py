@@ -1,13 +1,17 @@
-"""Which clusters of this user are up, so that ``down`` can end what a closed terminal left behind.
+"""Records of processes that run: which clusters of this user are up, so that ``down`` can end what a closed terminal left behind.
 
-A record names the process and the checkout that it belongs to. ``down`` ends the clusters of its own checkout; ``--all`` ends
-those of other checkouts too. A pid that belongs to another process by now is never signalled: its record has no lock.
+Each process locks its file, so that what a killed one left is known. The lock is the kernel's and ends with the process, however
+that ends: a record without a lock is of a process that is gone. A cluster's record names the process and the checkout that it
+belongs to. ``down`` ends the clusters of its own checkout; ``--all`` ends those of other checkouts too. A pid that belongs to
+another process by now is never signalled: its record has no lock.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import select
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,8 +19,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
-
-from clusters.processes import locked_records
 
 CHECKOUT: Final = str(Path(__file__).resolve().parents[2])
 # How long a cluster may take to end, in seconds.
@@ -36,7 +38,7 @@ class Cluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @contextlib.contextmanager
 def record(checkout: str = CHECKOUT) -> Iterator[None]:
     """While inside, this process is known as a running cluster of that checkout."""
-    with locked_records.record(_folder() / str(os.getpid()), Cluster(os.getpid(), checkout)):
+    with locked_record(_folder() / str(os.getpid()), Cluster(os.getpid(), checkout)):
         yield
 
 
@@ -48,7 +50,7 @@ def end_all(say: Callable[[str], None], *, everywhere: bool = False, checkout: s
         if cluster is None:
             continue
         if not everywhere and cluster.checkout != checkout:
-            elsewhere += locked_records.is_live(path)
+            elsewhere += is_live(path)
             continue
         if not _end(path, cluster, say):
             left += 1
@@ -63,7 +65,7 @@ def end_all(say: Callable[[str], None], *, everywhere: bool = False, checkout: s
 
 
 def _folder() -> Path:
-    return locked_records.make_own_folder(Path(tempfile.gettempdir()) / f"gpushare-clusters-{os.getuid()}")
+    return make_own_folder(Path(tempfile.gettempdir()) / f"gpushare-clusters-{os.getuid()}")
 
 
 def _read(path: Path, say: Callable[[str], None]) -> Cluster | None:
@@ -87,10 +89,80 @@ def _read(path: Path, say: Callable[[str], None]) -> Cluster | None:
 def _end(path: Path, cluster: Cluster, say: Callable[[str], None]) -> bool:
     """End it and wait until it has ended; True also if it had ended before."""
     # While the record is locked the number is its own process's.
-    if not locked_records.is_live(path):
+    if not is_live(path):
         return True
     say(f"ending the cluster of process {cluster.pid}, of {cluster.checkout}")
-    if locked_records.signalled(cluster.pid, signal.SIGTERM, lambda: locked_records.is_live(path), _END_SECONDS):
+    if signalled(cluster.pid, signal.SIGTERM, lambda: is_live(path), _END_SECONDS):
         return True
     say(f"process {cluster.pid} did not end in {_END_SECONDS:.0f} s")
     return False
+
+
+@contextlib.contextmanager
+def locked_record(path: Path, facts: msgspec.Struct) -> Iterator[None]:
+    """While inside, the file is there, whole and locked. Left with an error it stays, without its lock."""
+    partial = path.with_name(f"{path.name}.part")
+    # Locked before another process can see it under its name; closed on exec, so that no child holds the lock.
+    descriptor = os.open(partial, os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(descriptor, msgspec.json.encode(facts))
+        partial.rename(path)
+        yield
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def is_live(path: Path) -> bool:
+    """Does the process of this record run?"""
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def take_over(path: Path, stack: contextlib.ExitStack) -> bool:
+    """Lock the record of a process that is gone until ``stack`` ends; False if the process runs, or another took it over."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    # Another process may have removed it between opening and locking.
+    return path.exists()
+
+
+def make_own_folder(folder: Path) -> Path:
+    """A folder of this user alone: another user's file must not name a process for us. Raises PermissionError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        raise PermissionError(f"{folder} is not this user's; remove it")
+    return folder
+
+
+def signalled(pid: int, number: signal.Signals, is_ours: Callable[[], bool], seconds: float) -> bool:
+    """Signal a process and wait up to so long for its end: has it ended, now or before?
+
+    ``is_ours`` is asked when the number can no longer be given to another process; one that is not ours gets no signal.
+    """
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        if not is_ours():
+            return True
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, number)
+        return bool(select.select([process], [], [], seconds)[0])
+    finally:
+        os.close(process)

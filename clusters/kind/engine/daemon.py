@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.kind.engine import engine_processes, leftovers, oci_runtime
+from clusters.kind.engine import leftovers, oci_runtime
 from clusters.kind.engine.docker_client import program, server_version, with_system_path
 from clusters.kind.engine.host import Host
 from clusters.kind.engine.network import choose_subnet, ensure_bridge, host_routes
@@ -43,7 +43,7 @@ def running(place: Place) -> int | None:
 
 
 def _is_ours(place: Place, pid: int) -> bool:
-    return engine_processes.is_running(pid, "dockerd", f"--exec-root={place.exec_root}")
+    return leftovers.is_running(pid, "dockerd", f"--exec-root={place.exec_root}")
 
 
 def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO) -> None:
@@ -78,7 +78,7 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
             progress.line(f"docker {version} answers at {place.address}")
     except BaseException:
         # Ctrl-C as well; it may not have written its pid yet.
-        engine_processes.end(process.pid, lambda: process.poll() is None, _END_SECONDS)
+        leftovers.end(process.pid, lambda: process.poll() is None, _END_SECONDS)
         raise
 
 
@@ -86,7 +86,7 @@ def end(place: Place) -> None:
     """End it, if it runs; kill it if it does not end."""
     pid = running(place)
     if pid is not None:
-        engine_processes.end(pid, lambda: _is_ours(place, pid), _END_SECONDS)
+        leftovers.end(pid, lambda: _is_ours(place, pid), _END_SECONDS)
 
 
 def _wait(process: subprocess.Popen[bytes], place: Place, environment: Mapping[str, str], progress: Progress) -> None:

@@ -1,24 +1,32 @@
 """The traces of a private dockerd, and their removal: processes and control groups, mounts, bridges, rules, the host's settings.
 
-The kernel lists in two control groups of ours each process that our dockerd started, and no other. Settings that it changes are
-recorded before, and put back afterwards.
+The kernel lists in two control groups of ours each process that our dockerd started, and no other. A process is ended by its pid,
+and only while it is what was started. Settings that dockerd changes are recorded before, and put back afterwards.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.kind.engine import egress, engine_processes
+from clusters.kind.engine import egress
 from clusters.kind.engine.network import remove_link
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NODES_BRIDGE, Place
+from clusters.processes.running_clusters import signalled
 
+_LOOK_SECONDS: Final = 0.1
+# The kernel may still write what a killed process had open.
+_KILL_SECONDS: Final = 10.0
+_PROC: Final = Path("/proc")
 _MOUNTED: Final = Path("/sys/fs/cgroup")
 # Version 1 of cgroups; a node's host has it in any case.
 _CONTROLLER: Final = "pids"
@@ -45,7 +53,7 @@ def end_containers(place: Place) -> None:
     shim for a long time.
     """
     for group in (place.daemon_cgroup, place.cgroup):
-        engine_processes.kill_all(partial(members, group))
+        kill_all(partial(members, group))
     _unmount(place.exec_root)
     shutil.rmtree(place.exec_root, ignore_errors=True)
 
@@ -62,7 +70,7 @@ def remove(place: Place, environment: Mapping[str, str]) -> None:
         remove_link(bridge)
     egress.remove(environment)
     # Our dockerd has ended: one that runs is another's, and needs the settings.
-    put_back(place.before, needed=bool(engine_processes.in_this_network("dockerd")))
+    put_back(place.before, needed=bool(in_this_network("dockerd")))
     shutil.rmtree(place.run, ignore_errors=True)
 
 
@@ -138,3 +146,52 @@ def put_back(file: Path, root: Path = Path("/"), *, needed: bool = False) -> Non
         with contextlib.suppress(OSError):
             (root / name).rmdir() if (root / name).is_dir() else (root / name).unlink(missing_ok=True)
     file.unlink(missing_ok=True)
+
+
+def is_running(pid: int, program: str, argument: str) -> bool:
+    """Is this pid a process of this program, which the kernel names, with exactly this argument?"""
+    try:
+        arguments = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return _program(pid) == program and os.fsencode(argument) in arguments
+
+
+def in_this_network(program: str) -> list[int]:
+    """The pids of the processes of this program that share the network of this process."""
+    here = str((_PROC / "self/ns/net").readlink())
+    pids = sorted(int(path.name) for path in _PROC.iterdir() if path.name.isdigit())
+    return [pid for pid in pids if _program(pid) == program and _link(pid, "ns/net") == here]
+
+
+def end(pid: int, is_ours: Callable[[], bool], seconds: float) -> bool:
+    """Ask a process to end, and kill it if it has not after this time; False if it was killed."""
+    if signalled(pid, signal.SIGTERM, is_ours, seconds):
+        return True
+    signalled(pid, signal.SIGKILL, is_ours, _KILL_SECONDS)
+    return False
+
+
+def kill_all(members: Callable[[], set[int]]) -> None:
+    """Kill the members of a group until there are none; each is still a member when it is signalled."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while (pids := members()) and time.monotonic() < deadline:
+        for pid in pids:
+            _kill_member(pid, members)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _kill_member(pid: int, members: Callable[[], set[int]]) -> None:
+    signalled(pid, signal.SIGKILL, lambda: pid in members(), 0)
+
+
+def _program(pid: int) -> str:
+    """The name of the file that a process runs, "" if it has ended or cannot be seen."""
+    return Path(_link(pid, "exe")).name.removesuffix(" (deleted)")
+
+
+def _link(pid: int, name: str) -> str:
+    try:
+        return str((_PROC / str(pid) / name).readlink())
+    except OSError:
+        return ""

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from clusters.processes import locked_records
+from clusters.processes import running_clusters
 from clusters.provider import ClusterError
 
 _CHECKOUT: Final = ".checkout"
@@ -47,7 +47,7 @@ class Uses:
     def locked(self) -> Iterator[None]:
         """One start, end or change of the uses at a time. Raises ClusterError for a folder that another user made."""
         try:
-            locked_records.make_own_folder(self._folder)
+            running_clusters.make_own_folder(self._folder)
         except PermissionError as error:
             raise ClusterError(str(error)) from error
         with (self._folder / "lock").open("w") as lock:
@@ -76,7 +76,7 @@ class Uses:
         path = self._folder / f"{os.getpid()}-{os.urandom(4).hex()}{_RUN}"
         with contextlib.ExitStack() as stack:
             with self.locked():
-                stack.enter_context(locked_records.record(path, Use(checkout, os.getpid(), what)))
+                stack.enter_context(running_clusters.locked_record(path, Use(checkout, os.getpid(), what)))
             yield
 
     def all(self) -> list[Use]:
@@ -107,7 +107,7 @@ def named(uses: Sequence[Use]) -> str:
 
 def _live(path: Path) -> Use | None:
     """The run of a file if its process lives; the file of another goes."""
-    if locked_records.is_live(path):
+    if running_clusters.is_live(path):
         # A lock that is held shows a run, also if its file cannot be read.
         return _read(path) or Use("a checkout that is not known", -1, path.name)
     path.unlink(missing_ok=True)

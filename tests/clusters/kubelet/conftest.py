@@ -17,7 +17,7 @@ from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.plugin_registration import RegistrationServer
+from clusters.kubelet.plugin_client import RegistrationServer
 from clusters.kubelet.timings import Timings
 from fake_nvml.box import Box
 from fake_nvml.state import State

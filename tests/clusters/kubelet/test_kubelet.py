@@ -331,10 +331,9 @@ async def test_a_deleted_pod_is_neither_listed_nor_run(kubelet, api) -> None:
     await until(lambda: is_gone(api, "p"))
     api.put(pod("q", container("main")))
     await until(lambda: api.phase("q") == "Running")
-    async with plain_http() as http:
-        pods = (await http.get(f"http://127.0.0.1:{kubelet.log_port}/pods")).json()["items"]
+    listed = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
 
-    assert [item["metadata"]["name"] for item in pods] == ["q"]
+    assert [one.name for one in listed.pod_resources] == ["q"]
     await until(lambda: kubelet.runtime.pods() == {"uid-q"})
 
 
