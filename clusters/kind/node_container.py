@@ -84,7 +84,8 @@ def thawing(containers: Iterable[str], freezer: Path = FREEZER) -> contextlib.Ab
 async def _keep_thawing(containers: tuple[str, ...], freezer: Path) -> None:
     while True:
         for container in containers:
-            thaw(container, freezer)
+            with contextlib.suppress(OSError):  # a group has gone while its folder was read
+                thaw(container, freezer)
         await asyncio.sleep(_THAW_SECONDS)
 
 
