@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from clusters.api.api_client import ApiClient
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import checkpoint, pod_resources
+from clusters.kubelet import checkpoint
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_cards import Cards, RealCards
 from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.plugin_client import RegistrationServer
-from clusters.kubelet.pod_resources import PodResourcesServer
+from clusters.kubelet.plugin_client import HINT_NAME, SOCKET_NAME, Registration, serving
+from clusters.kubelet.pod_resources import PodResources
 from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.probe_process import Probes
 from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, ProcessTree, Runtime
@@ -68,7 +68,7 @@ class Kubelet:
     ) -> None:
         self.machine = machine
         self.plugin_folder = root / "device-plugins"
-        self.pod_resources_socket = root / "pod-resources" / pod_resources.SOCKET_NAME
+        self.pod_resources_socket = root / "pod-resources" / SOCKET_NAME
         tree, probes = ProcessTree(root / PROCESS_FOLDER_NAME), Probes(root / "containers", cards)
         self.runtime = Runtime(behaviours, cards, clock, tree, probes)
         self.log_port = 0
@@ -109,22 +109,23 @@ class Kubelet:
         )
         pods = NodePods(self._client, self.machine.name, around, lambda: node.allocatable, self._rng.shuffle)
         logs = LogEndpoint(pods, self._clock, self._tls)
-        plugins = RegistrationServer(self.plugin_folder, devices.connect)
-        lister = PodResourcesServer(self.pod_resources_socket.parent, pods, self._clock)
+        plugins = Registration(self.plugin_folder, devices.connect)
+        lister = PodResources(pods, self._clock)
 
         def devices_changed() -> None:
             node.changed()
             pods.show_devices()
 
         # Stopped in the reverse order: first requests from outside end, then plugins and pods are left.
-        for stop in (logs.stop, devices.stop, pods.stop, self._stop_tasks, lister.stop, plugins.stop):
+        for stop in (logs.stop, devices.stop, pods.stop, self._stop_tasks):
             self._parts.push_async_callback(stop)
         try:
             is_new_machine = not devices.start() and self.machine.minor < _SERVES_FIRST_SINCE
             self.log_port = await logs.start()
             await node.register(self.log_port, is_new_machine)
-            await lister.start()
-            await plugins.start()
+            await self._parts.enter_async_context(serving(self.pod_resources_socket.parent, lister.add_to))
+            await self._parts.enter_async_context(serving(self.plugin_folder, plugins.add_to))
+            (self.plugin_folder / HINT_NAME).touch()
         except BaseException:
             await self.stop()
             raise

@@ -11,6 +11,7 @@ yet, or that cannot answer while it waits, is refused.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
@@ -42,12 +43,13 @@ _CLOSING: Final = "rpc error: code = Canceled desc = grpc: the client connection
 SOCKET_NAME: Final = "kubelet.sock"
 SUPPORTED_VERSION: Final = "v1beta1"
 # A kubelet leaves an empty file beside its socket, to tell of the younger way of registration; plugins see it appear.
-_HINT_NAME: Final = "DEPRECATION"
+HINT_NAME: Final = "DEPRECATION"
 # sun_path of a unix socket holds 108 bytes with its closing zero.
 _SOCKET_PATH_BYTES: Final = 107
 _FOLDER_MODE: Final = 0o750
 
 Connect = Callable[[str, Path], Awaitable[None]]
+
 Context = grpc.aio.ServicerContext[object, object]
 
 
@@ -145,30 +147,16 @@ def go_text(error: grpc.aio.AioRpcError) -> str:
     return f"rpc error: code = {code} desc = {error.details()}"
 
 
-class RegistrationServer(pb_grpc.RegistrationServicer):
-    """Takes registrations and hands ``(resource, socket)`` to ``connect``, which raises PluginError to refuse."""
+class Registration(pb_grpc.RegistrationServicer):
+    """Takes registrations in ``folder`` and hands ``(resource, socket)`` to ``connect``, which raises PluginError to refuse."""
 
     def __init__(self, folder: Path, connect: Connect) -> None:
         self._folder = folder
         self._connect = connect
-        self._server: grpc.aio.Server | None = None
 
-    async def start(self) -> None:
-        """Clean the folder and serve. Raises ValueError if the path is too long for a socket."""
-        socket = socket_path(self._folder, SOCKET_NAME)
-        self._folder.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
-        remove_sockets(self._folder)
-        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        pb_grpc.add_RegistrationServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix:{socket}")
-        await self._server.start()
-        (self._folder / _HINT_NAME).touch()
-
-    async def stop(self) -> None:
-        """Stop serving; Register calls under way are cut off."""
-        if self._server is not None:
-            await self._server.stop(None)
-            self._server = None
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Answer there."""
+        pb_grpc.add_RegistrationServicer_to_server(self, server)
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.Empty:  # noqa: N802  # gRPC's name
         """One registration; answered only when the plugin has answered us."""
@@ -195,18 +183,27 @@ def refusal_of(version: str, resource: str) -> str | None:
     return None
 
 
-def socket_path(folder: Path, name: str) -> Path:
-    """The path of a socket. Raises ValueError if the operating system cannot take it."""
-    path = folder / name
-    if len(str(path).encode()) > _SOCKET_PATH_BYTES:
+@contextlib.asynccontextmanager
+async def serving(folder: Path, add_to: Callable[[grpc.aio.Server], None]) -> AsyncIterator[None]:
+    """Serve what is added on ``kubelet.sock`` in a folder while inside; calls under way are cut off at the end.
+
+    Every socket that a former life left in the folder is removed, and nothing else. Raises ValueError if the operating system takes
+    no socket of that path.
+    """
+    socket = folder / SOCKET_NAME
+    if len(str(socket).encode()) > _SOCKET_PATH_BYTES:
         raise ValueError(
-            f"{path}: longer than {_SOCKET_PATH_BYTES} bytes, no unix socket fits there; use a shorter root"
+            f"{socket}: longer than {_SOCKET_PATH_BYTES} bytes, no unix socket fits there; use a shorter root"
         )
-    return path
-
-
-def remove_sockets(folder: Path) -> None:
-    """Remove every socket in the folder, and nothing else."""
+    folder.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
     for path in folder.iterdir():
         if stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink(missing_ok=True)
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    add_to(server)
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(None)

@@ -8,7 +8,6 @@ ContainerDevices of its own; devices show once their Allocate has returned. A bu
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import grpc
@@ -16,12 +15,10 @@ import grpc.aio
 
 from clusters.kubelet.kubelet_devices import DeviceBook
 from clusters.kubelet.kubelet_pods import NodePods
-from clusters.kubelet.plugin_client import remove_sockets, socket_path
 from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 
-SOCKET_NAME: Final = "kubelet.sock"
 # A kubelet's limits: calls a second, and calls in a burst after a pause.
 _RATE_PER_SECOND: Final = 100.0
 _BURST: Final = 10.0
@@ -48,31 +45,23 @@ class RateLimit:
         return True
 
 
-class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
-    """Serves on ``<folder>/kubelet.sock``."""
+class PodResources(pb_grpc.PodResourcesListerServicer):
+    """Answers from the pods of a node."""
 
-    def __init__(self, folder: Path, pods: NodePods, clock: Callable[[], float]) -> None:
-        self._folder = folder
+    def __init__(self, pods: NodePods, clock: Callable[[], float]) -> None:
         self._pods = pods
         self._limit = RateLimit(clock)
-        self._server: grpc.aio.Server | None = None
 
-    async def start(self) -> None:
-        """Replace a socket of a former life and serve. Raises ValueError if the path is too long for a socket."""
-        socket = socket_path(self._folder, SOCKET_NAME)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        remove_sockets(self._folder)
-        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        pb_grpc.add_PodResourcesListerServicer_to_server(self, self._server)
-        self._server.add_generic_rpc_handlers((self._older(),))
-        self._server.add_insecure_port(f"unix:{socket}")
-        await self._server.start()
-
-    async def stop(self) -> None:
-        """Stop serving."""
-        if self._server is not None:
-            await self._server.stop(None)
-            self._server = None
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Answer there. v1alpha1 has List alone, and of v1's messages only pods, containers, and the ids of each."""
+        pb_grpc.add_PodResourcesListerServicer_to_server(self, server)
+        older = grpc.unary_unary_rpc_method_handler(
+            self.List,
+            request_deserializer=pb.ListPodResourcesRequest.FromString,
+            response_serializer=pb.ListPodResourcesResponse.SerializeToString,
+        )
+        handler = grpc.method_handlers_generic_handler("v1alpha1.PodResourcesLister", {"List": older})
+        server.add_generic_rpc_handlers((handler,))
 
     async def List(  # noqa: N802  # gRPC's name
         self, request: pb.ListPodResourcesRequest, context: Context
@@ -83,15 +72,6 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         book = self._pods.device_book()
         pods = [pod_resources(pod, book) for pod in self._pods.active_pods()]
         return pb.ListPodResourcesResponse(pod_resources=pods)
-
-    def _older(self) -> grpc.GenericRpcHandler:
-        """v1alpha1 has List alone, and of v1's messages only pods, containers, and the ids of each."""
-        handler = grpc.unary_unary_rpc_method_handler(
-            self.List,
-            request_deserializer=pb.ListPodResourcesRequest.FromString,
-            response_serializer=pb.ListPodResourcesResponse.SerializeToString,
-        )
-        return grpc.method_handlers_generic_handler("v1alpha1.PodResourcesLister", {"List": handler})
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Context) -> pb.GetPodResourcesResponse:  # noqa: N802
         """One pod by name, whether it has ended or not."""

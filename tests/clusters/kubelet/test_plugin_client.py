@@ -14,7 +14,7 @@ import grpc.aio
 import pytest
 
 from clusters.kubelet.kubelet_devices import Count
-from clusters.kubelet.plugin_client import PluginClient, PluginError, socket_path
+from clusters.kubelet.plugin_client import PluginClient, PluginError, serving
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids, register
@@ -138,10 +138,11 @@ async def test_a_start_removes_sockets_and_keeps_the_checkpoint(node) -> None:
     assert (node.folder / "kubelet.sock").is_socket()
 
 
-def test_a_path_that_no_socket_takes_is_refused_with_advice(tmp_path) -> None:
+async def test_a_path_that_no_socket_takes_is_refused_with_advice(tmp_path) -> None:
     """Unix sockets have paths of about a hundred characters."""
     with pytest.raises(ValueError, match="use a shorter root"):
-        socket_path(tmp_path / ("x" * 100), "kubelet.sock")
+        async with serving(tmp_path / ("x" * 100), lambda server: None):
+            pass
 
 
 async def test_many_registrations_at_once_all_get_through(node) -> None:
@@ -188,9 +189,9 @@ async def test_stream_that_ends_during_a_registration_fails_it(node) -> None:
     new.options_gate.set()
 
 
-async def test_beside_its_socket_a_kubelet_leaves_a_file(node) -> None:
+async def test_beside_its_socket_a_kubelet_leaves_a_file(kubelet) -> None:
     """B2: an empty one, that plugins which watch the folder see appear."""
-    assert (node.folder / "DEPRECATION").read_bytes() == b""
+    assert (kubelet.plugin_folder / "DEPRECATION").read_bytes() == b""
 
 
 @asynccontextmanager
