@@ -23,7 +23,7 @@ from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
 from clusters.processes import running_clusters
 from clusters.provider import ClusterError, load_nodes
-from clusters.providers import KIND, MADE, Choices, make_cluster
+from clusters.providers import CONTROL_PLANE, KIND, MADE, Choices, make_cluster
 from clusters.targets import load_target
 
 # A longer wait shows that it goes on, in seconds.
@@ -170,7 +170,7 @@ def _what_is_real(arguments: argparse.Namespace) -> str:
     if arguments.provider == KIND:
         return f"the real Kubernetes {arguments.kubernetes} in containers; cards are simulated"
     simulated = "machines, containers and cards are simulated"
-    if arguments.provider == "controlplane":
+    if arguments.provider == CONTROL_PLANE:
         return f"control plane: the real Kubernetes {arguments.kubernetes}; {simulated}"
     return f"control plane: embedded, in this process; {simulated}"
 

@@ -35,11 +35,8 @@ from clusters.processes.scratch import scratch_folder
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, KUBELET, ClusterError, NodeSpec
 from clusters.real_node import BOX as REAL
 from clusters.real_node import RealNode
-from clusters.simulated_node import SimulatedNode, environment_of_programs
+from clusters.simulated_node import SimulatedNode, environment_of_programs, new_cards
 from clusters.targets import Target
-from fake_nvml.box import Box
-from fake_nvml.fake_nvml_errors import FakeNvmlError
-from fake_nvml.state import State
 
 SCHEDULER_CONFIG: Final = Path(__file__).parent / "deploy" / "base" / "scheduler-config.yaml"
 
@@ -255,22 +252,19 @@ class LocalCluster:
                     raise
         await admission_policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
 
-    async def _release(self) -> str:
-        """The release of the control plane (``v1.36.3``): its kubelets are of the same."""
-        version: dict[str, str] = await self.api.request("GET", "/version")
-        return version["gitVersion"].partition("+")[0]
-
     async def _start_node(self, node: NodeSpec) -> None:
         folder = self._folder / node.name
         folder.mkdir()
         cards = self._cards_of(node, folder)
+        # Its kubelets are of the release of the control plane (``v1.36.3``).
+        release: dict[str, str] = await self.api.request("GET", "/version")
         machine = Machine(
             node.name,
             cpu=node.cpu,
             memory=node.memory,
             pods=node.pods,
             labels=self._labels(node),
-            version=await self._release(),
+            version=release["gitVersion"].partition("+")[0],
         )
         account = ApiClient.from_kubeconfig(self.control_plane.kubelet_kubeconfig(node.name))
         kubelet = Kubelet(
@@ -294,10 +288,7 @@ class LocalCluster:
             real = self._equipped[node.name] = RealNode(node.name, folder, self._environment)
             return RealCards(real.look, self._environment)
         simulated = self._equipped[node.name] = SimulatedNode(node.name, folder, self._environment)
-        try:
-            state = State.create(simulated.state_file, Box.load(node.box, seed=node.name, driver=node.driver))
-        except FakeNvmlError as error:
-            raise ClusterError(f"node {node.name}: {error}") from error
+        state = new_cards(simulated.state_file, node)
         self._stack.callback(state.close)
         return Cards(state if self._has_cards(node.name) else None)
 

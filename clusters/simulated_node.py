@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from clusters.processes.commands import output_of
 from clusters.processes.program import Program
-from clusters.provider import ClusterError
+from clusters.provider import ClusterError, NodeSpec
 from clusters.targets import Target
 from fake_nvml import sysfs
+from fake_nvml.box import Box
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.show import as_data
 from fake_nvml.state import State
@@ -59,6 +60,14 @@ class SimulatedNode:
             sys_root=sysfs.folder_of(self.state_file),
             starter=("fake-nvml", "exec", "--"),
         )
+
+
+def new_cards(state_file: Path, node: NodeSpec) -> State:
+    """The cards of a new node, in its state file. Raises ClusterError for a box that is not there."""
+    try:
+        return State.create(state_file, Box.load(node.box, seed=node.name, driver=node.driver))
+    except FakeNvmlError as error:
+        raise ClusterError(f"node {node.name}: {error}") from error
 
 
 def plugin_program(

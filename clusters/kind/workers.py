@@ -16,10 +16,7 @@ from clusters.kind.kind_config import NODE_FOLDERS, Worker, container_of_control
 from clusters.kind.node_container import NodeContainer
 from clusters.kind.product import PLUGIN_LABEL, PluginSet
 from clusters.provider import ClusterError, NodeSpec
-from clusters.simulated_node import SimulatedNode
-from fake_nvml.box import Box
-from fake_nvml.fake_nvml_errors import FakeNvmlError
-from fake_nvml.state import State
+from clusters.simulated_node import SimulatedNode, new_cards
 
 _LOG = logging.getLogger(__name__)
 
@@ -89,10 +86,7 @@ class Workers:
         for name in NODE_FOLDERS:
             (folder / name).mkdir(parents=True)
         state_file = folder / "nvml" / _STATE_FILE
-        try:
-            State.create(state_file, Box.load(node.box, seed=node.name, driver=node.driver)).close()
-        except FakeNvmlError as error:
-            raise ClusterError(f"node {node.name}: {error}") from error
+        new_cards(state_file, node).close()
         if node.admission_shuffle:
             _LOG.warning(
                 "a real kubelet admits pods in its own order; admission_shuffle is passed over node=%s", node.name

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.api.api_client import ApiClient
+from clusters.api.waiting import meanwhile
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet import checkpoint
 from clusters.kubelet.device_manager import DeviceManager
@@ -80,7 +81,6 @@ class Kubelet:
         self._rng = random.Random(seed)  # noqa: S311  # a reproducible choice of ids, no secret
         self._addresses = itertools.cycle(machine.pod_addresses)
         self._parts = contextlib.AsyncExitStack()
-        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Come up: register the node, serve the sockets, take the pods. Waits for the API server while it is away.
@@ -116,8 +116,8 @@ class Kubelet:
             node.changed()
             pods.show_devices()
 
-        # Stopped in the reverse order: first requests from outside end, then plugins and pods are left.
-        for stop in (logs.stop, devices.stop, pods.stop, self._stop_tasks):
+        # Stopped in the reverse order: first our own loops and requests from outside end, then plugins and pods are left.
+        for stop in (logs.stop, devices.stop, pods.stop):
             self._parts.push_async_callback(stop)
         try:
             is_new_machine = not devices.start() and self.machine.minor < _SERVES_FIRST_SINCE
@@ -130,9 +130,7 @@ class Kubelet:
             await self.stop()
             raise
         for work in (node.follow, node.run, lease.run, pods.follow, pods.admit):
-            self._tasks.append(
-                asyncio.create_task(self._keep_going(work), name=f"{self.machine.name} {work.__qualname__}")
-            )
+            await self._parts.enter_async_context(meanwhile(self._keep_going(work)))
         _LOG.info("kubelet started node=%s root=%s", self.machine.name, self.plugin_folder.parent)
 
     async def stop(self, *, keep_containers: bool = False) -> None:
@@ -159,12 +157,6 @@ class Kubelet:
         """Remove the file in which a kubelet keeps the devices of containers."""
         if lose_checkpoint:
             (self.plugin_folder / checkpoint.FILE_NAME).unlink(missing_ok=True)
-
-    async def _stop_tasks(self) -> None:
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_going(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A loop that fails is logged and started again: one bad answer must not leave a node without a kubelet."""
