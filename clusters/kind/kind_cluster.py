@@ -30,8 +30,7 @@ from clusters.kind import kind_config, product
 from clusters.kind.deployed_programs import DeployedPrograms, ExtenderDoor
 from clusters.kind.engine.engine import using
 from clusters.kind.equipment import Equipment, find
-from clusters.kind.joining import join
-from clusters.kind.kind_nodes import KindNodes
+from clusters.kind.kind_nodes import KindNodes, join
 from clusters.kind.node_container import thawing
 from clusters.kind.sweeping import RunRecord, containers_of, folder_of_runs, record, remove_containers, sweep
 from clusters.kind.workers import WorkerKubelet, Workers, is_ready

@@ -23,8 +23,8 @@ from typing import Final, TextIO
 from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine.docker_client import docker, has_images
 from clusters.kind.engine.engine import engine_environment
-from clusters.kind.offline import python_base, wheels
-from clusters.kind.offline.python_base import COMMAND
+from clusters.kind.offline import debian, wheels
+from clusters.kind.offline.debian import COMMAND
 from clusters.kind.program_images.compiled_images import compile_all, player_content
 from clusters.processes.commands import exit_code_of, locked, watch
 from clusters.processes.progress import Progress
@@ -116,7 +116,7 @@ def find(environment: Mapping[str, str]) -> ProgramImages | None:
 def _names(folder: Path, base: str | None) -> tuple[ProgramImages, str]:
     """Copy the checkout into a build context; what images of it are called, and their tag."""
     copy(CHECKOUT, folder)
-    tag = digest(folder, base or python_base.name_of())
+    tag = digest(folder, base or debian.base_name())
     extender, device_plugin, simulated = (f"{name}:{tag}" for name in PROGRAMS.values())
     return ProgramImages(extender, device_plugin, simulated, PLAYER), tag
 
@@ -161,7 +161,7 @@ def _build(
     _remove_old(environment)
     name, network = base or "", "default"
     if base is None:
-        made = python_base.ensure(cache, environment, out)
+        made = debian.ensure_base(cache, environment, out)
         name, network = made.name, "none"
         _lay_ready(folder, wheels.ensure(folder, made.python, cache, environment, out), environment, out)
     version = _version(folder)
