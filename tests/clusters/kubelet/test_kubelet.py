@@ -481,6 +481,33 @@ async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, p
     assert order[6] == "other"
 
 
+async def test_an_operator_may_set_what_a_lost_plugin_had(folder, api, state, pod_timings) -> None:
+    """After the grace period the node shows 0 once; an amount that is set then stays."""
+    kubelet = Kubelet(
+        Machine("n1"),
+        folder,
+        api.client,
+        behaviours=Behaviours.load(),
+        cards=Cards(state),
+        seed=1,
+        clock=lambda: 1_700_000_000.0,
+        timings=replace(pod_timings, endpoint_grace=0.05),
+    )
+    await kubelet.start()
+    plugin = Plugin(ids("ab"))
+    await plug(kubelet, api, plugin)
+    await plugin.stop()
+    try:
+        await until(lambda: api.nodes[0]["status"]["capacity"][RESOURCE] == "0", "it is gone")
+        theirs = {"status": {"capacity": {RESOURCE: "7"}}}
+        await api.client.request("PATCH", "/api/v1/nodes/n1/status", body=theirs)
+        await until(lambda: api.nodes[0]["status"]["allocatable"].get(RESOURCE) == "7", "it is allocatable")
+    finally:
+        await kubelet.stop()
+
+    assert api.nodes[0]["status"]["capacity"][RESOURCE] == "7"
+
+
 async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plugin) -> None:
     """Ordinary ones have ended before the pod runs."""
     inits = (
