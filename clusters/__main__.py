@@ -24,6 +24,7 @@ from clusters.kubeconfig_copy import Copy
 from clusters.processes import running_clusters
 from clusters.provider import ClusterError, load_nodes
 from clusters.providers import CONTROL_PLANE, KIND, MADE, Choices, make_cluster
+from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
 
 # A longer wait shows that it goes on, in seconds.
@@ -146,7 +147,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
                 if not await unless(ended, cluster.start):
                     return 0
             if arguments.verb == "demo":
-                demo = Demo(cluster, target, _with_path(dict(os.environ)), say)
+                demo = Demo(cluster, target, environment_of_programs(dict(os.environ)), say)
                 if not await unless(ended, demo.run):
                     return 0
                 demo.step("every step was as said")
@@ -192,11 +193,6 @@ def _offer(kubeconfig: Path, copy: Copy | None) -> None:
     say(f"the API server answers; in another terminal: export KUBECONFIG={kubeconfig}")
     if copy is not None:
         copy.put(kubeconfig)
-
-
-def _with_path(environment: dict[str, str]) -> dict[str, str]:
-    """Console scripts of this interpreter are found first."""
-    return {**environment, "PATH": f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"}
 
 
 def _next_steps(kubeconfig: Path, scripts: Path, extender: str, states: Sequence[tuple[str, Path]]) -> str:

@@ -88,7 +88,7 @@ class Demo:
             "the pod latecomer waits and its event says why",
         )
         self._say(f"           Pending: {event}")
-        expect(await self._phase("latecomer") == "Pending", "latecomer is Pending")
+        expect(await self._phases(["latecomer"]) == ["Pending"], "latecomer is Pending")
         victim = await self._api.get(PODS, "fill-a", "default")
         freed = annotation(victim, "IDX")
         self.step(f"   fill-a, 12 GiB on card {freed}, is deleted")
@@ -148,9 +148,6 @@ class Demo:
     async def _phases(self, names: list[str]) -> list[str]:
         pods = {pod["metadata"]["name"]: pod for pod in await self._api.list(PODS, "default")}
         return [str(pods[name]["status"].get("phase")) if name in pods else "missing" for name in names]
-
-    async def _phase(self, name: str) -> str:
-        return (await self._phases([name]))[0]
 
     async def _why(self, name: str) -> str:
         """The latest FailedScheduling event of a pod."""
