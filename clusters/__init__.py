@@ -1,7 +1,7 @@
 """The clusters on which the programs run: several kinds behind one interface.
 
 * ``provider`` is the interface of a cluster, and ``providers`` lists the kinds. ``targets`` has the programs under test, as data.
-* ``local_cluster`` puts kubelet stand-ins and the programs under test around a control plane (``control_plane``).
+* ``local_cluster`` puts kubelet stand-ins and the programs under test around a control plane.
 * ``embedded`` is our own API server, controllers and scheduler, in one process. ``controlplane`` is the real control plane.
 * ``kind`` runs real kubelets in containers.
 * ``kubelet`` is the stand-in kubelet, which speaks the real device-plugin gRPC and works with any API server.

@@ -11,19 +11,20 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from clusters.api.admission_policies import keep_programs
-from clusters.api.waiting import NotReachedError, unless
+from clusters.api.waiting import NotReachedError, meanwhile, unless
 from clusters.controlplane.binaries import minors
 from clusters.demo import SAMPLES, Demo, DemoError, say
 from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
 from clusters.processes import running_clusters
 from clusters.provider import ClusterError, load_nodes
-from clusters.providers import KIND, MADE, Choices, make_cluster
+from clusters.providers import CONTROL_PLANE, KIND, MADE, Choices, make_cluster
+from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
 
 # A longer wait shows that it goes on, in seconds.
@@ -146,7 +147,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
                 if not await unless(ended, cluster.start):
                     return 0
             if arguments.verb == "demo":
-                demo = Demo(cluster, target, _with_path(dict(os.environ)), say)
+                demo = Demo(cluster, target, environment_of_programs(dict(os.environ)), say)
                 if not await unless(ended, demo.run):
                     return 0
                 demo.step("every step was as said")
@@ -170,13 +171,12 @@ def _what_is_real(arguments: argparse.Namespace) -> str:
     if arguments.provider == KIND:
         return f"the real Kubernetes {arguments.kubernetes} in containers; cards are simulated"
     simulated = "machines, containers and cards are simulated"
-    if arguments.provider == "controlplane":
+    if arguments.provider == CONTROL_PLANE:
         return f"control plane: the real Kubernetes {arguments.kubernetes}; {simulated}"
     return f"control plane: embedded, in this process; {simulated}"
 
 
-@contextlib.asynccontextmanager
-async def _telling(what: str) -> AsyncIterator[None]:
+def _telling(what: str) -> contextlib.AbstractAsyncContextManager[None]:
     """Every two seconds that it takes, say that it is still going on."""
     start = time.monotonic()
 
@@ -185,11 +185,7 @@ async def _telling(what: str) -> AsyncIterator[None]:
             await asyncio.sleep(_TELL_SECONDS)
             say(f"{what}: {time.monotonic() - start:.0f} s")
 
-    telling = asyncio.create_task(tell())
-    try:
-        yield
-    finally:
-        telling.cancel()
+    return meanwhile(tell())
 
 
 def _offer(kubeconfig: Path, copy: Copy | None) -> None:
@@ -197,11 +193,6 @@ def _offer(kubeconfig: Path, copy: Copy | None) -> None:
     say(f"the API server answers; in another terminal: export KUBECONFIG={kubeconfig}")
     if copy is not None:
         copy.put(kubeconfig)
-
-
-def _with_path(environment: dict[str, str]) -> dict[str, str]:
-    """Console scripts of this interpreter are found first."""
-    return {**environment, "PATH": f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"}
 
 
 def _next_steps(kubeconfig: Path, scripts: Path, extender: str, states: Sequence[tuple[str, Path]]) -> str:

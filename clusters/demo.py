@@ -4,7 +4,6 @@ ends the demo.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import yaml
 from clusters.api.api_client import ApiClient, Object
 from clusters.api.resources import EVENTS, PODS
 from clusters.api.waiting import eventually
+from clusters.processes.commands import output_of
 from clusters.provider import Cluster
 from clusters.targets import Target
 
@@ -88,7 +88,7 @@ class Demo:
             "the pod latecomer waits and its event says why",
         )
         self._say(f"           Pending: {event}")
-        expect(await self._phase("latecomer") == "Pending", "latecomer is Pending")
+        expect(await self._phases(["latecomer"]) == ["Pending"], "latecomer is Pending")
         victim = await self._api.get(PODS, "fill-a", "default")
         freed = annotation(victim, "IDX")
         self.step(f"   fill-a, 12 GiB on card {freed}, is deleted")
@@ -149,9 +149,6 @@ class Demo:
         pods = {pod["metadata"]["name"]: pod for pod in await self._api.list(PODS, "default")}
         return [str(pods[name]["status"].get("phase")) if name in pods else "missing" for name in names]
 
-    async def _phase(self, name: str) -> str:
-        return (await self._phases([name]))[0]
-
     async def _why(self, name: str) -> str:
         """The latest FailedScheduling event of a pod."""
         events = await self._api.list(EVENTS, "default", field_selector=f"involvedObject.name={name}")
@@ -159,25 +156,12 @@ class Demo:
         return texts[-1] if texts else ""
 
     async def _show(self, *arguments: str) -> str:
-        """Say and answer what ``kubectl inspect gpushare`` prints. Raises DemoError."""
+        """Say and answer what ``kubectl inspect gpushare`` prints. Raises ClusterError."""
         account = await self._cluster.kubeconfig_of(self._target.inspect.account)
         argv, environment = self._target.inspect.command(kubeconfig=str(account))
-        table = await self._output([*argv, *arguments], environment)
+        table = await output_of([*argv, *arguments], {**self._environment, **environment})
         self._say(indent(f"$ kubectl inspect gpushare {' '.join(arguments)}\n{table}"))
         return table
-
-    async def _output(self, argv: list[str], environment: dict[str, str]) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            env={**self._environment, **environment},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        out, err = await process.communicate()
-        if process.returncode != 0:
-            raise DemoError(f"{' '.join(argv)} ended with {process.returncode}: {err.decode(errors='replace')}")
-        return out.decode()
 
 
 def expect(condition: bool, what: str) -> None:

@@ -12,17 +12,18 @@ import contextlib
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import yaml
 
 from clusters.api import admission_policies, program_pod
 from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.certificates import KeyPair
 from clusters.api.readiness import announces_cards, says_ready
 from clusters.api.waiting import all_or_none, eventually
 from clusters.clock import Clock
-from clusters.control_plane import ControlPlane
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards, RealCards
@@ -31,19 +32,55 @@ from clusters.kubelet.timings import Timings
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.processes.scratch import scratch_folder
-from clusters.provider import ClusterError, NodeSpec
+from clusters.provider import DEVICE_PLUGIN, EXTENDER, KUBELET, ClusterError, NodeSpec
 from clusters.real_node import BOX as REAL
 from clusters.real_node import RealNode
-from clusters.simulated_node import SimulatedNode, environment_of_programs
+from clusters.simulated_node import SimulatedNode, environment_of_programs, new_cards
 from clusters.targets import Target
-from fake_nvml.box import Box
-from fake_nvml.fake_nvml_errors import FakeNvmlError
-from fake_nvml.state import State
 
 SCHEDULER_CONFIG: Final = Path(__file__).parent / "deploy" / "base" / "scheduler-config.yaml"
-EXTENDER: Final = "extender"
-DEVICE_PLUGIN: Final = "device_plugin"
-KUBELET: Final = "kubelet"
+
+
+class ControlPlane(Protocol):
+    """API server, controllers and scheduler on loopback."""
+
+    url: str
+    """Where the API server is, after ``start``."""
+    kubeconfig: Path
+    """An administrator's; the file is whole once it is there."""
+
+    async def start(self, *, controllers: bool = True) -> None:
+        """Start the API server, and the controllers unless they are turned off. Raises ClusterError."""
+
+    async def stop(self) -> None:
+        """End all of it."""
+
+    async def start_scheduler(self, configuration: Mapping[str, Any]) -> None:
+        """Start the scheduler with this KubeSchedulerConfiguration; its cache is filled. Raises ClusterError."""
+
+    async def stop_scheduler(self) -> None:
+        """End the scheduler."""
+
+    async def compact(self) -> None:
+        """Forget the history of all objects, as a real cluster does every five minutes."""
+
+    async def restart_api_server(self) -> None:
+        """End the API server and start it again at its address, over the same objects; its memory of changes is gone."""
+
+    def kubelet_kubeconfig(self, node: str) -> Path:
+        """A kubeconfig with which a kubelet is that node to the API server."""
+
+    def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
+        """Certificate and key with which a kubelet serves logs to the API server; None if it is asked in plain HTTP."""
+
+    def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
+        """A certificate that makes its holder that user of that group to the API server."""
+
+    async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
+        """Write a kubeconfig with a token of that ServiceAccount, bound to ``pod`` if one is named, and nothing more."""
+
+    def log(self, program: str) -> str:
+        """The log of one of its programs; "" if it has none of that name."""
 
 
 class LocalCluster:
@@ -215,22 +252,19 @@ class LocalCluster:
                     raise
         await admission_policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
 
-    async def _release(self) -> str:
-        """The release of the control plane (``v1.36.3``): its kubelets are of the same."""
-        version: dict[str, str] = await self.api.request("GET", "/version")
-        return version["gitVersion"].partition("+")[0]
-
     async def _start_node(self, node: NodeSpec) -> None:
         folder = self._folder / node.name
         folder.mkdir()
         cards = self._cards_of(node, folder)
+        # Its kubelets are of the release of the control plane (``v1.36.3``).
+        release: dict[str, str] = await self.api.request("GET", "/version")
         machine = Machine(
             node.name,
             cpu=node.cpu,
             memory=node.memory,
             pods=node.pods,
             labels=self._labels(node),
-            version=await self._release(),
+            version=release["gitVersion"].partition("+")[0],
         )
         account = ApiClient.from_kubeconfig(self.control_plane.kubelet_kubeconfig(node.name))
         kubelet = Kubelet(
@@ -254,10 +288,7 @@ class LocalCluster:
             real = self._equipped[node.name] = RealNode(node.name, folder, self._environment)
             return RealCards(real.look, self._environment)
         simulated = self._equipped[node.name] = SimulatedNode(node.name, folder, self._environment)
-        try:
-            state = State.create(simulated.state_file, Box.load(node.box, seed=node.name, driver=node.driver))
-        except FakeNvmlError as error:
-            raise ClusterError(f"node {node.name}: {error}") from error
+        state = new_cards(simulated.state_file, node)
         self._stack.callback(state.close)
         return Cards(state if self._has_cards(node.name) else None)
 

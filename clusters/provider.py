@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import msgspec
 import yaml
@@ -15,6 +15,11 @@ import yaml
 from clusters.api.api_client import ApiClient
 
 T = TypeVar("T")
+
+# The programs of a cluster that are killed and launched.
+EXTENDER: Final = "extender"
+DEVICE_PLUGIN: Final = "device_plugin"
+KUBELET: Final = "kubelet"
 
 
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from clusters.clock import REAL, Clock
-from clusters.control_plane import ControlPlane
 from clusters.controlplane import binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.existing import existing_cluster
 from clusters.existing.existing_cluster import ExistingCluster
-from clusters.local_cluster import LocalCluster
+from clusters.local_cluster import ControlPlane, LocalCluster
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.targets import Target
 
@@ -45,28 +45,12 @@ class Choices:
     """The context of these files; "" for the current one."""
 
 
-def _embedded(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
-    return lambda folder: EmbeddedControlPlane(folder, clock, choices.snapshot)
-
-
-def _real(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
-    if choices.snapshot is not None or clock.factor != REAL:
-        raise ClusterError("provider controlplane: a real control plane has no clock to speed up and saves no snapshot")
-    try:
-        found = binaries.locate(choices.kubernetes, choices.environment, choices.assets)
-    except ClusterError as error:
-        raise ClusterError(f"provider controlplane: {error}") from error
-    return lambda folder: RealControlPlane(found, folder, choices.environment)
-
-
-_CONTROL_PLANES: Final[Mapping[str, Callable[[Choices, Clock], Callable[[Path], ControlPlane]]]] = {
-    "embedded": _embedded,
-    "controlplane": _real,
-}
+EMBEDDED: Final = "embedded"
+CONTROL_PLANE: Final = "controlplane"
 KIND: Final = "kind"
 BARE: Final = "bare"
 """The embedded cluster around this machine's own cards, with real processes on them; its one node is the machine."""
-MADE: Final = (*_CONTROL_PLANES, KIND)
+MADE: Final = (EMBEDDED, CONTROL_PLANE, KIND)
 """The kinds that are made, and end with their run."""
 EXISTING: Final = existing_cluster.NAME
 PROVIDERS: Final = (*MADE, EXISTING, BARE)
@@ -88,8 +72,22 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
         return _kind(nodes, target, choices, clock)
     if choices.node_image or choices.image_base:
         raise ClusterError(f"provider {name}: its nodes and programs are no containers, so they have no images")
-    control_plane = (_embedded if name == BARE else _CONTROL_PLANES[name])(choices, clock)
+    control_plane = _real(choices, clock) if name == CONTROL_PLANE else partial(_embedded, choices, clock)
     return LocalCluster(control_plane, nodes, target, choices.environment, clock=clock, announce=choices.announce)
+
+
+def _embedded(choices: Choices, clock: Clock, folder: Path) -> ControlPlane:
+    return EmbeddedControlPlane(folder, clock, choices.snapshot)
+
+
+def _real(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
+    if choices.snapshot is not None or clock.factor != REAL:
+        raise ClusterError("provider controlplane: a real control plane has no clock to speed up and saves no snapshot")
+    try:
+        found = binaries.locate(choices.kubernetes, choices.environment, choices.assets)
+    except ClusterError as error:
+        raise ClusterError(f"provider controlplane: {error}") from error
+    return lambda folder: RealControlPlane(found, folder, choices.environment)
 
 
 def _kind(nodes: Sequence[NodeSpec], target: Target, choices: Choices, clock: Clock) -> Cluster:
@@ -97,16 +95,13 @@ def _kind(nodes: Sequence[NodeSpec], target: Target, choices: Choices, clock: Cl
         raise ClusterError("provider kind: real kubelets have no clock to speed up, and it saves no snapshot")
     # Imported here: its dependency (pytest-kubernetes) is needed for this kind alone.
     from clusters.kind.kind_cluster import KindCluster
-    from clusters.kind.making import Plan
 
     return KindCluster(
-        Plan(
-            nodes,
-            target,
-            choices.environment,
-            choices.kubernetes,
-            choices.node_image,
-            choices.image_base,
-            choices.announce,
-        )
+        nodes,
+        target,
+        choices.environment,
+        choices.kubernetes,
+        node_image=choices.node_image,
+        image_base=choices.image_base,
+        announce=choices.announce,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -13,9 +12,10 @@ from typing import Any, Final, NoReturn
 
 from clusters.images.probe_container import PROBE
 from clusters.kubelet.kubelet_cards import RealCard
-from clusters.plugin_program import plugin_program
+from clusters.processes.commands import output_of
 from clusters.processes.program import Program
 from clusters.provider import ClusterError
+from clusters.simulated_node import plugin_program
 from clusters.targets import Target
 
 BOX: Final = "real"
@@ -68,13 +68,7 @@ class RealNode:
         """``show`` is nvidia-smi's answer; all else raises ClusterError."""
         if arguments != ("show",):
             self._refuse()
-        process = await asyncio.create_subprocess_exec(
-            "nvidia-smi", env=self._environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        output, _ = await process.communicate()
-        if process.returncode:
-            raise ClusterError(f"nvidia-smi ended with {process.returncode}: {output.decode().strip()}")
-        return output.decode()
+        return await output_of(["nvidia-smi"], self._environment)
 
     def device_plugin(self, target: Target, kubeconfig: Path, arguments: Sequence[str]) -> Program:
         """The plugin on the machine's driver."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.plugin_program import plugin_program
+from msgspec.structs import replace
+
+from clusters.processes.commands import output_of
 from clusters.processes.program import Program
-from clusters.provider import ClusterError
+from clusters.provider import ClusterError, NodeSpec
 from clusters.targets import Target
 from fake_nvml import sysfs
+from fake_nvml.box import Box
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.show import as_data
 from fake_nvml.state import State
@@ -44,15 +46,7 @@ class SimulatedNode:
 
     async def fake_nvml(self, *arguments: str) -> str:
         """The output of the command. Raises ClusterError with its error."""
-        argv = ["fake-nvml", *arguments]
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*argv, env=self._environment, stdout=pipe, stderr=pipe)
-        out, error = await process.communicate()
-        if process.returncode:
-            raise ClusterError(
-                f"{' '.join(argv)} on {self.name} ended with {process.returncode}: {error.decode().strip()}"
-            )
-        return out.decode()
+        return await output_of(["fake-nvml", *arguments], self._environment, f" on {self.name}")
 
     def device_plugin(self, target: Target, kubeconfig: Path, arguments: Sequence[str]) -> Program:
         """The plugin, started through the fake: it loads NVML as it always does."""
@@ -66,6 +60,43 @@ class SimulatedNode:
             sys_root=sysfs.folder_of(self.state_file),
             starter=("fake-nvml", "exec", "--"),
         )
+
+
+def new_cards(state_file: Path, node: NodeSpec) -> State:
+    """The cards of a new node, in its state file. Raises ClusterError for a box that is not there."""
+    try:
+        return State.create(state_file, Box.load(node.box, seed=node.name, driver=node.driver))
+    except FakeNvmlError as error:
+        raise ClusterError(f"node {node.name}: {error}") from error
+
+
+def plugin_program(
+    target: Target,
+    node: str,
+    folder: Path,
+    kubeconfig: Path,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    sys_root: Path,
+    starter: Sequence[str] = (),
+) -> Program:
+    """The target's plugin with these flags more. ``folder`` is the node's /var/lib/kubelet; ``starter`` comes before its argv.
+
+    Raises ClusterError for a word in braces that is not known.
+    """
+    program = replace(target.device_plugin, argv=(*target.device_plugin.argv, *arguments))
+    argv, own = program.command(
+        node=node,
+        kubeconfig=str(kubeconfig),
+        device_plugin_path=str(folder / "device-plugins"),
+        pod_resources_socket=str(folder / "pod-resources" / "kubelet.sock"),
+        # The stand-in kubelet notes there which pod has which process.
+        proc_root=str(folder / "proc"),
+        sys_root=str(sys_root),
+    )
+    log = folder / "device-plugin.log"
+    return Program(f"device plugin of {node}", [*starter, *argv], {**environment, **own}, log)
 
 
 def environment_of_programs(environment: Mapping[str, str]) -> dict[str, str]:

@@ -28,8 +28,7 @@ from clusters.controlplane.binaries import (
     minors,
     modules,
 )
-from clusters.processes.build_cache import BUILDING, locked
-from clusters.processes.commands import exit_code_of, run, watch
+from clusters.processes.commands import BUILDING, exit_code_of, locked, run, watch
 from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
 

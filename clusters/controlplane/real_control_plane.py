@@ -66,7 +66,9 @@ class RealControlPlane:
         _write_signing_key(self._folder / "service-accounts.key")
         await self._retrying(self._start_etcd)
         await self._retrying(self._start_api_server)
-        kubeconfig_file.write(self.kubeconfig, self.url, ca=self.ca, client=self._client("admin", "system:masters"))
+        kubeconfig_file.write(
+            self.kubeconfig, self.url, ca=self.ca, client=self.client_certificate("admin", "system:masters")
+        )
         if controllers:
             await self._start_controllers()
 
@@ -92,7 +94,7 @@ class RealControlPlane:
 
     async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
         """See the protocol. Raises ApiError if there is no such account or pod."""
-        async with await self._connect() as api:
+        async with ApiClient.from_kubeconfig(self.kubeconfig) as api:
             token = await service_account_token(api, namespace, account, pod)
         return kubeconfig_file.write(path, self.url, ca=self.ca, token=token)
 
@@ -155,7 +157,6 @@ class RealControlPlane:
 
     async def _start_etcd(self) -> None:
         pair = self._authority.issue_server("etcd", (_HOST,))
-        client = self._client("etcd-client", None)
         self._etcd_url = f"https://{_HOST}:{free_port()}"
         flags = {
             "data-dir": str(self._folder / "etcd"),
@@ -171,12 +172,12 @@ class RealControlPlane:
             "unsafe-no-fsync": "true",
             "log-level": "warn",
         }
-        self._etcd_client = client
+        self._etcd_client = self.client_certificate("etcd-client", None)
         await self._launch(ETCD, flags, self._etcd_is_ready)
 
     async def _start_api_server(self) -> None:
         server = self._authority.issue_server(API_SERVER, _HOSTS)
-        kubelets = self._client("kube-apiserver-kubelet-client", "system:masters")
+        kubelets = self.client_certificate("kube-apiserver-kubelet-client", "system:masters")
         port = free_port()
         self.url = f"https://{_HOST}:{port}"
         key = str(self._folder / "service-accounts.key")
@@ -217,7 +218,7 @@ class RealControlPlane:
             "secure-port": "0",
             "profiling": "false",
         }
-        async with await self._connect() as api:
+        async with ApiClient.from_kubeconfig(self.kubeconfig) as api:
             await self._launch(CONTROLLERS, flags, lambda: _furnish_namespaces(api))
 
     async def _start_scheduler(self, flags: Mapping[str, str]) -> None:
@@ -250,18 +251,13 @@ class RealControlPlane:
 
     async def _scheduler_is_ready(self) -> bool:
         """Its caches are filled; before 1.31 it only reports that it runs."""
-        path = "healthz" if _before_1_31(self._binaries.kubernetes) else "readyz"
+        release = [int(part) for part in self._binaries.kubernetes.lstrip("v").split(".")[:2]]
+        path = "healthz" if release < [1, 31] else "readyz"
         return await says_ready(f"{self.scheduler_url}/{path}", self._context())
-
-    async def _connect(self) -> ApiClient:
-        return ApiClient.from_kubeconfig(self.kubeconfig)
-
-    def _client(self, user: str, group: str | None) -> KeyPair:
-        return self._authority.issue_client(user, group)
 
     def _kubeconfig(self, user: str, group: str | None) -> Path:
         path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
-        return kubeconfig_file.write(path, self.url, ca=self.ca, client=self._client(user, group))
+        return kubeconfig_file.write(path, self.url, ca=self.ca, client=self.client_certificate(user, group))
 
     def _context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.ca))
@@ -270,11 +266,6 @@ class RealControlPlane:
         context = self._context()
         context.load_cert_chain(self._etcd_client.certificate, self._etcd_client.key)
         return context
-
-
-def _before_1_31(version: str) -> bool:
-    """Is a version like ``v1.30.14`` older than that?"""
-    return [int(part) for part in version.lstrip("v").split(".")[:2]] < [1, 31]
 
 
 async def _furnish_namespaces(api: ApiClient) -> bool:

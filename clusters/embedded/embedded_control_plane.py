@@ -28,7 +28,7 @@ _SEED: Final = 1
 
 
 class EmbeddedControlPlane:
-    """See ``clusters.control_plane.ControlPlane``; ``folder`` is there and stays."""
+    """See ``clusters.local_cluster.ControlPlane``; ``folder`` is there and stays."""
 
     def __init__(self, folder: Path, clock: Clock | None = None, state: Path | None = None) -> None:
         """``state``: a file that the state is read from, if it exists, and written to in the end."""

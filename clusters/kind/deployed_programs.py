@@ -1,4 +1,4 @@
-"""The programs under test as pods: killed without a word, kept down, brought back; what they have logged.
+"""The programs under test as pods: killed without a word, kept down, brought back, reached; what they have logged.
 
 A DaemonSet or a ReplicaSet replaces whatever dies, so a program is stopped (SIGSTOP: from then on it does nothing), taken off
 its node, and killed (SIGKILL) once its pod must go: no second one exists in between, and the first one never shuts down cleanly.
@@ -6,21 +6,31 @@ its node, and killed (SIGKILL) once its pod must go: no second one exists in bet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.api.resources import DEPLOYMENTS, NODES, PODS
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, meanwhile
 from clusters.kind.node_container import NodeContainer
 from clusters.kind.product import DEVICE_PLUGIN, EXTENDER, NAMESPACE, PLUGIN_LABEL
+from clusters.processes.ports import free_port
+from clusters.processes.program import Program
 from clusters.provider import ClusterError
 
 # By which labels the manifests tell the pods of each program.
 _EXTENDER_PODS: Final = f"component={EXTENDER}"
 _PLUGIN_PODS: Final = "component=gpushare-device-plugin"
+
+# As in the manifests.
+_EXTENDER_PORT: Final = 12345
+_SAYS_READY: Final = "Forwarding from"
+# Between two attempts while the API server is away, in seconds.
+_RETRY_SECONDS: Final = 0.2
 
 
 class DeployedPrograms:
@@ -71,11 +81,11 @@ class DeployedPrograms:
             await self._signal(pod, "SIGSTOP")
         await take_off()
         for pod in pods:
-            await eventually(partial(self._marked, pod), bool, f"{_name(pod)} is to go")
+            await eventually(partial(self._now, pod), _is_to_go, f"{_name(pod)} is to go")
             self._keep_log(pod)
             await self._signal(pod, "SIGKILL")
         for pod in pods:
-            await eventually(partial(self._gone, pod), bool, f"{_name(pod)} is gone")
+            await eventually(partial(self._now, pod), lambda found: found is None, f"{_name(pod)} is gone")
 
     async def _signal(self, pod: Object, signal: str) -> None:
         node = self._container_of(pod["spec"]["nodeName"])
@@ -96,7 +106,7 @@ class DeployedPrograms:
         """Those that are not on their way out."""
         where = f"spec.nodeName={node}" if node else None
         pods = await self._api.list(PODS, NAMESPACE, label_selector=labels, field_selector=where)
-        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return [pod for pod in pods if not _is_to_go(pod)]
 
     async def _now(self, pod: Object) -> Object | None:
         """The pod as it is now; None when it is gone, or another has its name."""
@@ -108,13 +118,6 @@ class DeployedPrograms:
             return None
         return found if found["metadata"]["uid"] == pod["metadata"]["uid"] else None
 
-    async def _marked(self, pod: Object) -> bool:
-        found = await self._now(pod)
-        return found is None or "deletionTimestamp" in found["metadata"]
-
-    async def _gone(self, pod: Object) -> bool:
-        return await self._now(pod) is None
-
     async def _scale(self, replicas: int) -> None:
         change = {"spec": {"replicas": replicas}}
         await self._api.patch(DEPLOYMENTS, EXTENDER, change, NAMESPACE, content_type=MERGE_PATCH)
@@ -122,6 +125,62 @@ class DeployedPrograms:
     async def _label(self, node: str, value: str | None) -> None:
         change = {"metadata": {"labels": {PLUGIN_LABEL: value}}}
         await self._api.patch(NODES, node, change, content_type=MERGE_PATCH)
+
+
+class ExtenderDoor:
+    """The extender's address on this machine: a loopback port that leads, through the API server, to the one of kube-scheduler.
+
+    The extender listens on the loopback of the control plane's node. All pods of that node's own network share it, so the way leads
+    through the pod of kube-scheduler, which stays while the extender comes and goes. ``kubectl port-forward`` ends at the first
+    connection that fails; then it is started again, on the same port.
+
+    ``control_plane`` is the Node's name.
+    """
+
+    def __init__(
+        self, kubectl: Path, kubeconfig: Path, control_plane: str, environment: Mapping[str, str], log: Path
+    ) -> None:
+        self.port = free_port()
+        argv = [
+            str(kubectl),
+            f"--kubeconfig={kubeconfig}",
+            "port-forward",
+            "--address=127.0.0.1",
+            f"--namespace={NAMESPACE}",
+            f"pod/kube-scheduler-{control_plane}",
+            f"{self.port}:{_EXTENDER_PORT}",
+        ]
+        self._program = Program("kubectl port-forward", argv, environment, log)
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """While inside it is open as soon as there is a way, and kept open."""
+        try:
+            async with meanwhile(self._keep_open()):
+                yield
+        finally:
+            await self._program.stop()
+
+    def log(self) -> str:
+        """The last output of kubectl."""
+        return self._program.tail(3)
+
+    async def _keep_open(self) -> None:
+        while True:
+            before = self._program.log().count(_SAYS_READY)
+            try:
+                await self._program.launch(partial(self._has_said, before))
+                await self._program.ended()
+            except ClusterError:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _has_said(self, before: int) -> bool:
+        """Does this one forward, and not only the one before?"""
+        return self._program.log().count(_SAYS_READY) > before
+
+
+def _is_to_go(pod: Object | None) -> bool:
+    return pod is None or "deletionTimestamp" in pod["metadata"]
 
 
 def _name(pod: Object) -> str:

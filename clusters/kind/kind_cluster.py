@@ -6,54 +6,86 @@ its cards too, so that both can be reached from this machine. Ports are on loopb
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import operator
+import os
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api import kubeconfig_file, program_pod
+import yaml
+
+from clusters.api import admission_policies, kubeconfig_file, program_pod
 from clusters.api.api_client import ApiClient
 from clusters.api.readiness import announces_cards, says_ready
 from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError, all_or_none, eventually, glimpse
-from clusters.kind import product
-from clusters.kind.making import Made, Plan, add_worker, make
-from clusters.kind.worker_kubelet import WorkerKubelet, is_ready
-from clusters.kind.workers import Workers
-from clusters.provider import ClusterError, NodeSpec
+from clusters.deploy import render
+from clusters.kind import kind_config, product
+from clusters.kind.deployed_programs import DeployedPrograms, ExtenderDoor
+from clusters.kind.engine.engine import using
+from clusters.kind.equipment import Equipment, find
+from clusters.kind.kind_nodes import KindNodes, join
+from clusters.kind.node_container import thawing
+from clusters.kind.sweeping import RunRecord, containers_of, folder_of_runs, record, remove_containers, sweep
+from clusters.kind.workers import WorkerKubelet, Workers, is_ready
+from clusters.processes.running_clusters import CHECKOUT
+from clusters.processes.scratch import scratch_folder
+from clusters.provider import EXTENDER, KUBELET, ClusterError, NodeSpec
+from clusters.targets import Target
 
-EXTENDER: Final = "extender"
-DEVICE_PLUGIN: Final = "device_plugin"
-KUBELET: Final = "kubelet"
 # Against hangs only, in seconds: images are unpacked, programs start, kubelets tell.
 _READY_SECONDS: Final = 180.0
 
 
 class KindCluster:
-    """One cluster (the seam is ``clusters.provider.Cluster``): one control plane, and a worker for each node of the plan.
+    """One cluster (the seam is ``clusters.provider.Cluster``): one control plane, and a worker for each node of the list.
 
     A worker has the cards, driver and labels of its NodeSpec, and the processors and memory of this machine.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._target = plan.target
-        self._stack = contextlib.AsyncExitStack()
-        self._made: Made
-        self.kubeconfig = Path()
-        self.api: ApiClient
+    workers: Workers
+    """Its workers as this machine sees them, for cases about kubelets."""
+    api: ApiClient
+    _equipment: Equipment
+    _manifests: Sequence[dict[str, Any]]
+    """As shipped, with this run's images."""
+    _programs: DeployedPrograms
+    _door: ExtenderDoor
 
-    @property
-    def workers(self) -> Workers:
-        """Its workers as this machine sees them, for cases about kubelets."""
-        return self._made.workers
+    def __init__(
+        self,
+        nodes: Sequence[NodeSpec],
+        target: Target,
+        environment: Mapping[str, str],
+        minor: str,
+        *,
+        node_image: str = "",
+        image_base: str = "",
+        announce: Callable[[Path], None] = lambda _: None,
+    ) -> None:
+        """``minor`` is that of Kubernetes, ``1.36``; images are as in ``providers.Choices``.
+
+        ``announce`` is called with the kubeconfig as soon as the API server answers.
+        """
+        self._nodes = list(nodes)
+        self._target = target
+        self._announce = announce
+        self._environment = environment
+        self._find = partial(find, minor, environment, sys.stderr, node_image_name=node_image, image_base=image_base)
+        self._stack = contextlib.AsyncExitStack()
+        self._folder = Path()
+        self._name = ""
+        self.kubeconfig = Path()
 
     async def start(self) -> None:
         """Bring it up; see the seam."""
         try:
-            self._made = await make(self._plan, self._stack)
-            self.api, self.kubeconfig = self._made.api, self._made.api_server.kubeconfig
+            await self._make()
             await self._settle()
         except BaseException:
             await self.stop()
@@ -63,6 +95,79 @@ class KindCluster:
         """See the seam."""
         await self._stack.aclose()
 
+    async def _make(self) -> None:
+        """Start nodes and programs; each step gives the stack the call that undoes it."""
+        try:
+            # Until the nodes are gone again, no checkout ends the Docker.
+            self._stack.enter_context(using(self._environment, "a kind cluster"))
+        except ClusterError as error:
+            raise ClusterError(f"provider kind: {error}") from error
+        self._equipment = await asyncio.to_thread(self._find)
+        environment = self._equipment.environment
+        self._folder = self._stack.enter_context(scratch_folder())
+        self._name = await self._take_name()
+        sets = product.plugin_sets(self._nodes)
+        self.workers = Workers(self._name, self._folder / "n", environment, sets)
+        self._manifests = await self._shipped()
+        await self._create_nodes()
+        self._announce(self.kubeconfig)
+        self.api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
+        await self._import_images(self.workers.control_plane, *self.workers.names())
+        for manifest in product.fitted(self._manifests, self._target, sets):
+            await self.api.create(manifest)
+        await admission_policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
+        log = self._folder / "port-forward.log"
+        self._door = ExtenderDoor(
+            self._equipment.kubectl, self.kubeconfig, self.workers.control_plane, environment, log
+        )
+        await self._stack.enter_async_context(self._door.open())
+        self._programs = DeployedPrograms(self.api, self.workers.container, self.workers.sets, self._folder)
+
+    async def _take_name(self) -> str:
+        """A free name, recorded as in use; the leftovers of killed runs are removed first."""
+        environment = self._equipment.environment
+        runs = folder_of_runs(environment)
+        await sweep(runs, environment)
+        name = f"{kind_config.PREFIX}{secrets.token_hex(4)}"
+        run = RunRecord(name, environment.get("DOCKER_HOST", ""), os.getpid(), CHECKOUT)
+        self._stack.enter_context(record(runs, run))
+        return name
+
+    async def _shipped(self) -> list[dict[str, Any]]:
+        """The manifests that we ship for kind, with this run's images."""
+        images = {
+            render.EXTENDER_IMAGE: self._equipment.images.extender,
+            render.SIMULATED_IMAGE: self._equipment.images.device_plugin_simulated,
+        }
+        return await render.render(self._equipment.kubectl, render.OVERLAY_KIND, images=images)
+
+    async def _create_nodes(self) -> None:
+        equipment, written_by_kind = self._equipment, self._folder / "kind.kubeconfig"
+        config = kind_config.write_config(
+            self._folder,
+            self._name,
+            equipment.node_image,
+            self.workers.prepare(self._nodes),
+            equipment.archive.parent,
+            self.workers.logs(self.workers.control_plane),
+            equipment.container_specification,
+        )
+        nodes = KindNodes(config, written_by_kind, equipment.environment)
+        # After the other: what came while kind was being ended.
+        self._stack.push_async_callback(remove_containers, self._name, equipment.environment)
+        self._stack.push_async_callback(self._delete, nodes)
+        await nodes.create_nodes()
+        self.kubeconfig = adopt(written_by_kind, self._folder / "kubeconfig")
+
+    async def _delete(self, nodes: KindNodes) -> None:
+        async with thawing(await containers_of(self._name, self._equipment.environment)):
+            await nodes.delete_nodes()
+
+    async def _import_images(self, *nodes: str) -> None:
+        """Into the stores of these nodes, in parallel; the folder of the archive is handed in to each."""
+        inside = f"{kind_config.HANDED_IN}/{self._equipment.archive.name}"
+        await all_or_none(*(self.workers.container(node).import_images(inside) for node in nodes))
+
     async def _settle(self) -> None:
         """Wait until pods can be scheduled onto cards."""
         nodes = (self._node_is_ready(node) for node in self.workers.names())
@@ -71,11 +176,11 @@ class KindCluster:
             await all_or_none(*nodes, *plugins, self._extender_is_ready())
         except NotReachedError as error:
             pods = glimpse(await self.api.list(PODS, product.NAMESPACE))
-            raise ClusterError(f"{error}\n{pods}\n{self._made.door.log()}") from error
+            raise ClusterError(f"{error}\n{pods}\n{self._door.log()}") from error
 
     def extender_url(self) -> str:
         """See the seam."""
-        return f"http://127.0.0.1:{self._made.door.port}{self._target.extender.path}"
+        return f"http://127.0.0.1:{self._door.port}{self._target.extender.path}"
 
     async def kubeconfig_of(self, account: str, node: str = "") -> Path:
         """See the seam."""
@@ -83,42 +188,45 @@ class KindCluster:
             return self.kubeconfig
         namespace, _, name = account.partition("/")
         pod = await program_pod.ensure(self.api, account, node) if node else ""
-        path = self._made.folder / f"{name}{node and '-' + node}.kubeconfig"
+        path = self._folder / f"{name}{node and '-' + node}.kubeconfig"
         if path.exists() and not pod:
             return path
         token = await program_pod.service_account_token(self.api, namespace, name, pod)
-        return kubeconfig_file.write(path, self._made.api_server.url, ca=self._made.api_server.ca, token=token)
+        cluster = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]
+        kubeconfig_file.write_parts(path, cluster, {"token": token})
+        return path
 
     async def kill(self, program: str, node: str | None = None) -> None:
         """See the seam."""
         if program == EXTENDER:
-            await self._made.programs.kill_extender()
+            await self._programs.kill_extender()
         elif node is None:
             raise ClusterError(f"which node's {program}?")
         elif program == KUBELET:
             await self._kubelet(node).stop(kill=True)
         else:
-            await self._made.programs.kill_plugin(node)
+            await self._programs.kill_plugin(node)
             await self._plugin_is_gone(node)
 
     async def launch(self, program: str, node: str | None = None) -> None:
         """See the seam."""
         if program == EXTENDER:
-            await self._made.programs.start_extender()
+            await self._programs.start_extender()
             await self._extender_is_ready()
         elif node is None:
             raise ClusterError(f"which node's {program}?")
         elif program == KUBELET:
             await self._kubelet(node).start()
         else:
-            await self._made.programs.start_plugin(node)
+            await self._programs.start_plugin(node)
             await self._plugin_is_ready(node)
 
     async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:
         """See the seam."""
         kubelet = self._kubelet(node)
         if not reboot:
-            await kubelet.restart(lose_checkpoint=lose_checkpoint)
+            await kubelet.stop(lose_checkpoint=lose_checkpoint)
+            await kubelet.start()
             return
         await kubelet.reboot(lose_checkpoint=lose_checkpoint)
         if node in self.workers.sets:
@@ -126,7 +234,21 @@ class KindCluster:
 
     async def add_node(self, node: NodeSpec) -> None:
         """See the seam."""
-        await add_worker(self._made, self._target, node)
+        if node.name in self.workers.names():
+            raise ClusterError(f"there is a node {node.name!r} already")
+        first = self.workers.container(self.workers.names()[0])
+        self._nodes.append(node)
+        known = set(self.workers.sets.values())
+        sets = product.plugin_sets(self._nodes)
+        self.workers.assign(sets)
+        (worker,) = self.workers.prepare([node])
+        container = self.workers.container(node.name).container
+        await join(self._name, worker, first, container, self._equipment.environment)
+        await self._import_images(node.name)
+        new = [one for one in sets if one.name not in known]
+        for manifest in product.fitted(self._manifests, self._target, new):
+            if manifest["kind"] == "DaemonSet":
+                await self.api.create(manifest)
         await self._node_is_ready(node.name)
         if node.name in self.workers.sets:
             await self._plugin_is_ready(node.name)
@@ -150,11 +272,11 @@ class KindCluster:
     def log(self, program: str, node: str | None = None) -> str:
         """See the seam."""
         if program == EXTENDER:
-            return self._made.programs.log(self.workers.container(self.workers.control_plane), product.EXTENDER)
-        return self._made.programs.log(self.workers.container(node or ""), product.DEVICE_PLUGIN)
+            return self._programs.log(self.workers.container(self.workers.control_plane), product.EXTENDER)
+        return self._programs.log(self.workers.container(node or ""), product.DEVICE_PLUGIN)
 
     def _kubelet(self, node: str) -> WorkerKubelet:
-        return WorkerKubelet(node, self.workers, self.api, self._made.programs)
+        return WorkerKubelet(node, self.workers, self.api, self._programs)
 
     async def _announces_cards(self, node: str, *, may_be_none: bool = False) -> bool:
         return await announces_cards(self.api, node, self._target.device_plugin.resource, may_be_none=may_be_none)
@@ -176,5 +298,13 @@ class KindCluster:
             raise NotReachedError(f"{error}; its kubelet logged:\n{log}") from error
 
     async def _extender_is_ready(self) -> None:
-        url = f"http://127.0.0.1:{self._made.door.port}{self._target.extender.ready}"
+        url = f"http://127.0.0.1:{self._door.port}{self._target.extender.ready}"
         await eventually(partial(says_ready, url), bool, "the extender is ready", seconds=_READY_SECONDS)
+
+
+def adopt(written_by_kind: Path, path: Path) -> Path:
+    """Write kind's kubeconfig to ``path`` as our providers have theirs; a reader sees the whole file or none."""
+    document = yaml.safe_load(written_by_kind.read_text())
+    (cluster,), (user,) = document["clusters"], document["users"]
+    kubeconfig_file.write_parts(path, cluster["cluster"], user["user"])
+    return path

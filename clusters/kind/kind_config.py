@@ -1,7 +1,16 @@
-"""kind's configuration of a cluster: its nodes, the host's folders in them, the scheduler's configuration. Pure."""
+"""kind's configuration of a cluster: its nodes, the host's folders in them, the scheduler's configuration.
+
+How containers on a node come to its simulated cards, as NVIDIA's runtime would bring them to real ones: pods name only an amount
+of memory, and the device plugin answers with variables, and neither knows of a state file. So the node's container runtime puts
+its folder into every container: containerd begins each container from a specification, and here that is its own one with one
+mount more. ``NVIDIA_VISIBLE_DEVICES`` decides which card a container then uses. A mount of the same folder that a pod asks for
+itself takes its place.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,11 +18,22 @@ from typing import Any, Final
 
 import yaml
 
-from clusters.kind.program_images.card_mount import FOLDER as CARDS
-from clusters.kind.program_images.card_mount import SPECIFICATION
+from clusters.deploy import render
+from clusters.processes.commands import run
 
 # The beginning of the names of clusters that are ours.
 PREFIX: Final = "gpushare-"
+# On every node, control planes too: a folder on the host is mounted there, empty if there are no cards.
+CARDS: Final = "/var/lib/gpushare-simulated"
+# Where a node's containerd finds the specification.
+SPECIFICATION: Final = "/etc/containerd/gpushare-simulated.json"
+# For ``containerdConfigPatches`` of a kind configuration.
+CONTAINERD_PATCH: Final = f"""\
+version = 3
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+  base_runtime_spec = '{SPECIFICATION}'
+"""
 # Where a kubelet keeps the logs of its pods.
 LOGS: Final = "/var/log/pods"
 # Folders of a worker that lie on the host: there, its folder in the container.
@@ -27,6 +47,11 @@ NODE_FOLDERS: Final[Mapping[str, str]] = {
 HANDED_IN: Final = "/gpushare"
 # Where the documentation puts the scheduler's configuration, and the patch expects it.
 SCHEDULER_CONFIG: Final = "/etc/kubernetes/scheduler-gpushare-config.yaml"
+
+# In the folder of a run: an empty one, the scheduler's configuration, and with what containerd begins each container.
+_NO_CARDS: Final = "no-cards"
+_SCHEDULER: Final = "scheduler-config.yaml"
+_SPECIFICATION: Final = "container.json"
 
 # A kubelet reports a change of its devices with its next status, by default ten seconds later; nothing else of it is hastened here.
 _KUBELET: Final = {
@@ -52,31 +77,6 @@ _PROGRAMS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """Files and folders of the host that nodes read."""
-
-    images: Path
-    """A folder of archives of images."""
-    scheduler_config: Path
-    container_specification: Path
-    """With what containerd begins each container."""
-    no_cards: Path
-    """An empty folder."""
-    logs: Path
-    """A folder for the logs of the pods on the control plane."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patches:
-    """The text that kind lays over its own configuration of programs."""
-
-    scheduler: str
-    """Lets kubeadm give kube-scheduler its configuration."""
-    containerd: str
-    """Lets containerd read the specification."""
-
-
-@dataclass(frozen=True, slots=True)
 class Worker:
     """A node with a kubelet for pods: its Node's name, what it is labelled, its folder on the host (``NODE_FOLDERS``)."""
 
@@ -95,30 +95,47 @@ def containers_of_workers(cluster: str, workers: Sequence[str]) -> dict[str, str
     return {name: f"{cluster}-worker{number if number > 1 else ''}" for number, name in enumerate(workers, start=1)}
 
 
+def write_config(
+    folder: Path, cluster: str, image: str, workers: Sequence[Worker], images: Path, logs: Path, specification: str
+) -> Path:
+    """Write the configuration file of a cluster into the run's folder, and those that it hands to the nodes."""
+    (folder / _NO_CARDS).mkdir()
+    logs.mkdir(parents=True)
+    shutil.copy(render.BASE / _SCHEDULER, folder)
+    (folder / _SPECIFICATION).write_text(specification)
+    path = folder / "kind.yaml"
+    config = cluster_config(folder, cluster, image, workers, images, logs)
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
 def cluster_config(
-    cluster: str, image: str, workers: Sequence[Worker], files: Files, patches: Patches
+    folder: Path, cluster: str, image: str, workers: Sequence[Worker], images: Path, logs: Path
 ) -> dict[str, Any]:
-    """The configuration file of ``kind create cluster``: one control plane, these workers, the API on loopback alone."""
-    on_every_node = [mount(files.images, HANDED_IN), mount(files.container_specification, SPECIFICATION)]
+    """The configuration of ``kind create cluster``: one control plane, these workers, the API on loopback alone.
+
+    ``images`` is a folder of archives of images, ``logs`` one for the logs of the pods on the control plane.
+    """
+    on_every_node = [mount(images, HANDED_IN), mount(folder / _SPECIFICATION, SPECIFICATION)]
     return {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "name": cluster,
         "networking": {"apiServerAddress": "127.0.0.1", "ipFamily": "ipv4"},
-        "containerdConfigPatches": [patches.containerd],
+        "containerdConfigPatches": [CONTAINERD_PATCH],
         "nodes": [
             {
                 "role": "control-plane",
                 "image": image,
                 "extraMounts": [
                     *on_every_node,
-                    mount(files.scheduler_config, SCHEDULER_CONFIG),
-                    mount(files.no_cards, CARDS),
-                    {"hostPath": str(files.logs), "containerPath": LOGS},
+                    mount(folder / _SCHEDULER, SCHEDULER_CONFIG),
+                    mount(folder / _NO_CARDS, CARDS),
+                    {"hostPath": str(logs), "containerPath": LOGS},
                 ],
                 # All kubelets share the configuration of this one.
                 "kubeadmConfigPatches": [
-                    patches.scheduler,
+                    render.SCHEDULER_PATCH.read_text(),
                     *(yaml.safe_dump(one, sort_keys=False) for one in (_KUBELET, _PROGRAMS)),
                 ],
             },
@@ -143,3 +160,16 @@ def _worker(image: str, worker: Worker, on_every_node: Sequence[Mapping[str, Any
 def mount(path: Path, inside: str) -> dict[str, Any]:
     """A file of the host, in a node, for reading."""
     return {"hostPath": str(path), "containerPath": inside, "readOnly": True}
+
+
+def specification(node_image: str, environment: Mapping[str, str]) -> str:
+    """The text of that file for nodes of this image, made of what their containerd begins with. Raises ClusterError."""
+    argv = ["docker", "run", "--rm", "--network=none", "--entrypoint=ctr", node_image, "oci", "spec"]
+    return json.dumps(with_cards(json.loads(run(argv, environment))), indent=1)
+
+
+def with_cards(default: Mapping[str, Any]) -> dict[str, Any]:
+    """A container's specification with the cards' folder in it; the limits of its processes stay the node's."""
+    mount = {"destination": CARDS, "type": "bind", "source": CARDS, "options": ["rbind", "rw"]}
+    process = {name: value for name, value in default["process"].items() if name != "rlimits"}
+    return {**default, "process": process, "mounts": [*default["mounts"], mount]}

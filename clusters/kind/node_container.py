@@ -1,18 +1,26 @@
-"""A node of kind from outside: commands in its container, its kubelet, its containers, a restart of the whole."""
+"""A node of kind from outside: commands in its container, its kubelet, its containers, a restart of the whole.
+
+On cgroup v1 a process that is frozen takes no signal, not even SIGKILL. A node's own runtime freezes a container for a moment
+when it changes what that may use. A machine that loses its power in that moment, or is removed, leaves it frozen for ever: its
+first process ends only after all others, and so never. So frozen containers are thawed while a node ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from clusters.kind.thawing import thawing
-from clusters.provider import ClusterError
+from clusters.api.waiting import meanwhile
+from clusters.processes.commands import output_of
 
+FREEZER: Final = Path("/sys/fs/cgroup/freezer")
+# How often one looks for frozen containers while they end, in seconds.
+_THAW_SECONDS: Final = 0.2
 # Kubernetes's containers, among containerd's.
 _CONTAINERD: Final = ("ctr", "--namespace", "k8s.io")
-CHECKPOINT: Final = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 _DEVICE_PLUGIN_LINES: Final = (
     "journalctl --unit kubelet --no-pager --output cat"
     " | grep -e ' resource' -e 'egistered client' -e 'Updated a'"
@@ -33,26 +41,9 @@ class NodeContainer:
         """Run a command in it; what it prints. Raises ClusterError with its error."""
         return await docker(self._environment, "exec", self.container, *argv)
 
-    async def stop_kubelet(self, *, kill: bool = False) -> None:
-        """Its containers run on. ``kill`` is for SIGKILL; either way it stays down."""
-        if kill:
-            # Stopped by systemd the unit does not come back; the signal comes before the unit's own SIGTERM.
-            await self.execute("systemctl", "kill", "--signal=SIGKILL", "kubelet")
-        await self.execute("systemctl", "stop", "kubelet")
-
-    async def start_kubelet(self) -> None:
-        """Start it; whether its node is ready is for the API to say."""
-        # Many restarts in a row are meant here; systemd would give up on the unit.
-        await self.execute("systemctl", "reset-failed", "kubelet")
-        await self.execute("systemctl", "start", "kubelet")
-
     async def device_plugin_log(self) -> str:
         """The last lines that its kubelet logged about device plugins and what they offer."""
         return await self.execute("sh", "-c", _DEVICE_PLUGIN_LINES)
-
-    async def lose_checkpoint(self) -> None:
-        """Remove the file from which a kubelet that is down will read the devices of containers."""
-        await self.execute("rm", "-f", CHECKPOINT)
 
     async def power_off(self) -> None:
         """End the machine: all its processes in one moment, as in a power failure. Returns when it has ended."""
@@ -82,12 +73,32 @@ class NodeContainer:
 
 async def docker(environment: Mapping[str, str], *arguments: str) -> str:
     """Run the docker command; what it prints. Raises ClusterError with its error."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        "docker", *arguments, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
-    )
-    out, error = await process.communicate()
-    if process.returncode:
-        said = error.decode(errors="replace").strip()
-        raise ClusterError(f"docker {' '.join(arguments)} ended with {process.returncode}: {said}")
-    return out.decode(errors="replace")
+    return await output_of(["docker", *arguments], environment)
+
+
+def thawing(containers: Iterable[str], freezer: Path = FREEZER) -> contextlib.AbstractAsyncContextManager[None]:
+    """While inside, whatever is frozen in these containers (whole ids, as Docker has them) is thawed."""
+    return meanwhile(_keep_thawing(tuple(containers), freezer))
+
+
+async def _keep_thawing(containers: tuple[str, ...], freezer: Path) -> None:
+    while True:
+        for container in containers:
+            with contextlib.suppress(OSError):  # a group has gone while its folder was read
+                thaw(container, freezer)
+        await asyncio.sleep(_THAW_SECONDS)
+
+
+def thaw(container: str, freezer: Path = FREEZER) -> list[Path]:
+    """Thaw what is frozen in a container now: its control group (named after it, wherever that is) and all below; these groups.
+
+    Nothing on a machine without cgroup v1, or for a user without the right to write there.
+    """
+    thawed = []
+    for group in freezer.rglob(f"*{container}*"):
+        for state in group.rglob("freezer.state"):
+            with contextlib.suppress(OSError):  # it is gone, or not ours to change
+                if state.read_text().strip() != "THAWED":
+                    state.write_text("THAWED")
+                    thawed.append(state.parent)
+    return thawed

@@ -1,24 +1,66 @@
-"""Removes the clusters of runs that were killed."""
+"""Which runs have a kind cluster, and the removal of the clusters of runs that were killed.
+
+The records lie in the user's cache and not in /tmp: a restart of the machine empties that, and the stopped containers would stay.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine.engine import engine_environment
-from clusters.kind.node_container import docker
-from clusters.kind.run_records import abandoned
-from clusters.kind.thawing import thawing
-from clusters.processes.running_clusters import CHECKOUT
+from clusters.kind.node_container import docker, thawing
+from clusters.processes import running_clusters
 from clusters.provider import ClusterError
 
 _LOG = logging.getLogger(__name__)
 
 # By which kind knows the containers of a cluster.
-LABEL = "io.x-k8s.kind.cluster"
+LABEL: Final = "io.x-k8s.kind.cluster"
+_SUFFIX: Final = ".run"
+
+
+class RunRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One cluster of one run: its name, the Docker that has it (``DOCKER_HOST``; "" for the usual one), and the run's process."""
+
+    cluster: str
+    docker_host: str = ""
+    pid: int = 0
+    """For people: the lock decides whether the run lives."""
+    checkout: str = ""
+    """The root of the checkout that made it; "" in records of versions that did not write it."""
+
+    def is_swept_by(self, checkout: str) -> bool:
+        """May this checkout remove what a killed run left? Its own, and what no checkout is left for."""
+        return self.checkout in ("", checkout) or not Path(self.checkout).is_dir()
+
+
+@contextlib.contextmanager
+def record(folder: Path, run: RunRecord) -> Iterator[None]:
+    """While inside, the cluster is known to be in use. Left with an error, the record stays for the next sweep."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with running_clusters.locked_record(folder / f"{run.cluster}{_SUFFIX}", run):
+        yield
+
+
+@contextlib.contextmanager
+def abandoned(folder: Path, wanted: Callable[[RunRecord], bool]) -> Iterator[list[tuple[Path, RunRecord]]]:
+    """The wanted runs that are gone, with their files; no other process gets these while inside."""
+    found = []
+    with contextlib.ExitStack() as stack:
+        for path in sorted(folder.glob(f"*{_SUFFIX}")):
+            # Else no run of ours wrote it.
+            with contextlib.suppress(msgspec.MsgspecError):
+                if running_clusters.take_over(path, stack):
+                    found.append((path, msgspec.json.decode(path.read_bytes(), type=RunRecord)))
+        yield [(path, run) for path, run in found if wanted(run)]
 
 
 async def sweep(folder: Path, environment: Mapping[str, str], *, everywhere: bool = False) -> list[str]:
@@ -28,7 +70,7 @@ async def sweep(folder: Path, environment: Mapping[str, str], *, everywhere: boo
     of a live run is never touched, nor one that has no record.
     """
     swept = []
-    with abandoned(folder, lambda run: everywhere or run.is_swept_by(CHECKOUT)) as runs:
+    with abandoned(folder, lambda run: everywhere or run.is_swept_by(running_clusters.CHECKOUT)) as runs:
         for path, run in runs:
             where = {**environment, "DOCKER_HOST": run.docker_host} if run.docker_host else environment
             try:
@@ -49,7 +91,7 @@ def folder_of_runs(environment: Mapping[str, str]) -> Path:
 async def sweep_all(environment: Mapping[str, str], *, everywhere: bool = False) -> list[str]:
     """As ``sweep``, if Docker may not be up: then nothing can be removed. Raises ClusterError if something should be."""
     folder = folder_of_runs(environment)
-    with abandoned(folder, lambda run: everywhere or run.is_swept_by(CHECKOUT)) as runs:
+    with abandoned(folder, lambda run: everywhere or run.is_swept_by(running_clusters.CHECKOUT)) as runs:
         if not runs:
             return []
     try:

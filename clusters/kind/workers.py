@@ -1,25 +1,32 @@
-"""The workers of a cluster as this machine sees them: their folders and simulated cards here, their containers."""
+"""The workers of a cluster as this machine sees them: their folders and simulated cards here, their containers, their kubelets."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
+from clusters.kind.deployed_programs import DeployedPrograms
 from clusters.kind.kind_config import NODE_FOLDERS, Worker, container_of_control_plane, containers_of_workers
 from clusters.kind.node_container import NodeContainer
 from clusters.kind.product import PLUGIN_LABEL, PluginSet
 from clusters.provider import ClusterError, NodeSpec
-from clusters.simulated_node import SimulatedNode
-from fake_nvml.box import Box
-from fake_nvml.fake_nvml_errors import FakeNvmlError
-from fake_nvml.state import State
+from clusters.simulated_node import SimulatedNode, new_cards
 
 _LOG = logging.getLogger(__name__)
 
 # As the manifests name it inside a node's folder of simulated cards.
 _STATE_FILE: Final = "state"
+# Below a worker's folder.
+_SOCKET: Final = Path("device-plugins", "kubelet.sock")
+_CHECKPOINT: Final = Path("device-plugins", "kubelet_internal_checkpoint")
+# Against hangs only, in seconds: a restarted machine takes some twenty on two cores.
+_UP_SECONDS: Final = 120.0
 
 
 class Workers:
@@ -79,10 +86,7 @@ class Workers:
         for name in NODE_FOLDERS:
             (folder / name).mkdir(parents=True)
         state_file = folder / "nvml" / _STATE_FILE
-        try:
-            State.create(state_file, Box.load(node.box, seed=node.name, driver=node.driver)).close()
-        except FakeNvmlError as error:
-            raise ClusterError(f"node {node.name}: {error}") from error
+        new_cards(state_file, node).close()
         if node.admission_shuffle:
             _LOG.warning(
                 "a real kubelet admits pods in its own order; admission_shuffle is passed over node=%s", node.name
@@ -94,3 +98,76 @@ class Workers:
         """The manifests' label for nodes with cards, and ours for the plugin of a node."""
         plugin = self.sets.get(node.name)
         return {**({"gpushare": "true", PLUGIN_LABEL: plugin} if plugin else {}), **node.labels}
+
+
+class WorkerKubelet:
+    """The kubelet of a worker: stopped, killed, started, its machine rebooted; and when it is up again."""
+
+    def __init__(self, node: str, workers: Workers, api: ApiClient, programs: DeployedPrograms) -> None:
+        self._node = node
+        self._api = api
+        self._programs = programs
+        self._container = workers.container(node)
+        self._simulated = workers.simulated(node)
+
+    async def stop(self, *, kill: bool = False, lose_checkpoint: bool = False) -> None:
+        """It stays down; containers run on. ``kill`` is for SIGKILL."""
+        if kill:
+            # Stopped by systemd the unit does not come back; the signal comes before the unit's own SIGTERM.
+            await self._container.execute("systemctl", "kill", "--signal=SIGKILL", "kubelet")
+        await self._container.execute("systemctl", "stop", "kubelet")
+        if lose_checkpoint:
+            self._lose_checkpoint()
+
+    async def start(self) -> None:
+        """Start it; returns when plugins can register and its node is ready."""
+        before = await self._socket()
+        # Many restarts in a row are meant here; systemd would give up on the unit.
+        await self._container.execute("systemctl", "reset-failed", "kubelet")
+        await self._container.execute("systemctl", "start", "kubelet")
+        await self._is_up(before)
+
+    async def reboot(self, *, lose_checkpoint: bool = False) -> None:
+        """The machine ends as in a power failure and starts again; so do its cards, and its device plugin if it had one."""
+        before, plugin = await self._socket(), await self._programs.plugin_container(self._node)
+        await self._container.power_off()
+        await self._simulated.fake_nvml("reboot")
+        if lose_checkpoint:
+            self._lose_checkpoint()
+        await self._container.power_on()
+        await self._is_up(before)
+        if plugin:
+            await eventually(
+                partial(self._programs.plugin_container, self._node),
+                lambda container: container not in ("", plugin),
+                f"the device plugin of {self._node} runs in a container of its own again",
+                seconds=_UP_SECONDS,
+            )
+
+    def _lose_checkpoint(self) -> None:
+        """Remove the file from which a kubelet that is down will read the devices of containers."""
+        (self._simulated.folder / _CHECKPOINT).unlink(missing_ok=True)
+
+    async def _socket(self) -> tuple[int, int] | None:
+        """By what the socket for registrations is known from the one before."""
+        try:
+            found = (self._simulated.folder / _SOCKET).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_ctime_ns
+
+    async def _is_up(self, before: tuple[int, int] | None) -> None:
+        what = f"the kubelet of {self._node} has a new socket for device plugins"
+        await eventually(self._socket, lambda seen: seen not in (None, before), what, seconds=_UP_SECONDS)
+        ready = partial(is_ready, self._api, self._node)
+        await eventually(ready, bool, f"node {self._node} is ready", seconds=_UP_SECONDS)
+
+
+async def is_ready(api: ApiClient, node: str) -> bool:
+    """Is the Node there, and ready?"""
+    try:
+        found = await api.get(NODES, node)
+    except ApiError:
+        return False
+    conditions = found["status"].get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

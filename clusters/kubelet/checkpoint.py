@@ -11,14 +11,14 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from clusters.kubelet.kubelet_devices import Allocation, DeviceBook
 
 FILE_NAME: Final = "kubelet_internal_checkpoint"
-# The key of ids without a NUMA node.
+# The key of ids without a NUMA node, as all are here.
 _NO_NUMA: Final = "-1"
 
 
@@ -74,34 +74,20 @@ def restore(folder: Path, book: DeviceBook) -> bool:
     return True
 
 
-def by_numa(ids: Iterable[str], numa: Mapping[str, Sequence[int]]) -> dict[str, list[str]]:
-    """Ids under the NUMA nodes that they are near to; a device near two nodes appears twice."""
-    groups: dict[str, list[str]] = {}
-    for device_id in ids:
-        for node in [str(node) for node in numa.get(device_id, ())] or [_NO_NUMA]:
-            groups.setdefault(node, []).append(device_id)
-    return groups
-
-
 def _entry(allocation: Allocation) -> dict[str, Any]:
     return {
         "PodUID": allocation.pod_uid,
         "ContainerName": allocation.container,
         "ResourceName": allocation.resource,
-        "DeviceIDs": by_numa(allocation.ids, allocation.numa),
+        "DeviceIDs": {_NO_NUMA: list(allocation.ids)},
         "AllocResp": base64.b64encode(allocation.response).decode(),
     }
 
 
 def _allocation(entry: Mapping[str, Any]) -> Allocation:
-    near = [(device_id, int(node)) for node, ids in entry["DeviceIDs"].items() for device_id in ids]
-    numa: dict[str, tuple[int, ...]] = {}
-    for device_id, node in near:
-        if str(node) != _NO_NUMA:
-            numa[device_id] = (*numa.get(device_id, ()), node)
+    ids = tuple(device_id for near in entry["DeviceIDs"].values() for device_id in near)
     response = base64.b64decode(entry["AllocResp"], validate=True)
-    names = entry["PodUID"], entry["ContainerName"], entry["ResourceName"]
-    return Allocation(*names, tuple(dict.fromkeys(device_id for device_id, _ in near)), response, numa)
+    return Allocation(entry["PodUID"], entry["ContainerName"], entry["ResourceName"], ids, response)
 
 
 def checksum(data: Any) -> int:

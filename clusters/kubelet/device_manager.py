@@ -10,7 +10,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from clusters.amounts import amount_of
@@ -29,19 +28,6 @@ class PreStartError(Exception):
     """The plugin does not let a container start; the kubelet tries again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The plugin of one resource; ``client`` is None if it belonged to a former life of this kubelet."""
-
-    client: PluginClient | None
-    is_stopped: bool
-
-    @property
-    def asks_before_start(self) -> bool:
-        """Whether the plugin wants PreStartContainer. That of a former life is not known to: its containers start."""
-        return self.client is not None and self.client.options.pre_start_required
-
-
 class DeviceManager:
     """Everything between device plugins and containers; ``on_change`` is called when the node's resources changed."""
 
@@ -53,8 +39,10 @@ class DeviceManager:
         self._on_change = on_change
         # The plugin that is dropped when a stream ends: the one that called Register last, even before it is taken.
         self._registered: dict[str, PluginClient] = {}
-        self._endpoints: dict[str, Endpoint] = {}
+        # The plugin of each resource; None if it belonged to a former life of this kubelet.
+        self._endpoints: dict[str, PluginClient | None] = {}
         self._streams: set[asyncio.Task[None]] = set()
+        # Of the resources with a plugin that has been lost.
         self._graces: dict[str, asyncio.TimerHandle] = {}
         self._one_at_a_time = asyncio.Lock()
         self._admitted = ""
@@ -71,7 +59,7 @@ class DeviceManager:
         except checkpoint.CheckpointError as error:
             _LOG.warning("starting without the checkpoint folder=%s error=%s", self._folder, error)
         for resource in self.book.resources():
-            self._endpoints[resource] = Endpoint(None, is_stopped=True)
+            self._endpoints[resource] = None
             self._begin_grace(resource)
         return is_known_machine
 
@@ -84,9 +72,8 @@ class DeviceManager:
         for stream in streams:
             stream.cancel()
         await asyncio.gather(*streams, return_exceptions=True)
-        for endpoint in self._endpoints.values():
-            if endpoint.client is not None:
-                await endpoint.client.close()
+        for client in filter(None, self._endpoints.values()):
+            await client.close()
         self._registered.clear()
         self._endpoints.clear()
 
@@ -101,7 +88,7 @@ class DeviceManager:
             self._registered.pop(resource, None)
             await client.close()
             raise
-        self._endpoints[resource] = Endpoint(client, is_stopped=False)
+        self._endpoints[resource] = client
         self._end_grace(resource)
         _LOG.info("plugin registered resource=%s socket=%s", resource, socket)
         stream = asyncio.create_task(self._follow(client), name=f"lists of {resource}")
@@ -118,8 +105,7 @@ class DeviceManager:
         except PluginError as error:
             _LOG.warning("plugin lost resource=%s error=%s", client.resource, error)
         finally:
-            endpoint = self._endpoints.get(client.resource)
-            if endpoint is None or endpoint.client is not client:
+            if self._endpoints.get(client.resource) is not client:
                 await client.close()
         await self._disconnected(client.resource)
 
@@ -133,10 +119,8 @@ class DeviceManager:
         if current is None:
             return
         await current.close()
-        endpoint = self._endpoints.get(resource)
-        if endpoint is None:
+        if resource not in self._endpoints:
             return
-        self._endpoints[resource] = Endpoint(endpoint.client, is_stopped=True)
         self.book.mark_unhealthy(resource)
         self._changed()
         self._begin_grace(resource)
@@ -215,20 +199,19 @@ class DeviceManager:
             preferred = await self._preferred(client, choice.available.union(choice.reused), choice.reused, size)
         ids = complete(choice, preferred, self._rng)
         self.book.take(resource, ids)
-        numa = self.book.numa_of(resource, ids)
         try:
             response = await client.allocate(ids)
         except PluginError as error:
             self.book.count_again()
             raise AllocationError(str(error)) from error
-        self.book.keep(Allocation(*key, ids, response, numa))
+        self.book.keep(Allocation(*key, ids, response))
         checkpoint.write(self._folder, self.book)
 
     def _client_of(self, resource: str) -> PluginClient:
-        endpoint = self._endpoints.get(resource)
-        if endpoint is None or endpoint.client is None:
+        client = self._endpoints.get(resource)
+        if client is None:
             raise AllocationError(f"unknown Device Plugin {resource}")
-        return endpoint.client
+        return client
 
     async def _preferred(
         self, client: PluginClient, available: Collection[str], must_include: Collection[str], size: int
@@ -250,15 +233,16 @@ class DeviceManager:
     async def pre_start(self, uid: str, container: str) -> None:
         """Ask the plugins of a container's devices before it starts, each time. Raises PreStartError."""
         for allocation in self.book.allocations_of(uid, container):
-            endpoint = self._endpoints.get(allocation.resource)
-            if endpoint is None:
+            if allocation.resource not in self._endpoints:
                 raise PreStartError(f"endpoint not found in cache for a registered resource: {allocation.resource}")
-            if endpoint.client is None or not endpoint.asks_before_start:
+            client = self._endpoints[allocation.resource]
+            # What a plugin of a former life wants is not known: its containers start.
+            if client is None or not client.options.pre_start_required:
                 continue
             try:
-                if endpoint.is_stopped:
+                if allocation.resource in self._graces:
                     raise PluginError(f"endpoint of {allocation.resource} has been stopped")
-                await endpoint.client.pre_start(allocation.ids, self._timings.pre_start)
+                await client.pre_start(allocation.ids, self._timings.pre_start)
             except PluginError as error:
                 text = f"device plugin PreStartContainer rpc failed with err: {error}"
                 raise PreStartError(text) from error

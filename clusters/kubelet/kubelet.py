@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.api.api_client import ApiClient
+from clusters.api.waiting import meanwhile
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import checkpoint, plugin_registration, pod_resources
+from clusters.kubelet import checkpoint
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_cards import Cards, RealCards
 from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.plugin_registration import RegistrationServer
-from clusters.kubelet.pod_picture import Surroundings
-from clusters.kubelet.pod_resources import PodResourcesServer
+from clusters.kubelet.plugin_client import HINT_NAME, SOCKET_NAME, Registration, serving
+from clusters.kubelet.pod_resources import PodResources
+from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.probe_process import Probes
 from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, ProcessTree, Runtime
 from clusters.kubelet.timings import Timings
@@ -45,7 +46,7 @@ class Kubelet:
 
     What it does not do: look at labels and taints again when a pod comes, pull images, run probes (a container that runs is
     ready), mount volumes, evict under pressure, take static pods, resize pods in place, find plugins in
-    ``plugins_registry``, align devices with NUMA nodes, write the Normal events of a container's life, or stand still for
+    ``plugins_registry``, take a plugin's NUMA nodes, write the Normal events of a container's life, or stand still for
     minutes over tens of thousands of ids.
 
     ``root`` is this node's /var/lib/kubelet and must be short enough for unix sockets; ``seed`` decides which ids a
@@ -68,7 +69,7 @@ class Kubelet:
     ) -> None:
         self.machine = machine
         self.plugin_folder = root / "device-plugins"
-        self.pod_resources_socket = root / "pod-resources" / pod_resources.SOCKET_NAME
+        self.pod_resources_socket = root / "pod-resources" / SOCKET_NAME
         tree, probes = ProcessTree(root / PROCESS_FOLDER_NAME), Probes(root / "containers", cards)
         self.runtime = Runtime(behaviours, cards, clock, tree, probes)
         self.log_port = 0
@@ -80,12 +81,6 @@ class Kubelet:
         self._rng = random.Random(seed)  # noqa: S311  # a reproducible choice of ids, no secret
         self._addresses = itertools.cycle(machine.pod_addresses)
         self._parts = contextlib.AsyncExitStack()
-        self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def kubelet_socket(self) -> Path:
-        """Where device plugins register."""
-        return self.plugin_folder / plugin_registration.SOCKET_NAME
 
     async def start(self) -> None:
         """Come up: register the node, serve the sockets, take the pods. Waits for the API server while it is away.
@@ -100,7 +95,8 @@ class Kubelet:
             self._timings,
             self._clock,
             self._boot,
-            told=devices.book.told,
+            # Of the book of then: the start makes a new one.
+            told=lambda resources: devices.book.told(resources),
         )
         lease = NodeLease(self._client, self.machine.name, self._timings, self._clock)
         around = Surroundings(
@@ -114,29 +110,28 @@ class Kubelet:
         )
         pods = NodePods(self._client, self.machine.name, around, lambda: node.allocatable, self._rng.shuffle)
         logs = LogEndpoint(pods, self._clock, self._tls)
-        plugins = RegistrationServer(self.plugin_folder, devices.connect)
-        lister = PodResourcesServer(self.pod_resources_socket.parent, pods, self._clock)
+        plugins = Registration(self.plugin_folder, devices.connect)
+        lister = PodResources(pods, self._clock)
 
         def devices_changed() -> None:
             node.changed()
             pods.show_devices()
 
-        # Stopped in the reverse order: first requests from outside end, then plugins and pods are left.
-        for stop in (logs.stop, devices.stop, pods.stop, self._stop_tasks, lister.stop, plugins.stop):
+        # Stopped in the reverse order: first our own loops and requests from outside end, then plugins and pods are left.
+        for stop in (logs.stop, devices.stop, pods.stop):
             self._parts.push_async_callback(stop)
         try:
             is_new_machine = not devices.start() and self.machine.minor < _SERVES_FIRST_SINCE
             self.log_port = await logs.start()
             await node.register(self.log_port, is_new_machine)
-            await lister.start()
-            await plugins.start()
+            await self._parts.enter_async_context(serving(self.pod_resources_socket.parent, lister.add_to))
+            await self._parts.enter_async_context(serving(self.plugin_folder, plugins.add_to))
+            (self.plugin_folder / HINT_NAME).touch()
         except BaseException:
             await self.stop()
             raise
         for work in (node.follow, node.run, lease.run, pods.follow, pods.admit):
-            self._tasks.append(
-                asyncio.create_task(self._keep_going(work), name=f"{self.machine.name} {work.__qualname__}")
-            )
+            await self._parts.enter_async_context(meanwhile(self._keep_going(work)))
         _LOG.info("kubelet started node=%s root=%s", self.machine.name, self.plugin_folder.parent)
 
     async def stop(self, *, keep_containers: bool = False) -> None:
@@ -163,12 +158,6 @@ class Kubelet:
         """Remove the file in which a kubelet keeps the devices of containers."""
         if lose_checkpoint:
             (self.plugin_folder / checkpoint.FILE_NAME).unlink(missing_ok=True)
-
-    async def _stop_tasks(self) -> None:
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_going(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A loop that fails is logged and started again: one bad answer must not leave a node without a kubelet."""

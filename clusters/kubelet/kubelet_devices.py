@@ -9,8 +9,8 @@ frees something rebuilds the note from the allocations alone, and those ids may 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 AllocationKey = tuple[str, str, str]
 
@@ -25,7 +25,6 @@ class Device:
 
     id: str
     healthy: bool = True
-    numa: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,6 @@ class Allocation:
     resource: str
     ids: tuple[str, ...]
     response: bytes = b""
-    numa: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The NUMA nodes that the ids were near to when they were given, of those that were near to any."""
 
     @property
     def key(self) -> AllocationKey:
@@ -111,11 +108,6 @@ class DeviceBook:
         healthy = self._healthy.get(resource, set())
         return tuple(device for device in self._announced.get(resource, {}).values() if device.id in healthy)
 
-    def numa_of(self, resource: str, ids: Iterable[str]) -> dict[str, tuple[int, ...]]:
-        """The NUMA nodes of these devices, of those that are near to any."""
-        known = self._announced.get(resource, {})
-        return {device_id: known[device_id].numa for device_id in ids if device_id in known and known[device_id].numa}
-
     def is_healthy(self, resource: str, device_id: str) -> bool:
         """The last health from its plugin; a device that is not announced counts as healthy."""
         device = self._announced.get(resource, {}).get(device_id)
@@ -136,10 +128,6 @@ class DeviceBook:
     def allocations(self) -> tuple[Allocation, ...]:
         """All of them, in the order in which they were made."""
         return tuple(self._allocations.values())
-
-    def allocation(self, key: AllocationKey) -> Allocation | None:
-        """The devices that one container has of one resource."""
-        return self._allocations.get(key)
 
     def allocations_of(self, pod_uid: str, container: str) -> tuple[Allocation, ...]:
         """The devices that one container has, of all resources."""

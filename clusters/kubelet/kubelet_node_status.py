@@ -19,7 +19,7 @@ from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError
 from clusters.api.connection import TransportError
 from clusters.api.resources import LEASES, NODES
 from clusters.kubelet.kubelet_devices import Count
-from clusters.kubelet.machine import Machine, node_info
+from clusters.kubelet.machine import Machine
 from clusters.kubelet.pod_status import timestamp
 from clusters.kubelet.pods import Object
 from clusters.kubelet.timings import Timings
@@ -178,7 +178,7 @@ class NodeStatus:
                 {"type": "Hostname", "address": self._machine.name},
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}},
-            "nodeInfo": node_info(self._machine, self._boot),
+            "nodeInfo": self._machine.information(self._boot),
         }
 
     def _conditions(self, before: Mapping[str, Object]) -> list[Object]:

@@ -15,12 +15,10 @@ from functools import partial
 
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import PODS
-from clusters.kubelet.kubelet_admission import Rejection, device_rejection, resource_rejection
 from clusters.kubelet.kubelet_devices import AllocationError, DeviceBook
-from clusters.kubelet.pod_picture import Surroundings
-from clusters.kubelet.pod_worker import PodWorker
+from clusters.kubelet.pod_worker import PodWorker, Surroundings
 from clusters.kubelet.pod_writer import PodWriter
-from clusters.kubelet.pods import Object, containers_of, uid_of
+from clusters.kubelet.pods import Object, Rejection, containers_of, device_rejection, resource_rejection, uid_of
 from clusters.kubelet.runtime import Run
 
 _LOG = logging.getLogger(__name__)
@@ -156,11 +154,6 @@ class NodePods:
         for uid, worker in self._workers.items():
             if worker.is_active and self.device_book().has_pod(uid):
                 worker.publish()
-
-    def pod_list(self) -> list[Object]:
-        """All pods that the API server has, with the status that was published last."""
-        there = [worker for worker in self._all() if not worker.is_removed]
-        return [{**worker.pod, "status": worker.pod.get("status", {}) | worker.status} for worker in there]
 
     def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> Run:
         """A container's life. Raises LookupError if there is none, ValueError if it has not started."""

@@ -1,8 +1,8 @@
-"""The kubelet's HTTP endpoint, as far as an API server and tests need it: containers' logs and the list of pods.
+"""The kubelet's HTTP endpoint, as far as an API server needs it: containers' logs.
 
-``GET /containerLogs/<namespace>/<pod>/<container>`` with the query that kubectl sends, ``GET /pods``, ``GET /healthz``; plain
-HTTP on loopback, or TLS if a certificate is given (a real API server asks its kubelets over TLS). A log that is followed
-ends with its container. There are no processes, so exec, attach and port-forward are refused with 501 and a Status.
+``GET /containerLogs/<namespace>/<pod>/<container>`` with the query that kubectl sends; plain HTTP on loopback, or TLS if a
+certificate is given (a real API server asks its kubelets over TLS). A log that is followed ends with its container. There are no
+processes, so exec, attach and port-forward are refused with 501 and a Status.
 """
 
 from __future__ import annotations
@@ -29,25 +29,6 @@ _NEEDS_A_PROCESS: Final = ("exec", "attach", "portForward", "run")
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One HTTP answer."""
-
-    status: int
-    body: str
-    content_type: str = _TEXT
-
-
-def _no_process(verb: str) -> Answer:
-    """A Status, because kubectl shows the message of that and of nothing else."""
-    message = f"{verb} is not possible here: containers are simulated, no process runs in them"
-    status = {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": "NotImplemented",
-        "code": 501,
-    }  # fmt: skip
-    return Answer(501, json.dumps(status), _JSON)
 
 
 # Longer than any client keeps an idle connection: one that we close first may be closed under a request that is on its way.
@@ -87,31 +68,26 @@ class LogEndpoint:
         if scope["method"] == "GET" and len(path) == 4 and path[0] == "containerLogs":
             query = {name: values[-1] for name, values in parse_qs(scope["query_string"].decode()).items()}
             await self._log(path[1:], query, receive, send)
+        elif path[0] in _NEEDS_A_PROCESS:
+            # A Status, because kubectl shows the message of that and of nothing else.
+            message = f"{path[0]} is not possible here: containers are simulated, no process runs in them"
+            status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 501}
+            await _send(send, 501, json.dumps({**status, "message": message, "reason": "NotImplemented"}), _JSON)
+        elif scope["method"] != "GET":
+            await _send(send, 405, "only GET is answered here\n")
         else:
-            await _send(send, self._answer(scope["method"], path))
-
-    def _answer(self, method: str, path: list[str]) -> Answer:
-        if path[0] in _NEEDS_A_PROCESS:
-            return _no_process(path[0])
-        if method != "GET":
-            return Answer(405, "only GET is answered here\n")
-        if path == ["healthz"]:
-            return Answer(200, "ok")
-        if path == ["pods"]:
-            pods = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self._source.pod_list()}
-            return Answer(200, json.dumps(pods), _JSON)
-        return Answer(404, "not found: this endpoint knows /containerLogs/<namespace>/<pod>/<container> and /pods\n")
+            await _send(send, 404, "not found: this endpoint knows /containerLogs/<namespace>/<pod>/<container>\n")
 
     async def _log(self, path: list[str], query: Mapping[str, str], receive: Receive, send: Send) -> None:
         try:
             options = options_of(query, self._clock())
             run = self._source.container_log(path[0], path[1], path[2], options.previous)
         except QueryError as error:
-            await _send(send, Answer(error.status, str(error)))
+            await _send(send, error.status, str(error))
         except LookupError as error:
-            await _send(send, Answer(404, str(error.args[0])))
+            await _send(send, 404, str(error.args[0]))
         except ValueError as error:
-            await _send(send, Answer(400, str(error)))
+            await _send(send, 400, str(error))
         else:
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT.encode())]})
             async with contextlib.aclosing(self._pieces(run, options, receive)) as pieces:
@@ -155,11 +131,11 @@ async def _is_gone(receive: Receive) -> None:
         pass
 
 
-async def _send(send: Send, answer: Answer) -> None:
-    body = answer.body.encode()
-    headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _send(send: Send, status: int, body: str, content_type: str = _TEXT) -> None:
+    content = body.encode()
+    headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(content)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
 
 
 class QueryError(ValueError):

@@ -36,6 +36,19 @@ class Machine:
             "ephemeral-storage": self.ephemeral_storage,
         }
 
+    def information(self, boot: int) -> dict[str, str]:
+        """``status.nodeInfo``: the version is the machine's, the rest shows that nothing runs here."""
+        return {
+            "machineID": self.name,
+            "systemUUID": self.name,
+            "bootID": f"{self.name}-{boot}",
+            **dict.fromkeys(("kernelVersion", "osImage"), "simulated"),
+            "containerRuntimeVersion": "simulated://1",
+            **dict.fromkeys(("kubeletVersion", "kubeProxyVersion"), self.version),
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+        }
+
     @property
     def pod_addresses(self) -> list[str]:
         """The addresses that its pods get, one after the other: of a network chosen by its name, which is not routed."""
@@ -52,19 +65,3 @@ class Machine:
             "kubernetes.io/os": "linux",
             "kubernetes.io/arch": "amd64",
         }
-
-
-def node_info(machine: Machine, boot: int) -> dict[str, str]:
-    """``status.nodeInfo``: the version is the machine's, the rest shows that nothing runs here."""
-    return {
-        "machineID": machine.name,
-        "systemUUID": machine.name,
-        "bootID": f"{machine.name}-{boot}",
-        "kernelVersion": "simulated",
-        "osImage": "simulated",
-        "containerRuntimeVersion": "simulated://1",
-        "kubeletVersion": machine.version,
-        "kubeProxyVersion": machine.version,
-        "operatingSystem": "linux",
-        "architecture": "amd64",
-    }

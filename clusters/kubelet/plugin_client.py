@@ -1,12 +1,18 @@
-"""The kubelet's end of one device plugin's socket.
+"""The kubelet's two ends towards device plugins: that of one plugin's socket, and the registration socket, ``kubelet.sock``.
 
-Every failure of the plugin is a PluginError with a text as a real kubelet's: the codes have Go's spelling, because
-that is what operators (and tests) find in a pod's status.
+Every failure of a plugin is a PluginError with a text as a real kubelet's: the codes have Go's spelling, because that is what
+operators (and tests) find in a pod's status.
+
+Rules of registration: Kubernetes pkg/kubelet/cm/devicemanager/plugin/v1beta1. At its start a kubelet removes every socket of the
+folder, so that plugins notice, and keeps the checkpoint. Register dials back before it answers, so a plugin that does not serve
+yet, or that cannot answer while it waits, is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,6 +20,7 @@ from typing import Final, TypeVar
 import grpc
 import grpc.aio
 
+from clusters.amounts import is_extended_resource
 from clusters.kubelet.kubelet_devices import Device
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
@@ -32,6 +39,18 @@ _OPTIONS: Final = [
 _HEALTHY: Final = "Healthy"
 # In Go's words: a call on a connection that we closed, before it or during it.
 _CLOSING: Final = "rpc error: code = Canceled desc = grpc: the client connection is closing"
+
+SOCKET_NAME: Final = "kubelet.sock"
+SUPPORTED_VERSION: Final = "v1beta1"
+# A kubelet leaves an empty file beside its socket, to tell of the younger way of registration; plugins see it appear.
+HINT_NAME: Final = "DEPRECATION"
+# sun_path of a unix socket holds 108 bytes with its closing zero.
+_SOCKET_PATH_BYTES: Final = 107
+_FOLDER_MODE: Final = 0o750
+
+Connect = Callable[[str, Path], Awaitable[None]]
+
+Context = grpc.aio.ServicerContext[object, object]
 
 
 class PluginError(Exception):
@@ -76,10 +95,7 @@ class PluginClient:
         """Each full list that the plugin sends, until the plugin ends the stream. Raises PluginError when it breaks."""
         try:
             async for message in self._stub.ListAndWatch(pb.Empty()):
-                yield tuple(
-                    Device(d.ID, d.health == _HEALTHY, tuple(node.ID for node in d.topology.nodes))
-                    for d in message.devices
-                )
+                yield tuple(Device(device.ID, device.health == _HEALTHY) for device in message.devices)
         except grpc.aio.AioRpcError as error:
             raise PluginError(go_text(error)) from error
         except grpc.aio.UsageError as error:
@@ -105,10 +121,9 @@ class PluginClient:
         return bytes(answer.container_responses[0].SerializeToString(deterministic=True))
 
     async def pre_start(self, ids: Collection[str], seconds: float) -> None:
-        """Ask before a container starts, if the plugin wants to be asked. Raises PluginError."""
-        if self.options.pre_start_required:
-            request = pb.PreStartContainerRequest(devices_ids=ids)
-            await self._answered(lambda: self._stub.PreStartContainer(request, timeout=seconds))
+        """Ask before a container starts. Raises PluginError."""
+        request = pb.PreStartContainerRequest(devices_ids=ids)
+        await self._answered(lambda: self._stub.PreStartContainer(request, timeout=seconds))
 
     async def _answered(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         try:
@@ -130,3 +145,65 @@ def go_text(error: grpc.aio.AioRpcError) -> str:
     """An error as Go prints it: ``rpc error: code = FailedPrecondition desc = …``."""
     code = "Canceled" if error.code() is grpc.StatusCode.CANCELLED else error.code().name.title().replace("_", "")
     return f"rpc error: code = {code} desc = {error.details()}"
+
+
+class Registration(pb_grpc.RegistrationServicer):
+    """Takes registrations in ``folder`` and hands ``(resource, socket)`` to ``connect``, which raises PluginError to refuse."""
+
+    def __init__(self, folder: Path, connect: Connect) -> None:
+        self._folder = folder
+        self._connect = connect
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Answer there."""
+        pb_grpc.add_RegistrationServicer_to_server(self, server)
+
+    async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.Empty:  # noqa: N802  # gRPC's name
+        """One registration; answered only when the plugin has answered us."""
+        refusal = refusal_of(request.version, request.resource_name)
+        if refusal is None:
+            try:
+                await self._connect(request.resource_name, self._folder / request.endpoint)
+            except PluginError as error:
+                refusal = str(error)
+        if refusal is not None:
+            await context.abort(grpc.StatusCode.UNKNOWN, refusal)
+        return pb.Empty()
+
+
+def refusal_of(version: str, resource: str) -> str | None:
+    """Why a kubelet takes no plugin of this API version for this resource, or None."""
+    if version != SUPPORTED_VERSION:
+        return (
+            f'requested API version "{version}" is not supported by kubelet. '
+            f'Supported version is ["{SUPPORTED_VERSION}"]'
+        )
+    if not is_extended_resource(resource):
+        return f'the ResourceName "{resource}" is invalid'
+    return None
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, add_to: Callable[[grpc.aio.Server], None]) -> AsyncIterator[None]:
+    """Serve what is added on ``kubelet.sock`` in a folder while inside; calls under way are cut off at the end.
+
+    Every socket that a former life left in the folder is removed, and nothing else. Raises ValueError if the operating system takes
+    no socket of that path.
+    """
+    socket = folder / SOCKET_NAME
+    if len(str(socket).encode()) > _SOCKET_PATH_BYTES:
+        raise ValueError(
+            f"{socket}: longer than {_SOCKET_PATH_BYTES} bytes, no unix socket fits there; use a shorter root"
+        )
+    folder.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
+    for path in folder.iterdir():
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink(missing_ok=True)
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    add_to(server)
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(None)

@@ -7,8 +7,7 @@ ContainerDevices of its own; devices show once their Allocate has returned. A bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final
 
 import grpc
@@ -16,12 +15,10 @@ import grpc.aio
 
 from clusters.kubelet.kubelet_devices import DeviceBook
 from clusters.kubelet.kubelet_pods import NodePods
-from clusters.kubelet.plugin_registration import remove_sockets, socket_path
 from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 
-SOCKET_NAME: Final = "kubelet.sock"
 # A kubelet's limits: calls a second, and calls in a burst after a pause.
 _RATE_PER_SECOND: Final = 100.0
 _BURST: Final = 10.0
@@ -48,31 +45,23 @@ class RateLimit:
         return True
 
 
-class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
-    """Serves on ``<folder>/kubelet.sock``."""
+class PodResources(pb_grpc.PodResourcesListerServicer):
+    """Answers from the pods of a node."""
 
-    def __init__(self, folder: Path, pods: NodePods, clock: Callable[[], float]) -> None:
-        self._folder = folder
+    def __init__(self, pods: NodePods, clock: Callable[[], float]) -> None:
         self._pods = pods
         self._limit = RateLimit(clock)
-        self._server: grpc.aio.Server | None = None
 
-    async def start(self) -> None:
-        """Replace a socket of a former life and serve. Raises ValueError if the path is too long for a socket."""
-        socket = socket_path(self._folder, SOCKET_NAME)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        remove_sockets(self._folder)
-        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        pb_grpc.add_PodResourcesListerServicer_to_server(self, self._server)
-        self._server.add_generic_rpc_handlers((self._older(),))
-        self._server.add_insecure_port(f"unix:{socket}")
-        await self._server.start()
-
-    async def stop(self) -> None:
-        """Stop serving."""
-        if self._server is not None:
-            await self._server.stop(None)
-            self._server = None
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Answer there. v1alpha1 has List alone, and of v1's messages only pods, containers, and the ids of each."""
+        pb_grpc.add_PodResourcesListerServicer_to_server(self, server)
+        older = grpc.unary_unary_rpc_method_handler(
+            self.List,
+            request_deserializer=pb.ListPodResourcesRequest.FromString,
+            response_serializer=pb.ListPodResourcesResponse.SerializeToString,
+        )
+        handler = grpc.method_handlers_generic_handler("v1alpha1.PodResourcesLister", {"List": older})
+        server.add_generic_rpc_handlers((handler,))
 
     async def List(  # noqa: N802  # gRPC's name
         self, request: pb.ListPodResourcesRequest, context: Context
@@ -83,24 +72,6 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         book = self._pods.device_book()
         pods = [pod_resources(pod, book) for pod in self._pods.active_pods()]
         return pb.ListPodResourcesResponse(pod_resources=pods)
-
-    def _older(self) -> grpc.GenericRpcHandler:
-        """v1alpha1 has List alone, and of v1's messages only pods, containers, and the ids of each."""
-
-        async def older_list(request: pb.ListPodResourcesRequest, context: Context) -> pb.ListPodResourcesResponse:
-            answer = await self.List(request, context)
-            for pod in answer.pod_resources:
-                for container in pod.containers:
-                    for devices in container.devices:
-                        devices.ClearField("topology")
-            return answer
-
-        handler = grpc.unary_unary_rpc_method_handler(
-            older_list,
-            request_deserializer=pb.ListPodResourcesRequest.FromString,
-            response_serializer=pb.ListPodResourcesResponse.SerializeToString,
-        )
-        return grpc.method_handlers_generic_handler("v1alpha1.PodResourcesLister", {"List": handler})
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Context) -> pb.GetPodResourcesResponse:  # noqa: N802
         """One pod by name, whether it has ended or not."""
@@ -113,19 +84,6 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         await context.abort(grpc.StatusCode.UNKNOWN, text)
         raise AssertionError("abort raises")
 
-    async def GetAllocatableResources(  # noqa: N802
-        self, request: pb.AllocatableResourcesRequest, context: Context
-    ) -> pb.AllocatableResourcesResponse:
-        """Every healthy device, whether a container has it or not."""
-        await self._check_rate(context)
-        book = self._pods.device_book()
-        healthy = [
-            container_devices(resource, [device.id], {device.id: device.numa})
-            for resource in book.resources()
-            for device in book.healthy_devices(resource)
-        ]
-        return pb.AllocatableResourcesResponse(devices=[one for many in healthy for one in many])
-
     async def _check_rate(self, context: Context) -> None:
         if not self._limit.takes():
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
@@ -137,9 +95,9 @@ def pod_resources(pod: Object, book: DeviceBook) -> pb.PodResources:
         pb.ContainerResources(
             name=container.name,
             devices=[
-                one
+                pb.ContainerDevices(resource_name=allocation.resource, device_ids=[device_id])
                 for allocation in book.allocations_of(uid_of(pod), container.name)
-                for one in container_devices(allocation.resource, allocation.ids, allocation.numa)
+                for device_id in allocation.ids
             ],
         )
         for container in containers_of(pod)
@@ -147,16 +105,3 @@ def pod_resources(pod: Object, book: DeviceBook) -> pb.PodResources:
     ]
     metadata = pod["metadata"]
     return pb.PodResources(name=metadata["name"], namespace=metadata["namespace"], containers=containers)
-
-
-def container_devices(
-    resource: str, ids: Iterable[str], numa: Mapping[str, Sequence[int]]
-) -> list[pb.ContainerDevices]:
-    """Each id as a message of its own, with the NUMA nodes that it is near to."""
-    messages = []
-    for device_id in ids:
-        message = pb.ContainerDevices(resource_name=resource, device_ids=[device_id])
-        if numa.get(device_id):
-            message.topology.nodes.extend(pb.NUMANode(ID=node) for node in numa[device_id])
-        messages.append(message)
-    return messages

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from clusters.kubelet.kubelet_admission import Rejection
-from clusters.kubelet.pods import Container, Kind, Object, is_restarted
+from clusters.kubelet.pods import Container, Kind, Object, Rejection, is_restarted
 from clusters.kubelet.runtime import Run
 
 

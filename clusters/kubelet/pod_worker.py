@@ -17,23 +17,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from clusters.kubelet.device_manager import PreStartError
+from clusters.kubelet.device_manager import DeviceManager, PreStartError
 from clusters.kubelet.environment import environment_of
-from clusters.kubelet.kubelet_admission import Rejection
-from clusters.kubelet.pod_picture import PodPicture, Surroundings
 from clusters.kubelet.pod_status import (
+    ContainerState,
     PodState,
     Waiting,
+    default_waiting,
     phase_of,
     status_of,
+    timestamp,
 )
 from clusters.kubelet.pod_writer import PodWriter
 from clusters.kubelet.pods import (
     Container,
     Kind,
     Object,
+    Rejection,
     containers_of,
     grace_seconds,
     is_being_deleted,
@@ -42,10 +46,25 @@ from clusters.kubelet.pods import (
     restart_policy,
     uid_of,
 )
-from clusters.kubelet.runtime import Run
+from clusters.kubelet.runtime import Run, Runtime
+from clusters.kubelet.timings import Timings
 
 # The time that running containers get to stop if their pod is not let in again, in seconds.
 _REJECTED_GRACE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The objects that all pods of a node share."""
+
+    runtime: Runtime
+    devices: DeviceManager
+    timings: Timings
+    clock: Callable[[], float]
+    host_ip: str
+    new_pod_ip: Callable[[], str]
+    shows_device_health: bool = False
+    """Whether a pod's status names its devices, as from 1.36 on."""
 
 
 class PodWorker:
@@ -58,7 +77,11 @@ class PodWorker:
         self._writer = writer
         self._uid = uid_of(pod)
         self._containers = containers_of(pod)
-        self._picture = PodPicture(pod, around)
+        self._pod_ip = str(self.status.get("podIP") or around.new_pod_ip())
+        self._started = str(self.status.get("startTime") or timestamp(around.clock()))
+        # Why a container does not run, if its lives do not show it.
+        self._waiting: dict[str, Waiting] = {}
+        self._devices: dict[str, Mapping[str, Mapping[str, bool]]] = {}
         self._rejection: Rejection | None = None
         self._one_start = asyncio.Lock()
         self._news = asyncio.Event()
@@ -210,7 +233,7 @@ class PodWorker:
             pause = min(2 * pause, self._around.timings.start_retry_longest)
 
     def _start_now(self, container: Container) -> Run:
-        self._picture.waiting.pop(container.name, None)
+        self._waiting.pop(container.name, None)
         from_plugins = self._around.devices.environment(self._uid, container.name)
         requests = self._around.devices.requests(self._uid, container.name)
         environment = environment_of(self.pod, container, from_plugins)
@@ -219,7 +242,7 @@ class PodWorker:
         return run
 
     def _wait_because(self, container: Container, waiting: Waiting) -> None:
-        self._picture.waiting[container.name] = waiting
+        self._waiting[container.name] = waiting
         self.publish()
 
     def publish(self) -> None:
@@ -228,9 +251,47 @@ class PodWorker:
         self.status = status_of(self._state(), self._around.clock(), before)
         self._writer.publish(self.status)
 
-    def life_of(self, container: str, previous: bool) -> Run:
-        """The life that a log request means. Raises LookupError for a container that does not exist, ValueError for such a life."""
-        return self._picture.life_of(container, previous)
-
     def _state(self) -> PodState:
-        return self._picture.state(restart_policy(self.pod), self._stop.is_set(), self._rejection)
+        """The values in the pod's status."""
+        return PodState(
+            containers=tuple(self._container_state(container) for container in self._containers),
+            policy=restart_policy(self.pod),
+            started=self._started,
+            host_ip=self._around.host_ip,
+            pod_ip=self._pod_ip,
+            stopping=self._stop.is_set(),
+            rejection=self._rejection,
+        )
+
+    def life_of(self, container: str, previous: bool) -> Run:
+        """The life that a log request means. Raises LookupError if there is no such container, ValueError if there is no such life.
+
+        Of a container that waits to be started again both are the life that has ended.
+        """
+        name = self.pod["metadata"]["name"]
+        if container not in [c.name for c in self._containers]:
+            raise LookupError(f'container "{container}" not found in pod "{name}"')
+        runs = self._around.runtime.runs(self._uid, container)
+        if previous and container not in self._waiting:
+            runs = runs[:-1]
+        if runs:
+            return runs[-1]
+        if previous:
+            raise ValueError(f'previous terminated container "{container}" in pod "{name}" not found')
+        waiting = self._waiting.get(container, default_waiting(self._containers))
+        raise ValueError(f'container "{container}" in pod "{name}" is waiting to start: {waiting.reason}')
+
+    def _container_state(self, container: Container) -> ContainerState:
+        runs = self._around.runtime.runs(self._uid, container.name)
+        devices = self._devices_of(container) if self._around.shows_device_health and runs else {}
+        return ContainerState(container, runs, self._waiting.get(container.name), devices)
+
+    def _devices_of(self, container: Container) -> Mapping[str, Mapping[str, bool]]:
+        """Resource → id → healthy; the last known state if the devices were taken back."""
+        book = self._around.devices.book
+        held = book.allocations_of(self._uid, container.name)
+        if held:
+            self._devices[container.name] = {
+                a.resource: {device_id: book.is_healthy(a.resource, device_id) for device_id in a.ids} for a in held
+            }
+        return self._devices.get(container.name, {})

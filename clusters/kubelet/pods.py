@@ -1,13 +1,17 @@
-"""The fields of a Pod object that a kubelet reads. Pure."""
+"""The fields of a Pod object that a kubelet reads, and whether it lets the pod in. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
+
+from clusters.amounts import Amounts, amounts_of, is_extended_resource, requests_of, total
 
 Object = dict[str, Any]
+
+_CHECKED_FIRST: Final = ("pods", "cpu", "memory", "ephemeral-storage")
 
 
 class Kind(Enum):
@@ -92,3 +96,53 @@ def is_restarted(kind: Kind, policy: str, exit_code: int) -> bool:
     if kind is Kind.INIT:
         return exit_code != 0 and policy != "Never"
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a pod ends before it began: ``status.reason`` and ``status.message``."""
+
+    reason: str
+    message: str
+
+
+def device_rejection(error: Exception) -> Rejection:
+    """The end of a pod that did not get its devices; nothing tries it again."""
+    return Rejection(
+        "UnexpectedAdmissionError",
+        f"Pod was rejected: Allocate failed due to {error}, which is unexpected",
+    )
+
+
+def resource_rejection(
+    pod: Object, others: Iterable[Object], allocatable: Mapping[str, str], held: Mapping[str, int]
+) -> Rejection | None:
+    """The first resource of which the node has too little, or None (Kubernetes pkg/kubelet/lifecycle/predicate.go).
+
+    It is asked last, after devices were allocated.
+
+    ``others`` are the pods that run here, ``allocatable`` is the node's status, ``held`` how many devices containers
+    have of each resource: what is allocated counts as present, so that a running pod is let in again after a restart
+    although its plugin has not come back. Extended resources that the node does not know are not checked.
+    """
+    have = amounts_of(allocatable)
+    for name, count in held.items():
+        have[name] = max(have.get(name, 0), count)
+    asked, used = _asked(pod), total(map(_asked, others))
+    for name in sorted(asked, key=_rank):
+        unknown = name not in have and is_extended_resource(name)
+        if asked[name] and not unknown and used.get(name, 0) + asked[name] > have.get(name, 0):
+            return Rejection(
+                f"OutOf{name}",
+                f"Pod was rejected: Node didn't have enough resource: {name}, "
+                f"requested: {asked[name]}, used: {used.get(name, 0)}, capacity: {have.get(name, 0)}",
+            )
+    return None
+
+
+def _asked(pod: Object) -> Amounts:
+    return requests_of(pod) | {"pods": 1}
+
+
+def _rank(name: str) -> tuple[int, str]:
+    return (_CHECKED_FIRST.index(name) if name in _CHECKED_FIRST else len(_CHECKED_FIRST), name)

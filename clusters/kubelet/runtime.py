@@ -66,8 +66,7 @@ class Run:
         self._ended = asyncio.Event()
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._prints: list[asyncio.TimerHandle] = []
-        self._releases: list[Callable[[], None]] = []
+        self._at_end = contextlib.ExitStack()
         self._process: Process | None = None
 
     async def ended(self) -> Exit:
@@ -88,7 +87,7 @@ class Run:
 
     def at_end(self, release: Callable[[], None]) -> None:
         """Do this when it ends; what was asked for last is done first."""
-        self._releases.append(release)
+        self._at_end.callback(release)
 
     def begin(self, cards: Cards | RealCards, visible: str | None) -> None:
         """Take the memory that the behaviour wants and let time run. A card without room ends the container."""
@@ -127,10 +126,9 @@ class Run:
         """End it now and give its memory back."""
         if self.exit is not None:
             return
-        for timer in (*self._prints, *([self._timer] if self._timer is not None else ())):
-            timer.cancel()
-        while self._releases:
-            self._releases.pop()()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at_end.close()
         self.exit = Exit(code, reason or ("Error" if code else "Completed"), self._clock(), message)
         self._ended.set()
         self._wake()
@@ -143,7 +141,7 @@ class Run:
         for number, text in enumerate(self.behaviour.prints):
             after = self.behaviour.prints_after[number] if number < len(self.behaviour.prints_after) else 0.0
             if after > 0:
-                self._prints.append(asyncio.get_running_loop().call_later(after, self.print, text))
+                self.at_end(asyncio.get_running_loop().call_later(after, self.print, text).cancel)
             else:
                 self.print(text)
 

@@ -1,14 +1,20 @@
-"""Programs that a build runs, and a build as a program itself: one line for an error, and nothing goes on when it is ended."""
+"""Programs that a build runs, and a build as a program itself: one line for an error, and nothing goes on when it is ended.
+
+In each folder of built things there is one build at a time, and what killed builds left there is removed.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import fcntl
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from clusters.processes.progress import Progress
 from clusters.processes.tied import tied
@@ -17,6 +23,8 @@ from fake_nvml.fake_nvml_errors import FakeNvmlError
 
 # Lines of a program's output that are shown when it fails.
 _TAIL: Final = 20
+# How the folders of builds that are under way begin.
+BUILDING: Final = ".building-"
 # How long a program may take to end when the build is interrupted, in seconds; then it is killed.
 _END_SECONDS: Final = 5.0
 
@@ -47,6 +55,19 @@ def run(argv: Sequence[str | Path], environment: Mapping[str, str], folder: Path
     if done.returncode != 0:
         raise _failed(argv, done.returncode, (done.stdout + done.stderr).splitlines())
     return done.stdout
+
+
+async def output_of(argv: Sequence[str], environment: Mapping[str, str], where: str = "") -> str:
+    """The output of a short program. Raises ClusterError with its error, and with ``where`` it ran."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *argv, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+    out, error = await process.communicate()
+    if process.returncode:
+        text = (error or out).decode(errors="replace").strip()
+        raise ClusterError(f"{' '.join(argv)}{where} ended with {process.returncode}: {text}")
+    return out.decode(errors="replace")
 
 
 def newest(lines: Sequence[str]) -> str:
@@ -91,3 +112,28 @@ def watch(
 def _failed(argv: Sequence[str | Path], code: int, lines: Sequence[str]) -> ClusterError:
     tail = "\n".join(lines[-_TAIL:])
     return ClusterError(f"`{' '.join(map(str, argv[:4]))} …` ended with {code}:\n{tail}")
+
+
+@contextlib.contextmanager
+def locked(folder: Path, command: str, out: TextIO) -> Iterator[None]:
+    """Hold the lock on builds in ``folder``. A process that waits prints so as ``command``, and then finds the build done.
+
+    Raises ClusterError if the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as refused:
+        raise ClusterError(
+            f"{folder}: cannot be written ({refused.strerror}); GPUSHARE_CACHE names another folder"
+        ) from refused
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{command}: waiting for another build in {folder}", file=out, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        # Builds that were killed could not remove theirs.
+        for left in folder.glob(f"{BUILDING}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield

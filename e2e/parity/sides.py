@@ -21,7 +21,7 @@ from clusters.api.api_client import ApiClient
 from clusters.api.certificates import KeyPair
 from clusters.api.connection import Connection
 from clusters.api.waiting import eventually
-from clusters.control_plane import ControlPlane
+from clusters.local_cluster import ControlPlane
 from e2e.parity.compare import difference, normalised
 from e2e.parity.differences import Difference
 

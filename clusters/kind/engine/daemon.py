@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.kind.engine import engine_cgroups, engine_processes, oci_runtime
+from clusters.kind.engine import leftovers, oci_runtime
 from clusters.kind.engine.docker_client import program, server_version, with_system_path
 from clusters.kind.engine.host import Host
-from clusters.kind.engine.host_network import choose_subnet, ensure_bridge, host_routes
+from clusters.kind.engine.network import choose_subnet, ensure_bridge, host_routes
 from clusters.kind.engine.place import DEFAULT_BRIDGE, Place
 from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
@@ -43,7 +43,7 @@ def running(place: Place) -> int | None:
 
 
 def _is_ours(place: Place, pid: int) -> bool:
-    return engine_processes.is_running(pid, "dockerd", f"--exec-root={place.exec_root}")
+    return leftovers.is_running(pid, "dockerd", f"--exec-root={place.exec_root}")
 
 
 def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO) -> None:
@@ -59,7 +59,7 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
     # Docker's default bridge, under a name of ours: docker0 may be another Docker's.
     ensure_bridge(DEFAULT_BRIDGE, ipaddress.IPv4Interface(f"{subnet[1]}/24"))
     # It joins its cgroup before it is dockerd, so that nothing that it starts is outside.
-    join = ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(engine_cgroups.make(place.daemon_cgroup, host.cgroup))]
+    join = ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(leftovers.make_group(place.daemon_cgroup, host.cgroup))]
     argv = [*join, str(dockerd), *_options(place, host, subnet, environment)]
     with place.log.open("wb") as log:
         process = subprocess.Popen(
@@ -78,7 +78,7 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
             progress.line(f"docker {version} answers at {place.address}")
     except BaseException:
         # Ctrl-C as well; it may not have written its pid yet.
-        engine_processes.end(process.pid, lambda: process.poll() is None, _END_SECONDS)
+        leftovers.end(process.pid, lambda: process.poll() is None, _END_SECONDS)
         raise
 
 
@@ -86,7 +86,7 @@ def end(place: Place) -> None:
     """End it, if it runs; kill it if it does not end."""
     pid = running(place)
     if pid is not None:
-        engine_processes.end(pid, lambda: _is_ours(place, pid), _END_SECONDS)
+        leftovers.end(pid, lambda: _is_ours(place, pid), _END_SECONDS)
 
 
 def _wait(process: subprocess.Popen[bytes], place: Place, environment: Mapping[str, str], progress: Progress) -> None:
@@ -105,20 +105,24 @@ def _tail(log: Path) -> str:
 
 
 def _options(place: Place, host: Host, subnet: ipaddress.IPv4Network, environment: Mapping[str, str]) -> list[str]:
+    # In the place of the distribution's, which may say anything.
+    empty = place.run / "daemon.json"
+    empty.write_text("{}\n")
     options = [
         f"--host={place.address}",
         f"--data-root={place.data}",
         f"--exec-root={place.exec_root}",
         f"--pidfile={place.pid_file}",
-        # An empty file in the place of the distribution's, which may say anything.
-        f"--config-file={_empty_config(place)}",
+        f"--config-file={empty}",
         f"--storage-driver={'overlay2' if host.overlay else 'vfs'}",
         f"--bridge={DEFAULT_BRIDGE}",
         f"--default-address-pool=base={subnet},size=24",
         # By this driver a parent is a path, whatever runs this host; systemd's wants slices.
         "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--cgroup-parent=/{place.cgroup}",
-        "--iptables=true",
+        # It writes no rules: those that its containers need are ours (egress), and ports are published by its proxy.
+        "--iptables=false",
+        "--ip6tables=false",
         # Traffic of containers must not leave the machine: it gets no address to leave with,
         "--ip-masq=false",
         # and names that Docker does not know go to no server: within a container there is no resolver at this address.
@@ -138,12 +142,6 @@ def _options(place: Place, host: Host, subnet: ipaddress.IPv4Network, environmen
     return options
 
 
-def _empty_config(place: Place) -> Path:
-    path = place.run / "daemon.json"
-    path.write_text("{}\n")
-    return path
-
-
 def write_runtime(place: Place, environment: Mapping[str, str]) -> Path:
     """Put the OCI runtime in front of runc into dockerd's PATH, whatever becomes of this checkout."""
     runc = program("runc", environment)
@@ -153,6 +151,7 @@ def write_runtime(place: Place, environment: Mapping[str, str]) -> Path:
     shutil.copyfile(Path(oci_runtime.__file__), copy)
     python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     python = python if python.exists() else Path(sys.executable)
-    place.runtime.write_text(f'#!/bin/sh\nexec "{python}" -I -S "{copy}" "{runc}" "$@"\n')
-    place.runtime.chmod(0o755)
-    return place.runtime
+    runtime = place.run / "oci-runtime"
+    runtime.write_text(f'#!/bin/sh\nexec "{python}" -I -S "{copy}" "{runc}" "$@"\n')
+    runtime.chmod(0o755)
+    return runtime

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from clusters.kind.engine import daemon, egress, engine_install, engine_settings, host, leftovers, network
+from clusters.kind.engine import daemon, egress, host, leftovers, network
 from clusters.kind.engine.docker_client import docker, program, server_version, with_system_path
 from clusters.kind.engine.kind_program import ensure_kind, known_kind
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
@@ -160,13 +160,13 @@ def _start(environment: Mapping[str, str], place: Place, uses: Uses, out: TextIO
     if lacks:
         raise ClusterError("no Docker answers, and a private one lacks:\n" + "\n".join(f"  {line}" for line in lacks))
     if facts.lacks_programs:
-        engine_install.install(environment, out)
+        host.install(environment, out)
     if not place.run.exists():
         # Not killed, but ended or never started: what is registered is of an earlier one.
         uses.forget_checkouts()
     place.run.mkdir(mode=0o711, parents=True, exist_ok=True)
     leftovers.end_containers(place)
-    engine_settings.prepare(place.before, environment)
+    leftovers.prepare(place.before)
     try:
         daemon.start(place, facts, environment, out)
     except BaseException:

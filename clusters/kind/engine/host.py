@@ -1,15 +1,19 @@
-"""This host's facilities for containers, and those that it lacks, one line each."""
+"""This host's facilities for containers; those that it lacks, one line each; the installation of Docker's programs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from clusters.kind.engine.docker_client import program
+from clusters.processes.commands import watch
+from clusters.processes.progress import Progress
+from clusters.provider import ClusterError
 
 # Bits of the capabilities that dockerd and a node need: linux/capability.h.
 _NET_ADMIN: Final = 12
@@ -22,14 +26,16 @@ _V1_CONTROLLERS: Final = _CONTROLLERS | {"devices", "freezer"}
 _MEMORY_MIB: Final = 3072
 _DISK_MIB: Final = 6144
 
-# Program → Debian's package.
-_PACKAGES: Final = (
-    ("dockerd", "docker.io"),
-    ("containerd", "containerd"),
-    ("runc", "runc"),
-    ("iptables", "iptables"),
-    ("ip", "iproute2"),
-)
+# Program → Debian's package; each brings what it needs.
+PACKAGES: Final = {
+    "dockerd": "docker.io",
+    "containerd": "containerd",
+    "runc": "runc",
+    "iptables": "iptables",
+    "ip": "iproute2",
+}
+# Debian asks this program whether a package may start its service.
+_POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +64,22 @@ class Host:
     @property
     def lacks_programs(self) -> bool:
         """Is a program missing that dockerd is or needs?"""
-        return not self.programs.issuperset(name for name, _ in _PACKAGES)
+        return not self.programs.issuperset(PACKAGES)
 
 
 def look(data: Path, environment: Mapping[str, str], root: Path = Path("/")) -> Host:
     """Look at this host; ``data`` is the folder for images, ``root`` the one with its ``proc`` and ``sys``."""
-    names = [*(name for name, _ in _PACKAGES), "apt-get"]
+    names = [*PACKAGES, "apt-get"]
     cgroup, controllers = _cgroups(root)
     return Host(
         root=os.geteuid() == 0,
-        bounding=_bounding(root),
+        bounding=int(_field(root / "proc/self/status", "CapBnd"), 16),
         overlay="overlay" in (root / "proc/filesystems").read_text().split(),
         cgroup=cgroup,
         controllers=controllers,
         programs=frozenset(name for name in names if program(name, environment) is not None),
-        memory_mib=_memory_mib(root),
-        disk_mib=_disk_mib(data),
+        memory_mib=int(_field(root / "proc/meminfo", "MemAvailable")) // 1024,
+        disk_mib=shutil.disk_usage(next(path for path in (data, *data.parents) if path.exists())).free >> 20,
     )
 
 
@@ -81,38 +87,32 @@ def missing(host: Host) -> list[str]:
     """The things that a private dockerd with nodes needs and that are missing: one line each, with what to do. Empty: none."""
     if not host.root:
         return ["not root: start a Docker that you may use, or call this as root"]
+    capabilities = {"CAP_SYS_ADMIN": _SYS_ADMIN, "CAP_NET_ADMIN": _NET_ADMIN}
+    lines = [
+        f"capability {name} is not in the bounding set: run this machine or container with it"
+        for name, bit in capabilities.items()
+        if not host.bounding >> bit & 1
+    ]
+    if "apt-get" not in host.programs:
+        absent = {name: package for name, package in PACKAGES.items() if name not in host.programs}
+        lines += [f"program {name} is missing: apt-get install {package}" for name, package in absent.items()]
     needed = _V1_CONTROLLERS if host.cgroup == 1 else _CONTROLLERS
-    absent = {
-        f"capability {name} is not in the bounding set: run this machine or container with it": not host.bounding >> bit
-        & 1
-        for name, bit in (("CAP_SYS_ADMIN", _SYS_ADMIN), ("CAP_NET_ADMIN", _NET_ADMIN))
-    }
-    absent |= {
-        f"program {name} is missing: apt-get install {package}": not _can_have(host, name)
-        for name, package in _PACKAGES
-    }
-    absent["no cgroups: mount them below /sys/fs/cgroup"] = host.cgroup == 0
-    lacking = ", ".join(sorted(needed - host.controllers))
-    absent[f"cgroup v{host.cgroup} lacks {lacking}: enable these controllers"] = bool(host.cgroup and lacking)
-    absent[f"{host.memory_mib} MiB of memory are available, {_MEMORY_MIB} are needed: end something"] = (
-        host.memory_mib < _MEMORY_MIB
-    )
-    absent[
-        f"{host.disk_mib} MiB of disk are free, {_DISK_MIB} are needed: remove something, or move GPUSHARE_CACHE"
-    ] = host.disk_mib < _DISK_MIB
-    return [line for line, is_absent in absent.items() if is_absent]
+    if host.cgroup == 0:
+        lines.append("no cgroups: mount them below /sys/fs/cgroup")
+    elif lacking := sorted(needed - host.controllers):
+        lines.append(f"cgroup v{host.cgroup} lacks {', '.join(lacking)}: enable these controllers")
+    if host.memory_mib < _MEMORY_MIB:
+        lines.append(f"{host.memory_mib} MiB of memory are available, {_MEMORY_MIB} are needed: end something")
+    if host.disk_mib < _DISK_MIB:
+        what = "remove something, or move GPUSHARE_CACHE"
+        lines.append(f"{host.disk_mib} MiB of disk are free, {_DISK_MIB} are needed: {what}")
+    return lines
 
 
-def _can_have(host: Host, name: str) -> bool:
-    """There, or installed when it is needed."""
-    return name in host.programs or "apt-get" in host.programs
-
-
-def _bounding(root: Path) -> int:
-    for line in (root / "proc/self/status").read_text().splitlines():
-        if line.startswith("CapBnd:"):
-            return int(line.split()[1], 16)
-    return 0
+def _field(path: Path, name: str) -> str:
+    """The first word of a field of a file of the kernel's, "0" if it has no such field."""
+    fields = dict(line.split(":", 1) for line in path.read_text().splitlines())
+    return next(iter(fields.get(name, "0").split()), "0")
 
 
 def _cgroups(root: Path) -> tuple[int, frozenset[str]]:
@@ -125,13 +125,34 @@ def _cgroups(root: Path) -> tuple[int, frozenset[str]]:
     return (1 if folders & _V1_CONTROLLERS else 0), folders & _V1_CONTROLLERS
 
 
-def _memory_mib(root: Path) -> int:
-    for line in (root / "proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) // 1024
-    return 0
+def install(environment: Mapping[str, str], out: TextIO, policy: Path = _POLICY) -> None:
+    """Install the packages that dockerd needs with apt-get; needs root. Raises ClusterError with the end of its output."""
+    apt = program("apt-get", environment)
+    if apt is None:
+        raise ClusterError("there is no `dockerd` and no apt-get to install it with; install Docker")
+    quiet = {**environment, "DEBIAN_FRONTEND": "noninteractive"}
+    with (
+        Progress("docker", f"installing {', '.join(PACKAGES.values())}", out, "once") as progress,
+        _nothing_starts(policy),
+    ):
+        watch([apt, "update"], quiet, progress)
+        get: list[str | Path] = [apt, "install", "--yes", "--no-install-recommends"]
+        watch([*get, *PACKAGES.values()], quiet, progress)
+        if program("docker", environment) is None:
+            # A package of its own since Debian 13.
+            watch([*get, "docker-cli"], quiet, progress)
+        progress.line("installed")
 
 
-def _disk_mib(data: Path) -> int:
-    there = next(path for path in (data, *data.parents) if path.exists())
-    return shutil.disk_usage(there).free >> 20
+@contextlib.contextmanager
+def _nothing_starts(policy: Path) -> Iterator[None]:
+    """While inside, packages do not start their services: the distribution's own dockerd would stay when we are gone."""
+    if policy.exists():
+        yield
+        return
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
+    try:
+        yield
+    finally:
+        policy.unlink(missing_ok=True)

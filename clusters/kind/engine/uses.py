@@ -9,22 +9,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from clusters.processes import locked_records
+import msgspec
+
+from clusters.processes import running_clusters
 from clusters.provider import ClusterError
 
 _CHECKOUT: Final = ".checkout"
 _RUN: Final = ".run"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One checkout, or one of its runs."""
 
     checkout: str
@@ -48,7 +47,7 @@ class Uses:
     def locked(self) -> Iterator[None]:
         """One start, end or change of the uses at a time. Raises ClusterError for a folder that another user made."""
         try:
-            locked_records.make_own_folder(self._folder)
+            running_clusters.make_own_folder(self._folder)
         except PermissionError as error:
             raise ClusterError(str(error)) from error
         with (self._folder / "lock").open("w") as lock:
@@ -59,7 +58,7 @@ class Uses:
         """Know this checkout as a user; within ``locked``."""
         path = self._path_of(checkout)
         partial = path.with_suffix(".part")
-        partial.write_text(json.dumps(asdict(Use(checkout))))
+        partial.write_bytes(msgspec.json.encode(Use(checkout)))
         partial.rename(path)
 
     def forget(self, checkout: str) -> None:
@@ -77,7 +76,7 @@ class Uses:
         path = self._folder / f"{os.getpid()}-{os.urandom(4).hex()}{_RUN}"
         with contextlib.ExitStack() as stack:
             with self.locked():
-                stack.enter_context(locked_records.record(path, asdict(Use(checkout, os.getpid(), what))))
+                stack.enter_context(running_clusters.locked_record(path, Use(checkout, os.getpid(), what)))
             yield
 
     def all(self) -> list[Use]:
@@ -108,7 +107,7 @@ def named(uses: Sequence[Use]) -> str:
 
 def _live(path: Path) -> Use | None:
     """The run of a file if its process lives; the file of another goes."""
-    if locked_records.is_live(path):
+    if running_clusters.is_live(path):
         # A lock that is held shows a run, also if its file cannot be read.
         return _read(path) or Use("a checkout that is not known", -1, path.name)
     path.unlink(missing_ok=True)
@@ -117,6 +116,6 @@ def _live(path: Path) -> Use | None:
 
 def _read(path: Path) -> Use | None:
     try:
-        return Use(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        return msgspec.json.decode(path.read_bytes(), type=Use)
+    except (OSError, msgspec.MsgspecError):
         return None

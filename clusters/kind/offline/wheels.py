@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.kind.offline.python_base import COMMAND
-from clusters.processes.build_cache import BUILDING
-from clusters.processes.commands import watch
+from clusters.kind.offline.debian import COMMAND
+from clusters.processes.commands import BUILDING, watch
 from clusters.processes.progress import Progress
 from clusters.provider import ClusterError
 

@@ -8,10 +8,13 @@ online. Prints the images' names last.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -20,12 +23,10 @@ from typing import Final, TextIO
 from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine.docker_client import docker, has_images
 from clusters.kind.engine.engine import engine_environment
-from clusters.kind.offline import python_base, wheels
-from clusters.kind.offline.python_base import COMMAND
-from clusters.kind.program_images import context
+from clusters.kind.offline import debian, wheels
+from clusters.kind.offline.debian import COMMAND
 from clusters.kind.program_images.compiled_images import compile_all, player_content
-from clusters.processes.build_cache import locked
-from clusters.processes.commands import exit_code_of, watch
+from clusters.processes.commands import exit_code_of, locked, watch
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
@@ -39,7 +40,25 @@ PROGRAMS: Final = {
 # Under the name that the original's demo pulls, so that its manifests run unchanged.
 PLAYER: Final = "cheyang/gpu-player:v2"
 _CONTENT_LABEL: Final = "gpushare.content"
-_READY: Final = "clusters/kind/program_images/ready"
+CHECKOUT: Final = Path(__file__).parents[3]
+_HERE: Final = "clusters/kind/program_images"
+_READY: Final = f"{_HERE}/ready"
+_FILES: Final = (
+    "Dockerfile",
+    ".dockerignore",
+    *(f".ci/constraints/{name}.txt" for name in ("build", "compiler", "product")),
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "clusters/__init__.py",
+    "clusters/kind/__init__.py",
+    f"{_HERE}/__init__.py",
+    f"{_HERE}/compiled_images.py",
+)
+_FOLDERS: Final = ("gpushare", "fake_nvml", f"{_HERE}/files", f"{_HERE}/player", _READY)
+# They come along, and change nothing that runs; of pyproject.toml only what a wheel is made by counts.
+_NOT_COUNTED: Final = ("README.md", "LICENSE", "pyproject.toml", ".dockerignore")
+_WHEEL_TABLES: Final = ("project", "build-system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +115,32 @@ def find(environment: Mapping[str, str]) -> ProgramImages | None:
 
 def _names(folder: Path, base: str | None) -> tuple[ProgramImages, str]:
     """Copy the checkout into a build context; what images of it are called, and their tag."""
-    context.copy(context.CHECKOUT, folder)
-    tag = context.digest(folder, base or python_base.name_of())
+    copy(CHECKOUT, folder)
+    tag = digest(folder, base or debian.base_name())
     extender, device_plugin, simulated = (f"{name}:{tag}" for name in PROGRAMS.values())
     return ProgramImages(extender, device_plugin, simulated, PLAYER), tag
+
+
+def copy(checkout: Path, target: Path) -> None:
+    """A build context: nothing that changes in the checkout from now on changes what is built."""
+    for name in _FILES:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(checkout / name, target / name)
+    for name in _FOLDERS:
+        ignore = shutil.ignore_patterns("__pycache__", "*.whl")
+        shutil.copytree(checkout / name, target / name, ignore=ignore, dirs_exist_ok=True)
+
+
+def digest(context: Path, *further: str) -> str:
+    """All that decides what the programs' images hold, in 12 hexadecimal digits; ``further`` is what is not in the context."""
+    tables = tomllib.loads((context / "pyproject.toml").read_text())
+    content = hashlib.sha256(json.dumps({name: tables[name] for name in _WHEEL_TABLES}, sort_keys=True).encode())
+    for part in further:
+        content.update(part.encode() + b"\0")
+    for path in sorted(context.rglob("*")):
+        if path.is_file() and path.relative_to(context).as_posix() not in _NOT_COUNTED:
+            content.update(path.relative_to(context).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return content.hexdigest()[:12]
 
 
 def _all_there(images: ProgramImages, environment: Mapping[str, str]) -> bool:
@@ -120,7 +161,7 @@ def _build(
     _remove_old(environment)
     name, network = base or "", "default"
     if base is None:
-        made = python_base.ensure(cache, environment, out)
+        made = debian.ensure_base(cache, environment, out)
         name, network = made.name, "none"
         _lay_ready(folder, wheels.ensure(folder, made.python, cache, environment, out), environment, out)
     version = _version(folder)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from clusters.deploy import render
 from clusters.kind.kind_config import (
-    Files,
-    Patches,
+    CARDS,
+    CONTAINERD_PATCH,
+    SPECIFICATION,
     Worker,
     cluster_config,
     container_of_control_plane,
     containers_of_workers,
+    with_cards,
 )
-
-PATCHES = Patches(scheduler="kind: ClusterConfiguration\nscheduler: {}\n", containerd="version = 3\n")
-FILES = Files(*(Path("/cache", name) for name in ("images", "s.yaml", "spec.json", "none", "logs")))
 
 
 def config(*workers: Worker) -> dict[str, Any]:
     """For a cluster c of image i."""
-    return cluster_config("gpushare-c", "i", workers, FILES, PATCHES)
+    return cluster_config(Path("/run"), "gpushare-c", "i", workers, Path("/cache/images"), Path("/run/logs"))
 
 
 def mounts(node: dict[str, Any]) -> dict[str, str]:
@@ -45,7 +46,7 @@ def test_a_worker_is_a_node_of_its_own_name_with_its_own_folders() -> None:
     assert node["labels"] == {"gpushare": "true"}
     assert mounts(node) == {
         "/gpushare": "/cache/images",
-        "/etc/containerd/gpushare-simulated.json": "/cache/spec.json",
+        "/etc/containerd/gpushare-simulated.json": "/run/container.json",
         "/var/lib/kubelet/device-plugins": "/tmp/gs/n/a1/device-plugins",
         "/var/lib/kubelet/pod-resources": "/tmp/gs/n/a1/pod-resources",
         "/var/lib/gpushare-simulated": "/tmp/gs/n/a1/nvml",
@@ -62,8 +63,8 @@ def test_the_scheduler_reads_the_configuration_that_we_ship() -> None:
     """The scheduler's configuration is mounted at the documented place, and kubeadm gets the patch that we ship."""
     control_plane, *_ = config()["nodes"]
 
-    assert mounts(control_plane)["/etc/kubernetes/scheduler-gpushare-config.yaml"] == "/cache/s.yaml"
-    assert PATCHES.scheduler in control_plane["kubeadmConfigPatches"]
+    assert mounts(control_plane)["/etc/kubernetes/scheduler-gpushare-config.yaml"] == "/run/scheduler-config.yaml"
+    assert render.SCHEDULER_PATCH.read_text() in control_plane["kubeadmConfigPatches"]
 
 
 def test_every_node_can_put_its_cards_into_containers() -> None:
@@ -71,8 +72,8 @@ def test_every_node_can_put_its_cards_into_containers() -> None:
     made = config(Worker("a1", Path("/tmp/gs/n/a1")))
     control_plane, _ = made["nodes"]
 
-    assert made["containerdConfigPatches"] == [PATCHES.containerd]
-    assert mounts(control_plane)["/var/lib/gpushare-simulated"] == "/cache/none"
+    assert made["containerdConfigPatches"] == [CONTAINERD_PATCH]
+    assert mounts(control_plane)["/var/lib/gpushare-simulated"] == "/run/no-cards"
 
 
 def test_control_plane_programs_are_light_if_kubeadm_allows() -> None:
@@ -93,3 +94,27 @@ def test_what_is_handed_in_cannot_be_written() -> None:
     handed = [mount for node in nodes for mount in node["extraMounts"] if mount["containerPath"] == "/gpushare"]
 
     assert [mount["readOnly"] for mount in handed] == [True, True]
+
+
+DEFAULT = {
+    "ociVersion": "1.2.1",
+    "process": {"cwd": "/", "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}]},
+    "mounts": [{"destination": "/proc"}],
+}
+
+
+def test_the_cards_folder_is_one_mount_more() -> None:
+    """All else is containerd's, except for limits lower than the node's."""
+    made = with_cards(DEFAULT)
+
+    assert [mount["destination"] for mount in made["mounts"]] == ["/proc", CARDS]
+    assert made["mounts"][1]["options"] == ["rbind", "rw"]
+    assert made["process"] == {"cwd": "/"}
+    assert len(DEFAULT["mounts"]) == 1
+
+
+def test_the_patch_names_the_file() -> None:
+    """Where containerd of version 2 looks for it."""
+    runtimes = tomllib.loads(CONTAINERD_PATCH)["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]
+
+    assert runtimes["runc"]["base_runtime_spec"] == SPECIFICATION

@@ -6,6 +6,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.plugin_registration import RegistrationServer
+from clusters.kubelet.plugin_client import Registration, serving
 from clusters.kubelet.timings import Timings
 from fake_nvml.box import Box
 from fake_nvml.state import State
@@ -40,7 +41,7 @@ class Node:
         self.folder = folder
         self.changes = 0
         self.devices = DeviceManager(folder, random.Random(1), timings, self._changed)
-        self.registration = RegistrationServer(folder, self.devices.connect)
+        self.registration = AsyncExitStack()
         self.plugins: list[Plugin] = []
 
     def _changed(self) -> None:
@@ -48,11 +49,12 @@ class Node:
 
     async def start(self) -> bool:
         had_checkpoint = self.devices.start()
-        await self.registration.start()
+        plugins = Registration(self.folder, self.devices.connect)
+        await self.registration.enter_async_context(serving(self.folder, plugins.add_to))
         return had_checkpoint
 
     async def stop(self) -> None:
-        await self.registration.stop()
+        await self.registration.aclose()
         await self.devices.stop()
 
     async def plug(self, plugin: Plugin, endpoint: str = "plugin.sock") -> Plugin:

@@ -29,7 +29,6 @@ class Plugin(pb_grpc.DevicePluginServicer):
         self.options_error = ""
         self.list_error = ""
         self.envs = lambda ids: {"NVIDIA_VISIBLE_DEVICES": "0", "IDS": ",".join(ids)}
-        self.topology: dict[str, pb.TopologyInfo] = {}
         self.on_allocate = lambda: None
         self.allocate_gate: asyncio.Event | None = None
         self.options_gate: asyncio.Event | None = None
@@ -77,10 +76,7 @@ class Plugin(pb_grpc.DevicePluginServicer):
         while not self._ended.is_set():
             self._changed.clear()
             yield pb.ListAndWatchResponse(
-                devices=[
-                    pb.Device(ID=i, health="Healthy" if ok else "Unhealthy", topology=self.topology.get(i))
-                    for i, ok in self.devices.items()
-                ]
+                devices=[pb.Device(ID=i, health="Healthy" if ok else "Unhealthy") for i, ok in self.devices.items()]
             )
             await self._changed.wait()
 

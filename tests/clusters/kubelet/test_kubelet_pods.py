@@ -7,7 +7,7 @@ from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.kubelet_devices import Allocation
 from clusters.kubelet.kubelet_pods import NodePods
-from clusters.kubelet.pod_picture import Surroundings
+from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.runtime import Runtime
 from clusters.kubelet.timings import Timings
 

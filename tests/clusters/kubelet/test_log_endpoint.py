@@ -24,9 +24,6 @@ class Source:
             self.time += 1
             self.run.print(text)
 
-    def pod_list(self) -> list[Any]:
-        return [{"metadata": {"namespace": "default", "name": "p"}}]
-
     def container_log(self, namespace, pod, container, previous) -> Run:
         if (namespace, pod) != ("default", "p"):
             raise LookupError(f"no pod {namespace}/{pod} here")
@@ -77,7 +74,6 @@ async def http(source) -> AsyncIterator[Any]:
         ("/containerLogs/default/p/main?previous=true", 400, "it is waiting to start"),
         ("/containerLogs/default/p/waiting", 400, "it is waiting to start"),
         ("/containerLogs/default/q/main", 404, "no pod default/q here"),
-        ("/healthz", 200, "ok"),
     ],
 )
 async def test_a_log_is_served_as_text(http, path, status, text) -> None:
@@ -88,16 +84,10 @@ async def test_a_log_is_served_as_text(http, path, status, text) -> None:
     assert answer.headers["content-type"].startswith("text/plain")
 
 
-@pytest.mark.parametrize("path", ["/pods", "/pods/"])
-async def test_the_pods_are_listed(http, path) -> None:
-    """The endpoint lists the pods with and without the last slash."""
-    assert (await http.get(path)).json()["items"] == [{"metadata": {"namespace": "default", "name": "p"}}]
-
-
 async def test_what_is_not_served_says_what_is(http) -> None:
     """Other paths and methods have the statuses of HTTP."""
     assert (await http.get("/metrics")).status_code == 404
-    assert (await http.post("/pods")).status_code == 405
+    assert (await http.post("/metrics")).status_code == 405
 
 
 @pytest.mark.parametrize("verb", ["exec", "attach", "portForward"])

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from clusters.images.behaviour import Behaviour
-from clusters.kubelet.kubelet_admission import Rejection
 from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, phase_of, status_of
-from clusters.kubelet.pods import Container, Kind
+from clusters.kubelet.pods import Container, Kind, Rejection
 from clusters.kubelet.runtime import Run
 
 NOW = 1_700_000_000.0

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from clusters.processes import running_clusters
@@ -39,7 +39,7 @@ def waiting(folder: Path, checkout: str = MINE) -> Iterator[subprocess.Popen[byt
         fcntl.flock(file, fcntl.LOCK_EX)
         argv = ["/bin/sh", "-c", "read x"]
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, pass_fds=[file.fileno()])
-        file.write(json.dumps(asdict(Cluster(process.pid, checkout))))
+        file.write(msgspec.json.encode(Cluster(process.pid, checkout)).decode())
     partial.rename(folder / str(process.pid))
     with process:
         try:
@@ -51,7 +51,7 @@ def waiting(folder: Path, checkout: str = MINE) -> Iterator[subprocess.Popen[byt
 def left_behind(folder: Path, pid: int) -> None:
     """A record of that pid without a lock."""
     folder.mkdir(exist_ok=True)
-    (folder / str(pid)).write_text(json.dumps(asdict(Cluster(pid, MINE))))
+    (folder / str(pid)).write_text(json.dumps({"pid": pid, "checkout": MINE}))
 
 
 def down(**arguments: bool) -> tuple[int, list[str]]:

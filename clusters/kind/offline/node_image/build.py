@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,16 +17,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
+import yaml
+
 from clusters.controlplane.binaries import Module, cache_folder
 from clusters.controlplane.build import ensure_modules
 from clusters.kind.engine.docker_client import has_images
 from clusters.kind.engine.engine import engine_environment
 from clusters.kind.offline import debian
-from clusters.kind.offline.node_image import node_tree, preload, rootfs
-from clusters.kind.offline.node_image.node_programs import IMAGE_PROGRAMS, minors, modules
+from clusters.kind.offline.node_image import preload, rootfs
+from clusters.kind.offline.node_image.node_programs import (
+    IMAGE_PROGRAMS,
+    NETWORK_PLUGINS,
+    NODE_PROGRAMS,
+    minors,
+    modules,
+)
 from clusters.kind.offline.oci_archive import Image, Layer, write_archive, write_layer
-from clusters.processes.build_cache import BUILDING, locked
-from clusters.processes.commands import exit_code_of
+from clusters.processes.commands import BUILDING, exit_code_of, locked
 from clusters.processes.progress import Progress
 from clusters.processes.tied import tied
 from clusters.provider import ClusterError
@@ -33,6 +41,11 @@ from clusters.provider import ClusterError
 REPOSITORY: Final = "gpushare/kind-node"
 _HERE: Final = Path(__file__).parent
 _ENTRYPOINT: Final = "/usr/local/libexec/node/entrypoint"
+FILES: Final = _HERE / "files"
+UNITS: Final = _HERE / "units.yaml"
+_UNIT_FOLDER: Final = "etc/systemd/system"
+# Filled in with the name of the image that kubeadm asks for.
+_PAUSE: Final = "@PAUSE@"
 # kind's own way to ask systemd for an orderly end.
 _STOP_SIGNAL: Final = "SIGRTMIN+3"
 
@@ -108,7 +121,6 @@ def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping
                 versions[program],
                 folder,
                 [layers_of_debian["packet-filter"]] if program == "kube-proxy" else [],
-                compressed=True,
             )
             for program in IMAGE_PROGRAMS
         ]
@@ -123,12 +135,12 @@ def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping
 
 def _own_layers(folder: Path, programs: Mapping[str, Path], version: str, pause: str) -> Iterator[Layer]:
     """Programs, the store of images, settings: what changes least comes first, so that Docker has it already."""
-    node_tree.write_programs(folder / "programs", programs)
+    write_programs(folder / "programs", programs)
     yield write_layer(folder / "programs", folder / "programs.tar")
     (folder / "store/var/lib").mkdir(parents=True)
     (folder / "root").rename(folder / "store/var/lib/containerd")
     yield write_layer(folder / "store", folder / "store.tar")
-    node_tree.write_settings(folder / "settings", version, pause)
+    write_settings(folder / "settings", version, pause)
     yield write_layer(folder / "settings", folder / "settings.tar")
 
 
@@ -166,6 +178,43 @@ def _load(image: Image, environment: Mapping[str, str]) -> None:
         said = process.stderr.read().decode(errors="replace").strip()
     if process.returncode != 0 or not has_images(image.names, environment):
         raise ClusterError(f"docker load of {image.names[0]} ended with {process.returncode}: {said or 'no image'}")
+
+
+def write_programs(tree: Path, programs: Mapping[str, Path]) -> None:
+    """Programs of the node in /usr/local/bin, network plugins in containerd's folder for them."""
+    for folder, names in (("usr/local/bin", NODE_PROGRAMS), ("opt/cni/bin", NETWORK_PLUGINS)):
+        (tree / folder).mkdir(parents=True)
+        for name in names:
+            shutil.copyfile(programs[name], tree / folder / name)
+            (tree / folder / name).chmod(0o755)
+
+
+def write_settings(tree: Path, version: str, pause: str) -> None:
+    """Files of ``files/``, which units start, and the release of Kubernetes for kind."""
+    shutil.copytree(FILES, tree, dirs_exist_ok=True)
+    for path in tree.rglob("*"):
+        # As a checkout has them, except for the bits that differ between users.
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+    config = tree / "etc/containerd/config.toml"
+    config.write_text(config.read_text().replace(_PAUSE, pause))
+    (tree / "kind/version").write_text(f"{version}\n")
+    # Empty: each node makes its own.
+    (tree / "etc/machine-id").write_text("")
+    # A worker's kubelet complains every few seconds while it is not there; the kubelet's packages make it, kubeadm join does not.
+    (tree / "etc/kubernetes/manifests").mkdir(parents=True)
+    _link_units(tree)
+
+
+def _link_units(tree: Path) -> None:
+    units: dict[str, list[str]] = yaml.safe_load(UNITS.read_text())
+    folder = tree / _UNIT_FOLDER
+    (folder / "default.target").symlink_to("/lib/systemd/system/multi-user.target")
+    wants = folder / "multi-user.target.wants"
+    wants.mkdir(parents=True)
+    for unit in units["enabled"]:
+        (wants / unit).symlink_to(f"/{_UNIT_FOLDER}/{unit}")
+    for unit in units["masked"]:
+        (folder / unit).symlink_to("/dev/null")
 
 
 if __name__ == "__main__":

@@ -46,9 +46,7 @@ def names_of(kubeadm: Path, version: str, environment: Mapping[str, str]) -> dic
     return {name.rpartition(":")[0].rpartition("/")[2]: name for name in listed if name.startswith(_PREFIX)}
 
 
-def image_of(
-    program: str, name: str, path: Path, version: str, folder: Path, below: Sequence[Layer], *, compressed: bool
-) -> Image:
+def image_of(program: str, name: str, path: Path, version: str, folder: Path, below: Sequence[Layer]) -> Image:
     """The image of one program over the layers ``below``; its layer is written into the folder.
 
     A label holds the version of the program: the tag is the one that kubeadm asks for.
@@ -59,7 +57,7 @@ def image_of(
     (content / "tmp").chmod(0o1777)
     shutil.copyfile(path, content / "usr/local/bin" / program)
     (content / "usr/local/bin" / program).chmod(0o755)
-    layer = write_layer(content, folder / f"{program}.tar", compressed=compressed)
+    layer = write_layer(content, folder / f"{program}.tar", compressed=True)
     shutil.rmtree(content)
     return Image(
         names=(name,),

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from clusters.kind.engine.egress import EGRESS, is_set, rejected, rules
+from clusters.kind.engine.egress import EGRESS, has_chain, is_set, rejected, rules
 from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, TRY, Machine
 
 COUNTED = f"""*filter
 :{EGRESS} - [0:0]
 [9:900] -A DOCKER-USER -j {EGRESS}
-[1000:2000] -A {EGRESS} -i b -o b -j RETURN
+[1000:2000] -A {EGRESS} -i b -o b -j ACCEPT
 [3:180] -A {EGRESS} -i b -p tcp -j REJECT --reject-with tcp-reset
 [4:240] -A {EGRESS} -i b -j REJECT --reject-with icmp-port-unreachable
 [70:1] -A OTHER -i b -j REJECT --reject-with icmp-port-unreachable
@@ -36,14 +36,21 @@ def test_a_chain_that_is_not_reached_is_not_set_up() -> None:
     assert not is_set(open_to_all)
 
 
+def test_a_chain_is_found_by_its_whole_name() -> None:
+    """DOCKER is not DOCKER-USER."""
+    saved = ":DOCKER-USER - [0:0]\n"
+
+    assert (has_chain(saved, "DOCKER-USER"), has_chain(saved, "DOCKER")) == (True, False)
+
+
 @pytest.mark.parametrize("family", ["iptables", "ip6tables"])
 def test_each_bridge_is_rejected_after_the_rule_between_bridges(family: str) -> None:
     """The order decides: the first rule that fits."""
     outward = [rule for rule in rules(["a", "b"], family) if EGRESS in rule]
-    last_return = max(place for place, rule in enumerate(outward) if "RETURN" in rule)
+    last_within = max(place for place, rule in enumerate(outward) if "ACCEPT" in rule)
     rejects = [place for place, rule in enumerate(outward) if "REJECT" in rule]
 
-    assert last_return < min(rejects)
+    assert last_within < min(rejects)
     assert {rule.partition(" -i ")[2][0] for rule in outward if rule.endswith("port-unreachable")} == {"a", "b"}
 
 

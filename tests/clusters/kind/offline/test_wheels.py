@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusters.kind.offline.wheels import key, lists, platforms
-from clusters.kind.program_images.context import CHECKOUT
+from clusters.kind.program_images.build import CHECKOUT
 
 
 def test_platforms_are_those_of_a_glibc_base() -> None:

@@ -1,4 +1,4 @@
-"""The images of this checkout, if Docker has them: they start, and report their program."""
+"""The images of this checkout, if Docker has them: they start, and report their program. And the inputs that decide their tag."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clusters.kind.engine.engine import engine_environment
+from clusters.kind.program_images import build
 from clusters.kind.program_images.build import ProgramImages, find
 from clusters.provider import ClusterError
 
@@ -110,3 +112,59 @@ def test_the_player_runs_a_manifest_s_command(environment: dict[str, str], image
     done = run(environment, "--entrypoint=sh", images.player, "-c", "echo here; exit 6")
 
     assert (done.stdout, done.returncode) == ("here\n", 6)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    build.copy(build.CHECKOUT, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpushare/wire.py",
+        "fake_nvml/core/layout.py",
+        "Dockerfile",
+        ".ci/constraints/product.txt",
+        "clusters/kind/program_images/files/install.py",
+        "clusters/kind/program_images/player/player.c",
+    ],
+)
+def test_a_change_of_what_goes_in_changes_the_tag(copied: Path, name: str) -> None:
+    """Sources, versions and steps alike."""
+    before = build.digest(copied)
+    (copied / name).write_text((copied / name).read_text() + "\n# changed\n")
+
+    assert build.digest(copied) != before
+
+
+def test_another_base_is_another_tag(copied: Path) -> None:
+    """An image with the same programs on another base has another tag."""
+    assert build.digest(copied, "one") != build.digest(copied, "other")
+
+
+def test_pages_and_settings_of_tools_do_not_change_it(copied: Path) -> None:
+    """A change of the README, or of a linter's rule, builds no image."""
+    before = build.digest(copied)
+    (copied / "README.md").write_text("another page")
+    with (copied / "pyproject.toml").open("a") as file:
+        file.write("\n[tool.strange]\nrule = 1\n")
+
+    assert build.digest(copied) == before
+
+
+def test_a_new_dependency_changes_it(copied: Path) -> None:
+    """Though pyproject.toml is read by many tools."""
+    before = build.digest(copied)
+    page = (copied / "pyproject.toml").read_text()
+    (copied / "pyproject.toml").write_text(page.replace('"msgspec>=', '"somewhat>=1", "msgspec>=', 1))
+
+    assert build.digest(copied) != before
+
+
+def test_bytecode_and_wheels_of_the_checkout_stay_behind(tmp_path: Path) -> None:
+    """Files that another Python left are not in an image."""
+    build.copy(build.CHECKOUT, tmp_path)
+
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pyc", ".whl")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kind.program_images.context import CHECKOUT
+from clusters.kind.program_images.build import CHECKOUT
 
 PROGRAM = CHECKOUT / "clusters/kind/program_images/files/simulated_plugin.py"
 

@@ -47,7 +47,7 @@ def test_image_of_a_program_starts_it(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "program").write_text("#!")
     below = write_layer(tmp_path / "below", tmp_path / "below.tar")
-    image = image_of("etcd", "x/etcd:3-0", tmp_path / "program", "v3.6.16", tmp_path, [below], compressed=False)
+    image = image_of("etcd", "x/etcd:3-0", tmp_path / "program", "v3.6.16", tmp_path, [below])
 
     assert image.entrypoint == ("/usr/local/bin/etcd",)
     assert image.layers[0] == below
@@ -59,7 +59,7 @@ def test_image_of_a_program_starts_it(tmp_path: Path) -> None:
 def test_store_holds_the_images_as_they_are(built: dict[str, Path], tmp_path: Path) -> None:
     """Each blob under its digest, nothing unpacked, nothing of containerd left behind."""
     (tmp_path / "program").write_text("#!/bin/true\n")
-    image = image_of("etcd", "example.test/etcd:1", tmp_path / "program", "v1", tmp_path, [], compressed=True)
+    image = image_of("etcd", "example.test/etcd:1", tmp_path / "program", "v1", tmp_path, [])
     store([image], built["containerd"], built["ctr"], tmp_path, ENVIRONMENT)
     blobs = tmp_path / "root/io.containerd.content.v1.content/blobs/sha256"
     snapshots = tmp_path / "root/io.containerd.snapshotter.v1.overlayfs/snapshots"
@@ -75,7 +75,7 @@ def test_store_holds_the_images_as_they_are(built: dict[str, Path], tmp_path: Pa
 def test_containerd_that_does_not_start_is_shown(built: dict[str, Path], tmp_path: Path) -> None:
     """A containerd that does not start is reported immediately and with its error."""
     (tmp_path / "program").write_text("")
-    image = image_of("etcd", "example.test/etcd:1", tmp_path / "program", "v1", tmp_path, [], compressed=False)
+    image = image_of("etcd", "example.test/etcd:1", tmp_path / "program", "v1", tmp_path, [])
     (tmp_path / "refuses").write_text("#!/bin/sh\necho no disk; exit 1\n")
     (tmp_path / "refuses").chmod(0o755)
 

@@ -16,7 +16,7 @@ from clusters.kind.engine.docker_client import has_images
 from clusters.kind.engine.engine import engine_environment, reason_against
 from clusters.kind.kind_nodes import KindNodes
 from clusters.kind.offline.node_image import build, node_programs
-from clusters.kind.run_records import RunRecord, record
+from clusters.kind.sweeping import RunRecord, record
 from tests.clusters.kind.offline.node_image.nodes import Nodes, until
 
 pytestmark = pytest.mark.thorough("three nodes start, which takes a minute")

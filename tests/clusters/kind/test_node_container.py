@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.thawing, on real control groups (root and cgroup v1; else on folders that look like them)."""
+"""Promises of clusters.kind.node_container, on real control groups (root and cgroup v1; else on folders that look like them)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kind.thawing import FREEZER, thaw, thawing
+from clusters.kind.node_container import FREEZER, thaw, thawing
+from tests.servers import until
 
 
 @pytest.fixture
@@ -68,3 +69,18 @@ def test_a_group_that_goes_meanwhile_is_no_trouble(tmp_path: Path) -> None:
     """Containers end while one looks."""
     (tmp_path / "x-abc" / "freezer.state").mkdir(parents=True)
     assert thaw("abc", tmp_path) == []
+
+
+async def test_a_folder_that_goes_meanwhile_ends_no_thawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search of a folder that has just been removed raises; the next look comes all the same."""
+    looks = []
+
+    def gone(folder: Path, pattern: str) -> list[Path]:
+        looks.append(pattern)
+        raise FileNotFoundError(folder)
+
+    monkeypatch.setattr(Path, "rglob", gone)
+    async with thawing(["a"]):
+        await until(lambda: len(looks) >= 2)
+
+    assert set(looks) == {"*a*"}

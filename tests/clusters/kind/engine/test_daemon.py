@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.engine.engine_processes and daemon: only a process that is ours is ended."""
+"""Promises of clusters.kind.engine.daemon and of how leftovers ends processes: only a process that is ours is ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clusters.kind.engine import daemon, engine_processes
+from clusters.kind.engine import daemon, leftovers
 from clusters.kind.engine.place import Place
 
 
@@ -51,8 +51,8 @@ def test_a_dockerd_with_our_folder_is_ours(tmp_path: Path) -> None:
         place.pid_file.write_text(str(ours.pid))
 
         assert daemon.running(place) == ours.pid
-        assert engine_processes.in_this_network("dockerd").count(ours.pid) == 1
-        assert not engine_processes.is_running(ours.pid, "dockerd", f"--exec-root={place.exec_root}/other")
+        assert leftovers.in_this_network("dockerd").count(ours.pid) == 1
+        assert not leftovers.is_running(ours.pid, "dockerd", f"--exec-root={place.exec_root}/other")
         daemon.end(place)
         assert ours.wait(10) == -signal.SIGTERM
     assert daemon.running(place) is None
@@ -61,7 +61,7 @@ def test_a_dockerd_with_our_folder_is_ours(tmp_path: Path) -> None:
 def test_a_process_that_is_not_ours_gets_no_signal() -> None:
     """Asked when the number can no longer change hands."""
     with waiting() as other:
-        assert engine_processes.end(other.pid, lambda: False, 5)
+        assert leftovers.end(other.pid, lambda: False, 5)
         assert other.poll() is None
 
 
@@ -72,7 +72,7 @@ def test_a_process_that_does_not_end_is_killed() -> None:
         assert stubborn.stdout is not None
         stubborn.stdout.readline()
 
-        assert not engine_processes.end(stubborn.pid, lambda: True, 0.2)
+        assert not leftovers.end(stubborn.pid, lambda: True, 0.2)
         assert stubborn.wait(10) == -signal.SIGKILL
 
 
@@ -81,7 +81,7 @@ def test_one_that_has_ended_already_is_nothing_to_end() -> None:
     with subprocess.Popen(["true"]) as done:
         pass
 
-    assert engine_processes.end(done.pid, lambda: True, 5)
+    assert leftovers.end(done.pid, lambda: True, 5)
 
 
 def test_the_members_of_a_group_are_killed_and_no_other_process() -> None:
@@ -92,7 +92,7 @@ def test_the_members_of_a_group_are_killed_and_no_other_process() -> None:
         def members() -> set[int]:
             return next(looks, {member.pid} if member.poll() is None else set())
 
-        engine_processes.kill_all(members)
+        leftovers.kill_all(members)
 
         assert (member.wait(10), leaver.poll()) == (-signal.SIGKILL, None)
         assert os.getpid() not in members()

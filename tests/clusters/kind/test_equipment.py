@@ -1,11 +1,11 @@
-"""Promises of clusters.kind.image_archive."""
+"""Promises of clusters.kind.equipment."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from clusters.kind.image_archive import forget_old
+from clusters.kind.equipment import forget_old
 
 
 def test_archives_of_former_images_are_removed_the_oldest_first(tmp_path: Path) -> None:

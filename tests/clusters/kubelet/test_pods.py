@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.kubelet.kubelet_admission import Rejection, resource_rejection
+from clusters.kubelet.pods import Rejection, resource_rejection
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE
 

@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.kubeconfigs."""
+"""Promises of clusters.kind.kind_cluster without a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from clusters.api import kubeconfig_file
-from clusters.kind.kubeconfigs import adopt
+from clusters.kind.kind_cluster import adopt
 
 
 def test_kinds_kubeconfig_becomes_one_of_ours(tmp_path: Path) -> None:
@@ -21,10 +21,9 @@ def test_kinds_kubeconfig_becomes_one_of_ours(tmp_path: Path) -> None:
     }
     (tmp_path / "kind").write_text(yaml.safe_dump(document))
     found = adopt(tmp_path / "kind", tmp_path / "kubeconfig")
-    written = yaml.safe_load(found.kubeconfig.read_text())
+    written = yaml.safe_load(found.read_text())
 
-    assert (found.url, found.ca.read_bytes()) == ("https://127.0.0.1:6", b"CA")
-    assert kubeconfig_file.is_ours(found.kubeconfig)
-    assert found.kubeconfig.stat().st_mode & 0o077 == 0
+    assert kubeconfig_file.is_ours(found)
+    assert found.stat().st_mode & 0o077 == 0
     assert written["clusters"][0]["cluster"] == server
     assert written["users"][0]["user"] == {"client-certificate-data": "x"}

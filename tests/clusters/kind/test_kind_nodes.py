@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.joining."""
+"""Promises of clusters.kind.kind_nodes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.kind.joining import as_map, kubeadm_config
 from clusters.kind.kind_config import Worker
+from clusters.kind.kind_nodes import as_map, kubeadm_config
 
 LIST = [
     {"name": "node-ip", "value": "10.0.0.3"},
