@@ -3,57 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import platform
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Any
 
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
-from clusters.provider import ClusterError
 from load.bench import bench_report
 from load.bench.bench_figures import targets
 from load.bench.bench_plan import Plan, read
-from load.bench.bench_servers import Bed, CannotMeasureError
+from load.bench.bench_servers import Bed
 from load.bench.measuring import Measuring
-from load.exit_code import exit_code
+from load.load_commands import exit_code
+from load.load_reports import machine, write
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; ``--help`` lists them."""
     plan = read(argv)
-    return exit_code("bench", lambda: _run(plan), CannotMeasureError, ClusterError, OSError)
+    return exit_code("bench", lambda: run(plan))
 
 
-def _run(plan: Plan) -> int:
+def run(plan: Plan) -> int:
+    """The code; prints what was measured and keeps it in a file. Raises CannotMeasureError, ClusterError, OSError."""
     plan.output.mkdir(parents=True, exist_ok=True)
-    run = asyncio.run(measure(plan))
+    found = asyncio.run(_measure(plan))
     path = plan.output / "bench.json"
-    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-    print(f"{bench_report.text(run)}\n\nwrote {path}")
-    missed = any(target.met is False for target in targets(run))
+    write(path, found)
+    print(f"{bench_report.text(found)}\n\nwrote {path}")
+    missed = any(target.is_kept is False for target in targets(found))
     return 99 if missed and plan.check_targets else 0
 
 
-async def measure(plan: Plan) -> dict[str, Any]:
-    """All measures of the plan, as they go into the JSON file. Raises CannotMeasureError, ClusterError, OSError."""
+async def _measure(plan: Plan) -> dict[str, Any]:
     before = os.getloadavg()[0]
     with scratch_folder() as folder, Progress("bench", "starting", sys.stderr) as progress:
-        measuring = Measuring(plan, Bed.of(folder), progress)
-        await measuring.all()
-    # Above the processors that there are, figures are of the others' work too.
-    about = {
-        "load_before": before,
-        "load_after": os.getloadavg()[0],
-        "system": platform.platform(),
-        "cpus": os.cpu_count(),
-        "python": platform.python_version(),
+        async with AsyncExitStack() as stack:
+            measuring = Measuring(plan, Bed.of(folder, stack), progress)
+            await measuring.all()
+    found = {
+        "machine": machine(before),
+        "plan": {**asdict(plan), "output": str(plan.output)},
+        **measuring.run,
     }
-    run = {"machine": about, "plan": {**asdict(plan), "output": str(plan.output)}, **measuring.run}
-    return run | {"targets": [{**asdict(target), "met": target.met} for target in targets(run)]}
+    return found | {"targets": [{**one._asdict(), "met": one.is_kept} for one in targets(found)]}
 
 
 if __name__ == "__main__":

@@ -8,33 +8,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from load.load_reports import Promise
 
 Row = Mapping[str, Any]
 
-EXTENDER: Final = "extender"
-EXTENDER_TLS: Final = "extender, TLS"
+EXTENDER, EXTENDER_TLS = "extender", "extender, TLS"
 NOTHING: Final = "C, does nothing"
 # With fewer times than this the 999th of a thousand is an accident.
 _FEWEST_FOR_P999: Final = 1000
 # Questions of one round, which the servers are asked in turn.
 ROUND: Final = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A promise of the project, and the figure that was found; ``value`` is None if it was not measured."""
-
-    what: str
-    most: float
-    unit: str
-    value: float | None
-
-    @property
-    def met(self) -> bool | None:
-        """None if it was not measured."""
-        return None if self.value is None else self.value <= self.most
 
 
 def percentile(times: Sequence[float], share: float) -> float:
@@ -96,7 +81,7 @@ def over_nothing(rows: Sequence[Row], row: Row | None, key: str) -> float | None
     return float(statistics.median(ours / its for ours, its in rounds))
 
 
-def targets(run: Mapping[str, Any]) -> list[Target]:
+def targets(run: Mapping[str, Any]) -> list[Promise]:
     """Each promise of the project with what this run found."""
     rows = as_scheduler_asks(run["filter"])
     quiet = {"nodes": 5000, "fit": "half", "events": 0, "with_tls": False, "server": EXTENDER}
@@ -105,13 +90,13 @@ def targets(run: Mapping[str, Any]) -> list[Target]:
     sync = find(run["sync"], nodes=5000, pods=50_000, server=EXTENDER) or {}
     over = "x do-nothing C"
     return [
-        Target("500 names of 5,000 nodes, half fit, quiet: p50", 5, over, over_nothing(rows, few, "p50")),
-        Target("500 names of 5,000 nodes, half fit, quiet: p99", 3, over, over_nothing(rows, few, "p99")),
-        Target("5,000 names, half fit, quiet: p50", 12, over, over_nothing(rows, all_names, "p50")),
-        Target("500 names of 5,000 nodes, half fit, with events: p99", 2, "x quiet", ratio(busy, few, "p99")),
-        Target("first sync of 50,000 pods on 5,000 nodes", 10, "s", sync.get("seconds")),
-        Target("memory after it", 250, "MiB", sync.get("rss_mib")),
-        Target("most memory during it", 250, "MiB", sync.get("peak_mib")),
+        Promise("500 names of 5,000 nodes, half fit, quiet: p50", 5, over_nothing(rows, few, "p50"), over),
+        Promise("500 names of 5,000 nodes, half fit, quiet: p99", 3, over_nothing(rows, few, "p99"), over),
+        Promise("5,000 names, half fit, quiet: p50", 12, over_nothing(rows, all_names, "p50"), over),
+        Promise("500 names of 5,000 nodes, half fit, with events: p99", 2, ratio(busy, few, "p99"), "x quiet"),
+        Promise("first sync of 50,000 pods on 5,000 nodes", 10, sync.get("seconds"), "s"),
+        Promise("memory after it", 250, sync.get("rss_mib"), "MiB"),
+        Promise("most memory during it", 250, sync.get("peak_mib"), "MiB"),
     ]
 
 

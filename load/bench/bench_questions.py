@@ -7,10 +7,8 @@ import random
 from collections.abc import Sequence
 
 from load.bench.bench_figures import ROUND
-from load.questions import WrongAnswerError, arguments, filter_result
+from load.questions import WrongAnswerError, arguments, filter_result, pod_in_question
 from load.simulated.measured_world import UNITS_OF, asker_name
-from load.simulated.simulated_objects import pod_object
-from load.simulated.simulated_world import Pod
 
 PREFIX = "/gpushare-scheduler"
 
@@ -23,18 +21,10 @@ def head(path: str, length: int) -> bytes:
     ).encode()
 
 
-def filter_bodies(
-    names: Sequence[str], count: int, fit: str, first: int, rng: random.Random
-) -> list[tuple[bytes, int]]:
-    """``ExtenderArgs`` with ``count`` of these names in a new order each, about the waiting pods from number ``first`` on.
-
-    Each with how many names are in it. They are one round.
-    """
-    bodies = []
-    for number in range(first, first + ROUND):
-        pod = pod_object(Pod(asker_name(fit, number), UNITS_OF[fit]), 1)
-        bodies.append((arguments(pod, rng.sample(names, count)), count))
-    return bodies
+def filter_bodies(names: Sequence[str], count: int, fit: str, first: int, rng: random.Random) -> list[bytes]:
+    """One round of ``ExtenderArgs`` with ``count`` of these names in a new order each, about the waiting pods from ``first`` on."""
+    pods = (pod_in_question(asker_name(fit, number), UNITS_OF[fit]) for number in range(first, first + ROUND))
+    return [arguments(pod, rng.sample(names, count)) for pod in pods]
 
 
 def binding_body(name: str, node: str) -> bytes:

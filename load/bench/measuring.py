@@ -5,29 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
+
+import msgspec
 
 from clusters.api.waiting import eventually
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
 from load.bench.bench_figures import NOTHING, round_medians, summary
-from load.bench.bench_plan import CONCURRENCIES, Cell, Plan
-from load.bench.bench_servers import (
-    Bed,
-    Server,
-    Sync,
-    run_apart,
-    set_events,
-    start_api_server,
-    start_do_nothing,
-    start_extender,
-)
-from load.simulated.measured_world import binder_name, build, node_name
+from load.bench.bench_plan import CONCURRENCIES, PODS_A_NODE, SEED, Cell, Plan
+from load.bench.bench_servers import Bed, Server, run_apart, set_events, start_extender, start_in_c, start_simulated
+from load.simulated.measured_world import binder_name, node_name, roomy_nodes
 
 _API_SERVER: Final = "API server alone"
 # In this many turns each server binds its pods, so that drift hits all.
 _BIND_TURNS: Final = 4
+# Binds are measured in the world of this many nodes, or else in the largest.
+_BIND_NODES: Final = 5000
 # Versions of one world are above those of the world before it, so that a watch from before must list again.
 _VERSIONS: Final = 10_000_000
 
@@ -40,78 +35,56 @@ class Measuring:
         self._bed = bed
         self._progress = progress
         self._port = free_port()
-        self._worlds = 0
-        self._nothing: Server | None = None
         self.run: dict[str, Any] = {"filter": [], "bind": [], "sync": [], "left_out": []}
 
     async def all(self) -> None:
         """All measures of the plan. Raises CannotMeasureError."""
-        async with AsyncExitStack() as stack:
-            self._nothing = await start_do_nothing(self._bed)
-            if self._nothing is None:
-                self.run["left_out"].append(
-                    "the C server that does nothing, and so all ratios: no cc, gcc or clang here"
-                )
-            else:
-                assert self._nothing.program is not None
-                stack.push_async_callback(self._nothing.program.stop)
-            if self._plan.syncs_alone:
-                await self._sync()
-            for nodes in self._plan.nodes:
-                await self._world(nodes)
+        nothing = await start_in_c(self._bed)
+        if nothing is None:
+            reason = "the C server that does nothing, and so all ratios: no cc, gcc or clang here"
+            self.run["left_out"].append(reason)
+        for number, nodes in enumerate(self._plan.nodes):
+            async with AsyncExitStack() as stack:
+                bed = replace(self._bed, stack=stack)
+                await self._world(bed, nodes, (number + 1) * _VERSIONS, [nothing] if nothing else [])
 
-    async def _sync(self) -> None:
-        """The first sync alone, in a world of its own."""
-        async with AsyncExitStack() as stack:
-            await self._start_api(stack, self._plan.sync_nodes, self._plan.sync_pods)
-            await self._start_extender(stack, self._plan.sync_nodes, self._plan.sync_pods, with_tls=False)
-
-    async def _world(self, nodes: int) -> None:
-        plan = self._plan
-        pods = nodes * plan.pods_a_node
-        async with AsyncExitStack() as stack:
-            await self._start_api(stack, nodes, pods)
-            plain = await self._start_extender(stack, nodes, pods, with_tls=False)
-            servers = [plain, *([self._nothing] if self._nothing else [])]
-            for cell in plan.cells(nodes, tls=False):
-                await self._cell(cell, servers)
-            if plan.tls and (over_tls_cells := plan.cells(nodes, tls=True)):
-                over_tls = await self._start_extender(stack, nodes, pods, with_tls=True)
-                for cell in over_tls_cells:
-                    await self._cell(cell, [plain, over_tls, *([self._nothing] if self._nothing else [])])
-                assert over_tls.program is not None
-                await over_tls.program.stop()
-            if nodes == plan.bind_nodes and plan.binds:
-                await self._binds(nodes, pods, plain)
-
-    async def _start_api(self, stack: AsyncExitStack, nodes: int, pods: int) -> None:
+    async def _world(self, bed: Bed, nodes: int, version: int, floor: list[Server]) -> None:
+        plan, pods = self._plan, nodes * PODS_A_NODE
         self._say(f"simulated API server: {nodes} nodes, {pods} pods")
-        self._worlds += 1
-        binds = self._plan.binds * len(CONCURRENCIES) * 2
-        world = {"nodes": nodes, "pods": pods, "binds": binds, "seed": self._plan.seed}
-        program = await start_api_server(self._bed, self._port, world | {"first-version": self._worlds * _VERSIONS})
-        stack.push_async_callback(program.stop)
+        binds = plan.binds * len(CONCURRENCIES) * 2
+        world = {"nodes": nodes, "pods": pods, "binds": binds, "seed": SEED, "first-version": version}
+        await start_simulated(bed, self._port, world)
+        plain = await self._start_extender(bed, nodes, pods, with_tls=False)
+        for cell in plan.cells(nodes, with_tls=False):
+            await self._cell(cell, [plain, *floor])
+        if over_tls_cells := plan.cells(nodes, with_tls=True):
+            over_tls = await self._start_extender(bed, nodes, pods, with_tls=True)
+            for cell in over_tls_cells:
+                await self._cell(cell, [plain, over_tls, *floor])
+            await over_tls.program.stop()
+        if nodes == (_BIND_NODES if _BIND_NODES in plan.nodes else max(plan.nodes)):
+            await self._binds(nodes, plain, floor)
 
-    async def _start_extender(self, stack: AsyncExitStack, nodes: int, pods: int, *, with_tls: bool) -> Server:
+    async def _start_extender(self, bed: Bed, nodes: int, pods: int, *, with_tls: bool) -> Server:
         self._say(f"first sync of {pods} pods on {nodes} nodes{', with TLS' if with_tls else ''}")
-        server, sync = await start_extender(self._bed, with_tls=with_tls)
-        assert server.program is not None
-        stack.push_async_callback(server.program.stop)
-        self.run["sync"].append(_sync_row(nodes, pods, server, sync))
+        server, sync = await start_extender(bed, with_tls=with_tls)
+        took = {key: round(value, 3) for key, value in asdict(sync).items()}
+        self.run["sync"].append({"nodes": nodes, "pods": pods, "server": server.name, **took})
         return server
 
     async def _cell(self, cell: Cell, servers: Sequence[Server]) -> None:
-        plan = self._plan
         what = f"{cell.names} names of {cell.nodes}, {cell.fit} fit, {cell.events:.0f} events/s"
-        self._say(f"/filter: {what}{', TLS' if cell.tls else ''}{'' if cell.pause_ms else ', at once'}")
-        asked = {
-            "nodes": cell.nodes,
-            "names": cell.names,
-            "fit": cell.fit,
-            "questions": plan.questions_of(cell),
-            "pause_ms": cell.pause_ms,
-            "seed": plan.seed,
-        }
+        self._say(f"/filter: {what}{', TLS' if cell.with_tls else ''}{'' if cell.pause_ms else ', at once'}")
+        asked = [
+            {
+                "name": one.name,
+                "url": one.url,
+                "does_nothing": one.name == NOTHING,
+                "tls": msgspec.structs.astuple(one.tls) if one.tls else None,
+            }
+            for one in servers
+        ]
+        plan = {**asdict(cell), "questions": self._plan.questions_of(cell), "seed": SEED, "servers": asked}
         before = await set_events(self._port, cell.events)
         if cell.events:
             await eventually(
@@ -119,34 +92,30 @@ class Measuring:
             )
         begun, cpu = time.monotonic(), [server.cpu_seconds() for server in servers]
         try:
-            found = await run_apart(
-                self._bed, "load.bench.asker", {**asked, "servers": [one.plan() for one in servers]}
-            )
+            found = await run_apart(self._bed, "load.bench.asker", plan)
         finally:
             seconds = time.monotonic() - begun
             events = (await set_events(self._port, 0) - before) / seconds
-        where = {
-            "nodes": cell.nodes,
-            "names": cell.names,
-            "fit": cell.fit,
-            "events": cell.events,
-            "with_tls": cell.tls,
-            "pause_ms": cell.pause_ms,
-        }
         for server, cpu_before, one in zip(servers, cpu, found, strict=True):
-            row = {**where, "server": server.name, "events_measured": round(events, 1), **summary(one["microseconds"])}
-            taken = None if cpu_before is None else (server.cpu_seconds() or 0) - cpu_before
-            row["cpu_microseconds"] = None if taken is None else round(taken * 1e6 / one["asked"], 1)
-            row["rounds_p50"] = round_medians(one["microseconds"])
-            self.run["filter"].append(row | {"answer_bytes": round(one["answer_bytes"], 1)})
+            taken = (server.cpu_seconds() - cpu_before) * 1e6 / one["asked"]
+            self.run["filter"].append(
+                {
+                    **asdict(cell),
+                    "server": server.name,
+                    "events_measured": round(events, 1),
+                    **summary(one["microseconds"]),
+                    "cpu_microseconds": round(taken, 1),
+                    "rounds_p50": round_medians(one["microseconds"]),
+                    "answer_bytes": round(one["answer_bytes"], 1),
+                }
+            )
 
-    async def _binds(self, nodes: int, pods: int, plain: Server) -> None:
+    async def _binds(self, nodes: int, plain: Server, floor: list[Server]) -> None:
         """Each server binds pods of its own; nodes in turn, so that none is full early."""
-        roomy = build(nodes, pods, self._plan.seed).roomy
+        roomy = sorted(roomy_nodes(nodes, SEED))
         orders = ((binder_name(number), node_name(roomy[number % len(roomy)])) for number in range(1 << 30))
         servers = [("extender", plain.name, plain.url), ("api_server", _API_SERVER, f"http://127.0.0.1:{self._port}")]
-        if self._nothing is not None:
-            servers.append(("nothing", NOTHING, self._nothing.url))
+        servers += [("nothing", NOTHING, one.url) for one in floor]
         for concurrency in CONCURRENCIES:
             self._say(f"binds, {concurrency} at once")
             storms: list[list[Mapping[str, Any]]] = [[] for _ in servers]
@@ -163,7 +132,10 @@ class Measuring:
                 for kept, storm in zip(storms, await run_apart(self._bed, "load.bench.binder", plan), strict=True):
                     kept.append(storm)
             for (_, name, _), kept in zip(servers, storms, strict=True):
-                self.run["bind"].append(_bind_row(name, concurrency, kept))
+                times = [one for storm in kept for one in storm["microseconds"]]
+                rate = round(len(times) / sum(storm["seconds"] for storm in kept), 1)
+                row = {"server": name, "concurrency": concurrency, "per_second": rate, **summary(times)}
+                self.run["bind"].append(row)
 
     def _say(self, what: str) -> None:
         self._progress.text = what
@@ -173,15 +145,3 @@ class Measuring:
 def _parts(count: int) -> list[int]:
     """So many in a few turns."""
     return [part for turn in range(_BIND_TURNS) if (part := count // _BIND_TURNS + (turn < count % _BIND_TURNS))]
-
-
-def _bind_row(name: str, concurrency: int, storms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    times = [one for storm in storms for one in storm["microseconds"]]
-    per_second = len(times) / sum(storm["seconds"] for storm in storms)
-    return {"server": name, "concurrency": concurrency, "per_second": round(per_second, 1), **summary(times)}
-
-
-def _sync_row(nodes: int, pods: int, server: Server, sync: Sync) -> dict[str, Any]:
-    return {"nodes": nodes, "pods": pods, "server": server.name} | {
-        key: round(value, 3) for key, value in asdict(sync).items()
-    }

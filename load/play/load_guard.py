@@ -11,12 +11,14 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import yaml
 
+from load.load_commands import LoadError
+
 # Extenders that a bound applies to, beside names.
 ALL: Final = "all"
 OTHERS: Final = "others"
 
 
-class GuardError(Exception):
+class GuardError(LoadError):
     """A file that has no bounds; the text names it and the fault."""
 
 

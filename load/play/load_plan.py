@@ -9,16 +9,10 @@ from typing import Final
 
 import msgspec
 
+from load.bench.bench_connection import TlsFiles
+
 # Where Locust's processes find the plan.
 VARIABLE: Final = "GPUSHARE_LOAD_PLAN"
-
-
-class TlsFiles(msgspec.Struct, frozen=True):
-    """Paths of what a client shows (PEM), and of the authority that it believes."""
-
-    authority: str
-    certificate: str
-    key: str
 
 
 # The verbs of an extender and the paths behind its URL, as kube-scheduler's configuration has them.
@@ -59,7 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
     units: int = 0
     schedulers: int = 1
     inspectors: int = 0
-    askers: int = 0
+    what_if: int = 0
     seed: int = 1
 
 

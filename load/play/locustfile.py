@@ -14,7 +14,7 @@ from load.play.load_shapes import SHAPES, TRACE, weighed
 from load.play.users import PLAN, Inspector, KubeScheduler, WhatIf
 
 __all__ = ["Inspector", "KubeScheduler", "PodStream", "WhatIf"]
-_USERS: Final = PLAN.schedulers + PLAN.inspectors + PLAN.askers
+_USERS: Final = PLAN.schedulers + PLAN.inspectors + PLAN.what_if
 _SHAPE: Final = weighed(PLAN.weights) if PLAN.shape == TRACE else SHAPES[PLAN.shape]
 _TIMEOUT_SECONDS: Final = 5.0
 # How often Locust shows its table, in seconds.

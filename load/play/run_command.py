@@ -5,34 +5,32 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
-import json
 import os
-import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
-from clusters.provider import ClusterError
 from gpushare import wire
-from load.bench.bench_servers import Bed, CannotMeasureError
-from load.exit_code import exit_code
-from load.load_flags import add_output
+from load.load_commands import CannotMeasureError, add_output, exit_code
+from load.load_reports import machine, write
 from load.play import load_guard, play_report, results
 from load.play.load_plan import Plan
 from load.play.load_shapes import TRACE, weights_of
 from load.play.observed_bindings import broken_promises
 from load.play.others import BASELINE, Foreign, is_url
-from load.play.play_running import OURS, Order, Outcome, run
+from load.play.play_running import OURS, Order, run
 from load.play.run_flags import add_flags
-from load.replay.trace import TraceError, creation_times
-from load.simulated.cluster_file import ClusterFileError, read
+from load.replay.trace import creation_times
+from load.simulated.cluster_file import read
 
 _CARDS_SHOWN: Final = 10
+# Flags that go as they are into the plan, the order and the file.
+_OF_PLAN: Final = ("shape", "rate", "seconds", "schedulers", "inspectors", "what_if", "seed")
+_OF_ORDER: Final = ("events", "tls", "baseline", "workers")
 _EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
 measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound is broken by any extender of the run, or
 a card was over-booked; 130 stopped. Quote ratios:
@@ -73,8 +71,7 @@ def run_command(flags: argparse.Namespace) -> int:
     if flags.baseline and flags.tls:
         print("load: --baseline is asked over plain HTTP, so it cannot be compared over --tls", file=sys.stderr)
         return 2
-    errors = (CannotMeasureError, ClusterError, ClusterFileError, TraceError, load_guard.GuardError, OSError)
-    return exit_code("load", lambda: _run(flags), *errors)
+    return exit_code("load", lambda: _run(flags))
 
 
 def _run(flags: argparse.Namespace) -> int:
@@ -91,7 +88,7 @@ def _run(flags: argparse.Namespace) -> int:
     broken = found["broken_promises"]
     found["verdicts"] += [{"text": text, "kept": False} for text in broken]
     path = flags.output / "load.json"
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(path, found)
     print(play_report.text(found))
     if not found["order"]["has_floor"]:
         print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
@@ -128,26 +125,13 @@ def _order(flags: argparse.Namespace) -> Order:
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
         window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),
-        shape=flags.shape,
         weights=_weights(flags),
-        rate=flags.rate,
-        seconds=flags.seconds,
-        schedulers=flags.schedulers,
-        inspectors=flags.inspectors,
-        askers=flags.what_if,
         records=str(flags.output.resolve()),
-        seed=flags.seed,
+        **{name: getattr(flags, name) for name in _OF_PLAN},
     )
-    return Order(
-        plan,
-        flags.events,
-        tls=flags.tls,
-        foreign=Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready),
-        baseline=flags.baseline,
-        api_port=flags.api_port,
-        workers=flags.workers,
-        web_port=flags.web_port,
-    )
+    foreign = Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready)
+    ports = {"api_port": flags.api_port, "web_port": flags.web_port}
+    return Order(plan, foreign=foreign, **ports, **{name: getattr(flags, name) for name in _OF_ORDER})
 
 
 def _weights(flags: argparse.Namespace) -> tuple[float, ...]:
@@ -168,36 +152,27 @@ async def measure(order: Order, folder: Path) -> dict[str, Any]:
             path.unlink()
     before = os.getloadavg()[0]
     with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:
-        outcome = await run(order, Bed.of(scratch), folder, progress)
+        outcome, placed = await run(order, scratch, folder, progress)
     records: list[results.Record] = []
     for path in sorted(folder.glob("requests-*.tsv")):
         with path.open(encoding="utf-8") as lines:
             records += results.parse(lines)
     if not any(record.extender == OURS for record in records):
         raise CannotMeasureError("Locust asked nothing: no pod came in time")
-    return _document(order, outcome, records, before)
-
-
-def _document(order: Order, outcome: Outcome, records: list[results.Record], load_before: float) -> dict[str, Any]:
     plan = order.plan
-    cluster = read(Path(plan.cluster))
+    cluster = Path(plan.cluster)
     return {
-        "machine": {
-            "system": platform.platform(),
-            "cpus": os.cpu_count(),
-            "python": platform.python_version(),
-            "load_before": load_before,
-        },
-        "cluster": {"file": Path(plan.cluster).name, "nodes": cluster.nodes},
+        "machine": machine(before),
+        "cluster": {"file": cluster.name, "nodes": read(cluster).nodes},
         "order": {
-            "names": plan.window, "shape": plan.shape, "rate": plan.rate, "seconds": plan.seconds,
-            "schedulers": plan.schedulers, "inspectors": plan.inspectors, "what_if": plan.askers, "events": order.events,
-            "tls": order.tls, "against": order.foreign.against,
-            "baseline": order.baseline, "workers": order.workers, "seed": plan.seed,
+            "names": plan.window,
+            **{name: getattr(plan, name) for name in _OF_PLAN},
+            **{name: getattr(order, name) for name in _OF_ORDER},
+            "against": order.foreign.against,
             "has_floor": any(record.verb == results.FLOOR for record in records),
         },
-        "outcome": {key: value for key, value in asdict(outcome).items() if key != "placed"},
-        "broken_promises": broken_promises(records, outcome.placed),
+        "outcome": outcome,
+        "broken_promises": broken_promises(records, placed),
         "rows": results.rows(records, plan.seconds),
         "failures": results.failures(records),
-    }  # fmt: skip
+    }

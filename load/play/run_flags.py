@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from load.bench.bench_questions import PREFIX
-from load.load_flags import add_cluster, count, port, seed
+from load.load_commands import add_cluster, count, port, seed
 from load.play.load_plan import VERBS
 from load.play.load_shapes import SHAPES, TRACE
 from load.replay.trace import SAMPLE

@@ -19,6 +19,7 @@ from gevent.pool import Group
 from locust import FastHttpUser, constant, task
 
 from load.play import load_plan as plans
+from load.play.results import FLOOR
 from load.questions import (
     Window,
     WrongAnswerError,
@@ -33,7 +34,6 @@ from load.simulated.cluster_file import node_names, read
 
 PLAN: Final = plans.load()
 NODES: Final = node_names(read(Path(PLAN.cluster)))
-FLOOR: Final = "does nothing"
 # The answer of the server that does nothing until the length of the extender's answer is known, in bytes.
 _FIRST_ANSWER: Final = 1024
 _JSON: Final = {"content-type": "application/json", "accept-encoding": "identity"}
@@ -59,11 +59,7 @@ class Waiting(NamedTuple):
 def tls_context() -> ssl.SSLContext:
     """With the certificate of the first user; of several extenders all are shown the same."""
     files = next((one.tls for one in PLAN.extenders if one.tls is not None), None)
-    if files is None:
-        return ssl.create_default_context()
-    context = ssl.create_default_context(cafile=files.authority)
-    context.load_cert_chain(files.certificate, files.key)
-    return context
+    return ssl.create_default_context() if files is None else files.context()
 
 
 class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
@@ -228,8 +224,8 @@ class Inspector(Caller):
 class WhatIf(Caller):
     """A user that asks where a pod would go."""
 
-    abstract = not PLAN.askers
-    fixed_count = PLAN.askers
+    abstract = not PLAN.what_if
+    fixed_count = PLAN.what_if
     wait_time = constant(_LOOK_SECONDS)
 
     @task  # type: ignore[untyped-decorator]  # Locust is not typed

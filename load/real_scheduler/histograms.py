@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from load.metrics_page import samples
+from load.readings import samples
 
 # A histogram, the label that divides it, and its name in the output.
 _OF_SCHEDULER: Final = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from load.bench.bench_figures import percentile
+from load.load_reports import number, table
 from load.real_scheduler.histograms import Spent
 
 # A promise of the project: this share of the pods a second without an extender.
@@ -53,11 +54,17 @@ def text(turns: Sequence[Turn], setting: str, pods: int) -> str:
     lines = [
         f"{setting}: gpushare reaches {share(turns):.0%} of what kube-scheduler binds alone (promised: {SHARE:.0%})",
         *_ceiling(turns),
-        f"{'':24}{'pods/s':>8}   processor ms a pod",
     ]
-    for turn in turns:
-        programs = ", ".join(f"{name} {_MS * seconds / pods:.2f}" for name, seconds in turn.cpu_seconds.items())
-        lines.append(f"{turn.kind:24}{turn.pods_per_second:8.1f}   {programs}")
+    programs = list(dict.fromkeys(name for turn in turns for name in turn.cpu_seconds))
+    rows = [
+        (
+            turn.kind,
+            number(turn.pods_per_second, 1),
+            *(number(_MS * turn.cpu_seconds[name] / pods, 2) if name in turn.cpu_seconds else "-" for name in programs),
+        )
+        for turn in turns
+    ]
+    lines += ["processor ms a pod, by program", *table(("", "pods/s", *programs), rows)]
     for kind in (WITHOUT, AGREES, WITH):
         lines += _details([turn for turn in turns if turn.kind == kind])
     return "\n".join(lines)
@@ -77,19 +84,20 @@ def _details(turns: Sequence[Turn]) -> Iterator[str]:
     names = list(dict.fromkeys(name for turn in turns for name in turn.spent))
     if not waited and not names:
         return
-    yield f"\n{turns[0].kind + ', ms':<44}{'count':>8}{'mean':>9}{'p50':>9}{'p99':>9}"
+    rows = []
     if waited:
         cuts = [percentile(waited, part) for part in (0.5, 0.99)]
-        yield _row("created until bound", len(waited), statistics.mean(waited), *cuts)
+        rows.append(_row("created until bound", len(waited), statistics.mean(waited), *cuts))
     for name in names:
         of = [turn.spent[name] for turn in turns if name in turn.spent]
         count = sum(one.count for one in of)
         mean = sum(one.count * one.mean for one in of) / count if count else 0.0
         if mean >= _SHOWN:
-            yield _row(
-                name, count, mean, *(statistics.median(getattr(one, cut) for one in of) for cut in ("p50", "p99"))
-            )
+            cuts = [statistics.median(one.p50 for one in of), statistics.median(one.p99 for one in of)]
+            rows.append(_row(name, count, mean, *cuts))
+    yield ""
+    yield from table((f"{turns[0].kind}, ms", "count", "mean", "p50", "p99"), rows)
 
 
-def _row(name: str, count: int, *seconds: float) -> str:
-    return f"  {name:<42}{count:>8}" + "".join(f"{_MS * one:>9.2f}" for one in seconds)
+def _row(name: str, count: int, *seconds: float) -> tuple[str, ...]:
+    return (name, str(count), *(number(_MS * one, 2) for one in seconds))

@@ -7,11 +7,15 @@ models that it may have, ``|`` between them.
 from __future__ import annotations
 
 import csv
+import errno
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
+
+from load.load_commands import LoadError
 
 CARD_UNITS: Final = 1000
 # A small synthetic trace.
@@ -25,7 +29,7 @@ _MODEL: Final = re.compile(r"[^,]*[A-Za-z0-9][^,]*")
 _T = TypeVar("_T")
 
 
-class TraceError(Exception):
+class TraceError(LoadError):
     """The trace cannot be read; the text says which file and row, and why."""
 
 
@@ -85,9 +89,10 @@ class Trace:
 
 def read(folder: Path, workload: str) -> Trace:
     """The nodes with cards, and one of the lists of pods. Raises TraceError."""
-    nodes = tuple(_rows(folder / NODES_FILE, _node))
-    pods = tuple(_rows(pods_file(folder, workload), _pod))
-    trace = checked(Trace(workload, nodes, pods), folder / NODES_FILE, pods_file(folder, workload))
+    nodes, path = tuple(_rows(folder / NODES_FILE, _node)), pods_file(folder, workload)
+    if not path.exists() and (names := workloads(folder)):
+        raise TraceError(f"{path}: {os.strerror(errno.ENOENT)}; workloads of this folder: {', '.join(names)}")
+    trace = checked(Trace(workload, nodes, tuple(_rows(path, _pod))), folder / NODES_FILE, path)
     if len({node.name for node in nodes}) < len(nodes):
         raise TraceError(f"{folder / NODES_FILE}: two nodes have the same name")
     return trace

@@ -22,11 +22,12 @@ from typing import Final
 from aiohttp import web
 
 from gpushare import wire
+from load.load_commands import exit_code
 from load.simulated import measured_world
 from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
-from load.simulated.cluster_file import ClusterFileError, build, read
+from load.simulated.cluster_file import build, read
 from load.simulated.simulated_objects import node_object
-from load.simulated.simulated_world import NAMESPACE, Pod, World
+from load.simulated.simulated_world import NAMESPACE, Pod
 
 # How often events are due, in seconds, and how often a watch without events hears that it is up to date.
 _INDEX: Final = re.compile(r"[0-9]{1,3}")
@@ -262,25 +263,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--first-version", type=int, default=1000, help="resourceVersion at the start")
     parser.add_argument("--steady", action="store_true", help="some pod ends for each that is bound")
     flags = parser.parse_args(argv)
-    try:
-        world = _world(flags)
-    except ClusterFileError as error:
-        print(f"simulated API server: {error}", file=sys.stderr)
-        return 1
-    asyncio.run(_serve(Cluster(world, flags.seed, flags.first_version, is_steady=flags.steady), flags.port))
-    return 0
+    return exit_code("simulated API server", lambda: asyncio.run(_serve(flags)))
 
 
-def _world(flags: argparse.Namespace) -> World:
+async def _serve(flags: argparse.Namespace) -> int:
     if flags.cluster is not None:
-        return build(read(flags.cluster))
-    return measured_world.simulated(measured_world.build(flags.nodes, flags.pods, flags.seed), flags.binds)
-
-
-async def _serve(cluster: Cluster, port: int) -> None:
-    async with serving(cluster, port):
-        print(f"serves {len(cluster.nodes)} nodes from {cluster.nodes[0].name} on", flush=True)
+        world = build(read(flags.cluster))
+    else:
+        world = measured_world.build(flags.nodes, flags.pods, flags.seed, flags.binds)
+    async with serving(Cluster(world, flags.seed, flags.first_version, is_steady=flags.steady), flags.port):
+        print(f"serves {len(world.nodes)} nodes from {world.nodes[0].name} on", flush=True)
         await asyncio.Event().wait()
+    return 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import yaml
 
 from fake_nvml.card_models import CardModel, model
 from fake_nvml.fake_nvml_errors import CatalogueError
+from load.load_commands import LoadError
 from load.simulated.simulated_world import Node, Pod, World
 
 # Cards are as the newest driver counts them.
@@ -20,7 +21,7 @@ _MIB_A_UNIT: Final = 1024
 _MOST_NODES: Final = 50_000
 
 
-class ClusterFileError(Exception):
+class ClusterFileError(LoadError):
     """A file that describes no cluster; the text names it and the fault."""
 
 

@@ -8,10 +8,9 @@ every card is large enough: the refusal that makes the longest answer.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
-from load.simulated import simulated_world as simulated_world
+from load.simulated.simulated_world import Node, Pod, World
 
 CARDS: Final = 8
 CARD_UNITS: Final = 32
@@ -24,56 +23,34 @@ FEWEST_PODS: Final = CARDS
 MOST_PODS: Final = 4 * CARDS
 
 
-class Placed(NamedTuple):
-    """A pod that runs: which node (by number) and card it is on, and its units."""
+def build(nodes: int, pods: int, seed: int, binds: int = 0) -> World:
+    """A world of these nodes and pods, with the pods that wait to be asked about, and some of 1 unit to be bound.
 
-    node: int
-    card: int
-    units: int
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """``pods`` by node; ``roomy`` are the numbers of the nodes with 4 units or more free on one card."""
-
-    nodes: int
-    pods: tuple[Placed, ...]
-    roomy: tuple[int, ...]
-
-
-def build(nodes: int, pods: int, seed: int) -> World:
-    """A world of these nodes and pods. Raises ValueError if the pods would be fewer than 8 or more than 32 a node."""
-    rng = random.Random(
-        f"world {seed}"
-    )  # no secret; and another than that of the questions, which would choose the same nodes
-    roomy = frozenset(rng.sample(range(nodes), nodes // 2))
-    placed: list[Placed] = []
+    Raises ValueError if the pods would be fewer than 8 or more than 32 a node.
+    """
+    # No secret; and another than that of the questions, which would choose the same nodes.
+    rng = random.Random(f"world {seed}")
+    roomy = roomy_nodes(nodes, seed)
+    running: list[Pod] = []
     for node, count in enumerate(_counts(nodes, pods, rng)):
         for card, free in enumerate(_free_units(node in roomy, rng)):
             on_card = count // CARDS + (card < count % CARDS)
-            placed.extend(Placed(node, card, units) for units in _parts(CARD_UNITS - free, on_card, rng))
-    return World(nodes, tuple(placed), tuple(sorted(roomy)))
+            for units in _parts(CARD_UNITS - free, on_card, rng):
+                running.append(Pod(f"runs-{len(running):06}", units, node_name(node), card, CARD_UNITS))
+    askers = [Pod(asker_name(fit, number), units) for fit, units in UNITS_OF.items() for number in range(ASKERS)]
+    binders = [Pod(binder_name(number), 1) for number in range(binds)]
+    named = tuple(Node(node_name(number), CARDS, CARD_UNITS) for number in range(nodes))
+    return World(named, tuple(running), (*askers, *binders))
 
 
-def simulated(world: World, binds: int) -> simulated_world.World:
-    """The world as a simulated API server shows it, with all pods that wait."""
-    nodes = tuple(simulated_world.Node(node_name(number), CARDS, CARD_UNITS) for number in range(world.nodes))
-    running = tuple(
-        simulated_world.Pod(pod_name(number), one.units, node_name(one.node), one.card, CARD_UNITS)
-        for number, one in enumerate(world.pods)
-    )
-    asking = tuple(simulated_world.Pod(name, units) for name, units in waiting(binds).items())
-    return simulated_world.World(nodes, running, asking)
+def roomy_nodes(nodes: int, seed: int) -> frozenset[int]:
+    """The numbers of the nodes with 4 units or more free on one card."""
+    return frozenset(random.Random(f"roomy {seed}").sample(range(nodes), nodes // 2))
 
 
 def node_name(number: int) -> str:
     """The name of the node of this number."""
     return f"node-{number:05}"
-
-
-def pod_name(number: int) -> str:
-    """The name of the pod that runs at this place of ``World.pods``."""
-    return f"runs-{number:06}"
 
 
 def asker_name(fit: str, number: int) -> str:
@@ -84,12 +61,6 @@ def asker_name(fit: str, number: int) -> str:
 def binder_name(number: int) -> str:
     """The name of a pod of 1 unit that waits to be bound."""
     return f"binds-{number:05}"
-
-
-def waiting(binds: int) -> dict[str, int]:
-    """All pods that wait, with their units."""
-    askers = {asker_name(fit, number): units for fit, units in UNITS_OF.items() for number in range(ASKERS)}
-    return askers | {binder_name(number): 1 for number in range(binds)}
 
 
 def _counts(nodes: int, pods: int, rng: random.Random) -> list[int]:

@@ -14,7 +14,7 @@ from clusters.api.api_client import ApiClient
 from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError, eventually, for_each
 from clusters.processes.progress import Progress
-from load.simulated.documents import pod_document
+from load.simulated.simulated_objects import pod_document
 from load.simulated.simulated_world import NAMESPACE, Pod, World
 from load.soak.soak_cards import Cards
 
@@ -27,12 +27,12 @@ _LAST_SECONDS: Final = 60.0
 class Churn:
     """Pods come at a rate; for each that is bound one that runs ends."""
 
-    def __init__(self, api: ApiClient, world: World, rate: int, seconds: int, seed: int) -> None:
+    def __init__(self, api: ApiClient, world: World, rate: int, seconds: int) -> None:
         """``rate``: pods a second, for this many ``seconds``."""
         self._api = api
         self._rate, self._seconds = rate, seconds
         self._world = world
-        self._rng = random.Random(seed)  # an order, no secret
+        self._rng = random.Random(1)  # an order, no secret
         self._cards = Cards(world.nodes)
         self._counts = Counter[str]()
         # In no order.

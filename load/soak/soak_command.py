@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api.api_client import ApiError
-from clusters.api.waiting import NotReachedError
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
-from clusters.provider import ClusterError
-from load.bench.bench_servers import CannotMeasureError
-from load.exit_code import exit_code
-from load.load_flags import add_cluster, add_output, count
+from load.load_commands import add_cluster, add_output, count, exit_code
+from load.load_reports import write
 from load.play.load_plan import Plan
 from load.play.play_running import Order
 from load.play.run_command import has_locust, measure
-from load.simulated.cluster_file import ClusterFileError, read
+from load.simulated.cluster_file import read
 from load.soak import soak_on_control_plane
-from load.soak.soak_promises import line, promises, text
+from load.soak.soak_promises import promises, text
 
 SIMULATED, CONTROLPLANE = "simulated", "controlplane"
 # Pods a second. Two cores are full with what real programs do for 40.
 _RATES: Final = {SIMULATED: 40, CONTROLPLANE: 20}
 # Watch events a second beside, if the API server is simulated.
 _EVENTS: Final = 200
-_ERRORS: Final = (
-    ApiError,
-    ClusterError,
-    CannotMeasureError,
-    ClusterFileError,
-    NotReachedError,
-    OSError,
-)
 _EPILOG: Final = """Simulated: a simulated API server, and Locust plays kube-scheduler. Control plane (make control-plane
 builds it): both are real, and kwok says that pods run. Cards are counted by what the API shows, and a pod ends for each that is
 bound. Exit codes: 0 measured, and all is as promised; 1 something could not be measured, as memory in a run of minutes; 2 wrong
@@ -63,12 +50,6 @@ def add_to(commands: Any) -> None:
         default=SIMULATED,
         help="API server and scheduler (default: %(default)s)",
     )
-    add(
-        "--events",
-        type=count,
-        metavar="N",
-        help=f"watch events a second beside, on the simulated API server (default: {_EVENTS})",
-    )
     add_cluster(parser)
     add(
         "--audit-seconds",
@@ -78,29 +59,27 @@ def add_to(commands: Any) -> None:
         help="between two audits (default: %(default)s)",
     )
     add_output(parser, "load-results/soak")
-    parser.set_defaults(run=run_command, refuse=parser.error)
+    parser.set_defaults(run=run_command)
 
 
 def run_command(flags: argparse.Namespace) -> int:
     """The exit code."""
     is_real = flags.provider == CONTROLPLANE
     flags.rate = flags.rate or _RATES[flags.provider]
-    if is_real and flags.events is not None:
-        flags.refuse("--events is of the simulated API server alone")
     if not is_real and not has_locust():
         return 1
     soak = _on_control_plane if is_real else _simulated
-    return exit_code("load", lambda: _tell(asyncio.run(soak(flags)), flags.output), *_ERRORS)
+    return exit_code("load", lambda: _tell(asyncio.run(soak(flags)), flags.output))
 
 
 def _tell(run: dict[str, Any], folder: Path) -> int:
     """Print and keep what was found; the exit code."""
     found = promises(run)
-    run["verdicts"] = [{"text": line(one), "kept": bool(one.is_kept)} for one in found]
+    run["verdicts"] = [{"text": one.text(), "kept": bool(one.is_kept)} for one in found]
     path = folder / "load.json"
-    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+    write(path, run)
     print(text(run))
-    print("\n".join(map(line, found)))
+    print("\n".join(one.text() for one in found))
     print(f"\nwrote {path}")
     if any(one.is_kept is False for one in found):
         return 99
@@ -117,7 +96,7 @@ def _audit_seconds(value: str) -> int:
 
 async def _simulated(flags: argparse.Namespace) -> dict[str, Any]:
     """Raises CannotMeasureError, ClusterError, ClusterFileError, OSError."""
-    nodes, events = read(flags.cluster).nodes, flags.events or _EVENTS
+    nodes = read(flags.cluster).nodes
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
         window=feasible_nodes_to_find(nodes, 0),
@@ -125,9 +104,9 @@ async def _simulated(flags: argparse.Namespace) -> dict[str, Any]:
         seconds=flags.seconds,
         records=str(flags.output.resolve()),
     )
-    run = await measure(Order(plan, events, audit_seconds=flags.audit_seconds), flags.output)
+    run = await measure(Order(plan, _EVENTS, audit_seconds=flags.audit_seconds), flags.output)
     run["setting"] = (
-        f"{nodes} simulated nodes, {flags.rate} pods/s for {flags.seconds} s, {events} events/s, a simulated API server"
+        f"{nodes} simulated nodes, {flags.rate} pods/s for {flags.seconds} s, {_EVENTS} events/s, a simulated API server"
     )
     return run
 
@@ -135,7 +114,4 @@ async def _simulated(flags: argparse.Namespace) -> dict[str, Any]:
 async def _on_control_plane(flags: argparse.Namespace) -> dict[str, Any]:
     """Raises ApiError, ClusterError, ClusterFileError, NotReachedError, OSError."""
     flags.output.mkdir(parents=True, exist_ok=True)
-    order = soak_on_control_plane.Order(
-        flags.cluster, flags.rate, flags.seconds, flags.audit_seconds, flags.output / "logs"
-    )
-    return await soak_on_control_plane.measure(order)
+    return await soak_on_control_plane.measure(flags)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpushare.extender.core.book import ENDED_REMEMBERED
-from load.play.growth import Promise
+from load.load_reports import Promise
 
 # Memory is flat if it grows by no more than this an hour, in parts of its size: a leak of a pod's size for each pod that comes
 # would be many times that.
@@ -61,12 +61,6 @@ def growth(samples: Sequence[Mapping[str, float]], since: float) -> float | None
     slope: float = statistics.linear_regression(hours, memory).slope
     mean: float = statistics.mean(memory)
     return slope / mean
-
-
-def line(promise: Promise) -> str:
-    """As it is printed: what was not measured is not kept."""
-    value = "not measured" if promise.value is None else f"{promise.value:g}"
-    return f"{'kept   ' if promise.is_kept else 'BROKEN '} {promise.what}: {value}, at most {promise.most:g}"
 
 
 def text(run: Mapping[str, Any]) -> str:

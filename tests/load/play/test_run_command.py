@@ -17,7 +17,7 @@ from clusters.processes.ports import free_port
 from clusters.targets import load_target
 from load.__main__ import main
 from load.bench.bench_servers import write_kubeconfig
-from load.load_flags import CLUSTERS
+from load.load_commands import CLUSTERS
 
 ROOT = Path(__file__).parents[3]
 SMALL = ["--cluster", str(CLUSTERS / "nodes-100.yaml"), "--seconds", "5", "--rate", "30"]

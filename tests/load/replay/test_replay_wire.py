@@ -9,11 +9,9 @@ import pytest
 
 from gpushare import wire
 from load.__main__ import main
-from load.replay.arrivals import arrivals
-from load.replay.extender_replay import replay
-from load.replay.replay_wire import replay_over_wire, site
+from load.replay.extender_replay import arrivals, replay
+from load.replay.replay_wire import compare, replay_over_wire, site, text
 from load.replay.trace import SAMPLE, read
-from load.replay.wire_check import compare, text
 
 
 @pytest.mark.parametrize("policy", wire.POLICIES)

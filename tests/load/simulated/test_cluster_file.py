@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from load.load_flags import CLUSTERS
+from load.load_commands import CLUSTERS
 from load.simulated.cluster_file import ClusterFileError, build, node_names, read
 from load.simulated.simulated_objects import published_cards
 
