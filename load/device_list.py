@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,8 @@ from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.processes.program import Program
-from clusters.simulated_node import environment_of_programs
-from fake_nvml.sysfs import folder_of
+from clusters.simulated_node import SimulatedNode, environment_of_programs
+from clusters.targets import load_target
 from load.load_reports import Promise
 from load.readings import mib
 
@@ -69,10 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def measure(arguments: argparse.Namespace) -> int:
     """Both plugins, one after the other."""
-    async with plugin("--memory-unit", _UNIT, "--max-ids", "1000000") as (folder, program, fake):
+    async with plugin("--memory-unit", _UNIT, "--max-ids", "1000000") as (folder, program, node):
         first = await receive(folder / _SOCKET)
         again = statistics.median([(await receive(folder / _SOCKET)).seconds for _ in range(arguments.rounds)])
-        sick = await receive(folder / _SOCKET, after=lambda: fake_nvml(fake, "xid", "3", "48"))
+        sick = await receive(folder / _SOCKET, after=lambda: node.fake_nvml("xid", "3", "48"))
         peak = memory(program, "VmHWM")
     async with plugin() as (folder, program, _):
         share, rest = await at_rest(folder, program, arguments.rest_seconds), memory(program, "VmRSS")
@@ -107,57 +107,39 @@ class Registry(pb_grpc.RegistrationServicer):
 
 
 @asynccontextmanager
-async def plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, Mapping[str, str]]]:
-    """A plugin that is registered: its folder, its process, and the environment of its simulated cards."""
-    registry = Registry()
-    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:  # socket paths are short
-        folder = Path(name)
+async def plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, SimulatedNode]]:
+    """A plugin that is registered: the folder of its socket, its process, and its simulated cards."""
+    async with AsyncExitStack() as stack:
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp"))
+        )  # socket paths are short
         # With TLS and an authority of its own, as a cluster has it: that is part of the plugin's memory.
         server = EmbeddedControlPlane(folder)
         await server.start(controllers=False)
-        environment = {
-            **environment_of_programs(os.environ),
-            "FAKENVML_STATE": str(folder / "nvml"),
-            "KUBECONFIG": str(server.kubeconfig),
-            "NODE_NAME": _NODE,
-            "LOG_LEVEL": "warn",
-        }
-        await fake_nvml(environment, "init", "--box", _BOX)
+        stack.push_async_callback(server.stop)
+        node = SimulatedNode(_NODE, folder, {**environment_of_programs(os.environ), "LOG_LEVEL": "warn"})
+        await node.fake_nvml("init", "--box", _BOX)
         async with ApiClient.from_kubeconfig(server.kubeconfig) as api:
             await api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": _NODE}})
             info = {"status": {"nodeInfo": {"kubeletVersion": "v1.30.0", "bootID": "bench"}}}
             await api.patch(NODES, _NODE, info, subresource="status")
-            kubelet = grpc.aio.server()
-            pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
-            kubelet.add_insecure_port(f"unix:{folder}/kubelet.sock")
-            await kubelet.start()
-            sys_root = str(folder_of(Path(environment["FAKENVML_STATE"])))
-            argv = ["fake-nvml", "exec", "--", "gpushare-device-plugin", "--device-plugin-path", str(folder)]
-            argv += ["--sys-root", sys_root, *flags]
-            program = Program("plugin", argv, environment, folder / "plugin.log")
+        registry, kubelet, sockets = Registry(), grpc.aio.server(), folder / "device-plugins"
+        sockets.mkdir()
+        pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
+        kubelet.add_insecure_port(f"unix:{sockets}/kubelet.sock")
+        await kubelet.start()
+        stack.push_async_callback(kubelet.stop, 0)
+        program = node.device_plugin(load_target("gpushare"), server.kubeconfig, flags)
+        stack.push_async_callback(program.stop)
 
-            async def is_ready() -> bool:
-                return registry.registered.is_set()
+        async def is_ready() -> bool:
+            return registry.registered.is_set()
 
-            try:
-                await program.launch(is_ready)
-                yield folder, program, environment
-            finally:
-                await program.stop()
-                await kubelet.stop(0)
-        await server.stop()
+        await program.launch(is_ready)
+        yield sockets, program, node
 
 
-async def fake_nvml(environment: Mapping[str, str], *words: str) -> None:
-    """Run the command that changes simulated cards. Raises RuntimeError if it fails."""
-    process = await asyncio.create_subprocess_exec(
-        "fake-nvml", *words, env=dict(environment), stdout=asyncio.subprocess.DEVNULL
-    )
-    if await process.wait() != 0:
-        raise RuntimeError(f"fake-nvml {' '.join(words)} failed")
-
-
-async def receive(socket: Path, after: Callable[[], Awaitable[None]] | None = None) -> Received:
+async def receive(socket: Path, after: Callable[[], Awaitable[object]] | None = None) -> Received:
     """One stream's first list; or the next one ``after`` something has happened, from when it had."""
     async with grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE) as channel:
         began = time.perf_counter()

@@ -19,7 +19,7 @@ from load.bench.bench_figures import ROUND
 from load.bench.bench_questions import PREFIX, filter_bodies, head, wrong_with
 from load.load_commands import apart
 from load.questions import WrongAnswerError
-from load.simulated.measured_world import node_name
+from load.simulated.simulated_world import node_name
 
 # Questions before those that count: whatever a server does once is done, and each answer is read.
 _WARM_UP: Final = ROUND

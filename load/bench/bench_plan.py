@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from load.load_commands import add_output
-from load.simulated.measured_world import CARD_UNITS, CARDS, FEWEST_PODS, FITS, MOST_PODS
+from load.simulated.simulated_world import CARD_UNITS, CARDS, FEWEST_PODS, FITS, MOST_PODS
 
 CONCURRENCIES: Final = (1, 8, 64)
 PODS_A_NODE: Final = 10

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from load.bench.bench_figures import ROUND
 from load.questions import WrongAnswerError, arguments, filter_result, pod_in_question
-from load.simulated.measured_world import UNITS_OF, asker_name
+from load.simulated.simulated_world import UNITS_OF, asker_name
 
 PREFIX = "/gpushare-scheduler"
 

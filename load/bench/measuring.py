@@ -16,7 +16,7 @@ from clusters.processes.progress import Progress
 from load.bench.bench_figures import NOTHING, round_medians, summary
 from load.bench.bench_plan import CONCURRENCIES, PODS_A_NODE, SEED, Cell, Plan
 from load.bench.bench_servers import Bed, Server, run_apart, set_events, start_extender, start_in_c, start_simulated
-from load.simulated.measured_world import binder_name, node_name, roomy_nodes
+from load.simulated.simulated_world import binder_name, node_name, roomy_nodes
 
 _API_SERVER: Final = "API server alone"
 # In this many turns each server binds its pods, so that drift hits all.

@@ -20,9 +20,9 @@ from load.load_reports import machine, write
 from load.play import load_guard, play_report, results
 from load.play.load_plan import Plan
 from load.play.load_shapes import TRACE, weights_of
-from load.play.observed_bindings import broken_promises
 from load.play.others import BASELINE, Foreign, is_url
 from load.play.play_running import OURS, Order, run
+from load.play.results import broken_promises
 from load.play.run_flags import add_flags
 from load.replay.trace import creation_times
 from load.simulated.cluster_file import read

@@ -27,8 +27,7 @@ from load.bench.bench_servers import Bed, Server, start_extender, start_in_c
 from load.load_commands import CannotMeasureError
 from load.questions import binding_arguments
 from load.readings import cpu_seconds
-from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
-from load.real_scheduler.scheduler_figures import AGREES, BINDS, BINDS_AT_ONCE, WITHOUT, Turn
+from load.real_scheduler.scheduler_figures import AGREES, BINDS, BINDS_AT_ONCE, WITHOUT, Spent, Turn, spent
 from load.simulated.on_control_plane import AT_ONCE, Site
 from load.simulated.simulated_objects import pod_document
 from load.simulated.simulated_world import NAMESPACE, Pod
@@ -190,8 +189,8 @@ class Stage:
         """As soon as all binds are counted: the watch shows the last one before the schedulers have their answers."""
 
         async def look() -> dict[str, Spent]:
-            found = of_scheduler(await self._plane.scheduler_metrics())
-            return found if ours is None else found | of_extender(await ours.metrics())
+            found = spent(await self._plane.scheduler_metrics())
+            return found if ours is None else found | spent(await ours.metrics())
 
         ours = extender if extender is not None and extender.name == EXTENDER else None
         counted = [_SCHEDULED] if ours is None else [_SCHEDULED, _BOUND]

@@ -1,15 +1,20 @@
-"""The results of turns, as text: pods a second, how long pods waited, the use of each program. Pure."""
+"""The results of turns, as text: pods a second, how long pods waited, the use of each program. Pure.
+
+The time that programs report of themselves is read from the histograms of their Prometheus pages.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from load.bench.bench_figures import percentile
 from load.load_reports import number, table
-from load.real_scheduler.histograms import Spent
+from load.readings import samples
 
 # A promise of the project: this share of the pods a second without an extender.
 SHARE: Final = 0.85
@@ -22,6 +27,54 @@ BINDS: Final = f"{BINDS_AT_ONCE} binds at once"
 _MS: Final = 1000
 # A use below this on average is not shown, in seconds.
 _SHOWN: Final = 2e-5
+# Histograms of kube-scheduler and of our extender: the label that divides each, and its name in the output.
+_HISTOGRAMS: Final = {
+    "scheduler_scheduling_attempt_duration_seconds": ("result", "scheduler: attempt"),
+    "scheduler_scheduling_algorithm_duration_seconds": ("", "scheduler: choosing a node"),
+    "scheduler_framework_extension_point_duration_seconds": ("extension_point", "scheduler: plugins"),
+    "gpushare_extender_request_duration_seconds": ("verb", "gpushare"),
+}
+_BUCKET: Final = "_bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """How often, and how long in seconds; the percentiles are as exact as the buckets."""
+
+    count: int
+    mean: float
+    p50: float
+    p99: float
+
+
+def spent(page: str) -> dict[str, Spent]:
+    """A program's own times, by name: of an attempt and of the plugins of kube-scheduler, of the verbs of our extender."""
+    buckets: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    sums: dict[str, float] = defaultdict(float)
+    for one in samples(page, (f"{name}_" for name in _HISTOGRAMS)):
+        label, words = _HISTOGRAMS[one.name.rpartition("_")[0]]
+        key = f"{words} {one.labels[label]}" if label else words
+        if one.name.endswith(_BUCKET):
+            buckets[key][float(one.labels["le"])] += one.value
+        elif one.name.endswith("_sum"):
+            sums[key] += one.value
+    return {key: _spent(of, sums[key]) for key, of in buckets.items() if max(of.values())}
+
+
+def _spent(cumulated: Mapping[float, float], total: float) -> Spent:
+    ordered = sorted(cumulated.items())
+    count = int(ordered[-1][1])
+    return Spent(count, total / count, _quantile(ordered, 0.5), _quantile(ordered, 0.99))
+
+
+def _quantile(ordered: Sequence[tuple[float, float]], part: float) -> float:
+    """Within its bucket as if all were spread evenly there; of the last one its lower end, as Prometheus has it."""
+    wanted, low, before = part * ordered[-1][1], 0.0, 0.0
+    for edge, count in ordered:
+        if count >= wanted:
+            return low if math.isinf(edge) else low + (edge - low) * (wanted - before) / (count - before)
+        low, before = edge, count
+    return low
 
 
 @dataclass(frozen=True, slots=True)

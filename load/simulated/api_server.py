@@ -23,15 +23,14 @@ from aiohttp import web
 
 from gpushare import wire
 from load.load_commands import exit_code
-from load.simulated import measured_world
 from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
 from load.simulated.cluster_file import build, read
 from load.simulated.simulated_objects import node_object
-from load.simulated.simulated_world import NAMESPACE, Pod
+from load.simulated.simulated_world import NAMESPACE, Pod, measured
 
-# How often events are due, in seconds, and how often a watch without events hears that it is up to date.
 _INDEX: Final = re.compile(r"[0-9]{1,3}")
 _COUNTS: Final = ("events", "binds", "created", "ended", "over_booked", "over_booked_knowingly", "binds_without_card")
+# How often events are due, in seconds, and how often a watch without events hears that it is up to date.
 _TICK_SECONDS: Final = 0.005
 _BOOKMARK_SECONDS: Final = 30.0
 # Sums of many small steps fall short of a whole number by less than this.
@@ -267,10 +266,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _serve(flags: argparse.Namespace) -> int:
-    if flags.cluster is not None:
-        world = build(read(flags.cluster))
-    else:
-        world = measured_world.build(flags.nodes, flags.pods, flags.seed, flags.binds)
+    world = build(read(flags.cluster)) if flags.cluster else measured(flags.nodes, flags.pods, flags.seed, flags.binds)
     async with serving(Cluster(world, flags.seed, flags.first_version, is_steady=flags.steady), flags.port):
         print(f"serves {len(world.nodes)} nodes from {world.nodes[0].name} on", flush=True)
         await asyncio.Event().wait()

@@ -19,8 +19,8 @@ from clusters.processes.scratch import scratch_folder
 from load.bench.bench_servers import Bed, Server, start_extender
 from load.play.play_running import OURS, audited, sample
 from load.readings import samples as samples_of
-from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
 from load.real_scheduler.real_scheduler_stage import scheduler_configuration
+from load.real_scheduler.scheduler_figures import Spent, spent
 from load.simulated.cluster_file import build, read
 from load.simulated.on_control_plane import bring_up
 from load.soak.soak_churn import Churn
@@ -88,10 +88,10 @@ def rows(of_ours: str, of_theirs: str) -> list[dict[str, Any]]:
         if one.labels["verdict"] == "failed":
             failed[one.labels["verb"]] += int(one.value)
     found = []
-    for name, of in of_extender(of_ours).items():
+    for name, of in spent(of_ours).items():
         verb = name.removeprefix(f"{OURS} ")
         found.append(_row(OURS, verb, of, failed[verb]))
-    for name, of in of_scheduler(of_theirs).items():
+    for name, of in spent(of_theirs).items():
         if name.startswith(_ATTEMPT):
             result = name.removeprefix(_ATTEMPT)
             found.append(_row("kube-scheduler", f"attempt {result}", of, of.count if result == "error" else 0))

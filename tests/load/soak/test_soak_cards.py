@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from load.simulated.simulated_world import Node
-from load.soak.soak_cards import Cards
+from load.soak.soak_churn import Cards
 
 
 def a_pod(name: str, units: int = 8, card: str | None = "0", node: str = "n1") -> dict[str, Any]:
