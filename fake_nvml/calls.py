@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from fake_nvml.arguments import (
+from fake_nvml.core.drivers import cuda_version
+from fake_nvml.core.layout import Card
+from fake_nvml.core.returns import Code, ReturnCodeError, text_of
+from fake_nvml.device_calls import (
+    DEVICE_CALLS,
+    DeviceCall,
     address,
+    bus_id,
     number,
     target,
     text,
@@ -21,10 +27,6 @@ from fake_nvml.arguments import (
     write_number,
     write_text,
 )
-from fake_nvml.core.drivers import cuda_version
-from fake_nvml.core.layout import Card
-from fake_nvml.core.returns import Code, ReturnCodeError, text_of
-from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id
 from fake_nvml.eras import VERSION_BEFORE_INIT_SINCE
 from fake_nvml.fake_events import EventSets
 from fake_nvml.fake_session import Device, Session, check

@@ -157,8 +157,7 @@ class Session:
         content = _read(state)
         if bytes(content.faults) == _NO_FAULTS:
             return content
-        row = call_faults.find(content, function, slot)
-        fault = None if row is None else content.faults[row]
+        fault = call_faults.find(content, function, slot)
         if fault is not None and fault.count != FOR_EVER and state.writable:
             fault = _wear(state, function, slot)
         if fault is None:
@@ -198,9 +197,9 @@ def _take_down_cards(content: StateFile) -> dict[int, Card]:
 def _wear(state: MappedState, function: str, slot: int | None) -> Fault | None:
     """Take one call off a counted fault; answers what is met, None if others were quicker."""
     with state.writing() as content:
-        row = call_faults.find(content, function, slot)
-        if row is None:
+        fault = call_faults.find(content, function, slot)
+        if fault is None:
             return None
-        met = Fault.from_buffer_copy(content.faults[row])
-        call_faults.wear(content.faults[row])
+        met = Fault.from_buffer_copy(fault)
+        call_faults.wear(fault)
         return met

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TOLD_MORE, Answer
+from fake_nvml.core.nvml_numbers import FIELD_RECOVERY_ACTION
 from fake_nvml.core.returns import Code
 
-_RECOVERY_ACTION = 230
 _VOLATILE = 0
 _LINKS = 18
 # NUMA nodes that are asked for, in unsigned longs.
@@ -38,7 +38,7 @@ def _links(pynvml: Any, handle: Any) -> list[int]:
 
 
 def _recovery_action(pynvml: Any, handle: Any) -> int:
-    (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION])
+    (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [FIELD_RECOVERY_ACTION])
     if value.nvmlReturn != 0:
         raise pynvml.NVMLError(value.nvmlReturn)
     return int(value.value.uiVal)
@@ -116,7 +116,7 @@ def _free(pynvml: Any, events: Any) -> None:
 
 
 def _field_values(pynvml: Any, handle: Any) -> int:
-    return len(pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION]))
+    return len(pynvml.nvmlDeviceGetFieldValues(handle, [FIELD_RECOVERY_ACTION]))
 
 
 def _mig_device(pynvml: Any, handle: Any) -> int:

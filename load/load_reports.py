@@ -28,8 +28,12 @@ class Promise(NamedTuple):
 
     def text(self) -> str:
         """One line: what was not measured is not kept."""
-        value = "not measured" if self.value is None else f"{self.value:.4g} {self.unit}".strip()
-        return f"{'kept   ' if self.is_kept else 'BROKEN '} {self.what}: {value}, at most {self.most:g}"
+        value = "not measured" if self.value is None else f"{self.value:.4g}"
+        bound = f"{self.most:g} {self.unit}".strip()
+        above = (
+            f", {self.value / self.most - 1:.0%} above it" if self.is_kept is False and self.value and self.most else ""
+        )
+        return f"{'kept   ' if self.is_kept else 'BROKEN '} {self.what}: {value}, at most {bound}{above}"
 
 
 def number(value: float | None, digits: int = 0) -> str:

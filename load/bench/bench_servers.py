@@ -74,16 +74,6 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
-    """A first sync: seconds from the start of the process, to its first answer of any kind and to being ready; memory in MiB."""
-
-    start_seconds: float
-    seconds: float
-    rss_mib: float
-    peak_mib: float
-
-
-@dataclass(frozen=True, slots=True)
 class Bed:
     """The folder of a run's files, the environment of its programs, and the stack that ends them."""
 
@@ -153,8 +143,11 @@ async def start_in_c(bed: Bed, name: str = NOTHING, source: Path = _SOURCE) -> S
 
 async def start_extender(
     bed: Bed, *, with_tls: bool = False, with_metrics: bool = False, flags: Sequence[str] = ()
-) -> tuple[Server, Sync]:
-    """Our extender, synced with the API server of the bed's kubeconfig."""
+) -> tuple[Server, dict[str, float]]:
+    """Our extender, synced with the API server of the bed's kubeconfig; and how its first sync went.
+
+    Seconds are from the start of the process, to its first answer of any kind and to being ready; memory in MiB.
+    """
     port, flags, tls = free_port(), [*flags], None
     metrics_port = free_port() if with_metrics else 0
     if with_metrics:
@@ -173,7 +166,8 @@ async def start_extender(
     started = time.monotonic() - begun
     await _until_ready(program, lambda: answers(f"{url}/readyz", tls))
     one = Server(name, url, program, tls, metrics_port)
-    return one, Sync(started, time.monotonic() - begun, one.mib("VmRSS"), one.mib("VmHWM"))
+    sync = {"start_seconds": started, "seconds": time.monotonic() - begun}
+    return one, sync | {"rss_mib": one.mib("VmRSS"), "peak_mib": one.mib("VmHWM")}
 
 
 async def _until_ready(program: Program, is_ready: Callable[[], Awaitable[bool]]) -> None:

@@ -68,7 +68,7 @@ class Measuring:
     async def _start_extender(self, bed: Bed, nodes: int, pods: int, *, with_tls: bool) -> Server:
         self._say(f"first sync of {pods} pods on {nodes} nodes{', with TLS' if with_tls else ''}")
         server, sync = await start_extender(bed, with_tls=with_tls)
-        took = {key: round(value, 3) for key, value in asdict(sync).items()}
+        took = {key: round(value, 3) for key, value in sync.items()}
         self.run["sync"].append({"nodes": nodes, "pods": pods, "server": server.name, **took})
         return server
 

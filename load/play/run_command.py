@@ -82,7 +82,7 @@ def _run(flags: argparse.Namespace) -> int:
     # Extenders beside each other may over-book a card before they see each other's bindings; that is no fault of theirs.
     several = len({row["extender"] for row in found["rows"]}) > 1
     over_booked = outcome["counts"]["over_booked_knowingly" if several else "over_booked"]
-    found["verdicts"] = [{"text": one.text(), "kept": one.is_kept} for one in verdicts]
+    found["verdicts"] = [{"text": one.text(), "kept": bool(one.is_kept)} for one in verdicts]
     text = _over_booked(over_booked, outcome["over_booked_cards"], outcome["counts"]["binds_without_card"])
     found["verdicts"].append({"text": text, "kept": not over_booked})
     broken = found["broken_promises"]
@@ -98,9 +98,7 @@ def _run(flags: argparse.Namespace) -> int:
     if all(one.is_kept for one in verdicts):
         return 0
     # Where all that breaks is what needs the floor, and there is none, nothing was found out.
-    return (
-        99 if found["order"]["has_floor"] or any(one.value is not None and not one.is_kept for one in verdicts) else 1
-    )
+    return 99 if found["order"]["has_floor"] or any(one.is_kept is False for one in verdicts) else 1
 
 
 def _over_booked(count: int, cards: Sequence[str], without_card: int) -> str:

@@ -205,33 +205,35 @@ class KubeScheduler(Caller):
             heapq.heappush(self._again, pod.later())
 
 
-class Inspector(Caller):
-    """A user that looks at all cards now and then."""
+class Looker(Caller):
+    """A user that asks the same now and then."""
+
+    abstract = True
+    wait_time = constant(_LOOK_SECONDS)
+    verb = ""
+    body: bytes | None = None
+
+    @task  # type: ignore[untyped-decorator]  # Locust is not typed
+    def look(self) -> None:
+        """Ask each extender."""
+        for extender in PLAN.extenders:
+            with self.ask(extender, self.verb, self.body) as response:
+                if response.status_code != 200:
+                    response.failure(f"status {response.status_code}")
+
+
+class Inspector(Looker):
+    """A user that looks at all cards, as ``kubectl inspect gpushare`` does."""
 
     abstract = not PLAN.inspectors
     fixed_count = PLAN.inspectors
-    wait_time = constant(_LOOK_SECONDS)
-
-    @task  # type: ignore[untyped-decorator]  # Locust is not typed
-    def inspect(self) -> None:
-        """As ``kubectl inspect gpushare`` does."""
-        for extender in PLAN.extenders:
-            with self.ask(extender, "inspect") as response:
-                if response.status_code != 200:
-                    response.failure(f"status {response.status_code}")
+    verb = "inspect"
 
 
-class WhatIf(Caller):
-    """A user that asks where a pod would go."""
+class WhatIf(Looker):
+    """A user that asks where a pod would go that is not there."""
 
     abstract = not PLAN.what_if
     fixed_count = PLAN.what_if
-    wait_time = constant(_LOOK_SECONDS)
-
-    @task  # type: ignore[untyped-decorator]  # Locust is not typed
-    def what_if(self) -> None:
-        """A pod that is not there."""
-        for extender in PLAN.extenders:
-            with self.ask(extender, "explain", pod_in_question("what-if", 2)) as response:
-                if response.status_code != 200:
-                    response.failure(f"status {response.status_code}")
+    verb = "explain"
+    body: bytes | None = pod_in_question("what-if", 2)

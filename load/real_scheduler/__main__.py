@@ -1,5 +1,4 @@
-"""Pods a second that the real kube-scheduler binds, with the extender and without it, in turn, on one control plane; and how many
-the extender binds for a caller that orders many together.
+"""Pods a second that the real kube-scheduler binds, with the extender and without it, in turn, on one control plane.
 
 ``python -m load.real_scheduler``: etcd, kube-apiserver and kube-scheduler are real; nodes are Node objects and nothing more, so
 nothing starts pods and no controller is at work. All pods are there before the scheduler is; what is timed is from its first
@@ -28,7 +27,7 @@ from load.load_commands import count, exit_code, seed
 from load.load_reports import write
 from load.real_scheduler import scheduler_figures
 from load.real_scheduler.real_scheduler_stage import Order, Stage
-from load.real_scheduler.scheduler_figures import AGREES, BINDS, SHARE, WITH, WITHOUT, Turn
+from load.real_scheduler.scheduler_figures import AGREES, SHARE, WITH, WITHOUT, Turn
 from load.simulated.on_control_plane import bring_up
 from load.simulated.simulated_world import Node, World
 
@@ -84,8 +83,7 @@ async def _measure(flags: argparse.Namespace) -> list[Turn]:
         site = await bring_up(world, folder, stack, progress, with_kwok=flags.kwok)
         stage = Stage(site, Bed.of(folder, stack), progress, Order(flags.pods, flags.rate))
         agreeing = () if c_compiler() is None else (AGREES,)
-        kinds = (WITHOUT, *agreeing, WITH) if flags.rate else (WITHOUT, *agreeing, WITH, BINDS)
-        return [await stage.turn(kind) for _ in range(flags.turns) for kind in kinds]
+        return [await stage.turn(kind) for _ in range(flags.turns) for kind in (WITHOUT, *agreeing, WITH)]
 
 
 if __name__ == "__main__":

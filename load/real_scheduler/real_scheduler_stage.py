@@ -1,9 +1,8 @@
-"""One control plane with its nodes, on which all pods are bound: by the scheduler alone, with the extender, by mere order."""
+"""One control plane with its nodes, on which all pods are bound: by the scheduler alone, or with an extender."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import time
 from collections.abc import Mapping
@@ -14,8 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from clusters.api.connection import Connection
-from clusters.api.resources import NODES, PODS
+from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, for_each
 from clusters.controlplane.binaries import ETCD, KWOK
 from clusters.controlplane.real_control_plane import API_SERVER, SCHEDULER
@@ -25,9 +23,8 @@ from load.bench.bench_figures import EXTENDER
 from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import Bed, Server, start_extender, start_in_c
 from load.load_commands import CannotMeasureError
-from load.questions import binding_arguments
 from load.readings import cpu_seconds
-from load.real_scheduler.scheduler_figures import AGREES, BINDS, BINDS_AT_ONCE, WITHOUT, Spent, Turn, spent
+from load.real_scheduler.scheduler_figures import AGREES, WITHOUT, Spent, Turn, spent
 from load.simulated.on_control_plane import AT_ONCE, Site
 from load.simulated.simulated_objects import pod_document
 from load.simulated.simulated_world import NAMESPACE, Pod
@@ -90,11 +87,8 @@ class Stage:
         """Have all pods bound, and remove them."""
         async with AsyncExitStack() as stack:
             extender = await self._start_extender(kind, stack)
-            if kind == BINDS and extender is not None:
-                turn = await self._ordered(extender)
-            else:
-                turn = await self._scheduled(kind, extender)
-                stack.push_async_callback(self._plane.stop_scheduler)
+            turn = await self._scheduled(kind, extender)
+            stack.push_async_callback(self._plane.stop_scheduler)
         self._progress.text = "removing them"
         await self._api.request("DELETE", PODS.path(NAMESPACE), body={"gracePeriodSeconds": 0})
         # Pods that run are gone when kwok says so.
@@ -110,27 +104,6 @@ class Stage:
     async def _create_all(self) -> None:
         self._progress.text = f"creating {self._order.pods} pods"
         await for_each(self._api.create, map(_pod, range(self._order.pods)), AT_ONCE)
-
-    async def _ordered(self, extender: Server) -> Turn:
-        """All pods are ordered to nodes in turn."""
-        await self._create_all()
-        self._progress.text = f"binding {self._order.pods} pods, {BINDS}"
-        nodes = itertools.cycle([one["metadata"]["name"] for one in await self._api.list(NODES)])
-        pods = [one["metadata"] for one in await self._api.list(PODS, NAMESPACE)]
-        orders = [binding_arguments(one["name"], next(nodes), NAMESPACE, one["uid"]) for one in pods]
-        async with Connection(extender.url) as http:
-
-            async def bind(order: bytes) -> None:
-                answer = await http.request(
-                    "POST", f"{PREFIX}/bind", content=order, headers={"content-type": "application/json"}
-                )
-                if answer.json().get("Error"):
-                    raise CannotMeasureError(f"a bind was refused: {answer.text}")
-
-            before, begun = self._cpu(extender), time.monotonic()
-            await for_each(bind, orders, BINDS_AT_ONCE)
-            seconds = time.monotonic() - begun
-        return Turn(BINDS, self._order.pods / seconds, self._took(extender, before))
 
     async def _scheduled(self, kind: str, extender: Server | None) -> Turn:
         """All pods are bound by kube-scheduler; those that are there first, or those that come."""

@@ -21,9 +21,6 @@ SHARE: Final = 0.85
 WITHOUT, WITH = "without an extender", "with gpushare"
 # An extender in C that decides nothing and binds nothing: the most that the scheduler reaches with any on this machine.
 AGREES: Final = "with one that agrees"
-# Orders to bind that are under way together, without a scheduler: is our extender the limit, or the API server?
-BINDS_AT_ONCE: Final = 64
-BINDS: Final = f"{BINDS_AT_ONCE} binds at once"
 _MS: Final = 1000
 # A use below this on average is not shown, in seconds.
 _SHOWN: Final = 2e-5

@@ -131,7 +131,7 @@ def test_ratios_come_first() -> None:
     assert ratios < judged < absolute
     assert said.endswith("the sea")
     assert "4.00" in said[ratios:judged]
-    assert "BROKEN  500 names of 5,000 nodes, half fit, quiet: p99: 4 x do-nothing C, at most 3" in said
+    assert "BROKEN  500 names of 5,000 nodes, half fit, quiet: p99: 4, at most 3 x do-nothing C" in said
 
 
 def test_without_the_floor_there_are_no_ratios() -> None:

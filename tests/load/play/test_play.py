@@ -244,14 +244,14 @@ def test_bounds_are_judged_by_ratio(tmp_path: Path) -> None:
     )
     verdicts = judge(read(path), rows(RECORDS, 2.0), "gpushare")
 
-    assert [verdict.is_kept for verdict in verdicts] == [True, False, True, False, False, False]
+    assert [verdict.is_kept for verdict in verdicts] == [True, False, True, False, None, False]
     assert [verdict.text() for verdict in verdicts] == [
-        "kept    filter p50: at most 20 x floor; 20.00",
-        "BROKEN  filter p99: at most 32 x floor; 40.00, 25 % above it",
-        "kept    filter p50: at most 0.5 x http://other; 0.33",
-        "BROKEN  bind failures: at most 0; 1.00",
-        "BROKEN  inspect p50: at most 9 x floor; not measured",
-        "BROKEN  bind refused: at most 0.4; 0.50, 25 % above it",
+        "kept    filter p50: 20, at most 20 x floor",
+        "BROKEN  filter p99: 40, at most 32 x floor, 25% above it",
+        "kept    filter p50: 0.3333, at most 0.5 x http://other",
+        "BROKEN  bind failures: 1, at most 0",
+        "BROKEN  inspect p50: not measured, at most 9 x floor",
+        "BROKEN  bind refused: 0.5, at most 0.4, 25% above it",
     ]
 
 
@@ -260,20 +260,18 @@ def test_a_bound_names_the_extenders_it_applies_to(tmp_path: Path) -> None:
     path = bounds(
         tmp_path / "bounds.yaml",
         "verb: filter, figure: failures, most: 0",
-        "verb: filter, figure: p50, most: 30, to: others",
-        "verb: filter, figure: p50, most: 30, to: all",
+        "verb: filter, figure: p50, most: 31, to: others",
+        "verb: filter, figure: p50, most: 32, to: all",
         "verb: bind, figure: failures, most: 9, to: gpushare",
-        "verb: filter, figure: p50, most: 30, to: 'http://other'",
-        "verb: filter, figure: p50, most: 30, to: absent",
+        "verb: filter, figure: p50, most: 33, to: 'http://other'",
+        "verb: filter, figure: p50, most: 34, to: absent",
     )
-    found = [
-        (one.extender, one.bound.to, one.value is not None) for one in judge(read(path), rows(RECORDS, 2.0), "gpushare")
-    ]
+    found = [(one.what, one.most, one.value is not None) for one in judge(read(path), rows(RECORDS, 2.0), "gpushare")]
 
     assert found == [
-        ("", "", True), ("", "all", True), ("", "gpushare", True),
-        ("http://other", "", True), ("http://other", "others", True), ("http://other", "all", True),
-        ("http://other", "http://other", True), ("absent", "absent", False),
+        ("filter failures", 0, True), ("filter p50", 32, True), ("bind failures", 9, True),
+        ("http://other filter failures", 0, True), ("http://other filter p50", 31, True),
+        ("http://other filter p50", 32, True), ("http://other filter p50", 33, True), ("absent filter p50", 34, False),
     ]  # fmt: skip
 
 

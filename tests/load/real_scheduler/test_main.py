@@ -13,7 +13,7 @@ import pytest
 
 from clusters.controlplane.binaries import KWOK, cached, kwok, locate, minors
 from clusters.provider import ClusterError
-from load.real_scheduler.scheduler_figures import AGREES, BINDS, WITH, WITHOUT, Turn, share, text
+from load.real_scheduler.scheduler_figures import AGREES, WITH, WITHOUT, Turn, share, text
 
 ROOT = Path(__file__).parents[3]
 
@@ -65,8 +65,8 @@ def test_what_cannot_be_is_one_clear_line(argv: list[object], assets: str, code:
 
 
 def test_the_share_is_of_medians() -> None:
-    """One slow turn of three does not decide; orders to bind are no schedule."""
-    turns = [Turn(WITHOUT, rate, {}) for rate in (10.0, 100.0, 110.0)] + [Turn(WITH, 50.0, {}), Turn(BINDS, 900.0, {})]
+    """One slow turn of three does not decide."""
+    turns = [Turn(WITHOUT, rate, {}) for rate in (10.0, 100.0, 110.0)] + [Turn(WITH, 50.0, {})]
     assert share(turns) == 0.5
     said = text(turns, "5 pods on 2 nodes", 5)
     assert said.startswith("5 pods on 2 nodes: gpushare reaches 50% of")
