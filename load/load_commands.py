@@ -7,12 +7,16 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
+import yaml
 
 from clusters.api.api_client import ApiError
 from clusters.api.waiting import NotReachedError
 from clusters.provider import ClusterError
 
+_T = TypeVar("_T")
 CLUSTERS: Final = Path(__file__).parents[1] / "clusters" / "simulated" / "load"
 
 
@@ -22,6 +26,16 @@ class LoadError(Exception):
 
 class CannotMeasureError(LoadError):
     """Something is not as it must be to measure."""
+
+
+def read_data(path: Path, kind: type[_T]) -> _T:
+    """A YAML file as data. Raises LoadError, which names the file and the fault."""
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), kind)
+    except OSError as error:
+        raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise LoadError(f"{path}: {error}") from error
 
 
 def exit_code(name: str, work: Callable[[], int]) -> int:

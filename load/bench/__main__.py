@@ -12,8 +12,7 @@ from typing import Any
 
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
-from load.bench import bench_report
-from load.bench.bench_figures import targets
+from load.bench.bench_figures import targets, text
 from load.bench.bench_plan import Plan, read
 from load.bench.bench_servers import Bed
 from load.bench.measuring import Measuring
@@ -33,7 +32,7 @@ def run(plan: Plan) -> int:
     found = asyncio.run(_measure(plan))
     path = plan.output / "bench.json"
     write(path, found)
-    print(f"{bench_report.text(found)}\n\nwrote {path}")
+    print(f"{text(found)}\n\nwrote {path}")
     missed = any(target.is_kept is False for target in targets(found))
     return 99 if missed and plan.check_targets else 0
 

@@ -1,26 +1,17 @@
-"""Bounds that a run must keep, as data: relative to the server that does nothing or to another extender of the same run. Pure but
-for ``read``.
-"""
+"""Bounds that a run must keep, as data: relative to the server that does nothing or to another extender of the same run. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-import yaml
 
-from load.load_commands import LoadError
 from load.load_reports import Promise
 
 # Extenders that a bound applies to, beside names.
 ALL: Final = "all"
 OTHERS: Final = "others"
-
-
-class GuardError(LoadError):
-    """A file that has no bounds; the text names it and the fault."""
 
 
 class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,16 +43,6 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file."""
 
     bounds: Annotated[list[Bound], msgspec.Meta(min_length=1)]
-
-
-def read(path: Path) -> list[Bound]:
-    """The bounds of a file. Raises GuardError."""
-    try:
-        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Bounds).bounds
-    except OSError as error:
-        raise GuardError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise GuardError(f"{path}: {error}") from error
 
 
 def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], ours: str) -> list[Promise]:

@@ -15,11 +15,10 @@ from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
 from gpushare import wire
-from load.load_commands import CannotMeasureError, add_output, exit_code
+from load.load_commands import CannotMeasureError, add_output, exit_code, read_data
 from load.load_reports import machine, write
 from load.play import load_guard, play_report, results
-from load.play.load_plan import Plan
-from load.play.load_shapes import TRACE, weights_of
+from load.play.load_plan import TRACE, Plan, weights_of
 from load.play.others import BASELINE, Foreign, is_url
 from load.play.play_running import OURS, Order, run
 from load.play.results import broken_promises
@@ -75,7 +74,9 @@ def run_command(flags: argparse.Namespace) -> int:
 
 
 def _run(flags: argparse.Namespace) -> int:
-    bounds = [one for one in load_guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
+    bounds = [
+        one for one in read_data(flags.bounds, load_guard.Bounds).bounds if one.over != BASELINE or flags.baseline
+    ]
     found = asyncio.run(measure(_order(flags), flags.output))
     verdicts = load_guard.judge(bounds, found["rows"], OURS)
     outcome = found["outcome"]
@@ -112,7 +113,7 @@ def _over_booked(count: int, cards: Sequence[str], without_card: int) -> str:
 
 
 def _order(flags: argparse.Namespace) -> Order:
-    """Raises ClusterFileError, TraceError."""
+    """Raises LoadError, TraceError."""
     described = read(flags.cluster)
     nodes = described.nodes
     if described.too_large:
@@ -140,7 +141,7 @@ def _weights(flags: argparse.Namespace) -> tuple[float, ...]:
 async def measure(order: Order, folder: Path) -> dict[str, Any]:
     """All that a run comes to, as it goes into the JSON file; other files are in the folder by then.
 
-    Raises CannotMeasureError, ClusterError, ClusterFileError, OSError.
+    Raises CannotMeasureError, ClusterError, LoadError, OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()

@@ -9,8 +9,7 @@ from typing import Final
 
 from load.bench.bench_questions import PREFIX
 from load.load_commands import add_cluster, count, port, seed
-from load.play.load_plan import VERBS
-from load.play.load_shapes import SHAPES, TRACE
+from load.play.load_plan import SHAPES, TRACE, VERBS
 from load.replay.trace import SAMPLE
 
 _BOUNDS: Final = Path(__file__).parents[1] / "bounds.yaml"

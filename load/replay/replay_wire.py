@@ -12,7 +12,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +40,6 @@ from load.replay.trace import Trace, TracePod
 # So many pods are placed between two looks at what else there is to do.
 _A_LOOK: Final = 64
 _JSON: Final = {"content-type": "application/json"}
-_Bind = Callable[["Site", Mapping[str, Any], str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,47 +103,34 @@ async def replay_over_wire(
     for number, pod in enumerate(pods):
         tell(number)
         created = await at.api.create(pod_object(pod, number))
-        bind = _bind if pod.demand else _bind_without_cards
-        node = await _schedule(at, created, rooms.holding(pod), rng, bind)
-        if node:
-            rooms.take(pod, node)
+        metadata, told = created["metadata"], json.dumps(created).encode()
+        if names := rooms.holding(pod):
+            names = fitting(await at.ask("filter", arguments(told, names)), names)
+        if not names:
+            await at.api.delete(PODS, metadata["name"], NAMESPACE, grace_seconds=0)
+            continue
+        node = rng.choice(highest(await at.ask("prioritize", arguments(told, names)), names))
+        await _bind(at, pod, metadata, node)
+        rooms.take(pod, node)
     return _steps(pods, {item["metadata"]["name"]: item for item in await at.api.list(PODS, NAMESPACE)})
 
 
-async def _schedule(at: Site, pod: dict[str, Any], names: list[str], rng: random.Random, bind: _Bind) -> str:
-    """The node on which it is bound; "" if it fits on none, and is gone."""
-    metadata, told = pod["metadata"], json.dumps(pod).encode()
-    if names:
-        names = fitting(await at.ask("filter", arguments(told, names)), names)
-    if not names:
-        await at.api.delete(PODS, metadata["name"], NAMESPACE, grace_seconds=0)
-        return ""
-    node = rng.choice(highest(await at.ask("prioritize", arguments(told, names)), names))
-    await bind(at, metadata, node)
-    return node
-
-
-async def _bind(at: Site, metadata: Mapping[str, Any], node: str) -> None:
-    if reason := await _refusal_of_bind(at, metadata, node):
-        raise WrongAnswerError(f"bind of {metadata['name']} to {node}: {reason}")
-
-
-async def _bind_without_cards(at: Site, metadata: Mapping[str, Any], node: str) -> None:
-    """A scheduler binds such a pod itself. The extender accepts an order for it once it knows that the pod is bound."""
+async def _bind(at: Site, pod: TracePod, metadata: Mapping[str, Any], node: str) -> None:
+    """As a scheduler does, which binds a pod without cards itself. The extender accepts an order for that once it knows."""
     name = metadata["name"]
+    order = binding_arguments(name, node, NAMESPACE, metadata["uid"])
+
+    async def refused() -> str:
+        return refusal(await at.ask("bind", order))
+
+    if pod.demand:
+        if reason := await refused():
+            raise WrongAnswerError(f"bind of {name} to {node}: {reason}")
+        return
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
     await at.api.request("POST", PODS.path(NAMESPACE, name, "binding"), body=binding)
-    await eventually(
-        lambda: _refusal_of_bind(at, metadata, node),
-        lambda reason: not reason,
-        f"the extender knows that {name} is bound",
-    )
-
-
-async def _refusal_of_bind(at: Site, metadata: Mapping[str, Any], node: str) -> str:
-    order = binding_arguments(metadata["name"], node, NAMESPACE, metadata["uid"])
-    return refusal(await at.ask("bind", order))
+    await eventually(refused, lambda reason: not reason, f"the extender knows that {name} is bound")
 
 
 def _steps(pods: Sequence[TracePod], found: dict[str, dict[str, Any]]) -> list[Step]:

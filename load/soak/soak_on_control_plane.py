@@ -33,7 +33,7 @@ _ATTEMPT: Final = "scheduler: attempt "
 async def measure(flags: argparse.Namespace) -> dict[str, Any]:
     """All that the soak comes to, for the JSON file; what the programs log is left in the folder ``logs`` of the output.
 
-    Raises ApiError, CannotMeasureError, ClusterError, ClusterFileError, NotReachedError.
+    Raises ApiError, CannotMeasureError, ClusterError, LoadError, NotReachedError.
     """
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(scratch_folder())

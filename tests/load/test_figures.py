@@ -15,8 +15,8 @@ from load.bench.bench_figures import (
     round_medians,
     summary,
     targets,
+    text,
 )
-from load.bench.bench_report import text
 from load.load_reports import Promise
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from load.play.load_guard import GuardError, judge, read
-from load.play.load_shapes import BURST_PODS, SHAPES, weighed, weights_of
+from load.load_commands import LoadError, read_data
+from load.play.load_guard import Bounds, judge
+from load.play.load_plan import BURST_PODS, SHAPES, weighed, weights_of
 from load.play.results import FLOOR, Record, failures, parse, rows
 from load.questions import (
     Window,
@@ -242,7 +243,7 @@ def test_bounds_are_judged_by_ratio(tmp_path: Path) -> None:
         "verb: inspect, figure: p50, most: 9",
         "verb: bind, figure: refused, most: 0.4",
     )
-    verdicts = judge(read(path), rows(RECORDS, 2.0), "gpushare")
+    verdicts = judge(read_data(path, Bounds).bounds, rows(RECORDS, 2.0), "gpushare")
 
     assert [verdict.is_kept for verdict in verdicts] == [True, False, True, False, None, False]
     assert [verdict.text() for verdict in verdicts] == [
@@ -266,7 +267,10 @@ def test_a_bound_names_the_extenders_it_applies_to(tmp_path: Path) -> None:
         "verb: filter, figure: p50, most: 33, to: 'http://other'",
         "verb: filter, figure: p50, most: 34, to: absent",
     )
-    found = [(one.what, one.most, one.value is not None) for one in judge(read(path), rows(RECORDS, 2.0), "gpushare")]
+    found = [
+        (one.what, one.most, one.value is not None)
+        for one in judge(read_data(path, Bounds).bounds, rows(RECORDS, 2.0), "gpushare")
+    ]
 
     assert found == [
         ("filter failures", 0, True), ("filter p50", 32, True), ("bind failures", 9, True),
@@ -288,7 +292,7 @@ def test_a_file_without_bounds_is_refused(tmp_path: Path, line: str, message: st
     """One line that names the file."""
     path = bounds(tmp_path / "bounds.yaml", line)
 
-    with pytest.raises(GuardError, match=message) as raised:
-        read(path)
+    with pytest.raises(LoadError, match=message) as raised:
+        read_data(path, Bounds)
 
     assert str(path) in str(raised.value)

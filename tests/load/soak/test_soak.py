@@ -13,8 +13,8 @@ from clusters.controlplane.binaries import KWOK, cached, kwok, locate, minors
 from clusters.provider import ClusterError
 from load.__main__ import main
 from load.load_commands import CLUSTERS
+from load.soak.soak_command import growth, promises
 from load.soak.soak_on_control_plane import rows
-from load.soak.soak_promises import growth, promises
 
 
 def a_run(
