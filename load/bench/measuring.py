@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -113,21 +114,17 @@ class Measuring:
     async def _binds(self, nodes: int, plain: Server, floor: list[Server]) -> None:
         """Each server binds pods of its own; nodes in turn, so that none is full early."""
         roomy = sorted(roomy_nodes(nodes, SEED))
-        orders = ((binder_name(number), node_name(roomy[number % len(roomy)])) for number in range(1 << 30))
+        orders = ((binder_name(number), node_name(roomy[number % len(roomy)])) for number in itertools.count())
         servers = [("extender", plain.name, plain.url), ("api_server", _API_SERVER, f"http://127.0.0.1:{self._port}")]
         servers += [("nothing", NOTHING, one.url) for one in floor]
         for concurrency in CONCURRENCIES:
             self._say(f"binds, {concurrency} at once")
             storms: list[list[Mapping[str, Any]]] = [[] for _ in servers]
             for part in _parts(self._plan.binds):
-                asked = [
-                    {
-                        "kind": kind,
-                        "url": url,
-                        "orders": [next(orders) for _ in range(part)] if kind != "nothing" else [("x", "y")] * part,
-                    }
-                    for kind, _, url in servers
-                ]
+                asked = []
+                for kind, _, url in servers:
+                    pods = [("x", "y")] * part if kind == "nothing" else list(itertools.islice(orders, part))
+                    asked.append({"kind": kind, "url": url, "orders": pods})
                 plan = {"servers": asked, "concurrency": concurrency}
                 for kept, storm in zip(storms, await run_apart(self._bed, "load.bench.binder", plan), strict=True):
                     kept.append(storm)

@@ -21,7 +21,6 @@ from load.play import load_guard, play_report, results
 from load.play.load_plan import TRACE, Plan, weights_of
 from load.play.others import BASELINE, Foreign, is_url
 from load.play.play_running import OURS, Order, run
-from load.play.results import broken_promises
 from load.play.run_flags import add_flags
 from load.replay.trace import creation_times
 from load.simulated.cluster_file import read
@@ -46,7 +45,7 @@ def add_to(commands: Any) -> None:
     )
     add_flags(parser)
     add_output(parser, "load-results")
-    parser.set_defaults(run=run_command)
+    parser.set_defaults(run=run_command, refuse=parser.error)
 
 
 def has_locust() -> bool:
@@ -62,21 +61,15 @@ def run_command(flags: argparse.Namespace) -> int:
     if not has_locust():
         return 1
     if any(map(is_url, flags.against)) and not flags.api_port:
-        print(
-            "load: --against URL needs --api-port: the other extender must follow the API server of this run",
-            file=sys.stderr,
-        )
-        return 2
+        flags.refuse("--against URL needs --api-port: the other extender must follow the API server of this run")
     if flags.baseline and flags.tls:
-        print("load: --baseline is asked over plain HTTP, so it cannot be compared over --tls", file=sys.stderr)
-        return 2
+        flags.refuse("--baseline is asked over plain HTTP, so it cannot be compared over --tls")
     return exit_code("load", lambda: _run(flags))
 
 
 def _run(flags: argparse.Namespace) -> int:
-    bounds = [
-        one for one in read_data(flags.bounds, load_guard.Bounds).bounds if one.over != BASELINE or flags.baseline
-    ]
+    bounds = read_data(flags.bounds, load_guard.Bounds).bounds
+    bounds = [one for one in bounds if one.over != BASELINE or flags.baseline]
     found = asyncio.run(measure(_order(flags), flags.output))
     verdicts = load_guard.judge(bounds, found["rows"], OURS)
     outcome = found["outcome"]
@@ -113,7 +106,7 @@ def _over_booked(count: int, cards: Sequence[str], without_card: int) -> str:
 
 
 def _order(flags: argparse.Namespace) -> Order:
-    """Raises LoadError, TraceError."""
+    """Raises LoadError."""
     described = read(flags.cluster)
     nodes = described.nodes
     if described.too_large:
@@ -134,14 +127,13 @@ def _order(flags: argparse.Namespace) -> Order:
 
 
 def _weights(flags: argparse.Namespace) -> tuple[float, ...]:
-    """Raises TraceError."""
     return tuple(weights_of(creation_times(flags.trace, flags.workload), flags.seconds)) if flags.shape == TRACE else ()
 
 
 async def measure(order: Order, folder: Path) -> dict[str, Any]:
     """All that a run comes to, as it goes into the JSON file; other files are in the folder by then.
 
-    Raises CannotMeasureError, ClusterError, LoadError, OSError.
+    Raises LoadError, ClusterError, OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
@@ -171,7 +163,7 @@ async def measure(order: Order, folder: Path) -> dict[str, Any]:
             "has_floor": any(record.verb == results.FLOOR for record in records),
         },
         "outcome": outcome,
-        "broken_promises": broken_promises(records, placed),
+        "broken_promises": results.broken_promises(records, placed),
         "rows": results.rows(records, plan.seconds),
         "failures": results.failures(records),
     }
