@@ -14,9 +14,15 @@ from typing import Any, Final
 
 from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, Card
-from fake_nvml.core.nvml_numbers import FIELD_RECOVERY_ACTION, MEMORY_V2, TEMPERATURE_V1, VALUE_UNSIGNED_INT
 from fake_nvml.core.records import memory_used, processes
-from fake_nvml.core.returns import Code, ReturnCodeError
+from fake_nvml.core.returns import (
+    FIELD_RECOVERY_ACTION,
+    MEMORY_V2,
+    TEMPERATURE_V1,
+    VALUE_UNSIGNED_INT,
+    Code,
+    ReturnCodeError,
+)
 from fake_nvml.fake_session import Device, check, refusal
 
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TOLD_MORE, Answer
-from fake_nvml.core.nvml_numbers import FIELD_RECOVERY_ACTION
-from fake_nvml.core.returns import Code
+from fake_nvml.core.returns import FIELD_RECOVERY_ACTION, Code
 
 _VOLATILE = 0
 _LINKS = 18

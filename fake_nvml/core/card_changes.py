@@ -9,9 +9,9 @@ import uuid
 from typing import TYPE_CHECKING
 
 from fake_nvml.core.fill import fill_card
-from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, LOST, UNKNOWN32, Card, StateFile
-from fake_nvml.core.nvml_numbers import EVENT_XID
+from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, UNKNOWN32, Card, StateFile
 from fake_nvml.core.records import card_slots
+from fake_nvml.core.returns import EVENT_XID
 from fake_nvml.core.xids import UNLISTED, XIDS
 from fake_nvml.fake_nvml_errors import StateError
 
@@ -81,17 +81,6 @@ def swap_card(content: StateFile, slot: int, new: bytes) -> None:
     card.first_event = content.header.next_event
     card.state = HEALTHY
     _idle(card)
-
-
-def lose(content: StateFile, slot: int) -> None:
-    """The card answers nothing any more."""
-    content.cards[slot].state = LOST
-
-
-def repair(content: StateFile, slot: int) -> None:
-    """The card answers, and the driver advises nothing."""
-    card = content.cards[slot]
-    card.state, card.recovery_action = HEALTHY, 0
 
 
 def reboot(content: StateFile, *, still_lost: bool) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fake_nvml.core.answers import PLACES, RECOVERY_ACTION, function_of
 from fake_nvml.core.drivers import branch
 from fake_nvml.core.layout import UNKNOWN32, Card, StateFile
-from fake_nvml.core.nvml_numbers import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID
-from fake_nvml.core.returns import Code
+from fake_nvml.core.returns import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID, Code
 from fake_nvml.eras import RECOVERY_ACTION_SINCE, has_symbol
 
 if TYPE_CHECKING:  # the library side of this package must run without PyYAML

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,14 +38,6 @@ _QUESTIONS_A_SECOND: Final = 10_000
 _SCHEDULED, _BOUND = "scheduler: attempt scheduled", "gpushare bind"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """``rate`` is how many pods a second come while the scheduler is at work; 0: all are there before it is."""
-
-    pods: int
-    rate: int = 0
-
-
 def scheduler_configuration(extender: Server | None) -> dict[str, Any]:
     """The one that we ship, without limits; with the extender where there is one."""
     shipped: dict[str, Any] = yaml.safe_load(SCHEDULER_CONFIG.read_text())
@@ -67,13 +58,16 @@ def _pod(number: int) -> dict[str, Any]:
 
 
 class Stage:
-    """A control plane with its nodes, and the folder and environment of the extenders beside it."""
+    """A control plane with its nodes, and the folder and environment of the extenders beside it.
 
-    def __init__(self, site: Site, bed: Bed, progress: Progress, order: Order) -> None:
+    ``rate`` is how many of the pods come a second while the scheduler is at work; 0: all are there before it is.
+    """
+
+    def __init__(self, site: Site, bed: Bed, progress: Progress, pods: int, rate: int) -> None:
         self._plane, self._api, self._kwok = site
         self._bed = bed
         self._progress = progress
-        self._order = order
+        self._pods, self._rate = pods, rate
 
     async def _start_extender(self, kind: str, stack: AsyncExitStack) -> Server | None:
         bed = replace(self._bed, stack=stack)
@@ -101,17 +95,14 @@ class Stage:
         )
         return turn
 
-    async def _create_all(self) -> None:
-        self._progress.text = f"creating {self._order.pods} pods"
-        await for_each(self._api.create, map(_pod, range(self._order.pods)), AT_ONCE)
-
     async def _scheduled(self, kind: str, extender: Server | None) -> Turn:
         """All pods are bound by kube-scheduler; those that are there first, or those that come."""
         created: dict[str, float] = {}
         bound: dict[str, float] = {}
-        if not self._order.rate:
-            await self._create_all()
-        self._progress.text = f"binding {self._order.pods} pods, {kind}"
+        if not self._rate:
+            self._progress.text = f"creating {self._pods} pods"
+            await for_each(self._api.create, map(_pod, range(self._pods)), AT_ONCE)
+        self._progress.text = f"binding {self._pods} pods, {kind}"
         try:
             async with asyncio.timeout(_LONGEST), asyncio.TaskGroup() as group:
                 before = await self._follow(extender, created, bound, group)
@@ -119,14 +110,12 @@ class Stage:
             # A pod that could not be created is not waited for.
             raise failed.exceptions[0] from None
         except TimeoutError:
-            raise CannotMeasureError(
-                f"{len(bound)} of {self._order.pods} pods were bound in {_LONGEST:.0f} s"
-            ) from None
+            raise CannotMeasureError(f"{len(bound)} of {self._pods} pods were bound in {_LONGEST:.0f} s") from None
         self._progress.detail = ""
         seconds = max(bound.values()) - min(bound.values())
-        took = self._took(extender, before)
+        took = {name: so_far - before.get(name, 0.0) for name, so_far in self._cpu(extender).items()}
         waited = sorted(bound[name] - began for name, began in created.items())
-        return Turn(kind, (self._order.pods - 1) / seconds, took, waited, await self._spent(extender))
+        return Turn(kind, (self._pods - 1) / seconds, took, waited, await self._spent(extender))
 
     async def _follow(
         self, extender: Server | None, created: dict[str, float], bound: dict[str, float], group: asyncio.TaskGroup
@@ -136,13 +125,13 @@ class Stage:
         async for what, item in self._api.watch(PODS, NAMESPACE):
             if what == "SYNCED":
                 await self._plane.start_scheduler(scheduler_configuration(extender))
-                if self._order.rate:
+                if self._rate:
                     group.create_task(self._arrive(created))
             elif what == "MODIFIED" and item["spec"].get("nodeName"):
                 before = before or self._cpu(extender)
                 bound.setdefault(item["metadata"]["name"], time.monotonic())
                 self._progress.detail = f"{len(bound)}"
-            if len(bound) == self._order.pods:
+            if len(bound) == self._pods:
                 break
         return before
 
@@ -151,12 +140,12 @@ class Stage:
         begun = time.monotonic()
 
         async def create(number: int) -> None:
-            await asyncio.sleep(max(begun + number / self._order.rate - time.monotonic(), 0))
+            await asyncio.sleep(max(begun + number / self._rate - time.monotonic(), 0))
             one = _pod(number)
             created[one["metadata"]["name"]] = time.monotonic()
             await self._api.create(one)
 
-        await for_each(create, range(self._order.pods), AT_ONCE)
+        await for_each(create, range(self._pods), AT_ONCE)
 
     async def _spent(self, extender: Server | None) -> dict[str, Spent]:
         """As soon as all binds are counted: the watch shows the last one before the schedulers have their answers."""
@@ -169,12 +158,9 @@ class Stage:
         counted = [_SCHEDULED] if ours is None else [_SCHEDULED, _BOUND]
         return await eventually(
             look,
-            lambda found: all(name in found and found[name].count >= self._order.pods for name in counted),
+            lambda found: all(name in found and found[name].count >= self._pods for name in counted),
             "all binds are counted",
         )
-
-    def _took(self, extender: Server | None, before: Mapping[str, float]) -> dict[str, float]:
-        return {name: seconds - before.get(name, 0.0) for name, seconds in self._cpu(extender).items()}
 
     def _cpu(self, extender: Server | None) -> dict[str, float]:
         """Processor seconds of each program so far, and of this one, which follows the pods."""

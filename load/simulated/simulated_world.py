@@ -57,19 +57,15 @@ class World:
     waiting: tuple[Pod, ...] = ()
     sizes: Mapping[int, float] = field(default_factory=lambda: {1: 1.0})
 
-    def fitting(self, units: int) -> float:
-        """The share of the nodes that have a card with this much room now."""
-        return _share(self._rooms(), units)
-
     def size_for(self, share: float) -> int:
         """The size of a pod that fits as nearly as can be on this share of the nodes: of several the largest; for 0 on none."""
-        rooms = self._rooms()
+        rooms = self.rooms()
         sizes = range(1, max(rooms) + 2)
         if not share:
             return sizes[-1]
         return min(sizes, key=lambda units: (abs(_share(rooms, units) - share), -units))
 
-    def _rooms(self) -> list[int]:
+    def rooms(self) -> list[int]:
         """The free units on the emptiest card of each node."""
         free = {node.name: [node.card_units] * node.cards for node in self.nodes}
         for pod in self.running:

@@ -94,22 +94,9 @@ class Churn:
         self._waiting: set[str] = set()
         self._to_end = asyncio.Queue[str]()
 
-    @property
-    def nodes(self) -> int:
-        """How many there are."""
-        return len(self._world.nodes)
-
-    @property
-    def is_up(self) -> bool:
-        """Do all pods of the beginning run?"""
-        return len(self._running) == len(self._world.running)
-
-    async def look(self) -> Churn:
-        """The condition of a wait; printed if it never holds."""
-        return self
-
-    def __repr__(self) -> str:
-        return f"{len(self._running)} pods run, {len(self._waiting)} wait"
+    async def look(self) -> tuple[int, int]:
+        """How many pods run, and how many wait."""
+        return len(self._running), len(self._waiting)
 
     def counted(self) -> dict[str, int]:
         """The events, as far as the watch has shown them."""
@@ -158,7 +145,7 @@ class Churn:
         await for_each(create, range(self._rate * self._seconds), _AT_ONCE)
         # Those that still wait after that are counted, which breaks a promise.
         with contextlib.suppress(NotReachedError):
-            await eventually(self.look, lambda seen: not seen._waiting, "all are bound", seconds=_LAST_SECONDS)
+            await eventually(self.look, lambda seen: not seen[1], "all are bound", seconds=_LAST_SECONDS)
 
     def endings(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Workers that end pods, each until it is cancelled."""

@@ -23,6 +23,7 @@ from load.real_scheduler.real_scheduler_stage import scheduler_configuration
 from load.real_scheduler.scheduler_figures import Spent, spent
 from load.simulated.cluster_file import build, read
 from load.simulated.on_control_plane import bring_up
+from load.simulated.simulated_world import World
 from load.soak.soak_churn import Churn
 
 # Until all pods of the cluster run at first, in seconds: against hangs only.
@@ -46,7 +47,7 @@ async def measure(flags: argparse.Namespace) -> dict[str, Any]:
         extender, _ = await start_extender(Bed.of(folder, stack), with_metrics=True, flags=audits)
         await site.plane.start_scheduler(scheduler_configuration(extender))
         churn = Churn(site.api, world, flags.rate, flags.seconds)
-        return await _soak(flags, churn, extender, site.plane, progress)
+        return await _soak(flags, world, churn, extender, site.plane, progress)
 
 
 def _keep_logs(folder: Path, kept: Path) -> None:
@@ -56,14 +57,21 @@ def _keep_logs(folder: Path, kept: Path) -> None:
 
 
 async def _soak(
-    flags: argparse.Namespace, churn: Churn, extender: Server, plane: RealControlPlane, progress: Progress
+    flags: argparse.Namespace,
+    world: World,
+    churn: Churn,
+    extender: Server,
+    plane: RealControlPlane,
+    progress: Progress,
 ) -> dict[str, Any]:
     samples: list[dict[str, float]] = []
     try:
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(work) for work in (churn.follow(), *churn.endings())]
             progress.text = "waiting until all pods run"
-            await eventually(churn.look, lambda seen: seen.is_up, "all pods run", seconds=_SETTLE_SECONDS)
+            await eventually(
+                churn.look, lambda seen: seen[0] == len(world.running), "all pods run", seconds=_SETTLE_SECONDS
+            )
             begun, progress.text = time.time(), f"load for {flags.seconds} s"
             beside.append(group.create_task(sample(extender, samples, flags.audit_seconds)))
             await churn.come(progress)
@@ -74,7 +82,7 @@ async def _soak(
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return {
-        "setting": f"{flags.rate} pods/s for {flags.seconds} s, kube-scheduler on {churn.nodes} nodes of kwok",
+        "setting": f"{flags.rate} pods/s for {flags.seconds} s, kube-scheduler on {len(world.nodes)} nodes of kwok",
         "order": {"rate": flags.rate, "seconds": flags.seconds, "cluster": flags.cluster.name},
         "outcome": {"begun": begun, "seconds": spent, "counts": churn.counted(), "samples": samples},
         "rows": rows(await extender.metrics(), await plane.scheduler_metrics()),
