@@ -218,20 +218,12 @@ def _mig_device(_device: Device, _index: Any, _out: Any) -> None:
     raise ReturnCodeError(Code.NOT_FOUND)  # MIG mode is simulated, its slices are not
 
 
-def _index(device: Device, out: Any) -> None:
-    write_number(out, device.index)
-
-
-def _is_mig_device(_device: Device, out: Any) -> None:
-    write_number(out, 0)
-
-
 DEVICE_CALLS: Final[Mapping[str, DeviceCall]] = MappingProxyType(
     {
         **{function: _plain(answer) for function, answer in PLAIN.items()},
         **{function: _chosen(function, row) for function, row in CHOSEN.items()},
         **{function: _text(field) for function, field in TEXTS.items()},
-        "nvmlDeviceGetIndex": _index,
+        "nvmlDeviceGetIndex": lambda device, out: write_number(out, device.index),
         "nvmlDeviceGetPciInfo": _first_pci_info,
         "nvmlDeviceGetPciInfo_v2": _pci_info,
         "nvmlDeviceGetPciInfo_v3": _pci_info,
@@ -248,6 +240,6 @@ DEVICE_CALLS: Final[Mapping[str, DeviceCall]] = MappingProxyType(
         "nvmlDeviceGetMemoryAffinity": _memory_affinity,
         "nvmlDeviceGetNvLinkState": _nvlink_state,
         "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device,
-        "nvmlDeviceIsMigDeviceHandle": _is_mig_device,
+        "nvmlDeviceIsMigDeviceHandle": lambda _, out: write_number(out, 0),
     }
 )

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
-from load.load_commands import CLUSTERS, add_output, count, exit_code
+from load.load_commands import CLUSTERS, add_output, count
 from load.load_reports import write
 from load.play import growth, pictures
 from load.play.growth import Cell
 from load.play.load_plan import Plan
 from load.play.play_running import Order
-from load.play.run_command import has_locust, measure
+from load.play.run_command import measure
 from load.simulated.cluster_file import build, read
 
 _SIZES: Final = (100, 500, 1000, 5000, 15_000)
@@ -40,12 +40,7 @@ def add_to(commands: Any) -> None:
     add("--nodes", type=_sizes, default=_SIZES, metavar="N,N", help=f"of {sizes} (default: all)")
     add("--seconds", type=count, default=20, metavar="N", help="of each run (default: %(default)s)")
     add_output(parser, "load-results/curves")
-    parser.set_defaults(run=run_command)
-
-
-def run_command(flags: argparse.Namespace) -> int:
-    """The exit code."""
-    return exit_code("load", lambda: _run(flags)) if has_locust() else 1
+    parser.set_defaults(name="load", run=_run)
 
 
 def _run(flags: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
 from gpushare import wire
-from load.load_commands import CannotMeasureError, add_output, exit_code, read_data
+from load.load_commands import CannotMeasureError, add_output, read_data
 from load.load_reports import machine, write
 from load.play import load_guard, play_report, results
 from load.play.load_plan import TRACE, Plan, weights_of
@@ -45,29 +45,14 @@ def add_to(commands: Any) -> None:
     )
     add_flags(parser)
     add_output(parser, "load-results")
-    parser.set_defaults(run=run_command, refuse=parser.error)
+    parser.set_defaults(name="load", run=_run, refuse=parser.error)
 
 
-def has_locust() -> bool:
-    """Locust is an extra; print a line if it is missing."""
-    if importlib.util.find_spec("locust") is not None:
-        return True
-    print("load: Locust is missing: make load installs it, or pip install '.[load]' in a checkout", file=sys.stderr)
-    return False
-
-
-def run_command(flags: argparse.Namespace) -> int:
-    """The exit code."""
-    if not has_locust():
-        return 1
+def _run(flags: argparse.Namespace) -> int:
     if any(map(is_url, flags.against)) and not flags.api_port:
         flags.refuse("--against URL needs --api-port: the other extender must follow the API server of this run")
     if flags.baseline and flags.tls:
         flags.refuse("--baseline is asked over plain HTTP, so it cannot be compared over --tls")
-    return exit_code("load", lambda: _run(flags))
-
-
-def _run(flags: argparse.Namespace) -> int:
     bounds = read_data(flags.bounds, load_guard.Bounds).bounds
     bounds = [one for one in bounds if one.over != BASELINE or flags.baseline]
     found = asyncio.run(measure(_order(flags), flags.output))
@@ -135,6 +120,8 @@ async def measure(order: Order, folder: Path) -> dict[str, Any]:
 
     Raises LoadError, ClusterError, OSError.
     """
+    if importlib.util.find_spec("locust") is None:
+        raise CannotMeasureError("Locust is missing: make load installs it, or pip install '.[load]' in a checkout")
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
     for pattern in ("requests-*.tsv", "locust.log", "load.json"):

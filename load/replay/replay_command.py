@@ -20,7 +20,7 @@ from typing import Any, Final
 from clusters.processes.progress import Progress
 from clusters.processes.tied import die_with_parent
 from gpushare import wire
-from load.load_commands import LoadError, count, exit_code, seed
+from load.load_commands import LoadError, count, seed
 from load.replay import cluster_record, replay_report, replay_wire
 from load.replay.extender_replay import arrivals, expected_of, ratios, replay
 from load.replay.trace import SAMPLE, Trace, read
@@ -72,20 +72,12 @@ def add_to(commands: Any) -> None:
         "(minutes a seed; needs --expect trace)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one object on stdout instead of the table")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """The exit code."""
-    if options.wire and options.expect != "trace":
-        print(
-            "replay: --wire needs --expect trace: what was seen when depends on the pace of the watch", file=sys.stderr
-        )
-        return 2
-    return exit_code("replay", lambda: _replay(options))
+    parser.set_defaults(name="replay", run=_replay, refuse=parser.error)
 
 
 def _replay(options: argparse.Namespace) -> int:
+    if options.wire and options.expect != "trace":
+        options.refuse("--wire needs --expect trace: what was seen when depends on the pace of the watch")
     trace, others = _read(options)
     runs = _replay_all(trace, options)
     if not options.json:

@@ -14,7 +14,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -139,33 +139,29 @@ class Api:
             self._watches.discard(watch)
         return response
 
-    async def _tell(self, path: str, line: bytes) -> None:
-        for watched, response in tuple(self._watches):
-            if watched == path:
-                try:
-                    await response.write(line)
-                except ConnectionError:
-                    self._watches.discard((watched, response))
-
-    async def _tell_all(self, events: Iterable[Event]) -> None:
+    async def _tell(self, *events: Event) -> None:
         for event in events:
-            await self._tell(event.path, event.line)
+            for watched, response in tuple(self._watches):
+                if watched == event.path:
+                    try:
+                        await response.write(event.line)
+                    except ConnectionError:
+                        self._watches.discard((watched, response))
 
     async def _emit(self) -> None:
         """As many events and new pods as are due by now."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             for _ in range(self._events.due()):
-                event = self._cluster.next_event()
-                await self._tell(event.path, event.line)
+                await self._tell(self._cluster.next_event())
             await self._arrive(self._arrivals.due())
 
     async def _bookmark(self) -> None:
         while True:
             await asyncio.sleep(_BOOKMARK_SECONDS)
             mark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self._cluster.version)}}}
-            for path in (NODES, PODS):
-                await self._tell(path, json.dumps(mark).encode() + b"\n")
+            line = json.dumps(mark).encode() + b"\n"
+            await self._tell(*(Event(path, self._cluster.version, line) for path in (NODES, PODS)))
 
     async def _set_rate(self, request: web.Request) -> web.Response:
         """``{"rate": 500}`` events a second from now on."""
@@ -192,7 +188,7 @@ class Api:
     async def _arrive(self, count: int) -> None:
         for _ in range(count):
             pod, event = self._cluster.arrive(self._units)
-            await self._tell(event.path, event.line)
+            await self._tell(event)
             self._come.put_nowait(pod)
 
     async def _counts(self, request: web.Request) -> web.Response:
@@ -215,7 +211,7 @@ class Api:
         if not events:
             return _refusal(409, "Conflict", "the pod does not wait")
         # An extender hears of a bind while it has its answer, as from a real API server, not before it.
-        task = asyncio.create_task(self._tell_all(events))
+        task = asyncio.create_task(self._tell(*events))
         await asyncio.sleep(0)
         await task
         return web.json_response({"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}, status=201)

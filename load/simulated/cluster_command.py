@@ -18,7 +18,6 @@ from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubeconfig_copy import Copy
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
-from load.load_commands import exit_code
 from load.simulated import on_control_plane
 from load.simulated.cluster_file import build, read
 from load.simulated.simulated_objects import kept
@@ -42,12 +41,7 @@ def add_to(commands: Any) -> None:
         "--provider", choices=("embedded", "controlplane"), default="embedded", help="API server (default: embedded)"
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
-    parser.set_defaults(run=run)
-
-
-def run(flags: argparse.Namespace) -> int:
-    """The exit code."""
-    return exit_code("cluster", lambda: asyncio.run(_up(flags)))
+    parser.set_defaults(name="cluster", run=lambda flags: asyncio.run(_up(flags)))
 
 
 async def _up(flags: argparse.Namespace) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -46,6 +47,29 @@ class Pod(NamedTuple):
     node: str = ""
     card: int | None = 0
     card_units: int = 0
+
+
+class Cards:
+    """The cards of all nodes, and in ``used`` the units that pods have on each, by node and index.
+
+    The index None stands for all cards of the node.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self.used = Counter[tuple[str, int | None]]()
+
+    def use(self, pod: Pod, units: int) -> None:
+        """The pod has so many units more on its card and node."""
+        for card in {None, pod.card}:
+            self.used[pod.node, card] += units
+
+    def size(self, node: str, card: int | None) -> int:
+        """The units of a card, or of all cards of the node: 0 for one that is not there."""
+        found = self._nodes.get(node)
+        if found is None or card is None:
+            return found.cards * found.card_units if found is not None else 0
+        return found.card_units if card < found.cards else 0
 
 
 @dataclass(frozen=True, slots=True)

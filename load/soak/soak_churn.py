@@ -11,7 +11,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import PODS
@@ -19,7 +19,7 @@ from clusters.api.waiting import NotReachedError, eventually, for_each
 from clusters.processes.progress import Progress
 from gpushare import wire
 from load.simulated.simulated_objects import pod_document
-from load.simulated.simulated_world import NAMESPACE, Node, Pod, World
+from load.simulated.simulated_world import NAMESPACE, Cards, Node, Pod, World
 
 # How many pods are created, or ended, together: more than a second's worth never wait for each other.
 _AT_ONCE: Final = 16
@@ -27,49 +27,31 @@ _AT_ONCE: Final = 16
 _LAST_SECONDS: Final = 60.0
 
 
-class _Share(NamedTuple):
-    """A pod's part of a card."""
-
-    node: str
-    card: int
-    units: int
-
-
-class Cards:
+class SeenCards:
     """The cards of all nodes. ``over_booked`` counts pods that came to a card that had no room for them.
 
     ``without_a_card`` counts those that came to a node without one, or with one that is not there.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        self._holds = {node.name: (node.cards, node.card_units) for node in nodes}
-        self._used = Counter[tuple[str, int]]()
-        self._shares: dict[str, _Share | None] = {}
+        self._cards = Cards(nodes)
+        self._bound: dict[str, Pod] = {}
         self.over_booked = 0
         self.without_a_card = 0
 
     def see(self, kind: str, pod: Mapping[str, Any]) -> None:
         """An event of the watch. A pod has its share from when it is bound until it is gone, whatever its states are in between."""
-        name = pod["metadata"]["name"]
+        name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
         if kind == "DELETED":
-            share = self._shares.pop(name, None)
-            if share is not None:
-                self._used[share.node, share.card] -= share.units
-        elif pod["spec"].get("nodeName") and name not in self._shares:
-            self._shares[name] = self._book(pod)
-
-    def _book(self, pod: Mapping[str, Any]) -> _Share | None:
-        node = pod["spec"]["nodeName"]
-        cards, card_units = self._holds.get(node, (0, 0))
-        annotations = pod["metadata"].get("annotations") or {}
-        index = annotations.get(wire.ANNOTATION_INDEX, "")
-        if not (index.isdecimal() and int(index) < cards):
-            self.without_a_card += 1
-            return None
-        share = _Share(node, int(index), _units(pod))
-        self._used[node, share.card] += share.units
-        self.over_booked += self._used[node, share.card] > card_units
-        return share
+            if gone := self._bound.pop(name, None):
+                self._cards.use(gone, -gone.units)
+        elif node and name not in self._bound:
+            index = (pod["metadata"].get("annotations") or {}).get(wire.ANNOTATION_INDEX, "")
+            card = int(index) if index.isdecimal() and self._cards.size(node, int(index)) else None
+            self._bound[name] = bound = Pod(name, _units(pod), node, card)
+            self._cards.use(bound, bound.units)
+            self.without_a_card += card is None
+            self.over_booked += card is not None and self._cards.used[node, card] > self._cards.size(node, card)
 
 
 def _units(pod: Mapping[str, Any]) -> int:
@@ -85,7 +67,7 @@ class Churn:
         self._rate, self._seconds = rate, seconds
         self._world = world
         self._rng = random.Random(1)  # an order, no secret
-        self._cards = Cards(world.nodes)
+        self._cards = SeenCards(world.nodes)
         self._counts = Counter[str]()
         # In no order.
         self._running: list[str] = []

@@ -6,16 +6,15 @@ import argparse
 import asyncio
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from gpushare.extender.core.book import ENDED_REMEMBERED
-from load.load_commands import add_cluster, add_output, count, exit_code
+from load.load_commands import add_cluster, add_output, count
 from load.load_reports import Promise, write
 from load.play.load_plan import Plan
 from load.play.play_running import Order
-from load.play.run_command import has_locust, measure
+from load.play.run_command import measure
 from load.simulated.cluster_file import read
 from load.soak import soak_on_control_plane
 
@@ -73,28 +72,18 @@ def add_to(commands: Any) -> None:
         help="between two audits (default: %(default)s)",
     )
     add_output(parser, "load-results/soak")
-    parser.set_defaults(run=run_command)
+    parser.set_defaults(name="load", run=_run)
 
 
-def run_command(flags: argparse.Namespace) -> int:
-    """The exit code."""
-    is_real = flags.provider == CONTROLPLANE
-    flags.rate = flags.rate or _RATES[flags.provider]
-    if not is_real and not has_locust():
-        return 1
-    soak = _on_control_plane if is_real else _simulated
-    return exit_code("load", lambda: _tell(asyncio.run(soak(flags)), flags.output))
-
-
-def _tell(run: dict[str, Any], folder: Path) -> int:
+def _run(flags: argparse.Namespace) -> int:
     """Print and keep what was found; the exit code."""
+    flags.rate = flags.rate or _RATES[flags.provider]
+    run = asyncio.run(_on_control_plane(flags) if flags.provider == CONTROLPLANE else _simulated(flags))
     found = promises(run)
     run["verdicts"] = [{"text": one.text(), "kept": bool(one.is_kept)} for one in found]
-    path = folder / "load.json"
+    path = flags.output / "load.json"
     write(path, run)
-    print(text(run))
-    print("\n".join(one.text() for one in found))
-    print(f"\nwrote {path}")
+    print("\n".join([text(run), *(one.text() for one in found), "", f"wrote {path}"]))
     if any(one.is_kept is False for one in found):
         return 99
     return 0 if all(one.is_kept for one in found) else 1

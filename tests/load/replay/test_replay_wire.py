@@ -41,5 +41,7 @@ async def test_an_extender_that_places_otherwise_is_found(tmp_path: Path) -> Non
 
 def test_what_was_seen_is_no_matter_for_the_wire(capsys: pytest.CaptureFixture[str]) -> None:
     """A usage error in one line, with the reason."""
-    assert main(["replay", "--wire", "--expect", "seen"]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", "--wire", "--expect", "seen"])
+    assert ended.value.code == 2
     assert "needs --expect trace" in capsys.readouterr().err
