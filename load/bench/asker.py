@@ -14,9 +14,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from load.bench.bench_connection import Connection, TlsFiles
 from load.bench.bench_figures import ROUND
-from load.bench.bench_questions import PREFIX, filter_bodies, head, wrong_with
+from load.bench.bench_questions import PREFIX, Connection, TlsFiles, filter_bodies, head, wrong_with
 from load.load_commands import apart
 from load.questions import WrongAnswerError
 from load.simulated.simulated_world import node_name

@@ -22,8 +22,8 @@ from clusters.processes.tied import tied
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
-from load.bench.bench_connection import TlsFiles
 from load.bench.bench_figures import EXTENDER, EXTENDER_TLS, NOTHING
+from load.bench.bench_questions import TlsFiles
 from load.load_commands import CannotMeasureError
 from load.readings import cpu_seconds, mib
 

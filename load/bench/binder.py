@@ -13,8 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from load.bench.bench_connection import Answer, Connection
-from load.bench.bench_questions import PREFIX, binding_body, head
+from load.bench.bench_questions import PREFIX, Answer, Connection, binding_body, head
 from load.load_commands import CannotMeasureError, apart
 from load.questions import binding_arguments
 from load.simulated.simulated_world import NAMESPACE

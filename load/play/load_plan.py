@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from load.bench.bench_connection import TlsFiles
+from load.bench.bench_questions import TlsFiles
 
 # Where Locust's processes find the plan.
 VARIABLE: Final = "GPUSHARE_LOAD_PLAN"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from load.bench.bench_connection import Answer, whole_answer
+from load.bench.bench_questions import Answer, whole_answer
 
 LENGTH = b"HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
 EMPTY = b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"
