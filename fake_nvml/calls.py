@@ -28,8 +28,7 @@ from fake_nvml.device_calls import (
     write_text,
 )
 from fake_nvml.eras import VERSION_BEFORE_INIT_SINCE
-from fake_nvml.fake_events import EventSets
-from fake_nvml.fake_session import Device, Session, check
+from fake_nvml.fake_session import Device, EventSets, Session, check
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from typing import Any
 from fake_nvml.calls import CALLS, NEEDS_NO_INIT, Call, Loaded, not_supported
 from fake_nvml.core.returns import Code, ReturnCodeError
 from fake_nvml.eras import has_symbol
-from fake_nvml.fake_events import EventSets
-from fake_nvml.fake_session import Session
+from fake_nvml.fake_session import EventSets, Session
 from fake_nvml.guard import DRIVER_FOLDER, check_real_driver
 
 
