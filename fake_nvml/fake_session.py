@@ -74,7 +74,10 @@ class Session:
             self._meet(state, function, None)
             with self._lock:
                 if self._state is None:
-                    self._known = _take_down_cards(state.read())
+                    content = state.read()
+                    if content.header.init_return != Code.SUCCESS:
+                        raise ReturnCodeError(content.header.init_return)
+                    self._known = {slot: content.cards[slot] for slot in card_slots(content)}
                     self._state = state
                 self._users += 1
         finally:
@@ -193,12 +196,6 @@ def _read(state: MappedState) -> StateFile:
         return state.read()
     except StateError as error:  # closed by nvmlShutdown of another thread
         raise ReturnCodeError(Code.UNINITIALIZED) from error
-
-
-def _take_down_cards(content: StateFile) -> dict[int, Card]:
-    if content.header.init_return != Code.SUCCESS:
-        raise ReturnCodeError(content.header.init_return)
-    return {slot: content.cards[slot] for slot in card_slots(content)}
 
 
 def _wear(state: MappedState, function: str, slot: int | None) -> Fault | None:

@@ -145,15 +145,11 @@ class KubeScheduler(Caller):
         if self._again and self._again[0].due <= time.monotonic():
             return heapq.heappop(self._again)
         # Not a request of a scheduler's: it stays out of the figures.
-        status, body = self._quietly("/simulated/next")
-        if status != 200:
+        answer = self.client.client.urlopen(f"{PLAN.api}/simulated/next", method="POST", headers=_JSON)
+        if answer.status_code != 200:
             return None
-        pod = json.loads(body)
+        pod = json.loads(bytes(answer.content))
         return Waiting(time.monotonic(), pod["name"], pod["units"])
-
-    def _quietly(self, path: str) -> tuple[int, bytes]:
-        answer = self.client.client.urlopen(f"{PLAN.api}{path}", method="POST", headers=_JSON)
-        return answer.status_code, bytes(answer.content)
 
     def _choose(self, extender: plans.Asked, pod: Waiting) -> str:
         """The best node, "" if none fits. Raises WrongAnswerError."""

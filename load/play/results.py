@@ -67,7 +67,9 @@ def rows(records: Sequence[Record], seconds: float) -> list[dict[str, Any]]:
             f"{cut}_over_floor": _over(figure, floors.get(extender, {}).get(cut))
             for cut, figure in _cuts(found).items()
         }
-        for (extender, verb), found in sorted(groups.items(), key=lambda one: (one[0][0], _place(one[0][1])))
+        for (extender, verb), found in sorted(
+            groups.items(), key=lambda one: (one[0][0], (*VERBS, FLOOR).index(one[0][1]))
+        )
     ]
 
 
@@ -109,10 +111,6 @@ def _cuts(records: Sequence[Record]) -> dict[str, float | None]:
 
 def _over(figure: float | None, floor: float | None) -> float | None:
     return round(figure / floor, 3) if figure is not None and floor else None
-
-
-def _place(verb: str) -> int:
-    return VERBS.index(verb) if verb in VERBS else len(VERBS)
 
 
 def broken_promises(records: Sequence[Record], placed: Mapping[str, str]) -> list[str]:

@@ -99,20 +99,19 @@ def _order(flags: argparse.Namespace) -> Order:
         print(
             f"load: {flags.cluster}: no card holds a pod of {sizes} GiB: such pods will wait for ever", file=sys.stderr
         )
+    weights: tuple[float, ...] = ()
+    if flags.shape == TRACE:
+        weights = tuple(weights_of(creation_times(flags.trace, flags.workload), flags.seconds))
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
         window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),
-        weights=_weights(flags),
+        weights=weights,
         records=str(flags.output.resolve()),
         **{name: getattr(flags, name) for name in _OF_PLAN},
     )
     foreign = Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready)
     ports = {"api_port": flags.api_port, "web_port": flags.web_port}
     return Order(plan, foreign=foreign, **ports, **{name: getattr(flags, name) for name in _OF_ORDER})
-
-
-def _weights(flags: argparse.Namespace) -> tuple[float, ...]:
-    return tuple(weights_of(creation_times(flags.trace, flags.workload), flags.seconds)) if flags.shape == TRACE else ()
 
 
 async def measure(order: Order, folder: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -87,7 +87,8 @@ class World:
         sizes = range(1, max(rooms) + 2)
         if not share:
             return sizes[-1]
-        return min(sizes, key=lambda units: (abs(_share(rooms, units) - share), -units))
+        hold = {units: sum(room >= units for room in rooms) / len(rooms) for units in sizes}
+        return min(sizes, key=lambda units: (abs(hold[units] - share), -units))
 
     def rooms(self) -> list[int]:
         """The free units on the emptiest card of each node."""
@@ -96,11 +97,6 @@ class World:
             if pod.card is not None:
                 free[pod.node][pod.card] -= pod.units
         return [max(cards) for cards in free.values()]
-
-
-def _share(rooms: Sequence[int], units: int) -> float:
-    """The share of nodes with this much room that hold the amount."""
-    return sum(room >= units for room in rooms) / len(rooms)
 
 
 def measured(nodes: int, pods: int, seed: int, binds: int = 0) -> World:

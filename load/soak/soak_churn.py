@@ -48,14 +48,11 @@ class SeenCards:
         elif node and name not in self._bound:
             index = (pod["metadata"].get("annotations") or {}).get(wire.ANNOTATION_INDEX, "")
             card = int(index) if index.isdecimal() and self._cards.size(node, int(index)) else None
-            self._bound[name] = bound = Pod(name, _units(pod), node, card)
+            units = (int(one["resources"]["limits"][wire.RESOURCE_MEMORY]) for one in pod["spec"]["containers"])
+            self._bound[name] = bound = Pod(name, sum(units), node, card)
             self._cards.use(bound, bound.units)
             self.without_a_card += card is None
             self.over_booked += card is not None and self._cards.used[node, card] > self._cards.size(node, card)
-
-
-def _units(pod: Mapping[str, Any]) -> int:
-    return sum(int(one["resources"]["limits"][wire.RESOURCE_MEMORY]) for one in pod["spec"]["containers"])
 
 
 class Churn:

@@ -78,7 +78,8 @@ def add_to(commands: Any) -> None:
 def _run(flags: argparse.Namespace) -> int:
     """Print and keep what was found; the exit code."""
     flags.rate = flags.rate or _RATES[flags.provider]
-    run = asyncio.run(_on_control_plane(flags) if flags.provider == CONTROLPLANE else _simulated(flags))
+    soak = soak_on_control_plane.measure if flags.provider == CONTROLPLANE else _simulated
+    run = asyncio.run(soak(flags))
     found = promises(run)
     run["verdicts"] = [{"text": one.text(), "kept": bool(one.is_kept)} for one in found]
     path = flags.output / "load.json"
@@ -112,12 +113,6 @@ async def _simulated(flags: argparse.Namespace) -> dict[str, Any]:
         f"{nodes} simulated nodes, {flags.rate} pods/s for {flags.seconds} s, {_EVENTS} events/s, a simulated API server"
     )
     return run
-
-
-async def _on_control_plane(flags: argparse.Namespace) -> dict[str, Any]:
-    """Raises ApiError, ClusterError, LoadError, NotReachedError, OSError."""
-    flags.output.mkdir(parents=True, exist_ok=True)
-    return await soak_on_control_plane.measure(flags)
 
 
 def promises(run: Mapping[str, Any]) -> list[Promise]:

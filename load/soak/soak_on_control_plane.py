@@ -36,6 +36,7 @@ async def measure(flags: argparse.Namespace) -> dict[str, Any]:
 
     Raises ApiError, CannotMeasureError, ClusterError, LoadError, NotReachedError.
     """
+    flags.output.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
         # When all have ended, and whatever ended them.
