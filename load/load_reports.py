@@ -26,14 +26,15 @@ class Promise(NamedTuple):
         """None if it was not measured."""
         return None if self.value is None else self.value <= self.most
 
-    def text(self) -> str:
-        """One line: what was not measured is not kept."""
+    def text(self, unknown: str = "BROKEN") -> str:
+        """One line; ``unknown`` is the verdict on what was not measured."""
         value = "not measured" if self.value is None else f"{self.value:.4g}"
         bound = f"{self.most:g} {self.unit}".strip()
         above = (
             f", {self.value / self.most - 1:.0%} above it" if self.is_kept is False and self.value and self.most else ""
         )
-        return f"{'kept   ' if self.is_kept else 'BROKEN '} {self.what}: {value}, at most {bound}{above}"
+        verdict = {True: "kept", False: "BROKEN", None: unknown}[self.is_kept]
+        return f"{verdict:<7} {self.what}: {value}, at most {bound}{above}"
 
 
 def number(value: float | None, digits: int = 0) -> str:

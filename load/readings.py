@@ -1,4 +1,4 @@
-"""What processes have taken so far, by the kernel and by their pages for Prometheus."""
+"""The use of processes so far, by the kernel and by their pages for Prometheus."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _ratios(run: Mapping[str, Any]) -> Iterator[str]:
 
 def _targets(run: Mapping[str, Any]) -> Iterator[str]:
     yield "targets"
-    yield from (f"  {target.text()}" for target in targets(run))
+    yield from (f"  {target.text('unknown')}" for target in targets(run))
 
 
 def _filters(run: Mapping[str, Any]) -> Iterator[str]:

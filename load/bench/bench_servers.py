@@ -195,7 +195,7 @@ async def answers(url: str, tls: TlsFiles | None = None) -> bool:
 
 
 async def ask_simulated(port: int, path: str = "", **order: float) -> dict[str, Any]:
-    """What the simulated API server answers about itself, or makes of an order."""
+    """The answer of the simulated API server about itself, or to an order."""
     url = f"http://127.0.0.1:{port}/simulated{path}"
     async with _session() as session, session.request("POST" if order else "GET", url, json=order or None) as answer:
         return dict(await answer.json())

@@ -119,6 +119,6 @@ def text(rows: Sequence[Mapping[str, Any]]) -> str:
             "memory: one size alone"
             if slope is None
             else f"memory grows by {slope:.0f} bytes a pod with its share of nodes",
-            *(promise.text() for promise in promises(rows)),
+            *(promise.text("unknown") for promise in promises(rows)),
         ]
     )

@@ -1,6 +1,6 @@
 """The input of Locust: users, when pods come, and a record of every request beside Locust's own figures.
 
-Users are schedulers that play kube-scheduler, and people who look at the answers of an extender. A scheduler is serial, as the
+Users are schedulers that play kube-scheduler, and programs that look at the answers of an extender. A scheduler is serial, as the
 real one is: the next pod, filter with a window of nodes, prioritize if two or more are left; the bind goes on in the background.
 Beside each filter the server that does nothing is asked the same question, so that what Locust itself takes is measured in the
 same second.

@@ -46,7 +46,7 @@ def draw_growth(rows: _Rows, folder: Path) -> list[Path]:
     by_nodes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     title = f"/filter by names in a question, {middle} nodes"
     _latency(by_names, "names", {"": [row for row in on_middle if row["events"] == 100]}, title=title, xlabel="names")
-    title, xlabel = f"/filter by who fits, {middle} nodes", "share of the nodes that hold the pod"
+    title, xlabel = f"/filter by fitting nodes, {middle} nodes", "share of the nodes that hold the pod"
     _latency(by_fit, "fits", {"": fits}, title=title, xlabel=xlabel)
     title, xlabel = f"/filter by watch events, {middle} nodes", "events a second"
     _latency(by_events, "events", {"": [row for row in on_middle if row["is_window"]]}, title=title, xlabel=xlabel)

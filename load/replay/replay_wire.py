@@ -116,7 +116,7 @@ async def replay_over_wire(
 
 
 async def _bind(at: Site, pod: TracePod, metadata: Mapping[str, Any], node: str) -> None:
-    """As a scheduler does, which binds a pod without cards itself. The extender accepts an order for that once it knows."""
+    """Order the extender to bind a pod. A scheduler binds a pod without cards itself; the extender accepts an order for it then."""
     name = metadata["name"]
     order = binding_arguments(name, node, NAMESPACE, metadata["uid"])
 

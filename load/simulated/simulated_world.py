@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 NAMESPACE: Final = "load"
-# Of the cluster that the bench measures on.
+# The cluster that the bench measures on: cards of a node, and units of a card.
 CARDS: Final = 8
 CARD_UNITS: Final = 32
 # The request of a pod that fits on all nodes, on half of them, on none; in units.
