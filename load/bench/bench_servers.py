@@ -106,7 +106,7 @@ class Bed:
 
 async def start_simulated(bed: Bed, port: int, flags: Mapping[str, object]) -> Program:
     """The simulated API server, and a kubeconfig for it in the bed's folder. Raises ClusterError."""
-    words = [word for name, value in flags.items() for word in (f"--{name}", *([str(value)] if value != "" else []))]
+    words = [f"--{name}={value}" for name, value in flags.items()]
     argv = [sys.executable, "-m", "load.simulated.api_server", "--port", str(port), *words]
     url = f"http://127.0.0.1:{port}"
     program = await bed.start("simulated API server", argv, lambda: answers(f"{url}/simulated"))

@@ -68,11 +68,6 @@ def load() -> Plan:
     return msgspec.json.decode(Path(os.environ[VARIABLE]).read_bytes(), type=Plan)
 
 
-def save(plan: Plan, path: Path) -> None:
-    """For the processes to come."""
-    path.write_bytes(msgspec.json.encode(plan))
-
-
 class Arrivals(NamedTuple):
     """The pods of one second."""
 

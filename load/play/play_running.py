@@ -74,7 +74,7 @@ async def run(order: Order, scratch: Path, folder: Path, progress: Progress) -> 
             check_free(wanted)
         port, cluster = order.api_port or free_port(), order.plan.cluster
         progress.line("simulated API server")
-        await start_simulated(bed, port, {"cluster": cluster, "steady": "", "seed": order.plan.seed})
+        await start_simulated(bed, port, {"cluster": cluster, "seed": order.plan.seed})
         floor = await start_in_c(bed)
         progress.line("extender: first sync")
         audits = ["--audit-interval", f"{order.audit_seconds}s"] if order.audit_seconds else []
@@ -86,7 +86,7 @@ async def run(order: Order, scratch: Path, folder: Path, progress: Progress) -> 
             extenders=(Asked(OURS, server.url + PREFIX, server.tls), *others),
             floor=floor.url if floor is not None else "",
         )
-        plans.save(plan, folder / "plan.json")
+        (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
         await set_events(port, order.events)
         progress.text = f"load for {plan.seconds:.0f} s"
         progress.line(progress.text)

@@ -14,8 +14,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -94,15 +93,11 @@ class Api:
                 web.patch("/{path:.*}", self._patch),
             ]
         )
-        app.cleanup_ctx.append(self._ticking)
         return app
 
-    async def _ticking(self, app: web.Application) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(one) for one in (self._emit(), self._bookmark())]
-        yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def tick(self) -> None:
+        """Let events and pods come; ends by cancellation."""
+        await asyncio.gather(self._emit(), self._bookmark())
 
     async def _collection(self, request: web.Request) -> web.StreamResponse:
         if request.query.get("watch") in ("1", "true"):
@@ -234,38 +229,29 @@ def _refusal(code: int, reason: str, message: str) -> web.Response:
     return web.json_response(status, status=code)
 
 
-@asynccontextmanager
-async def serving(cluster: Cluster, port: int) -> AsyncIterator[None]:
-    """Serve the cluster on loopback while inside."""
-    runner = web.AppRunner(Api(cluster).application(), access_log=None, handle_signals=False, shutdown_timeout=0.5)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        yield
-    finally:
-        await runner.cleanup()
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Until it is killed; 1 if the cluster's file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m load.simulated.api_server", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
-    parser.add_argument("--cluster", type=Path, help="a file of clusters/simulated/load; instead of the next three")
+    about = "a file of clusters/simulated/load, instead of the next three; some pod ends for each that is bound"
+    parser.add_argument("--cluster", type=Path, help=about)
     parser.add_argument("--nodes", type=int, default=1000, help="nodes (default: %(default)s)")
     parser.add_argument("--pods", type=int, default=10_000, help="pods that run (default: %(default)s)")
     parser.add_argument("--binds", type=int, default=1000, help="pods that wait to be bound (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the world (default: %(default)s)")
     parser.add_argument("--first-version", type=int, default=1000, help="resourceVersion at the start")
-    parser.add_argument("--steady", action="store_true", help="some pod ends for each that is bound")
     flags = parser.parse_args(argv)
     return exit_code("simulated API server", lambda: asyncio.run(_serve(flags)))
 
 
 async def _serve(flags: argparse.Namespace) -> int:
     world = build(read(flags.cluster)) if flags.cluster else measured(flags.nodes, flags.pods, flags.seed, flags.binds)
-    async with serving(Cluster(world, flags.seed, flags.first_version, is_steady=flags.steady), flags.port):
-        print(f"serves {len(world.nodes)} nodes from {world.nodes[0].name} on", flush=True)
-        await asyncio.Event().wait()
+    api = Api(Cluster(world, flags.seed, flags.first_version, is_steady=flags.cluster is not None))
+    runner = web.AppRunner(api.application(), access_log=None, handle_signals=False)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", flags.port).start()
+    print(f"serves {len(world.nodes)} nodes from {world.nodes[0].name} on", flush=True)
+    await api.tick()
     return 0
 
 
