@@ -92,7 +92,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Trace, Mapping[str, replay_report.Curve]]:
-    """The trace to replay, and the published figures for it. Raises TraceError."""
+    """The trace to replay, and the published figures for it. Raises LoadError."""
     if options.from_cluster is None:
         return read(options.trace, options.workload), replay_report.published(options.trace, options.workload)
     trace, left_out = cluster_record.read(options.from_cluster)

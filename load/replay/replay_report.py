@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from load.load_commands import LoadError
 from load.load_reports import table
-from load.replay.trace import TraceError
 
 PUBLISHED_FILE: Final = "published_allocation_ratio.csv"
 # The arrived demands of the table, in percent of all cards; the last is the one that is quoted.
@@ -41,7 +41,7 @@ def curve(runs: Sequence[Run]) -> Curve:
 
 
 def published(folder: Path, workload: str) -> Mapping[str, Curve]:
-    """The published figures of this workload, by policy; none if the folder has none. Raises TraceError."""
+    """The published figures of this workload, by policy; none if the folder has none. Raises LoadError."""
     path = folder / PUBLISHED_FILE
     if not path.exists():
         return {}
@@ -53,7 +53,7 @@ def published(folder: Path, workload: str) -> Mapping[str, Curve]:
                     of = found.setdefault(row["policy"].partition("-")[2] or row["policy"], {})
                     of[int(row["arrived_pct"])] = float(row["mean_allocated_pct"]), float(row["stdev"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
-        raise TraceError(f"{path}: not the figures of published policies: {error!r}") from error
+        raise LoadError(f"{path}: not the figures of published policies: {error!r}") from error
     return found
 
 

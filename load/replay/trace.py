@@ -29,10 +29,6 @@ _MODEL: Final = re.compile(r"[^,]*[A-Za-z0-9][^,]*")
 _T = TypeVar("_T")
 
 
-class TraceError(LoadError):
-    """The trace cannot be read; the text says which file and row, and why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Card:
     """A card of a machine; ``uuid`` where it matters."""
@@ -88,30 +84,30 @@ class Trace:
 
 
 def read(folder: Path, workload: str) -> Trace:
-    """The nodes with cards, and one of the lists of pods. Raises TraceError."""
+    """The nodes with cards, and one of the lists of pods. Raises LoadError."""
     nodes, path = tuple(_rows(folder / NODES_FILE, _node)), pods_file(folder, workload)
     if not path.exists() and (names := workloads(folder)):
-        raise TraceError(f"{path}: {os.strerror(errno.ENOENT)}; workloads of this folder: {', '.join(names)}")
+        raise LoadError(f"{path}: {os.strerror(errno.ENOENT)}; workloads of this folder: {', '.join(names)}")
     trace = checked(Trace(workload, nodes, tuple(_rows(path, _pod))), folder / NODES_FILE, path)
     if len({node.name for node in nodes}) < len(nodes):
-        raise TraceError(f"{folder / NODES_FILE}: two nodes have the same name")
+        raise LoadError(f"{folder / NODES_FILE}: two nodes have the same name")
     return trace
 
 
 def checked(trace: Trace, nodes: Path, pods: Path) -> Trace:
-    """The trace. Raises TraceError where nothing can be replayed of what these files say."""
+    """The trace. Raises LoadError where nothing can be replayed of what these files say."""
     if not trace.capacity:
-        raise TraceError(f"{nodes}: no node has a card")
+        raise LoadError(f"{nodes}: no node has a card")
     if not any(pod.demand for pod in trace.pods):
-        raise TraceError(f"{pods}: no pod asks for a card")
+        raise LoadError(f"{pods}: no pod asks for a card")
     return trace
 
 
 def creation_times(folder: Path, workload: str) -> list[int]:
-    """When the pods of a list came, in seconds. Raises TraceError."""
+    """When the pods of a list came, in seconds. Raises LoadError."""
     times = list(_rows(pods_file(folder, workload), lambda row: _number(row, "creation_time", _MOST)))
     if not times:
-        raise TraceError(f"{pods_file(folder, workload)}: no pod comes")
+        raise LoadError(f"{pods_file(folder, workload)}: no pod comes")
     return times
 
 
@@ -134,10 +130,10 @@ def _rows(path: Path, read_row: Callable[[Mapping[str, str]], _T]) -> Iterator[_
                 try:
                     yield read_row(row)
                 except ValueError as error:
-                    raise TraceError(f"{path}, line {rows.line_num}: {error}") from error
+                    raise LoadError(f"{path}, line {rows.line_num}: {error}") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise TraceError(f"{path}: {reason}") from error
+        raise LoadError(f"{path}: {reason}") from error
 
 
 def _node(row: Mapping[str, str]) -> TraceNode:
