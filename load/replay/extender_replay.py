@@ -25,8 +25,7 @@ from gpushare.model.allocation import Shares
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, choose, question
 from gpushare.model.pod import cpu_request, request_of
-from load.replay.replay_objects import bound, node_object, pod_object
-from load.replay.trace import Trace, TracePod
+from load.replay.trace import Trace, TracePod, bound, node_object, pod_object
 
 # The published figures are for so much demand, in parts of all cards.
 _PUBLISHED_DEMAND: Final = 1.3

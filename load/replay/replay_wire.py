@@ -34,8 +34,7 @@ from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import Bed, start_extender
 from load.questions import WrongAnswerError, arguments, binding_arguments, fitting, highest, refusal
 from load.replay.extender_replay import Rooms, Step, arrivals, expected_of, replay
-from load.replay.replay_objects import NAMESPACE, node_object, pod_object
-from load.replay.trace import Trace, TracePod
+from load.replay.trace import NAMESPACE, Trace, TracePod, node_object, pod_object
 
 # So many pods are placed between two looks at what else there is to do.
 _A_LOOK: Final = 64
