@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from fake_nvml.arguments import (
+from fake_nvml.core.drivers import cuda_version
+from fake_nvml.core.layout import Card
+from fake_nvml.core.returns import Code, ReturnCodeError, text_of
+from fake_nvml.device_calls import (
+    DEVICE_CALLS,
+    DeviceCall,
     address,
+    bus_id,
     number,
     target,
     text,
@@ -21,13 +27,8 @@ from fake_nvml.arguments import (
     write_number,
     write_text,
 )
-from fake_nvml.core.drivers import cuda_version
-from fake_nvml.core.layout import Card
-from fake_nvml.core.returns import Code, ReturnCodeError, text_of
-from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id
 from fake_nvml.eras import VERSION_BEFORE_INIT_SINCE
-from fake_nvml.fake_events import EventSets
-from fake_nvml.fake_session import Device, Session, check
+from fake_nvml.fake_session import Device, EventSets, Session, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,6 @@ def _error_string(loaded: Loaded, _function: str, code: Any) -> bytes:
     return text_of(number(code), loaded.session.branch).encode()
 
 
-def _driver_version(loaded: Loaded, buffer: Any, size: Any) -> None:
-    write_text(buffer, size, loaded.session.read().header.driver)
-
-
 def _nvml_version(loaded: Loaded, function: str, buffer: Any, size: Any) -> None:
     """Libraries from 535 on answer it before nvmlInit too."""
     if loaded.session.initialized:
@@ -96,10 +93,6 @@ def _nvml_version(loaded: Loaded, function: str, buffer: Any, size: Any) -> None
         raise ReturnCodeError(Code.UNINITIALIZED)
     driver = loaded.session.driver
     write_text(buffer, size, f"{cuda_version(driver) // 1000}.{driver}".encode())
-
-
-def _cuda_version(loaded: Loaded, version: Any) -> None:
-    write_number(version, loaded.session.read().header.cuda)
 
 
 def _process_name(loaded: Loaded, pid: Any, buffer: Any, size: Any) -> None:
@@ -111,10 +104,6 @@ def _process_name(loaded: Loaded, pid: Any, buffer: Any, size: Any) -> None:
         raise ReturnCodeError(Code.NOT_FOUND)
     # NVML cuts a name to the buffer.
     target(buffer).value = name[: max(number(size) - 1, 0)]
-
-
-def _count(loaded: Loaded, count: Any) -> None:
-    write_number(count, len(loaded.session.slots))
 
 
 def _answer_found(loaded: Loaded, function: str, slot: int | None, missing: int, handle: Any) -> None:
@@ -140,26 +129,10 @@ def _by_name(has: Callable[[Card, str], bool]) -> Call:
     return find
 
 
-def _has_uuid(card: Card, uuid: str) -> bool:
-    return bool(card.uuid == uuid.encode())
-
-
-def _has_serial(card: Card, serial: str) -> bool:
-    return serial != "" and bool(card.serial == serial.encode())
-
-
 def _has_bus_id(card: Card, bus: str) -> bool:
     """The domain may be written with fewer than eight digits."""
     domain, _, rest = bus.lower().partition(":")
     return bus_id(card).lower() == f"{domain.rjust(8, '0')}:{rest}"
-
-
-def _event_set_create(loaded: Loaded, event_set: Any) -> None:
-    write_handle(event_set, loaded.events.create())
-
-
-def _event_set_free(loaded: Loaded, event_set: Any) -> None:
-    loaded.events.free(address(event_set))
 
 
 def _register_events(loaded: Loaded, function: str, handle: Any, types: Any, event_set: Any) -> None:
@@ -180,14 +153,20 @@ def _event_set_wait(loaded: Loaded, event_set: Any, data: Any, timeout_ms: Any) 
 
 
 _ABOUT_NO_CARD: Final[Mapping[str, Call]] = {
-    "nvmlSystemGetDriverVersion": _driver_version,
-    "nvmlSystemGetCudaDriverVersion": _cuda_version,
-    "nvmlSystemGetCudaDriverVersion_v2": _cuda_version,
+    "nvmlSystemGetDriverVersion": lambda loaded, buffer, size: write_text(
+        buffer, size, loaded.session.read().header.driver
+    ),
+    **dict.fromkeys(
+        ("nvmlSystemGetCudaDriverVersion", "nvmlSystemGetCudaDriverVersion_v2"),
+        lambda loaded, version: write_number(version, loaded.session.read().header.cuda),
+    ),
     "nvmlSystemGetProcessName": _process_name,
-    "nvmlDeviceGetCount": _count,
-    "nvmlDeviceGetCount_v2": _count,
-    "nvmlEventSetCreate": _event_set_create,
-    "nvmlEventSetFree": _event_set_free,
+    **dict.fromkeys(
+        ("nvmlDeviceGetCount", "nvmlDeviceGetCount_v2"),
+        lambda loaded, count: write_number(count, len(loaded.session.slots)),
+    ),
+    "nvmlEventSetCreate": lambda loaded, event_set: write_handle(event_set, loaded.events.create()),
+    "nvmlEventSetFree": lambda loaded, event_set: loaded.events.free(address(event_set)),
     "nvmlEventSetWait": _event_set_wait,
     "nvmlEventSetWait_v2": _event_set_wait,
 }
@@ -202,8 +181,8 @@ CALLS: Final[Mapping[str, Call]] = MappingProxyType(
         "nvmlSystemGetNVMLVersion": _nvml_version,
         "nvmlDeviceGetHandleByIndex": _by_index,
         "nvmlDeviceGetHandleByIndex_v2": _by_index,
-        "nvmlDeviceGetHandleByUUID": _by_name(_has_uuid),
-        "nvmlDeviceGetHandleBySerial": _by_name(_has_serial),
+        "nvmlDeviceGetHandleByUUID": _by_name(lambda card, uuid: bool(card.uuid == uuid.encode())),
+        "nvmlDeviceGetHandleBySerial": _by_name(lambda card, serial: bool(serial and card.serial == serial.encode())),
         "nvmlDeviceGetHandleByPciBusId": _by_name(_has_bus_id),
         "nvmlDeviceGetHandleByPciBusId_v2": _by_name(_has_bus_id),
         "nvmlDeviceRegisterEvents": _register_events,

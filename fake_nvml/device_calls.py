@@ -1,21 +1,80 @@
 """The C functions that ask one card. Each takes the card as it is now, then C's arguments after the handle.
 
-Most of them are made of the tables in ``answers``.
+Most of them are made of the tables in ``answers``. C arguments are as ctypes hands them to a function written in Python: a C
+library gets addresses, a Python function gets the objects that pynvml made: ``byref(x)``, arrays, pointers. Structs are written
+by field name, so each version of pynvml may bring its own.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from fake_nvml.arguments import number, target, write_number, write_text
 from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, Card
-from fake_nvml.core.nvml_numbers import FIELD_RECOVERY_ACTION, MEMORY_V2, TEMPERATURE_V1, VALUE_UNSIGNED_INT
 from fake_nvml.core.records import memory_used, processes
-from fake_nvml.core.returns import Code, ReturnCodeError
+from fake_nvml.core.returns import (
+    FIELD_RECOVERY_ACTION,
+    MEMORY_V2,
+    TEMPERATURE_V1,
+    VALUE_UNSIGNED_INT,
+    Code,
+    ReturnCodeError,
+)
 from fake_nvml.fake_session import Device, check, refusal
+
+
+def target(argument: Any) -> Any:
+    """The object behind an output argument. Raises INVALID_ARGUMENT for NULL."""
+    if argument is None:
+        raise ReturnCodeError(Code.INVALID_ARGUMENT)
+    if hasattr(argument, "_obj"):  # byref()
+        return argument._obj
+    return argument.contents if hasattr(argument, "contents") else argument
+
+
+def number(argument: Any) -> int:
+    """A number passed by value."""
+    return int(getattr(argument, "value", argument))
+
+
+def text(argument: Any) -> str:
+    """A C string passed in. Raises INVALID_ARGUMENT for NULL."""
+    value = getattr(argument, "value", argument)
+    if value is None:
+        raise ReturnCodeError(Code.INVALID_ARGUMENT)
+    return bytes(value).decode(errors="replace")
+
+
+def address(handle: Any) -> int:
+    """The address in an opaque handle, 0 for NULL."""
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def write_number(argument: Any, value: int) -> None:
+    """Write through a pointer to a number."""
+    target(argument).value = value
+
+
+def write_text(buffer: Any, size: Any, value: bytes) -> None:
+    """Fill a text buffer of ``size`` bytes. Raises INSUFFICIENT_SIZE if text and NUL do not fit."""
+    if len(value) + 1 > number(size):
+        raise ReturnCodeError(Code.INSUFFICIENT_SIZE)
+    target(buffer).value = value
+
+
+def write_handle(argument: Any, value: int) -> None:
+    """Write an address through a pointer to an opaque handle."""
+    ctypes.c_void_p.from_buffer(target(argument)).value = value
+
+
+def write_field_handle(struct: Any, field: str, value: int) -> None:
+    """Write an address into a handle that is a field of a struct."""
+    offset = getattr(type(struct), field).offset
+    ctypes.c_void_p.from_buffer(struct, offset).value = value
+
 
 DeviceCall = Callable[..., None]
 
@@ -159,20 +218,12 @@ def _mig_device(_device: Device, _index: Any, _out: Any) -> None:
     raise ReturnCodeError(Code.NOT_FOUND)  # MIG mode is simulated, its slices are not
 
 
-def _index(device: Device, out: Any) -> None:
-    write_number(out, device.index)
-
-
-def _is_mig_device(_device: Device, out: Any) -> None:
-    write_number(out, 0)
-
-
 DEVICE_CALLS: Final[Mapping[str, DeviceCall]] = MappingProxyType(
     {
         **{function: _plain(answer) for function, answer in PLAIN.items()},
         **{function: _chosen(function, row) for function, row in CHOSEN.items()},
         **{function: _text(field) for function, field in TEXTS.items()},
-        "nvmlDeviceGetIndex": _index,
+        "nvmlDeviceGetIndex": lambda device, out: write_number(out, device.index),
         "nvmlDeviceGetPciInfo": _first_pci_info,
         "nvmlDeviceGetPciInfo_v2": _pci_info,
         "nvmlDeviceGetPciInfo_v3": _pci_info,
@@ -189,6 +240,6 @@ DEVICE_CALLS: Final[Mapping[str, DeviceCall]] = MappingProxyType(
         "nvmlDeviceGetMemoryAffinity": _memory_affinity,
         "nvmlDeviceGetNvLinkState": _nvlink_state,
         "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device,
-        "nvmlDeviceIsMigDeviceHandle": _is_mig_device,
+        "nvmlDeviceIsMigDeviceHandle": lambda _, out: write_number(out, 0),
     }
 )

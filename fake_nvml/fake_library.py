@@ -1,19 +1,20 @@
 """The stand-in for the loaded NVML library: put it into ``pynvml.nvmlLib``, and pynvml runs as on a driver.
 
 pynvml looks each C function up as an attribute of that object; ``Library`` answers with one out of ``calls``, with one
-that answers NOT_SUPPORTED, or, if the driver of the box is older than the function, with none at all.
+that answers NOT_SUPPORTED, or, if the driver of the box is older than the function, with none at all. ``install`` puts it there.
 """
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 from fake_nvml.calls import CALLS, NEEDS_NO_INIT, Call, Loaded, not_supported
 from fake_nvml.core.returns import Code, ReturnCodeError
 from fake_nvml.eras import has_symbol
-from fake_nvml.fake_events import EventSets
-from fake_nvml.fake_session import Session
+from fake_nvml.fake_session import EventSets, Session
+from fake_nvml.guard import DRIVER_FOLDER, check_real_driver
 
 
 class Library:
@@ -50,3 +51,18 @@ class Symbol:
         except ReturnCodeError as error:
             return int(error.code)
         return Code.SUCCESS if answer is None else answer
+
+
+def install(state_path: Path, *, on_purpose: bool = False, driver_folder: Path = DRIVER_FOLDER) -> Library:
+    """Let pynvml run on the state file from now on; call nvmlInit after it.
+
+    ``on_purpose``: the user set FAKENVML_STATE. Raises RealDriverError (``guard``).
+    """
+    check_real_driver(on_purpose=on_purpose, driver_folder=driver_folder)
+    pynvml: Any = importlib.import_module("pynvml")
+    library = Library(state_path)
+    with pynvml.libLoadLock:
+        # pynvml loads a library only while there is none, and keeps each function that it once looked up.
+        pynvml.nvmlLib = library
+        pynvml._nvmlGetFunctionPointer_cache.clear()
+    return library

@@ -1,6 +1,9 @@
 """From the first nvmlInit to the last nvmlShutdown: the open state, the cards that were there at init, and the faults.
 
 A handle is an address that is never followed; it names a slot of the state file and is the same in each session.
+
+Event sets: each has its own place in the ring of events, so that any number of watchers see the same event. Events lie in a ring
+of 256; a watcher that falls further behind misses the oldest.
 """
 
 from __future__ import annotations
@@ -9,13 +12,13 @@ import contextlib
 import ctypes
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fake_nvml.core import call_faults
 from fake_nvml.core.answers import PLACES
 from fake_nvml.core.drivers import branch, complete
-from fake_nvml.core.layout import FAULTS, FOR_EVER, LOST, Card, Fault, Header, StateFile
+from fake_nvml.core.layout import EVENTS, FAULTS, FOR_EVER, LOST, Card, Event, Fault, Header, StateFile
 from fake_nvml.core.records import card_slots
 from fake_nvml.core.returns import Code, ReturnCodeError
 from fake_nvml.eras import ERAS
@@ -24,6 +27,10 @@ from fake_nvml.mapping import MappedState
 
 _HANDLES = 0x7FA0_0000_0000
 _STRIDE = 0x1000
+_SET_HANDLES = 0x7FB0_0000_0000
+_SET_STRIDE = 0x100
+# Between two looks at the ring of events, in seconds. Other processes write it without waking us.
+_LOOK_SECONDS = 0.005
 _NO_FAULTS = bytes(ctypes.sizeof(Fault) * FAULTS)
 
 
@@ -67,7 +74,10 @@ class Session:
             self._meet(state, function, None)
             with self._lock:
                 if self._state is None:
-                    self._known = _take_down_cards(state.read())
+                    content = state.read()
+                    if content.header.init_return != Code.SUCCESS:
+                        raise ReturnCodeError(content.header.init_return)
+                    self._known = {slot: content.cards[slot] for slot in card_slots(content)}
                     self._state = state
                 self._users += 1
         finally:
@@ -157,8 +167,7 @@ class Session:
         content = _read(state)
         if bytes(content.faults) == _NO_FAULTS:
             return content
-        row = call_faults.find(content, function, slot)
-        fault = None if row is None else content.faults[row]
+        fault = call_faults.find(content, function, slot)
         if fault is not None and fault.count != FOR_EVER and state.writable:
             fault = _wear(state, function, slot)
         if fault is None:
@@ -189,18 +198,102 @@ def _read(state: MappedState) -> StateFile:
         raise ReturnCodeError(Code.UNINITIALIZED) from error
 
 
-def _take_down_cards(content: StateFile) -> dict[int, Card]:
-    if content.header.init_return != Code.SUCCESS:
-        raise ReturnCodeError(content.header.init_return)
-    return {slot: content.cards[slot] for slot in card_slots(content)}
-
-
 def _wear(state: MappedState, function: str, slot: int | None) -> Fault | None:
     """Take one call off a counted fault; answers what is met, None if others were quicker."""
     with state.writing() as content:
-        row = call_faults.find(content, function, slot)
-        if row is None:
+        fault = call_faults.find(content, function, slot)
+        if fault is None:
             return None
-        met = Fault.from_buffer_copy(content.faults[row])
-        call_faults.wear(content.faults[row])
+        met = Fault.from_buffer_copy(fault)
+        call_faults.wear(fault)
         return met
+
+
+@dataclass(slots=True)
+class EventSet:
+    """The wishes of one caller: per slot the wanted event types, and from which event on."""
+
+    next_event: int = 0
+    wanted: dict[int, int] = field(default_factory=dict)
+    since: dict[int, int] = field(default_factory=dict)
+
+
+class EventSets:
+    """The event sets of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._sets: dict[int, EventSet] = {}
+        self._created = 0
+
+    def create(self) -> int:
+        """A new, empty set; answers its handle, which no later set gets again."""
+        with self._lock:
+            handle = _SET_HANDLES + self._created * _SET_STRIDE
+            self._created += 1
+            self._sets[handle] = EventSet()
+            return handle
+
+    def free(self, handle: int) -> None:
+        """Forget a set."""
+        with self._lock:
+            if self._sets.pop(handle, None) is None:
+                raise ReturnCodeError(Code.INVALID_ARGUMENT)
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._sets.clear()
+
+    def register(self, handle: int, slot: int, types: int, content: StateFile) -> None:
+        """Listen to ``types`` on a card from now on."""
+        with self._lock:
+            listening = self._get(handle)
+            if not listening.wanted:
+                listening.next_event = content.header.next_event
+            listening.since.setdefault(slot, content.header.next_event)
+            listening.wanted[slot] = listening.wanted.get(slot, 0) | types
+
+    def wait(self, handle: int, timeout_ms: int) -> Event:
+        """The next event of a set. Raises GPU_IS_LOST immediately if a card of it is lost, TIMEOUT after ``timeout_ms``.
+
+        What happened before the loss comes first.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            content = self._session.read()
+            with self._lock:
+                listening = self._get(handle)
+                event, slots = self._take(listening, content), tuple(listening.wanted)
+            if event is not None:
+                return event
+            for slot in slots:
+                self._session.device("nvmlEventSetWait", slot, content)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ReturnCodeError(Code.TIMEOUT)
+            time.sleep(min(left, _LOOK_SECONDS))
+
+    def _get(self, handle: int) -> EventSet:
+        if handle not in self._sets:
+            raise ReturnCodeError(Code.INVALID_ARGUMENT)
+        return self._sets[handle]
+
+    def _take(self, listening: EventSet, content: StateFile) -> Event | None:
+        end = content.header.next_event
+        listening.next_event = max(listening.next_event, end - EVENTS)
+        while listening.next_event < end:
+            event: Event = content.events[listening.next_event % EVENTS]
+            listening.next_event += 1
+            if self._is_for(listening, event, content):
+                return event
+        return None
+
+    def _is_for(self, listening: EventSet, event: Event, content: StateFile) -> bool:
+        """Whether an event is of a wanted type (a new box empties the ring: no type), new, and of the card known here."""
+        if not listening.wanted.get(event.card, 0) & event.type or event.number < listening.since[event.card]:
+            return False
+        now = content.cards[event.card]
+        same = now.uuid in (b"", self._session.known(event.card).uuid)
+        return bool(same or event.number < now.first_event)

@@ -171,17 +171,12 @@ def create_file(path: Path, content: StateFile) -> bool:
             draft.flush()
             # Any process of the node may read; only the owner changes.
             Path(draft.name).chmod(0o644)
-            return _link(draft.name, path)
+            with contextlib.suppress(FileExistsError):
+                os.link(draft.name, path)
+                return True
+            return False
     except OSError as error:
         raise StateError(f"{path} cannot be written: {error.strerror}; choose another path") from error
-
-
-def _link(draft: str, path: Path) -> bool:
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _open(path: Path) -> tuple[int, bool]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TOLD_MORE, Answer
-from fake_nvml.core.returns import Code
+from fake_nvml.core.returns import FIELD_RECOVERY_ACTION, Code
 
-_RECOVERY_ACTION = 230
 _VOLATILE = 0
 _LINKS = 18
 # NUMA nodes that are asked for, in unsigned longs.
@@ -38,7 +37,7 @@ def _links(pynvml: Any, handle: Any) -> list[int]:
 
 
 def _recovery_action(pynvml: Any, handle: Any) -> int:
-    (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION])
+    (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [FIELD_RECOVERY_ACTION])
     if value.nvmlReturn != 0:
         raise pynvml.NVMLError(value.nvmlReturn)
     return int(value.value.uiVal)
@@ -115,10 +114,6 @@ def _free(pynvml: Any, events: Any) -> None:
         pynvml.nvmlEventSetFree(events)
 
 
-def _field_values(pynvml: Any, handle: Any) -> int:
-    return len(pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION]))
-
-
 def _mig_device(pynvml: Any, handle: Any) -> int:
     """Whether there is a first slice; that there is none is an answer too."""
     try:
@@ -151,13 +146,6 @@ def _found(name: str, of: str) -> Ask:
     return ask
 
 
-def _chosen() -> Iterator[tuple[str, Ask]]:
-    for function, row in CHOSEN.items():
-        more = (_VOLATILE,) if function in TOLD_MORE else ()
-        for number, (word, answer) in row.items():
-            yield f"{function} {word}".strip(), _read(function, answer, number, *more)
-
-
 _TYPES: Final = {"unsigned": ctypes.c_uint, "int": ctypes.c_int, "unsigned long long": ctypes.c_ulonglong}
 # More than a card's processes.
 _ROWS: Final = 4096
@@ -181,13 +169,19 @@ CARD_CALLS: Final[dict[str, Ask]] = {
         handle, version=pynvml.nvmlMemory_v2
     ),
     **{function: _read(function, answer) for function, answer in PLAIN.items()},
-    **dict(_chosen()),
+    **{
+        f"{function} {word}".strip(): _read(function, answer, number, *([_VOLATILE] if function in TOLD_MORE else ()))
+        for function, row in CHOSEN.items()
+        for number, (word, answer) in row.items()
+    },
     "nvmlDeviceGetTemperatureV": _plain_call("nvmlDeviceGetTemperatureV", 0),
     **{name: _first_list(name) for name in _LISTS},
     **{f"{name}{version}": _plain_call(f"{name}{version}") for name in _LISTS for version in ("_v2", "_v3")},
     "nvmlDeviceGetMemoryAffinity": _numa_nodes,
     "nvmlDeviceGetNvLinkState": _links,
-    "nvmlDeviceGetFieldValues": _field_values,
+    "nvmlDeviceGetFieldValues": lambda pynvml, handle: len(
+        pynvml.nvmlDeviceGetFieldValues(handle, [FIELD_RECOVERY_ACTION])
+    ),
     RECOVERY_ACTION: _recovery_action,
     "nvmlDeviceIsMigDeviceHandle": _plain_call("nvmlDeviceIsMigDeviceHandle"),
     "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device,

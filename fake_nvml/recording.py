@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fake_nvml.core.returns import Code, code_name
-from fake_nvml.fake_library import Library
+from fake_nvml.fake_library import Library, install
 from fake_nvml.fake_nvml_errors import RecordError
-from fake_nvml.install import install
 from fake_nvml.recorded_calls import CARD_CALLS, SYSTEM_CALLS, NotAskedError
 
 # Exported by the simulated library in C, and by no other.

@@ -23,7 +23,7 @@ from fake_nvml.core.answers import PLACES, keys_of_field
 from fake_nvml.core.call_faults import CallFault
 from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.fill import MIB, fill
-from fake_nvml.core.layout import COMPUTE, FREE, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
+from fake_nvml.core.layout import COMPUTE, FREE, HEALTHY, LOST, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
 from fake_nvml.core.records import device_files, find_process, free_bytes, free_row, other_bytes, set_missing, slot_of
 from fake_nvml.core.returns import Code
 from fake_nvml.core.values import PENDING, parse_value
@@ -167,17 +167,18 @@ class State:
             slot = slot_of(content, uuid)
             card_changes.report_xid(content, slot, xid)
             if lose:
-                card_changes.lose(content, slot)
+                content.cards[slot].state = LOST
 
     def lose(self, uuid: str) -> None:
         """The card answers GPU_IS_LOST to everything; it keeps its index."""
         with self.mapped.writing() as content:
-            card_changes.lose(content, slot_of(content, uuid))
+            content.cards[slot_of(content, uuid)].state = LOST
 
     def repair(self, uuid: str) -> None:
         """The card answers again, and the driver's advice for it (recovery action) is none."""
         with self.mapped.writing() as content:
-            card_changes.repair(content, slot_of(content, uuid))
+            card = content.cards[slot_of(content, uuid)]
+            card.state, card.recovery_action = HEALTHY, 0
 
     def add_card(self, model: str, *, uuid: str | None = None, numa: int | None = None) -> str:
         """A card of the catalogue comes, into the lowest free slot; answers its UUID, a new one if none is given.

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from load.load_commands import exit_code
 from load.play import curves
 from load.play import run_command as run
 from load.replay import replay_command as replay
@@ -17,13 +18,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m load", description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    run.add_to(commands)
-    curves.add_to(commands)
-    soak.add_to(commands)
-    replay.add_to(commands)
-    cluster.add_to(commands)
+    for command in (run, curves, soak, replay, cluster):
+        command.add_to(commands)
     options = parser.parse_args(argv)
-    return int(options.run(options))
+    return exit_code(options.name, lambda: int(options.run(options)))
 
 
 if __name__ == "__main__":

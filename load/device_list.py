@@ -2,8 +2,8 @@
 
 ``make bench``: the device plugin as a process of its own on simulated cards, beside an embedded API server and a kubelet that
 only registers and receives. The list is as long as no real one should be (``--max-ids`` overrides the guard); the floor is
-the same bytes from a server that has them ready, and at rest a server that does nothing (``load.idle_server``). Memory and
-the bytes are the plugin's; times are this machine's.
+the same bytes from a server that has them ready and does nothing else (``load.idle_server``). Memory and the bytes are the
+plugin's; times are this machine's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,10 @@ from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.processes.program import Program
-from fake_nvml.sysfs import folder_of
-from load.load_processes import mib
+from clusters.simulated_node import SimulatedNode, environment_of_programs
+from clusters.targets import load_target
+from load.load_reports import Promise
+from load.readings import mib
 
 _NODE: Final = "bench"
 _SOCKET: Final = "aliyungpushare.sock"
@@ -67,31 +69,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def measure(arguments: argparse.Namespace) -> int:
     """Both plugins, one after the other."""
-    async with plugin("--memory-unit", _UNIT, "--max-ids", "1000000") as (folder, program, fake):
+    async with plugin("--memory-unit", _UNIT, "--max-ids", "1000000") as (folder, program, node):
         first = await receive(folder / _SOCKET)
-        again = [await receive(folder / _SOCKET) for _ in range(arguments.rounds)]
-        sick = await after_a_fault(folder / _SOCKET, fake)
+        again = statistics.median([(await receive(folder / _SOCKET)).seconds for _ in range(arguments.rounds)])
+        sick = await receive(folder / _SOCKET, after=lambda: node.fake_nvml("xid", "3", "48"))
         peak = memory(program, "VmHWM")
-    floor = await served_from_memory(first, arguments.rounds)
     async with plugin() as (folder, program, _):
-        share, rest = await at_rest(folder, program, arguments.rest_seconds)
-    idle = await idle_floor(arguments.rest_seconds)
-    median = statistics.median(one.seconds for one in again)
+        share, rest = await at_rest(folder, program, arguments.rest_seconds), memory(program, "VmRSS")
+    async with floor(first.ids) as (folder, program):
+        ready = statistics.median([(await receive(folder / _SOCKET)).seconds for _ in range(arguments.rounds)])
+        idle = await at_rest(folder, program, arguments.rest_seconds)
+    promises = [
+        Promise("seconds of the first list (built, sent, received)", _SECONDS, first.seconds),
+        Promise("most memory of the plugin with that list", _LIST_MIB, peak, "MiB"),
+        Promise("memory of a plugin at rest", _REST_MIB, rest, "MiB"),
+    ]
     print(f"list of {first.ids} ids, {first.size} bytes ({first.size / first.ids:.1f} an id)")
-    print(f"{'first list (built, sent, received)':<52}{first.seconds:>10.3f} s     promise {_SECONDS} s")
-    print(
-        f"{'the same list again (sent, received)':<52}{median:>10.3f} s     {median / floor:.2f} of a server that has it ready"
-    )
-    print(
-        f"{'a card falls ill: Xid to the new list':<52}{sick.seconds:>10.3f} s     {sick.size / first.size:.3f} of one list's bytes"
-    )
-    print(f"{'most memory of the plugin with that list':<52}{peak:>10.1f} MiB   promise {_LIST_MIB:.0f} MiB")
-    print(f"{'memory of a plugin at rest':<52}{rest:>10.1f} MiB   promise {_REST_MIB:.0f} MiB")
-    print(
-        f"{'processor of a plugin at rest':<52}{100 * share:>10.2f} %     of one; a server that does nothing: {100 * idle:.2f} %"
-    )
-    kept = first.ids >= _IDS and first.seconds < _SECONDS and peak < _LIST_MIB and rest < _REST_MIB
-    return 0 if kept else 99
+    print("\n".join(promise.text() for promise in promises))
+    print(f"the same list again takes {again:.3f} s, {again / ready:.2f} of a server that has it ready")
+    part = sick.size / first.size
+    print(f"a card falls ill: Xid to the new list takes {sick.seconds:.3f} s and {part:.3f} of one list's bytes")
+    print(f"at rest a plugin takes {share:.2%} of a processor, a server that does nothing {idle:.2%}")
+    return 0 if first.ids >= _IDS and all(promise.is_kept for promise in promises) else 99
 
 
 class Registry(pb_grpc.RegistrationServicer):
@@ -108,92 +107,55 @@ class Registry(pb_grpc.RegistrationServicer):
 
 
 @asynccontextmanager
-async def plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, Mapping[str, str]]]:
-    """A plugin that is registered: its folder, its process, and the environment of its simulated cards."""
-    registry = Registry()
-    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:  # socket paths are short
-        folder = Path(name)
+async def plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, SimulatedNode]]:
+    """A plugin that is registered: the folder of its socket, its process, and its simulated cards."""
+    async with AsyncExitStack() as stack:
+        folder = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp"))
+        )  # socket paths are short
         # With TLS and an authority of its own, as a cluster has it: that is part of the plugin's memory.
         server = EmbeddedControlPlane(folder)
         await server.start(controllers=False)
-        environment = {
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
-            "FAKENVML_STATE": str(folder / "nvml"),
-            "KUBECONFIG": str(server.kubeconfig),
-            "NODE_NAME": _NODE,
-            "LOG_LEVEL": "warn",
-        }
-        await fake_nvml(environment, "init", "--box", _BOX)
+        stack.push_async_callback(server.stop)
+        node = SimulatedNode(_NODE, folder, {**environment_of_programs(os.environ), "LOG_LEVEL": "warn"})
+        await node.fake_nvml("init", "--box", _BOX)
         async with ApiClient.from_kubeconfig(server.kubeconfig) as api:
             await api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": _NODE}})
             info = {"status": {"nodeInfo": {"kubeletVersion": "v1.30.0", "bootID": "bench"}}}
             await api.patch(NODES, _NODE, info, subresource="status")
-            kubelet = grpc.aio.server()
-            pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
-            kubelet.add_insecure_port(f"unix:{folder}/kubelet.sock")
-            await kubelet.start()
-            sys_root = str(folder_of(Path(environment["FAKENVML_STATE"])))
-            argv = [
-                "fake-nvml",
-                "exec",
-                "--",
-                "gpushare-device-plugin",
-                "--device-plugin-path",
-                str(folder),
-                "--sys-root",
-                sys_root,
-                *flags,
-            ]
-            program = Program("plugin", argv, environment, folder / "plugin.log")
+        registry, kubelet, sockets = Registry(), grpc.aio.server(), folder / "device-plugins"
+        sockets.mkdir()
+        pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
+        kubelet.add_insecure_port(f"unix:{sockets}/kubelet.sock")
+        await kubelet.start()
+        stack.push_async_callback(kubelet.stop, 0)
+        program = node.device_plugin(load_target("gpushare"), server.kubeconfig, flags)
+        stack.push_async_callback(program.stop)
 
-            async def is_ready() -> bool:
-                return registry.registered.is_set()
+        async def is_ready() -> bool:
+            return registry.registered.is_set()
 
-            try:
-                await program.launch(is_ready)
-                yield folder, program, environment
-            finally:
-                await program.stop()
-                await kubelet.stop(0)
-        await server.stop()
+        await program.launch(is_ready)
+        yield sockets, program, node
 
 
-async def fake_nvml(environment: Mapping[str, str], *words: str) -> None:
-    """Run the command that changes simulated cards. Raises RuntimeError if it fails."""
-    process = await asyncio.create_subprocess_exec(
-        "fake-nvml", *words, env=dict(environment), stdout=asyncio.subprocess.DEVNULL
-    )
-    if await process.wait() != 0:
-        raise RuntimeError(f"fake-nvml {' '.join(words)} failed")
-
-
-async def receive(socket: Path) -> Received:
-    """One stream's first list."""
+async def receive(socket: Path, after: Callable[[], Awaitable[object]] | None = None) -> Received:
+    """One stream's first list; or the next one ``after`` something has happened, from when it had."""
     async with grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE) as channel:
         began = time.perf_counter()
         stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
         message = await stream.read()
+        if after is not None:
+            await after()
+            began = time.perf_counter()
+            message = await stream.read()
         seconds = time.perf_counter() - began
         stream.cancel()
     return Received(len(message.devices), message.ByteSize(), seconds)
 
 
-async def after_a_fault(socket: Path, environment: Mapping[str, str]) -> Received:
-    """The next list of a stream after a critical Xid, from the moment at which it was reported."""
-    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE) as channel:
-        stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
-        await stream.read()
-        await fake_nvml(environment, "xid", "3", "48")
-        began = time.perf_counter()
-        message = await stream.read()
-        seconds = time.perf_counter() - began
-        stream.cancel()
-    return Received(len(message.devices), message.ByteSize(), seconds)
-
-
-async def at_rest(folder: Path, program: Program, seconds: float) -> tuple[float, float]:
-    """The use of a program while a kubelet holds its lists and nothing happens: the part of a processor, and MiB."""
+async def at_rest(folder: Path, program: Program, seconds: float) -> float:
+    """The part of a processor that a program takes while a kubelet holds its lists and nothing happens."""
     async with AsyncExitStack() as stack:
         for socket in folder.glob("aliyun*.sock"):
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE))
@@ -203,49 +165,26 @@ async def at_rest(folder: Path, program: Program, seconds: float) -> tuple[float
         await asyncio.sleep(_SETTLE_SECONDS)
         began, cpu = time.monotonic(), cpu_seconds(program)
         await asyncio.sleep(seconds)
-        return (cpu_seconds(program) - cpu) / (time.monotonic() - began), memory(program, "VmRSS")
+        return (cpu_seconds(program) - cpu) / (time.monotonic() - began)
 
 
-async def idle_floor(seconds: float) -> float:
-    """The part of a processor that two servers of this stack take which have sent a list and do nothing."""
+@asynccontextmanager
+async def floor(ids: int) -> AsyncIterator[tuple[Path, Program]]:
+    """Two servers of this stack in one process that have a list of this length ready, send it and do nothing else."""
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         folder = Path(name)
         sockets = [str(folder / socket) for socket in (_SOCKET, "aliyungpushare-slot.sock")]
-        program = Program("idle", [sys.executable, "-m", "load.idle_server", *sockets], os.environ, folder / "idle.log")
+        argv = [sys.executable, "-m", "load.idle_server", str(ids), *sockets]
+        program = Program("idle", argv, os.environ, folder / "idle.log")
 
         async def is_ready() -> bool:
-            return (folder / "idle.log").read_text(encoding="utf-8").startswith("serves")
+            return program.log().startswith("serves")
 
         try:
             await program.launch(is_ready)
-            return (await at_rest(folder, program, seconds))[0]
+            yield folder, program
         finally:
             await program.stop()
-
-
-async def served_from_memory(like: Received, rounds: int) -> float:
-    """Seconds to receive a list of this length from a server that has its bytes ready: the floor of this stack."""
-    devices = [pb.Device(ID=f"gs-{number:013d}", health="Healthy") for number in range(like.ids)]
-    ready = pb.ListAndWatchResponse(devices=devices).SerializeToString()
-
-    async def answer(request: Any, context: Any) -> AsyncIterator[bytes]:
-        yield ready
-        await asyncio.Event().wait()
-
-    handler: grpc.RpcMethodHandler[Any, bytes] = grpc.unary_stream_rpc_method_handler(
-        answer, request_deserializer=pb.Empty.FromString
-    )
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", {"ListAndWatch": handler}),)
-    )
-    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
-        socket = Path(name) / "floor.sock"
-        server.add_insecure_port(f"unix:{socket}")
-        await server.start()
-        taken = [await receive(socket) for _ in range(rounds)]
-        await server.stop(0)
-    return statistics.median(one.seconds for one in taken)
 
 
 def memory(program: Program, row: str) -> float:

@@ -1,6 +1,6 @@
-"""``python -m load.idle_server SOCKET...``: gRPC servers that send one empty list and then nothing, until they are killed.
+"""``python -m load.idle_server IDS SOCKET...``: gRPC servers that send one list of this length and then nothing, until killed.
 
-It shows the use of a process of this stack while nothing at all happens: the floor of a device plugin at rest.
+It shows the use of a process of this stack while nothing at all happens: the floor of a device plugin.
 """
 
 from __future__ import annotations
@@ -10,24 +10,29 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import grpc
 import grpc.aio
 
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 
 
-class _Silent(pb_grpc.DevicePluginServicer):
-    async def ListAndWatch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
-        yield pb.ListAndWatchResponse()
+async def serve(ids: int, sockets: Sequence[str]) -> None:
+    """Until cancelled."""
+    devices = [pb.Device(ID=f"gs-{number:013d}", health="Healthy") for number in range(ids)]
+    ready = pb.ListAndWatchResponse(devices=devices).SerializeToString()
+
+    async def answer(request: Any, context: Any) -> AsyncIterator[bytes]:
+        yield ready
         await asyncio.Event().wait()
 
-
-async def serve(sockets: Sequence[str]) -> None:
-    """Until cancelled."""
+    handler: grpc.RpcMethodHandler[Any, bytes] = grpc.unary_stream_rpc_method_handler(
+        answer, request_deserializer=pb.Empty.FromString
+    )
+    methods = grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", {"ListAndWatch": handler})
     servers = []
     for socket in sockets:
         server = grpc.aio.server()
-        pb_grpc.add_DevicePluginServicer_to_server(_Silent(), server)
+        server.add_generic_rpc_handlers((methods,))
         server.add_insecure_port(f"unix:{socket}")
         await server.start()
         servers.append(server)
@@ -36,4 +41,4 @@ async def serve(sockets: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1:]))
+    asyncio.run(serve(int(sys.argv[1]), sys.argv[2:]))

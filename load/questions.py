@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from load.load_commands import LoadError
 from load.simulated.simulated_objects import pod_object
 from load.simulated.simulated_world import NAMESPACE, Pod
 
@@ -18,7 +19,7 @@ from load.simulated.simulated_world import NAMESPACE, Pod
 _HIGHEST_SCORE: Final = 10
 
 
-class WrongAnswerError(Exception):
+class WrongAnswerError(LoadError):
     """An answer that kube-scheduler cannot use; the text is the reason."""
 
 

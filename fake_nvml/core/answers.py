@@ -118,13 +118,13 @@ SYSTEM_KEYS: Final = frozenset(
 _VERSION: Final = re.compile(r"_v\d+$")
 
 
-def _answers() -> dict[str, Answer]:
-    chosen = {f"{function} {word}".strip(): answer for function, row in CHOSEN.items() for word, answer in row.values()}
-    return {**PLAIN, **chosen}
-
-
 # Key -> what it answers, of ``PLAIN`` and ``CHOSEN``.
-ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType(_answers())
+ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType(
+    {
+        **PLAIN,
+        **{f"{function} {word}".strip(): answer for function, row in CHOSEN.items() for word, answer in row.values()},
+    }
+)
 # Keys that cannot be answered if a recording lacks the value.
 NEED_A_VALUE: Final = frozenset(
     {

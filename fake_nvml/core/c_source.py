@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from fake_nvml.core import layout, nvml_numbers, returns
+from fake_nvml.core import layout, returns
 from fake_nvml.core.answers import CHOSEN, KEYS, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.core.drivers import complete, cuda_version
 from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE, symbols
@@ -28,7 +28,7 @@ _TYPES = {
 def header() -> str:
     """``state_file.h``: the layout as C sees it, each offset and size asserted, and NVML's numbers and texts."""
     parts = ["#pragma once", "#include <stddef.h>", "#include <stdint.h>", ""]
-    numbers = [*_numbers(layout), *returns.CODES.items(), *_numbers(nvml_numbers)]
+    numbers = [*_numbers(layout), *returns.CODES.items(), *_numbers(returns)]
     parts += [f"#define {name} {_number(value)}" for name, value in numbers]
     parts += [
         f'#define RECOVERY_ACTION_KEY "{RECOVERY_ACTION}"',

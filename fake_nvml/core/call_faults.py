@@ -93,9 +93,9 @@ def names(pattern: str, function: str) -> bool:
     return function == pattern or (function.startswith(pattern) and bool(_VERSION.fullmatch(function[len(pattern) :])))
 
 
-def find(content: StateFile, function: str, slot: int | None) -> int | None:
-    """The number of the first row that applies to a call about the card in ``slot`` (None: about no card)."""
-    return next((row for row in range(FAULTS) if _applies(content.faults[row], function, slot)), None)
+def find(content: StateFile, function: str, slot: int | None) -> Fault | None:
+    """The first row that applies to a call about the card in ``slot`` (None: about no card)."""
+    return next((row for row in content.faults if _applies(row, function, slot)), None)
 
 
 def wear(fault: Fault) -> None:

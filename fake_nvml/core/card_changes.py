@@ -6,19 +6,18 @@ import ctypes
 import hashlib
 import re
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from fake_nvml.core.fill import fill_card
-from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, LOST, UNKNOWN32, Card, StateFile
+from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, UNKNOWN32, Card, StateFile
 from fake_nvml.core.records import card_slots
+from fake_nvml.core.returns import EVENT_XID
 from fake_nvml.core.xids import UNLISTED, XIDS
 from fake_nvml.fake_nvml_errors import StateError
 
 if TYPE_CHECKING:  # programs that only read the state may lack PyYAML
     from fake_nvml.box import BoxCard
 
-# NVML's bit for an Xid among the event types.
-XID_EVENT: Final = 0x8
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,80}")
 
 
@@ -84,17 +83,6 @@ def swap_card(content: StateFile, slot: int, new: bytes) -> None:
     _idle(card)
 
 
-def lose(content: StateFile, slot: int) -> None:
-    """The card answers nothing any more."""
-    content.cards[slot].state = LOST
-
-
-def repair(content: StateFile, slot: int) -> None:
-    """The card answers, and the driver advises nothing."""
-    card = content.cards[slot]
-    card.state, card.recovery_action = HEALTHY, 0
-
-
 def reboot(content: StateFile, *, still_lost: bool) -> None:
     """The state after a node's reboot: the cards, without processes, errors and faults; lost ones only if ``still_lost``."""
     for table in (content.processes, content.faults):
@@ -119,7 +107,7 @@ def report_xid(content: StateFile, slot: int, xid: int) -> None:
     card.recovery_action = max(card.recovery_action, left.recovery_action)
     number = content.header.next_event
     event = content.events[number % EVENTS]
-    event.number, event.type, event.data, event.card = number, XID_EVENT, xid, slot
+    event.number, event.type, event.data, event.card = number, EVENT_XID, xid, slot
     event.gpu_instance = event.compute_instance = UNKNOWN32
     content.header.next_event = number + 1
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fake_nvml.core.answers import PLACES, RECOVERY_ACTION, function_of
 from fake_nvml.core.drivers import branch
 from fake_nvml.core.layout import UNKNOWN32, Card, StateFile
-from fake_nvml.core.nvml_numbers import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID
-from fake_nvml.core.returns import Code
+from fake_nvml.core.returns import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID, Code
 from fake_nvml.eras import RECOVERY_ACTION_SINCE, has_symbol
 
 if TYPE_CHECKING:  # the library side of this package must run without PyYAML
@@ -68,7 +67,7 @@ def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None
     record.power_limit = model.watts * 1000
     record.power = record.power_limit // _IDLE_POWER_PART
     record.ecc_supported = record.ecc_mode = record.ecc_pending = int(model.data_center)
-    record.events = _events(record)
+    record.events = EVENT_XID | (EVENT_SINGLE_BIT | EVENT_DOUBLE_BIT if record.ecc_supported else 0)
     for field, value in (_speeds(model) | dict(card.fields)).items():
         setattr(record, field, value)
     record.architecture = record.architecture or architecture(record.compute_major, record.compute_minor)
@@ -87,10 +86,6 @@ def refuse(refused: Any, codes: Mapping[str, int], driver: int) -> None:
     for key, code in codes.items():
         if has_symbol(function_of(key), driver):
             refused[PLACES[key]] = code
-
-
-def _events(record: Card) -> int:
-    return EVENT_SINGLE_BIT | EVENT_DOUBLE_BIT | EVENT_XID if record.ecc_supported else EVENT_XID
 
 
 def _speeds(model: CardModel) -> dict[str, int | bytes]:

@@ -130,18 +130,8 @@ def compile_libraries(
     for era in eras:
         folder = target / str(era)
         folder.mkdir(parents=True)
-        link = [
-            "-shared",
-            *_COMPILE,
-            *flags,
-            "-include",
-            f"{era}.h",
-            _PER_ERA,
-            f"-Wl,-soname,{LIBRARY}",
-            f"-Wl,--version-script={era}.map",
-            "-o",
-            str(folder / LIBRARY),
-        ]
+        link = ["-shared", *_COMPILE, *flags, "-include", f"{era}.h", _PER_ERA, f"-Wl,-soname,{LIBRARY}"]
+        link += [f"-Wl,--version-script={era}.map", "-o", str(folder / LIBRARY)]
         compiler.run([*link, *objects, "-pthread", "-ldl"], work)
         shutil.copy(work / CUDA_LIBRARY, folder / CUDA_LIBRARY)
 

@@ -8,24 +8,20 @@ clock of a round runs.
 from __future__ import annotations
 
 import gc
-import json
 import random
 import sys
 import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from load.bench.bench_connection import Connection, TlsClient
 from load.bench.bench_figures import ROUND
-from load.bench.bench_questions import PREFIX, filter_bodies, head, wrong_with
-from load.simulated.measured_world import node_name
+from load.bench.bench_questions import PREFIX, Connection, TlsFiles, filter_bodies, head, wrong_with
+from load.load_commands import apart
+from load.questions import WrongAnswerError
+from load.simulated.simulated_world import node_name
 
 # Questions before those that count: whatever a server does once is done, and each answer is read.
 _WARM_UP: Final = ROUND
-
-
-class WrongAnswerError(Exception):
-    """An answer that there is no sense in measuring."""
 
 
 @dataclass(slots=True)
@@ -44,56 +40,34 @@ class Asked:
         return head(f"/{self.size}" if self.does_nothing else f"{PREFIX}/filter", len(body)) + body
 
 
-def main() -> int:
-    """Exit code 0, or 1 with what is wrong on standard error."""
-    plan = json.load(sys.stdin)
-    try:
-        found = ask(plan)
-    except (WrongAnswerError, OSError) as error:
-        print(f"{error}", file=sys.stderr)
-        return 1
-    json.dump(found, sys.stdout)
-    return 0
-
-
 def ask(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """The times of each server. Raises WrongAnswerError, OSError."""
-    servers = [
-        Asked(
-            one["name"],
-            one["does_nothing"],
-            Connection(one["url"], TlsClient(**one["tls"]) if one["tls"] else None),
-            [],
-        )
-        for one in plan["servers"]
-    ]
+    servers = []
+    for one in plan["servers"]:
+        tls = TlsFiles(*one["tls"]) if one["tls"] else None
+        servers.append(Asked(one["name"], one["does_nothing"], Connection(one["url"], tls), []))
     names = [node_name(number) for number in range(plan["nodes"])]
     rng = random.Random(f"questions {plan['seed']}")  # an order, no secret
-    warm_up(servers, filter_bodies(names, plan["names"], plan["fit"], 0, rng), plan["fit"])
+    warm_up(servers, filter_bodies(names, plan["names"], plan["fit"], 0, rng), plan["names"], plan["fit"])
     gc.disable()
     asked = 0
     while asked < plan["questions"]:
         bodies = filter_bodies(names, plan["names"], plan["fit"], asked, rng)[: plan["questions"] - asked]
-        ask_round(servers, [body for body, _ in bodies], plan["pause_ms"] / 1000)
+        ask_round(servers, bodies, plan["pause_ms"] / 1000)
         asked += len(bodies)
     for server in servers:
         server.connection.close()
     return [
-        {
-            "server": one.name,
-            "microseconds": one.microseconds,
-            "asked": asked + _WARM_UP,
-            "answer_bytes": one.answer_bytes / asked,
-        }
+        {"microseconds": one.microseconds, "asked": asked + _WARM_UP, "answer_bytes": one.answer_bytes / asked}
         for one in servers
     ]
 
 
-def warm_up(servers: list[Asked], bodies: list[tuple[bytes, int]], fit: str) -> None:
+def warm_up(servers: list[Asked], bodies: list[bytes], count: int, fit: str) -> None:
     """Ask and read each answer; the server that does nothing answers as many bytes as the first one does."""
     for one in sorted(servers, key=lambda server: server.does_nothing):
         sizes = []
-        for body, count in bodies[:_WARM_UP]:
+        for body in bodies[:_WARM_UP]:
             answer = one.connection.ask(one.request(body))
             wrong = f"status {answer.status}" if answer.status != 200 else ""
             wrong = wrong or ("" if one.does_nothing else wrong_with(answer.body, count, fit))
@@ -124,4 +98,4 @@ def ask_round(servers: list[Asked], bodies: list[bytes], pause: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(apart("asker", ask))

@@ -1,4 +1,4 @@
-"""From times to figures: percentiles, ratios, and whether the targets of the project are met. Pure.
+"""From times to figures: percentiles, ratios, whether the targets of the project are met; and all of it as text. Pure.
 
 A run is one mapping, which is also the JSON file: ``filter`` and ``bind`` have a row for each server, ``sync`` one for each start.
 """
@@ -7,34 +7,20 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+
+from load.load_reports import Promise, number, table, warning
 
 Row = Mapping[str, Any]
 
-EXTENDER: Final = "extender"
-EXTENDER_TLS: Final = "extender, TLS"
+EXTENDER, EXTENDER_TLS = "extender", "extender, TLS"
 NOTHING: Final = "C, does nothing"
+_CELL: Final = ("server", "nodes", "names", "fit", "events/s", "pause ms")
 # With fewer times than this the 999th of a thousand is an accident.
 _FEWEST_FOR_P999: Final = 1000
 # Questions of one round, which the servers are asked in turn.
 ROUND: Final = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A promise of the project, and the figure that was found; ``value`` is None if it was not measured."""
-
-    what: str
-    most: float
-    unit: str
-    value: float | None
-
-    @property
-    def met(self) -> bool | None:
-        """None if it was not measured."""
-        return None if self.value is None else self.value <= self.most
 
 
 def percentile(times: Sequence[float], share: float) -> float:
@@ -96,7 +82,7 @@ def over_nothing(rows: Sequence[Row], row: Row | None, key: str) -> float | None
     return float(statistics.median(ours / its for ours, its in rounds))
 
 
-def targets(run: Mapping[str, Any]) -> list[Target]:
+def targets(run: Mapping[str, Any]) -> list[Promise]:
     """Each promise of the project with what this run found."""
     rows = as_scheduler_asks(run["filter"])
     quiet = {"nodes": 5000, "fit": "half", "events": 0, "with_tls": False, "server": EXTENDER}
@@ -105,15 +91,94 @@ def targets(run: Mapping[str, Any]) -> list[Target]:
     sync = find(run["sync"], nodes=5000, pods=50_000, server=EXTENDER) or {}
     over = "x do-nothing C"
     return [
-        Target("500 names of 5,000 nodes, half fit, quiet: p50", 5, over, over_nothing(rows, few, "p50")),
-        Target("500 names of 5,000 nodes, half fit, quiet: p99", 3, over, over_nothing(rows, few, "p99")),
-        Target("5,000 names, half fit, quiet: p50", 12, over, over_nothing(rows, all_names, "p50")),
-        Target("500 names of 5,000 nodes, half fit, with events: p99", 2, "x quiet", ratio(busy, few, "p99")),
-        Target("first sync of 50,000 pods on 5,000 nodes", 10, "s", sync.get("seconds")),
-        Target("memory after it", 250, "MiB", sync.get("rss_mib")),
-        Target("most memory during it", 250, "MiB", sync.get("peak_mib")),
+        Promise("500 names of 5,000 nodes, half fit, quiet: p50", 5, over_nothing(rows, few, "p50"), over),
+        Promise("500 names of 5,000 nodes, half fit, quiet: p99", 3, over_nothing(rows, few, "p99"), over),
+        Promise("5,000 names, half fit, quiet: p50", 12, over_nothing(rows, all_names, "p50"), over),
+        Promise("500 names of 5,000 nodes, half fit, with events: p99", 2, ratio(busy, few, "p99"), "x quiet"),
+        Promise("first sync of 50,000 pods on 5,000 nodes", 10, sync.get("seconds"), "s"),
+        Promise("memory after it", 250, sync.get("rss_mib"), "MiB"),
+        Promise("most memory during it", 250, sync.get("peak_mib"), "MiB"),
     ]
 
 
 def _is_same_but_events(busy: Row, quiet: Row) -> bool:
     return busy["server"] == quiet["server"] and cell_of(busy) | {"events": quiet["events"]} == cell_of(quiet)
+
+
+def text(run: Mapping[str, Any]) -> str:
+    """All of it."""
+    parts = (
+        warning(run["machine"]),
+        _ratios(run),
+        _targets(run),
+        _filters(run),
+        _binds(run),
+        _syncs(run),
+        _left_out(run),
+    )
+    return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
+
+
+def _ratios(run: Mapping[str, Any]) -> Iterator[str]:
+    rows, binds = run["filter"], run["bind"]
+    if not any(row["server"] == NOTHING for row in rows):
+        return
+    yield "/filter over a C server that does nothing, asked in turn (ratios)"
+    yield from table(
+        (*_CELL, "p50", "p99", "p99.9"),
+        [
+            (*_cell(row), *(number(over_nothing(rows, row, key), 2) for key in ("p50", "p99", "p999")))
+            for row in rows
+            if row["server"] != NOTHING
+        ],
+    )
+    if binds:
+        yield ""
+        yield "binds over the same server (ratio of binds a second)"
+        floors = {row["concurrency"]: find(binds, concurrency=row["concurrency"], server=NOTHING) for row in binds}
+        yield from table(
+            ("server", "at once", "ratio"),
+            [
+                (row["server"], row["concurrency"], number(ratio(row, floors[row["concurrency"]], "per_second"), 3))
+                for row in binds
+                if row["server"] != NOTHING
+            ],
+        )
+
+
+def _targets(run: Mapping[str, Any]) -> Iterator[str]:
+    yield "targets"
+    yield from (f"  {target.text('unknown')}" for target in targets(run))
+
+
+def _filters(run: Mapping[str, Any]) -> Iterator[str]:
+    yield "/filter, microseconds at concurrency 1; cpu is the server's own, of all threads"
+    cuts = ("p50", "p99", "p999", "cpu_microseconds", "answer_bytes")
+    rows = [(*_cell(row), *(number(row[key]) for key in cuts)) for row in run["filter"]]
+    yield from table((*_CELL, "p50", "p99", "p99.9", "cpu", "bytes"), rows)
+
+
+def _binds(run: Mapping[str, Any]) -> Iterator[str]:
+    if run["bind"]:
+        yield "binds; latency in microseconds"
+        cuts = ("concurrency", "per_second", "p50", "p99")
+        rows = [(row["server"], *(number(row[key]) for key in cuts)) for row in run["bind"]]
+        yield from table(("server", "at once", "binds/s", "p50", "p99"), rows)
+
+
+def _syncs(run: Mapping[str, Any]) -> Iterator[str]:
+    yield "first sync: from the start of the process until it is ready; memory in MiB"
+    digits = {"nodes": 0, "pods": 0, "start_seconds": 2, "seconds": 2, "rss_mib": 0, "peak_mib": 0}
+    rows = [(row["server"], *(number(row[key], places) for key, places in digits.items())) for row in run["sync"]]
+    yield from table(("server", "nodes", "pods", "start s", "ready s", "after", "most"), rows)
+
+
+def _left_out(run: Mapping[str, Any]) -> Iterator[str]:
+    if run["left_out"]:
+        yield "left out"
+        yield from (f"  {reason}" for reason in run["left_out"])
+
+
+def _cell(row: Row) -> tuple[str, ...]:
+    numbers = (row["server"], row["nodes"], row["names"], row["fit"], row["events"], row["pause_ms"])
+    return tuple(one if isinstance(one, str) else f"{one:g}" for one in numbers)

@@ -1,4 +1,4 @@
-"""The processes of a run: the extender, the API server that it follows, a server that does nothing; and what they take."""
+"""The programs of a run: the extender, the API server that it follows, small servers in C; and what they take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +18,14 @@ import aiohttp
 from clusters.api.certificates import Authority
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
+from clusters.processes.tied import tied
+from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
-from load.bench.bench_connection import TlsClient
-from load.compiled import CannotCompileError, compiled
-from load.load_processes import cpu_seconds, mib
+from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
+from load.bench.bench_figures import EXTENDER, EXTENDER_TLS, NOTHING
+from load.bench.bench_questions import TlsFiles
+from load.load_commands import CannotMeasureError
+from load.readings import cpu_seconds, mib
 
 # How long the first sync of the largest world may take, in seconds: against hangs only.
 _SYNC_SECONDS: Final = 900.0
@@ -37,78 +42,74 @@ contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]
 """
 
 
-class CannotMeasureError(Exception):
-    """Something is not as it must be to measure; the text is for people."""
-
-
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that is asked. ``program`` is None if the user runs it."""
+    """A server that is asked; ours may show metrics."""
 
     name: str
     url: str
-    does_nothing: bool = False
-    tls: TlsClient | None = None
-    program: Program | None = None
+    program: Program
+    tls: TlsFiles | None = None
+    metrics_port: int = 0
 
-    def plan(self) -> dict[str, Any]:
-        """As the asker reads it."""
-        tls = asdict(self.tls) if self.tls else None
-        return {"name": self.name, "url": self.url, "does_nothing": self.does_nothing, "tls": tls}
+    @property
+    def pid(self) -> int:
+        """Raises CannotMeasureError when it has ended."""
+        if self.program.pid is None:
+            raise CannotMeasureError(f"{self.name} has ended:\n{self.program.tail()}")
+        return self.program.pid
 
-    def cpu_seconds(self) -> float | None:
-        """Processor time of the process so far; None if it is not ours."""
-        if self.program is None:
-            return None
-        assert self.program.pid is not None
-        return cpu_seconds(self.program.pid)
+    def cpu_seconds(self) -> float:
+        """Processor time so far."""
+        return cpu_seconds(self.pid)
 
     def mib(self, row: str) -> float:
-        """Memory of our process, in MiB: ``VmRSS`` now, ``VmHWM`` the most so far."""
-        assert self.program is not None
-        assert self.program.pid is not None
-        return mib(self.program.pid, row)
+        """Memory, in MiB: ``VmRSS`` now, ``VmHWM`` the most so far."""
+        return mib(self.pid, row)
 
-
-@dataclass(frozen=True, slots=True)
-class Sync:
-    """A first sync: seconds from the start of the process, to its first answer of any kind and to being ready; memory in MiB."""
-
-    start_seconds: float
-    seconds: float
-    rss_mib: float
-    peak_mib: float
+    async def metrics(self) -> str:
+        """Its page for Prometheus."""
+        async with _session() as session, session.get(f"http://127.0.0.1:{self.metrics_port}/metrics") as answer:
+            return await answer.text()
 
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """The folder of a run's files, and the environment of its programs."""
+    """The folder of a run's files, the environment of its programs, and the stack that ends them."""
 
     folder: Path
-    authority: Authority
     environment: Mapping[str, str]
+    stack: AsyncExitStack
 
     @classmethod
-    def of(cls, folder: Path) -> Bed:
-        """In an empty folder."""
-        path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+    def of(cls, folder: Path, stack: AsyncExitStack) -> Bed:
+        """In an empty folder, or in one with a ``kubeconfig``."""
         # Proxies are for the world outside, and all of this is on loopback.
-        environment = {**os.environ, "PATH": path, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-        return cls(folder, Authority(folder), environment)
+        return cls(folder, {**environment_of_programs(os.environ), "no_proxy": "127.0.0.1"}, stack)
+
+    async def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        is_ready: Callable[[], Awaitable[bool]],
+        environment: Mapping[str, str] | None = None,
+        *,
+        has_children: bool = False,
+    ) -> Program:
+        """A program with a log in the folder, ready. Raises ClusterError."""
+        own = {**self.environment, **(environment or {})}
+        program = Program(name, argv, own, self.folder / f"{name}.log", has_children=has_children)
+        self.stack.push_async_callback(program.stop)
+        await program.launch(is_ready)
+        return program
 
 
-async def start_api_server(bed: Bed, port: int, world: Mapping[str, int]) -> Program:
-    """The simulated API server with a world; ``world`` are its flags."""
-    return await start_simulated(
-        bed, port, [word for name, value in world.items() for word in (f"--{name}", str(value))]
-    )
-
-
-async def start_simulated(bed: Bed, port: int, flags: Sequence[str]) -> Program:
+async def start_simulated(bed: Bed, port: int, flags: Mapping[str, object]) -> Program:
     """The simulated API server, and a kubeconfig for it in the bed's folder. Raises ClusterError."""
-    argv = [sys.executable, "-m", "load.simulated.api_server", "--port", str(port), *flags]
-    program = Program("simulated API server", argv, bed.environment, bed.folder / "api_server.log")
-    await program.launch(lambda: answers(f"http://127.0.0.1:{port}/simulated"))
+    words = [f"--{name}={value}" for name, value in flags.items()]
+    argv = [sys.executable, "-m", "load.simulated.api_server", "--port", str(port), *words]
+    url = f"http://127.0.0.1:{port}"
+    program = await bed.start("simulated API server", argv, lambda: answers(f"{url}/simulated"))
     write_kubeconfig(bed.folder, port)
     return program
 
@@ -118,41 +119,55 @@ def write_kubeconfig(folder: Path, port: int) -> None:
     (folder / "kubeconfig").write_text(_KUBECONFIG.format(url=f"http://127.0.0.1:{port}"))
 
 
-async def start_do_nothing(bed: Bed) -> Server | None:
-    """The C server, compiled here; None if there is no compiler. Raises CannotMeasureError if the compiler fails."""
+def c_compiler() -> Compiler | None:
+    """The one of this machine, if there is any."""
     try:
-        binary = await compiled(_SOURCE, bed.folder)
-    except CannotCompileError as error:
-        raise CannotMeasureError(str(error)) from error
-    if binary is None:
+        return find_compiler(os.environ)
+    except CompilerError:
         return None
-    port = free_port()
-    program = Program("do_nothing", [str(binary), str(port)], bed.environment, bed.folder / "do_nothing.log")
+
+
+async def start_in_c(bed: Bed, name: str = NOTHING, source: Path = _SOURCE) -> Server | None:
+    """A server that is compiled here; None if there is no compiler. Raises CannotMeasureError if the compiler fails."""
+    if (compiler := c_compiler()) is None:
+        return None
+    binary, port = bed.folder / source.stem, free_port()
+    try:
+        command = ["-O2", "-pthread", "-o", str(binary), str(source)]
+        await asyncio.to_thread(compiler.run, command, bed.folder)
+    except CompilerError as error:
+        raise CannotMeasureError(str(error)) from error
     url = f"http://127.0.0.1:{port}"
-    await program.launch(lambda: answers(url + "/2"))
-    return Server("C, does nothing", url, does_nothing=True, program=program)
+    return Server(name, url, await bed.start(name, [str(binary), str(port)], lambda: answers(f"{url}/2")))
 
 
-async def start_extender(bed: Bed, *, with_tls: bool, flags: Sequence[str] = ()) -> tuple[Server, Sync]:
-    """Our extender, synced."""
+async def start_extender(
+    bed: Bed, *, with_tls: bool = False, with_metrics: bool = False, flags: Sequence[str] = ()
+) -> tuple[Server, dict[str, float]]:
+    """Our extender, synced with the API server of the bed's kubeconfig; and how its first sync went.
+
+    Seconds are from the start of the process, to its first answer of any kind and to being ready; memory in MiB.
+    """
     port, flags, tls = free_port(), [*flags], None
+    metrics_port = free_port() if with_metrics else 0
+    if with_metrics:
+        flags += ["--metrics-address", f"127.0.0.1:{metrics_port}"]
     if with_tls:
-        server = bed.authority.issue_server("extender", ["127.0.0.1"])
-        client = bed.authority.issue_client("system:kube-scheduler")
+        authority = Authority(bed.folder)
+        server = authority.issue_server("extender", ["127.0.0.1"])
+        client = authority.issue_client("system:kube-scheduler")
         flags += ["--tls-cert-file", str(server.certificate), "--tls-private-key-file", str(server.key)]
-        flags += ["--client-ca-file", str(bed.authority.ca)]
-        tls = TlsClient(str(bed.authority.ca), str(client.certificate), str(client.key))
+        flags += ["--client-ca-file", str(authority.ca)]
+        tls = TlsFiles(str(authority.ca), str(client.certificate), str(client.key))
     argv, own = load_target("gpushare").extender.command(port=str(port), kubeconfig=str(bed.folder / "kubeconfig"))
-    name = "extender, TLS" if with_tls else "extender"
-    environment = {**bed.environment, **own, "LOG_LEVEL": "info"}
-    program = Program(name, [*argv, *flags], environment, bed.folder / f"{name}.log")
     url = f"{'https' if with_tls else 'http'}://127.0.0.1:{port}"
-    begun = time.monotonic()
-    await program.launch(lambda: answers(f"{url}/healthz", tls))
+    name, begun = EXTENDER_TLS if with_tls else EXTENDER, time.monotonic()
+    program = await bed.start(name, [*argv, *flags], lambda: answers(f"{url}/healthz", tls), own)
     started = time.monotonic() - begun
     await _until_ready(program, lambda: answers(f"{url}/readyz", tls))
-    one = Server(name, url, tls=tls, program=program)
-    return one, Sync(started, time.monotonic() - begun, one.mib("VmRSS"), one.mib("VmHWM"))
+    one = Server(name, url, program, tls, metrics_port)
+    sync = {"start_seconds": started, "seconds": time.monotonic() - begun}
+    return one, sync | {"rss_mib": one.mib("VmRSS"), "peak_mib": one.mib("VmHWM")}
 
 
 async def _until_ready(program: Program, is_ready: Callable[[], Awaitable[bool]]) -> None:
@@ -170,27 +185,31 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS))
 
 
-async def answers(url: str, tls: TlsClient | None = None) -> bool:
-    """Does a GET of this URL answer 200?"""
+async def answers(url: str, tls: TlsFiles | None = None) -> bool:
+    """Does a GET of this URL succeed?"""
     try:
         async with _session() as session, session.get(url, ssl=tls.context() if tls else True) as answer:
-            return answer.status == 200
+            return answer.ok
     except (aiohttp.ClientError, TimeoutError):
         return False
 
 
+async def ask_simulated(port: int, path: str = "", **order: float) -> dict[str, Any]:
+    """The answer of the simulated API server about itself, or to an order."""
+    url = f"http://127.0.0.1:{port}/simulated{path}"
+    async with _session() as session, session.request("POST" if order else "GET", url, json=order or None) as answer:
+        return dict(await answer.json())
+
+
 async def set_events(port: int, rate: float) -> int:
     """So many events a second from now on; how many there were until now."""
-    url = f"http://127.0.0.1:{port}/simulated/events"
-    async with _session() as session, session.post(url, json={"rate": rate}) as answer:
-        return int((await answer.json())["events"])
+    return int((await ask_simulated(port, "/events", rate=rate))["events"])
 
 
 async def run_apart(bed: Bed, module: str, plan: Mapping[str, Any]) -> Any:
     """The JSON that a module prints for this plan, run as a process of its own. Raises CannotMeasureError."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "clusters.processes.tied", str(os.getpid())),
-        *(sys.executable, "-m", module),
+        *tied([sys.executable, "-m", module]),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -204,5 +223,5 @@ async def run_apart(bed: Bed, module: str, plan: Mapping[str, Any]) -> Any:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise CannotMeasureError(f"{module}: {errors.decode(errors='replace').strip()}")
+        raise CannotMeasureError(errors.decode(errors="replace").strip())
     return json.loads(out)

@@ -7,24 +7,19 @@ kube-scheduler binds each pod in a routine of its own, so a bind does not wait f
 from __future__ import annotations
 
 import gc
-import json
 import selectors
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from load.bench.bench_connection import Answer, Connection
-from load.bench.bench_questions import PREFIX, binding_body, head
+from load.bench.bench_questions import PREFIX, Answer, Connection, binding_body, head
+from load.load_commands import CannotMeasureError, apart
 from load.questions import binding_arguments
 from load.simulated.simulated_world import NAMESPACE
 
 # The answer of a server that does nothing: as many bytes as an extender's `{"Error":""}`.
 _ANSWER_BYTES = len(b'{"Error":""}')
-
-
-class RefusedError(Exception):
-    """A bind that did not succeed."""
 
 
 class Storm(NamedTuple):
@@ -34,17 +29,11 @@ class Storm(NamedTuple):
     microseconds: list[float]
 
 
-def main() -> int:
-    """Exit code 0, or 1 with what is wrong on standard error."""
-    plan = json.load(sys.stdin)
+def bind(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """The storm of each server of the plan. Raises CannotMeasureError, OSError."""
     gc.disable()
-    try:
-        found = [bind_all(one["kind"], one["url"], one["orders"], plan["concurrency"]) for one in plan["servers"]]
-    except (RefusedError, OSError) as error:
-        print(f"{error}", file=sys.stderr)
-        return 1
-    json.dump([storm._asdict() for storm in found], sys.stdout)
-    return 0
+    storms = [bind_all(one["kind"], one["url"], one["orders"], plan["concurrency"]) for one in plan["servers"]]
+    return [storm._asdict() for storm in storms]
 
 
 def request(kind: str, name: str, node: str) -> bytes:
@@ -59,7 +48,7 @@ def request(kind: str, name: str, node: str) -> bytes:
 
 
 def bind_all(kind: str, url: str, orders: Sequence[tuple[str, str]], concurrency: int) -> Storm:
-    """Bind each pod to its node, at most this many together, each on a connection that is kept. Raises RefusedError, OSError."""
+    """Bind each pod to its node, at most this many together, each on a connection that is kept. Raises as ``bind``."""
     requests = [request(kind, name, node) for name, node in orders]
     connections = [Connection(url) for _ in range(min(concurrency, len(requests)))]
     with selectors.DefaultSelector() as selector:
@@ -96,15 +85,15 @@ def _run(selector: selectors.BaseSelector, connections: Sequence[Connection], re
 
 
 def _silence() -> Sequence[tuple[selectors.SelectorKey, int]]:
-    raise RefusedError("no answer in a minute")
+    raise CannotMeasureError("no answer in a minute")
 
 
 def _check(answer: Answer) -> None:
     if answer.status not in (200, 201):
-        raise RefusedError(f"status {answer.status}: {answer.body[:300]!r}")
+        raise CannotMeasureError(f"status {answer.status}: {answer.body[:300]!r}")
     if b'"Error":"' in answer.body and b'"Error":""' not in answer.body:
-        raise RefusedError(f"refused: {answer.body[:300]!r}")
+        raise CannotMeasureError(f"refused: {answer.body[:300]!r}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(apart("binder", bind))

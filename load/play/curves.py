@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
-from clusters.provider import ClusterError
-from load.bench.bench_servers import CannotMeasureError
-from load.exit_code import exit_code
-from load.load_flags import CLUSTERS, add_output, count
+from load.load_commands import CLUSTERS, add_output, count
+from load.load_reports import write
 from load.play import growth, pictures
 from load.play.growth import Cell
 from load.play.load_plan import Plan
 from load.play.play_running import Order
-from load.play.run_command import has_locust, measure
-from load.simulated.cluster_file import ClusterFileError, build, read
+from load.play.run_command import measure
+from load.simulated.cluster_file import build, read
 
 _SIZES: Final = (100, 500, 1000, 5000, 15_000)
+# In each question, where that is fixed.
+_NAMES: Final = 100
+# Pods a second.
+_RATE: Final = 40
 _EPILOG: Final = """Exit codes: 0 measured, and growth is as promised; 1 it could not be measured; 2 wrong flags; 99 growth
 beyond what is promised; 130 stopped."""
 
@@ -37,24 +38,9 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     sizes = ",".join(map(str, _SIZES))
     add("--nodes", type=_sizes, default=_SIZES, metavar="N,N", help=f"of {sizes} (default: all)")
-    add(
-        "--names",
-        type=count,
-        default=100,
-        metavar="N",
-        help="in each question, where that is fixed (default: %(default)s)",
-    )
     add("--seconds", type=count, default=20, metavar="N", help="of each run (default: %(default)s)")
-    add("--rate", type=count, default=40, metavar="N", help="pods a second (default: %(default)s)")
     add_output(parser, "load-results/curves")
-    parser.set_defaults(run=run_command)
-
-
-def run_command(flags: argparse.Namespace) -> int:
-    """The exit code."""
-    if not has_locust():
-        return 1
-    return exit_code("load", lambda: _run(flags), CannotMeasureError, ClusterError, ClusterFileError, OSError)
+    parser.set_defaults(name="load", run=_run)
 
 
 def _run(flags: argparse.Namespace) -> int:
@@ -62,8 +48,7 @@ def _run(flags: argparse.Namespace) -> int:
     promises = growth.promises(rows)
     path = flags.output / "curves.json"
     said = [{**promise._asdict(), "is_kept": promise.is_kept} for promise in promises]
-    document = {"rows": rows, "promises": said, "bytes_a_pod": growth.bytes_a_pod(rows)}
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write(path, {"rows": rows, "promises": said, "bytes_a_pod": growth.bytes_a_pod(rows)})
     paths = [path, *(pictures.draw_growth(rows, flags.output) if pictures.can_draw() else ())]
     print(growth.text(rows))
     print("\n" + "\n".join(f"wrote {one}" for one in paths))
@@ -73,7 +58,7 @@ def _run(flags: argparse.Namespace) -> int:
 async def _rows(flags: argparse.Namespace) -> list[dict[str, Any]]:
     """A row for each cell; each run has a folder of its own. Raises as ``measure``."""
     rows = []
-    cells = growth.cells(flags.nodes, flags.names)
+    cells = growth.cells(flags.nodes, _NAMES)
     for number, cell in enumerate(cells, 1):
         names = cell.names or "as kube-scheduler"
         fit = "" if cell.fit is None else f", pods that fit on {cell.fit:.0%} of the nodes"
@@ -83,7 +68,7 @@ async def _rows(flags: argparse.Namespace) -> list[dict[str, Any]]:
         )
         folder = flags.output / _folder(cell)
         run = await measure(_order(flags, cell, folder), folder)
-        (folder / "load.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        write(folder / "load.json", run)
         rows.append(growth.row(run, cell))
     return rows
 
@@ -100,7 +85,7 @@ def _order(flags: argparse.Namespace, cell: Cell, folder: Path) -> Order:
     plan = Plan(
         cluster=str(path),
         window=min(cell.names or feasible_nodes_to_find(nodes, 0), nodes),
-        rate=flags.rate,
+        rate=_RATE,
         seconds=flags.seconds,
         units=0 if cell.fit is None else build(described).size_for(cell.fit),
         records=str(folder.resolve()),

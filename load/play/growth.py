@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from load.load_reports import Promise, number, table
+
 # With the names of a question fixed, latency over the floor on the largest cluster, over that on the one of 1,000 nodes.
 MOST_GROWTH: Final = 1.5
 _BASE_NODES: Final = 1000
@@ -22,19 +24,6 @@ class Cell(NamedTuple):
     names: int
     events: int
     fit: float | None = None
-
-
-class Promise(NamedTuple):
-    """``value`` is None if the runs do not have it."""
-
-    what: str
-    most: float
-    value: float | None
-
-    @property
-    def is_kept(self) -> bool | None:
-        """None if it was not measured."""
-        return None if self.value is None else self.value <= self.most
 
 
 def cells(nodes: Sequence[int], fixed: int) -> list[Cell]:
@@ -96,28 +85,40 @@ def bytes_a_pod(rows: Sequence[Mapping[str, Any]]) -> float | None:
 
 def text(rows: Sequence[Mapping[str, Any]]) -> str:
     """A table, and the promises."""
-    head = f"{'nodes':>7}{'pods':>9}{'names':>7}{'fit':>6}{'events/s':>9}{'p50 ms':>9}{'p95':>8}{'p99':>8}"
-    lines = [
-        "/filter as Locust sees it; floor: a server that does nothing, asked the same",
-        head + f"{'p50/floor':>11}{'p99/floor':>11}{'bytes':>8}{'MiB':>7}{'binds/s':>9}",
-    ]
-    for one in rows:
-        columns = (("p50", 9), ("p95", 8), ("p99", 8), ("p50_over_floor", 11), ("p99_over_floor", 11))
-        cuts = "".join(f"{'-' if one[cut] is None else format(one[cut], '.2f'):>{width}}" for cut, width in columns)
-        lines.append(
-            f"{one['nodes']:>7}{one['pods']:>9}{one['names']:>7}{'-' if one['fits'] is None else format(one['fits'], '.0%'):>6}"
-            f"{one['events']:>9}{cuts}{one['bytes'] or 0:>8.0f}"
-            f"{one['rss_mib']:>7.0f}{one['binds_per_second']:>9.1f}"
-        )
-    lines.append("")
-    slope = bytes_a_pod(rows)
-    lines.append(
-        f"memory grows by {slope:.0f} bytes a pod with its share of nodes"
-        if slope is not None
-        else "memory: one size alone"
+    digits = {"p50": 2, "p95": 2, "p99": 2, "p50_over_floor": 2, "p99_over_floor": 2, "bytes": 0, "rss_mib": 0}
+    head = (
+        "nodes",
+        "pods",
+        "names",
+        "fit",
+        "events/s",
+        "p50 ms",
+        "p95",
+        "p99",
+        "p50/floor",
+        "p99/floor",
+        "bytes",
+        "MiB",
     )
-    said = {True: "kept", False: "BROKEN", None: "not measured"}
-    for promise in promises(rows):
-        value = "" if promise.value is None else f"{promise.value:.2f}, "
-        lines.append(f"{promise.what}: {value}at most {promise.most:g}: {said[promise.is_kept]}")
-    return "\n".join(lines)
+    lines = [
+        (
+            *(one[key] for key in ("nodes", "pods", "names")),
+            "-" if one["fits"] is None else f"{one['fits']:.0%}",
+            one["events"],
+            *(number(one[key], places) for key, places in digits.items()),
+            number(one["binds_per_second"], 1),
+        )
+        for one in rows
+    ]
+    slope = bytes_a_pod(rows)
+    return "\n".join(
+        [
+            "/filter as Locust sees it; floor: a server that does nothing, asked the same",
+            *table((*head, "binds/s"), lines),
+            "",
+            "memory: one size alone"
+            if slope is None
+            else f"memory grows by {slope:.0f} bytes a pod with its share of nodes",
+            *(promise.text("unknown") for promise in promises(rows)),
+        ]
+    )

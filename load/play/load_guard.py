@@ -1,23 +1,17 @@
-"""Bounds that a run must keep, as data: relative to the server that does nothing or to another extender of the same run. Pure but
-for ``read``.
-"""
+"""Bounds that a run must keep, as data: relative to the server that does nothing or to another extender of the same run. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-import yaml
+
+from load.load_reports import Promise
 
 # Extenders that a bound applies to, beside names.
 ALL: Final = "all"
 OTHERS: Final = "others"
-
-
-class GuardError(Exception):
-    """A file that has no bounds; the text names it and the fault."""
 
 
 class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,6 +33,11 @@ class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         to = self.to or (ALL if self.figure in ("failures", "refused") else ours)
         return to in (ALL, extender) or (to == OTHERS and extender != ours)
 
+    def judged(self, extender: str, value: float | None) -> Promise:
+        """The bound with the figure that was found; what was not measured keeps no bound."""
+        unit = "" if self.figure in ("failures", "refused") else f"x {self.over}"
+        return Promise(f"{extender} {self.verb} {self.figure}".strip(), self.most, value, unit)
+
 
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file."""
@@ -46,43 +45,7 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bounds: Annotated[list[Bound], msgspec.Meta(min_length=1)]
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """A bound and the figure that was found; ``value`` is None if it was not measured, which keeps no bound."""
-
-    bound: Bound
-    value: float | None
-    extender: str = ""
-
-    @property
-    def is_kept(self) -> bool:
-        """Is the figure within the bound?"""
-        return self.value is not None and self.value <= self.bound.most
-
-    def text(self) -> str:
-        """One line."""
-        bound = self.bound
-        over = "" if bound.figure in ("failures", "refused") else f" x {bound.over}"
-        whose = f"{self.extender} " if self.extender else ""
-        what = f"{whose}{bound.verb} {bound.figure}: at most {bound.most:g}{over}"
-        if self.value is None:
-            return f"BROKEN  {what}; not measured"
-        if self.is_kept:
-            return f"kept    {what}; {self.value:.2f}"
-        beyond = f", {100 * (self.value / bound.most - 1):.0f} % above it" if bound.most else ""
-        return f"BROKEN  {what}; {self.value:.2f}{beyond}"
-
-
-def read(path: Path) -> list[Bound]:
-    """The bounds of a file. Raises GuardError."""
-    try:
-        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Bounds).bounds
-    except OSError as error:
-        raise GuardError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise GuardError(f"{path}: {error}") from error
-
-
-def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], ours: str) -> list[Verdict]:
+def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], ours: str) -> list[Promise]:
     """Each bound with what the run came to, for each extender that it applies to; ours comes first.
 
     Another extender is judged in the verbs that it was asked. A bound to one that was not in the run is not measured.
@@ -90,13 +53,13 @@ def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], ours: str)
     asked = {str(row["extender"]) for row in rows}
     extenders = [ours, *sorted(asked - {ours})]
     verdicts = [
-        Verdict(bound, _value(bound, rows, extender), "" if extender == ours else extender)
+        bound.judged("" if extender == ours else extender, _value(bound, rows, extender))
         for extender in extenders
         for bound in bounds
         if bound.applies_to(extender, ours) and (extender == ours or _row(rows, extender, bound.verb) is not None)
     ]
     absent = [bound for bound in bounds if bound.to not in ("", ALL, OTHERS, *extenders)]
-    return [*verdicts, *(Verdict(bound, None, bound.to) for bound in absent)]
+    return [*verdicts, *(bound.judged(bound.to, None) for bound in absent)]
 
 
 def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> float | None:

@@ -1,26 +1,26 @@
-"""The plan of a run, as every Locust process of it reads it. Data."""
+"""The plan of a run, as every Locust process of it reads it, and when its pods come, by the second of the run."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
+
+from load.bench.bench_questions import TlsFiles
 
 # Where Locust's processes find the plan.
 VARIABLE: Final = "GPUSHARE_LOAD_PLAN"
 
 
-class TlsFiles(msgspec.Struct, frozen=True):
-    """Paths of what a client shows (PEM), and of the authority that it believes."""
-
-    authority: str
-    certificate: str
-    key: str
-
-
+# The replicas of a Deployment in a burst.
+BURST_PODS: Final = 1000
+_BURST_SECOND: Final = 5
+# The share of the mean by which a day's rate is above and below it.
+_SWING: Final = 0.8
 # The verbs of an extender and the paths behind its URL, as kube-scheduler's configuration has them.
 VERBS: Final[Mapping[str, str]] = {"filter": "filter", "prioritize": "prioritize", "bind": "bind"}
 
@@ -59,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True):
     units: int = 0
     schedulers: int = 1
     inspectors: int = 0
-    askers: int = 0
+    what_if: int = 0
     seed: int = 1
 
 
@@ -68,6 +68,50 @@ def load() -> Plan:
     return msgspec.json.decode(Path(os.environ[VARIABLE]).read_bytes(), type=Plan)
 
 
-def save(plan: Plan, path: Path) -> None:
-    """For the processes to come."""
-    path.write_bytes(msgspec.json.encode(plan))
+class Arrivals(NamedTuple):
+    """The pods of one second."""
+
+    rate: float
+    at_once: int = 0
+
+
+# Arguments: the second, the mean rate, and the length of the run in seconds.
+Shape = Callable[[int, float, float], Arrivals]
+
+
+def steady(second: int, rate: float, seconds: float) -> Arrivals:
+    """The same all the time."""
+    return Arrivals(rate)
+
+
+def burst(second: int, rate: float, seconds: float) -> Arrivals:
+    """As ``steady``, and a Deployment of 1,000 at the sixth second."""
+    return Arrivals(rate, BURST_PODS if second == _BURST_SECOND else 0)
+
+
+def diurnal(second: int, rate: float, seconds: float) -> Arrivals:
+    """A day in the time of the run: it begins and ends at night; ``rate`` is the mean."""
+    return Arrivals(rate * (1 - _SWING * math.cos(2 * math.pi * second / max(seconds, 1))))
+
+
+def weights_of(times: Sequence[float], seconds: int) -> list[float]:
+    """A history in the time of a run: of each second, how many times the mean come then; the mean is 1."""
+    first, length = min(times), max(times) - min(times)
+    counts = [0] * seconds
+    for time in times:
+        counts[min(int((time - first) / length * seconds), seconds - 1) if length else 0] += 1
+    return [count * seconds / len(times) for count in counts]
+
+
+def weighed(weights: Sequence[float]) -> Shape:
+    """As many times the rate as the second weighs."""
+    return lambda second, rate, seconds: Arrivals(rate * weights[second] if second < len(weights) else 0.0)
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "steady": steady,
+    "burst": burst,
+    "diurnal": diurnal,
+}
+# Pods come when those of a trace did.
+TRACE: Final = "trace"

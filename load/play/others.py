@@ -10,7 +10,6 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,10 +18,10 @@ import aiohttp
 
 from clusters.api.waiting import NotReachedError, eventually
 from clusters.processes.ports import free_port
-from clusters.processes.program import Program
 from clusters.processes.progress import Progress
 from load.bench.bench_questions import PREFIX
-from load.bench.bench_servers import Bed, CannotMeasureError
+from load.bench.bench_servers import Bed, answers
+from load.load_commands import CannotMeasureError
 from load.play.load_plan import VERBS, Asked
 from load.questions import HopelessAnswerError, WrongAnswerError, arguments, fitting, highest, pod_in_question
 from load.simulated.cluster_file import node_names, read
@@ -71,10 +70,8 @@ class Foreign:
         return self.ready if is_url(self.ready) or not self.ready else f"{base.rstrip('/')}/{self.ready.lstrip('/')}"
 
 
-async def start_others(
-    stack: AsyncExitStack, bed: Bed, foreign: Foreign, baseline: str, cluster: Path, progress: Progress
-) -> list[Asked]:
-    """All of them, following the API server of the bed's kubeconfig; ``stack`` ends what was started.
+async def start_others(bed: Bed, foreign: Foreign, baseline: str, cluster: Path, progress: Progress) -> list[Asked]:
+    """All of them, following the API server of the bed's kubeconfig.
 
     Raises CannotMeasureError, ClusterError.
     """
@@ -85,34 +82,30 @@ async def start_others(
         found.append(foreign.asked(url, url))
     for number, command in enumerate(commands, start=1):
         name = _COMMAND if len(commands) == 1 else f"{_COMMAND} {number}"
-        base = await _start(stack, bed, name, shlex.split(command), {}, foreign.ready)
+        base = await _start(bed, name, shlex.split(command), {}, foreign.ready)
         found.append(foreign.asked(name, base))
     if baseline:
         folder = await asyncio.to_thread(_unpack, baseline, bed.folder / BASELINE)
         # -P: the checkout that we are in does not come first.
         argv = [sys.executable, "-P", "-m", "gpushare.extender.main", "--address", "127.0.0.1"]
-        base = await _start(stack, bed, BASELINE, argv, {"PYTHONPATH": str(folder)}, "")
+        base = await _start(bed, BASELINE, argv, {"PYTHONPATH": str(folder)}, "")
         found.append(Asked(BASELINE, base + PREFIX))
     for other in found:
         await until_it_follows(other, cluster, progress)
     return found
 
 
-async def _start(
-    stack: AsyncExitStack, bed: Bed, name: str, argv: Sequence[str], more: dict[str, str], ready: str
-) -> str:
+async def _start(bed: Bed, name: str, argv: Sequence[str], more: dict[str, str], ready: str) -> str:
     """The URL of a program that gets its port and kubeconfig in the environment, or in its words ``{port}`` and ``{kubeconfig}``.
 
     It has started once it listens, or if ``ready`` names a path or URL, once that answers 2xx.
     """
     port, kubeconfig = free_port(), str(bed.folder / "kubeconfig")
     words = [word.replace("{port}", str(port)).replace("{kubeconfig}", kubeconfig) for word in argv]
-    environment = {**bed.environment, **more, "PORT": str(port), "KUBECONFIG": kubeconfig}
-    program = Program(name, words, environment, bed.folder / f"{name}.log", has_children=True)
     url = f"http://127.0.0.1:{port}"
     probed = Foreign(ready=ready).ready_url(url)
-    stack.push_async_callback(program.stop)
-    await program.launch(lambda: _is_ready(probed) if probed else _listens(port))
+    own = {**more, "PORT": str(port), "KUBECONFIG": kubeconfig}
+    await bed.start(name, words, lambda: answers(probed) if probed else _listens(port), own, has_children=True)
     return url
 
 
@@ -125,14 +118,6 @@ async def _listens(port: int) -> bool:
     return True
 
 
-async def _is_ready(url: str) -> bool:
-    try:
-        async with aiohttp.ClientSession() as session, session.get(url) as answer:
-            return answer.ok
-    except aiohttp.ClientError:
-        return False
-
-
 async def _until_ready(name: str, url: str, progress: Progress) -> None:
     """Wait until the URL answers 2xx, if there is one. Raises CannotMeasureError after a while."""
     if not url:
@@ -140,7 +125,7 @@ async def _until_ready(name: str, url: str, progress: Progress) -> None:
     progress.text = f"waiting for {url}"
     progress.line(progress.text)
     try:
-        await eventually(lambda: _is_ready(url), bool, f"{url} answers 2xx", seconds=_LISTEN_SECONDS)
+        await eventually(lambda: answers(url), bool, f"{url} answers 2xx", seconds=_LISTEN_SECONDS)
     except NotReachedError as error:
         raise CannotMeasureError(f"{name} is not ready: {error}") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import sys
 import time
@@ -13,25 +12,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
-from load import metrics_page
+from clusters.processes.tied import tied
 from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import (
     Bed,
-    CannotMeasureError,
     Server,
+    ask_simulated,
     set_events,
-    start_do_nothing,
     start_extender,
+    start_in_c,
     start_simulated,
 )
+from load.load_commands import CannotMeasureError
 from load.play import load_plan as plans
-from load.play.load_plan import Asked, Plan, TlsFiles
+from load.play.load_plan import Asked, Plan
 from load.play.others import Foreign, start_others
+from load.readings import samples as samples_of
 
 _ROOT: Final = Path(__file__).parents[2]
 _LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
@@ -63,60 +63,44 @@ class Order:
     """How often our extender compares its book with the API, which is sampled then; 0: as it does by itself."""
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The result of a run: files in its folder, and this."""
+async def run(order: Order, scratch: Path, folder: Path, progress: Progress) -> tuple[dict[str, Any], dict[str, str]]:
+    """All of it: the result, beside the files in the folder, and the node that each pod was bound to.
 
-    begun: float
-    seconds: float
-    counts: dict[str, int]
-    samples: list[dict[str, float]]
-    events_per_second: float
-    over_booked_cards: tuple[str, ...] = ()
-    placed: dict[str, str] = field(default_factory=dict)
-    """By pod, the node that each was bound to."""
-
-
-async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outcome:
-    """All of it. Raises CannotMeasureError, ClusterError."""
+    Raises CannotMeasureError, ClusterError.
+    """
     async with AsyncExitStack() as stack:
+        bed = Bed.of(scratch, stack)
         for wanted in filter(None, (order.api_port, order.web_port)):
             check_free(wanted)
-        port = order.api_port or free_port()
+        port, cluster = order.api_port or free_port(), order.plan.cluster
         progress.line("simulated API server")
-        api = await start_simulated(
-            bed, port, ["--cluster", str(order.plan.cluster), "--steady", "--seed", str(order.plan.seed)]
-        )
-        stack.push_async_callback(api.stop)
-        floor = await start_do_nothing(bed)
-        if floor is not None and floor.program is not None:
-            stack.push_async_callback(floor.program.stop)
+        await start_simulated(bed, port, {"cluster": cluster, "seed": order.plan.seed})
+        floor = await start_in_c(bed)
         progress.line("extender: first sync")
-        metrics_port = free_port() if order.audit_seconds else 0
-        server, _ = await start_extender(bed, with_tls=order.tls, flags=_flags(order, metrics_port))
-        assert server.program is not None
-        stack.push_async_callback(server.program.stop)
-        others = await start_others(stack, bed, order.foreign, order.baseline, Path(order.plan.cluster), progress)
-        plan = _complete(order, server, floor, f"http://127.0.0.1:{port}", others)
-        path = folder / "plan.json"
-        plans.save(plan, path)
+        audits = ["--audit-interval", f"{order.audit_seconds}s"] if order.audit_seconds else []
+        server, _ = await start_extender(bed, with_tls=order.tls, with_metrics=order.audit_seconds > 0, flags=audits)
+        others = await start_others(bed, order.foreign, order.baseline, Path(cluster), progress)
+        plan = msgspec.structs.replace(
+            order.plan,
+            api=f"http://127.0.0.1:{port}",
+            extenders=(Asked(OURS, server.url + PREFIX, server.tls), *others),
+            floor=floor.url if floor is not None else "",
+        )
+        (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
         await set_events(port, order.events)
-        return await _load(order, plan, path, bed, server, folder, progress, port, metrics_port)
-
-
-def _flags(order: Order, metrics_port: int) -> list[str]:
-    """The flags of our extender, except its address."""
-    if not order.audit_seconds:
-        return []
-    return ["--audit-interval", f"{order.audit_seconds}s", "--metrics-address", f"127.0.0.1:{metrics_port}"]
-
-
-def _complete(order: Order, server: Server, floor: Server | None, api: str, others: Sequence[Asked]) -> Plan:
-    tls = TlsFiles(server.tls.authority, server.tls.certificate, server.tls.key) if server.tls else None
-    ours = Asked(OURS, server.url + PREFIX, tls)
-    return msgspec.structs.replace(
-        order.plan, api=api, extenders=(ours, *others), floor=floor.url if floor is not None else ""
-    )
+        progress.text = f"load for {plan.seconds:.0f} s"
+        progress.line(progress.text)
+        before, begun = await ask_simulated(port), time.time()
+        samples = await _load(order, bed, server, folder)
+        after, spent = await ask_simulated(port), time.time() - begun
+        return {
+            "begun": begun,
+            "seconds": spent,
+            "counts": {name: after[name] - before[name] for name in _COUNTED} | {"running": after["running"]},
+            "samples": samples,
+            "events_per_second": (after["events"] - before["events"]) / spent,
+            "over_booked_cards": after["over_booked_cards"],
+        }, await ask_simulated(port, "/placed")
 
 
 def check_free(port: int) -> None:
@@ -129,29 +113,18 @@ def check_free(port: int) -> None:
             raise CannotMeasureError(f"port {port} of 127.0.0.1 is in use: {error.strerror}") from error
 
 
-async def _load(
-    order: Order,
-    plan: Plan,
-    path: Path,
-    bed: Bed,
-    server: Server,
-    folder: Path,
-    progress: Progress,
-    port: int,
-    metrics_port: int,
-) -> Outcome:
-    environment = {**bed.environment, plans.VARIABLE: str(path), "PYTHONPATH": str(_ROOT)}
-    progress.text = f"load for {plan.seconds:.0f} s"
-    progress.line(progress.text)
-    before, begun, samples = await _ask_api(port), time.time(), list[dict[str, float]]()
-    sampling = asyncio.create_task(sample(server, samples, metrics_port, order.audit_seconds))
+async def _load(order: Order, bed: Bed, server: Server, folder: Path) -> list[dict[str, float]]:
+    """Locust from its start to its end; what the extender had meanwhile."""
+    environment = {**bed.environment, plans.VARIABLE: str(folder / "plan.json"), "PYTHONPATH": str(_ROOT)}
+    samples: list[dict[str, float]] = []
+    sampling = asyncio.create_task(sample(server, samples, order.audit_seconds))
     try:
-        async with asyncio.timeout(plan.seconds + _SPARE_SECONDS), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(order.plan.seconds + _SPARE_SECONDS), asyncio.TaskGroup() as group:
             for argv in _commands(order, folder):
                 shows_table = order.shows_table and "--worker" not in argv
                 group.create_task(_locust(argv, environment, folder, shows_table=shows_table))
-        if metrics_port and samples:
-            samples[-1] |= await audited(metrics_port)
+        if order.audit_seconds and samples:
+            samples[-1] |= await audited(server)
     except TimeoutError as error:
         raise CannotMeasureError("Locust did not end") from error
     except ExceptionGroup as group_error:
@@ -160,13 +133,8 @@ async def _load(
         sampling.cancel()
         (ended,) = await asyncio.gather(sampling, return_exceptions=True)
     if isinstance(ended, Exception):
-        raise CannotMeasureError(f"the extender could not be looked at: {ended!r}")
-    after = await _ask_api(port)
-    counts = {name: after[name] - before[name] for name in _COUNTED} | {"running": after["running"]}
-    spent = time.time() - begun
-    cards = tuple(after["over_booked_cards"])
-    placed = await _ask_api(port, "/placed")
-    return Outcome(begun, spent, counts, samples, (after["events"] - before["events"]) / spent, cards, placed)
+        raise CannotMeasureError(f"the extender could not be looked at: {ended}") from ended
+    return samples
 
 
 def _commands(order: Order, folder: Path) -> list[list[str]]:
@@ -192,13 +160,7 @@ async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path
     with (folder / "locust.log").open("ab") as log:
         out = sys.stderr if shows_table else log
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "clusters.processes.tied", str(os.getpid())),
-            *argv,
-            env=environment,
-            cwd=_ROOT,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
+            *tied(argv), env=environment, cwd=_ROOT, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
         )
         try:
             code = await process.wait()
@@ -210,26 +172,24 @@ async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path
         raise CannotMeasureError(f"Locust ended with {code}; it says why above, or in {folder / 'locust.log'}")
 
 
-async def sample(server: Server, samples: list[dict[str, float]], metrics_port: int, audit_seconds: int) -> None:
-    """Each second what the extender has: processor time in seconds so far, memory in MiB; now and then the drift, too."""
+async def sample(server: Server, samples: list[dict[str, float]], audit_seconds: int) -> None:
+    """Each second what the extender has: processor time in seconds so far, memory in MiB; now and then the drift, too.
+
+    Raises CannotMeasureError when it has ended.
+    """
     while True:
-        cpu = server.cpu_seconds()
-        if cpu is None:
-            return
-        sample = {"at": time.time(), "cpu_seconds": cpu, "rss_mib": round(server.mib("VmRSS"), 1)}
+        sample = {"at": time.time(), "cpu_seconds": server.cpu_seconds(), "rss_mib": round(server.mib("VmRSS"), 1)}
         samples.append(sample)
         # An audit comes after 0.8 to 1.2 times that, and its page stands until the next: none is missed.
         if audit_seconds and len(samples) % (audit_seconds // 3) == 0:
-            sample |= await audited(metrics_port)
+            sample |= await audited(server)
         await asyncio.sleep(_SAMPLE_SECONDS)
 
 
-async def audited(port: int) -> dict[str, float]:
+async def audited(server: Server) -> dict[str, float]:
     """The findings of the last audit of the book, and how many audits came to their end."""
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-        page = await answer.text()
     found = {"drift_units": 0.0, "audits": 0.0, "failed_audits": 0.0}
-    for one in metrics_page.samples(page, _AUDIT_SERIES):
+    for one in samples_of(await server.metrics(), _AUDIT_SERIES):
         if one.name.startswith("gpushare_book_drift_units"):
             found["drift_units"] += one.value
         elif one.labels.get("outcome") == "done":
@@ -237,9 +197,3 @@ async def audited(port: int) -> dict[str, float]:
         else:
             found["failed_audits"] += one.value
     return found
-
-
-async def _ask_api(port: int, path: str = "") -> dict[str, Any]:
-    url = f"http://127.0.0.1:{port}/simulated{path}"
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
-        return dict[str, Any](await answer.json())

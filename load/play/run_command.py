@@ -1,38 +1,36 @@
-"""``python -m load run``: flags to a folder of results, a table and a verdict."""
+"""``python -m load run``: flags, each checked as it is read, to a folder of results, a table and a verdict."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import importlib.util
-import json
 import os
-import platform
+import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
-from clusters.provider import ClusterError
 from gpushare import wire
-from load.bench.bench_servers import Bed, CannotMeasureError
-from load.exit_code import exit_code
-from load.load_flags import add_output
+from load.bench.bench_questions import PREFIX
+from load.load_commands import CannotMeasureError, add_cluster, add_output, count, port, read_data, seed
+from load.load_reports import machine, write
 from load.play import load_guard, play_report, results
-from load.play.load_plan import Plan
-from load.play.load_shapes import TRACE, weights_of
-from load.play.observed_bindings import broken_promises
+from load.play.load_plan import SHAPES, TRACE, VERBS, Plan, weights_of
 from load.play.others import BASELINE, Foreign, is_url
-from load.play.play_running import OURS, Order, Outcome, run
-from load.play.run_flags import add_flags
-from load.replay.trace import TraceError, creation_times
-from load.simulated.cluster_file import ClusterFileError, read
+from load.play.play_running import OURS, Order, run
+from load.replay.trace import SAMPLE, creation_times
+from load.simulated.cluster_file import read
 
+_BOUNDS: Final = Path(__file__).parents[1] / "bounds.yaml"
 _CARDS_SHOWN: Final = 10
+# Flags that go as they are into the plan, the order and the file.
+_OF_PLAN: Final = ("shape", "rate", "seconds", "schedulers", "inspectors", "what_if", "seed")
+_OF_ORDER: Final = ("events", "tls", "baseline", "workers")
 _EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
 measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound is broken by any extender of the run, or
 a card was over-booked; 130 stopped. Quote ratios:
@@ -47,51 +45,134 @@ def add_to(commands: Any) -> None:
         description="Locust users play kube-scheduler in front of the extender, on a simulated cluster of any size.",
         epilog=_EPILOG,
     )
-    add_flags(parser)
+    _add_flags(parser)
     add_output(parser, "load-results")
-    parser.set_defaults(run=run_command)
+    parser.set_defaults(name="load", run=_run, refuse=parser.error)
 
 
-def has_locust() -> bool:
-    """Locust is an extra; print a line if it is missing."""
-    if importlib.util.find_spec("locust") is not None:
-        return True
-    print("load: Locust is missing: make load installs it, or pip install '.[load]' in a checkout", file=sys.stderr)
-    return False
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    """All but the output folder."""
+    add_cluster(parser)
+    add = parser.add_argument
+    shapes = [*sorted(SHAPES), TRACE]
+    add("--shape", choices=shapes, default="steady", help="when pods come (default: %(default)s)")
+    add("--tls", action="store_true", help="over TLS, with a client's certificate")
+    about = (
+        "another extender, which gets as many pods: one that follows --api-port already, or the command that starts one, with "
+        "{port} and {kubeconfig} in its words, or PORT and KUBECONFIG in its environment"
+    )
+    add("--against", action="append", type=_url_or_command, default=[], metavar="URL|CMD", help=about)
+    for name, (metavar, kind, default, about) in _flags().items():
+        add(name, metavar=metavar, type=kind, default=default, help=about)
 
 
-def run_command(flags: argparse.Namespace) -> int:
-    """The exit code."""
-    if not has_locust():
-        return 1
-    if any(map(is_url, flags.against)) and not flags.api_port:
-        print(
-            "load: --against URL needs --api-port: the other extender must follow the API server of this run",
-            file=sys.stderr,
-        )
-        return 2
-    if flags.baseline and flags.tls:
-        print("load: --baseline is asked over plain HTTP, so it cannot be compared over --tls", file=sys.stderr)
-        return 2
-    errors = (CannotMeasureError, ClusterError, ClusterFileError, TraceError, load_guard.GuardError, OSError)
-    return exit_code("load", lambda: _run(flags), *errors)
+def _flags() -> dict[str, tuple[str, Callable[[str], object], object, str]]:
+    """By its name, the value of a flag as it is shown, its reader, its default, and what it is."""
+    return {
+        "--seconds": ("N", count, 60, "how long pods come (default: %(default)s)"),
+        "--rate": ("N", count, 20, "pods a second on average (default: %(default)s)"),
+        "--trace": (
+            "DIR",
+            Path,
+            SAMPLE,
+            "with --shape trace: pods come when those of this trace did, its time shortened to --seconds and its mean rate made "
+            "--rate; how large they are the cluster says (default: a small synthetic trace that ships with this)",
+        ),
+        "--workload": ("NAME", str, "default", "of the trace: reads openb_pod_list_NAME.csv (default: default)"),
+        "--schedulers": ("N", count, 1, "each serial, as the real one is (default: %(default)s)"),
+        "--names": ("N", count, None, "nodes in a question (default: what kube-scheduler sends on so many nodes)"),
+        "--inspectors": ("N", seed, 0, "users that ask for all cards each second (default: 0)"),
+        "--what-if": ("N", seed, 0, "users that ask each second where a pod would go (default: 0)"),
+        "--events": ("N", seed, 100, "watch events a second beside (default: %(default)s)"),
+        "--path": (
+            "PATH",
+            _path,
+            PREFIX,
+            "of the extenders of --against, the path before the verbs; / for the root, as HAMi has them (default: %(default)s)",
+        ),
+        "--verbs": (
+            "VERB[=NAME],...",
+            _verbs,
+            dict(VERBS),
+            "of the extenders of --against, the verbs that are asked, as kube-scheduler is configured; without prioritize a node "
+            "that passes is chosen at random (default: filter,prioritize,bind)",
+        ),
+        "--ready": (
+            "PATH|URL",
+            str,
+            "",
+            "of the extenders of --against, what answers 2xx once they can be asked (default: a program listens, a URL is up)",
+        ),
+        "--baseline": (
+            "COMMIT",
+            _commit,
+            "",
+            "our own extender as of this commit gets as many pods, and the bounds over it are judged; not with --tls",
+        ),
+        "--api-port": ("PORT", port, 0, "of the simulated API server (default: a free one)"),
+        "--workers": ("N", seed, 0, "Locust processes beside a master (default: 0, one process alone)"),
+        "--web-port": ("PORT", port, 0, "show Locust's pages at http://127.0.0.1:PORT meanwhile"),
+        "--bounds": (
+            "FILE",
+            Path,
+            _BOUNDS,
+            "what a run must keep, and of which extenders (to: gpushare, others, all, or a name) (default: load/bounds.yaml)",
+        ),
+        "--seed": ("N", seed, 1, "of the pods that come (default: %(default)s)"),
+    }
+
+
+def _url_or_command(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no command: {error}") from error
+    if not words:
+        raise argparse.ArgumentTypeError("neither a URL nor a command")
+    return text
+
+
+def _path(text: str) -> str:
+    path = text.strip("/")
+    return f"/{path}" if path else ""
+
+
+def _verbs(text: str) -> dict[str, str]:
+    pairs = [one.partition("=") for one in text.split(",")]
+    found = {verb: (name or verb).strip("/") for verb, _, name in pairs}
+    if unknown := sorted(found.keys() - VERBS.keys()):
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no verb that a run asks: {', '.join(VERBS)}")
+    if missing := sorted({"filter", "bind"} - found.keys()):
+        raise argparse.ArgumentTypeError(f"{missing[0]} is missing: a run asks every extender to filter and to bind")
+    return found
+
+
+def _commit(text: str) -> str:
+    if text.startswith("-"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no commit")
+    return text
 
 
 def _run(flags: argparse.Namespace) -> int:
-    bounds = [one for one in load_guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
+    if any(map(is_url, flags.against)) and not flags.api_port:
+        flags.refuse("--against URL needs --api-port: the other extender must follow the API server of this run")
+    if flags.baseline and flags.tls:
+        flags.refuse("--baseline is asked over plain HTTP, so it cannot be compared over --tls")
+    bounds = read_data(flags.bounds, load_guard.Bounds).bounds
+    bounds = [one for one in bounds if one.over != BASELINE or flags.baseline]
     found = asyncio.run(measure(_order(flags), flags.output))
     verdicts = load_guard.judge(bounds, found["rows"], OURS)
     outcome = found["outcome"]
     # Extenders beside each other may over-book a card before they see each other's bindings; that is no fault of theirs.
     several = len({row["extender"] for row in found["rows"]}) > 1
     over_booked = outcome["counts"]["over_booked_knowingly" if several else "over_booked"]
-    found["verdicts"] = [{"text": one.text(), "kept": one.is_kept} for one in verdicts]
+    found["verdicts"] = [{"text": one.text(), "kept": bool(one.is_kept)} for one in verdicts]
     text = _over_booked(over_booked, outcome["over_booked_cards"], outcome["counts"]["binds_without_card"])
     found["verdicts"].append({"text": text, "kept": not over_booked})
     broken = found["broken_promises"]
     found["verdicts"] += [{"text": text, "kept": False} for text in broken]
     path = flags.output / "load.json"
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(path, found)
     print(play_report.text(found))
     if not found["order"]["has_floor"]:
         print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
@@ -101,9 +182,7 @@ def _run(flags: argparse.Namespace) -> int:
     if all(one.is_kept for one in verdicts):
         return 0
     # Where all that breaks is what needs the floor, and there is none, nothing was found out.
-    return (
-        99 if found["order"]["has_floor"] or any(one.value is not None and not one.is_kept for one in verdicts) else 1
-    )
+    return 99 if found["order"]["has_floor"] or any(one.is_kept is False for one in verdicts) else 1
 
 
 def _over_booked(count: int, cards: Sequence[str], without_card: int) -> str:
@@ -117,7 +196,7 @@ def _over_booked(count: int, cards: Sequence[str], without_card: int) -> str:
 
 
 def _order(flags: argparse.Namespace) -> Order:
-    """Raises ClusterFileError, TraceError."""
+    """Raises LoadError."""
     described = read(flags.cluster)
     nodes = described.nodes
     if described.too_large:
@@ -125,41 +204,28 @@ def _order(flags: argparse.Namespace) -> Order:
         print(
             f"load: {flags.cluster}: no card holds a pod of {sizes} GiB: such pods will wait for ever", file=sys.stderr
         )
+    weights: tuple[float, ...] = ()
+    if flags.shape == TRACE:
+        weights = tuple(weights_of(creation_times(flags.trace, flags.workload), flags.seconds))
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
         window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),
-        shape=flags.shape,
-        weights=_weights(flags),
-        rate=flags.rate,
-        seconds=flags.seconds,
-        schedulers=flags.schedulers,
-        inspectors=flags.inspectors,
-        askers=flags.what_if,
+        weights=weights,
         records=str(flags.output.resolve()),
-        seed=flags.seed,
+        **{name: getattr(flags, name) for name in _OF_PLAN},
     )
-    return Order(
-        plan,
-        flags.events,
-        tls=flags.tls,
-        foreign=Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready),
-        baseline=flags.baseline,
-        api_port=flags.api_port,
-        workers=flags.workers,
-        web_port=flags.web_port,
-    )
-
-
-def _weights(flags: argparse.Namespace) -> tuple[float, ...]:
-    """Raises TraceError."""
-    return tuple(weights_of(creation_times(flags.trace, flags.workload), flags.seconds)) if flags.shape == TRACE else ()
+    foreign = Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready)
+    ports = {"api_port": flags.api_port, "web_port": flags.web_port}
+    return Order(plan, foreign=foreign, **ports, **{name: getattr(flags, name) for name in _OF_ORDER})
 
 
 async def measure(order: Order, folder: Path) -> dict[str, Any]:
     """All that a run comes to, as it goes into the JSON file; other files are in the folder by then.
 
-    Raises CannotMeasureError, ClusterError, ClusterFileError, OSError.
+    Raises LoadError, ClusterError, OSError.
     """
+    if importlib.util.find_spec("locust") is None:
+        raise CannotMeasureError("Locust is missing: make load installs it, or pip install '.[load]' in a checkout")
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
     for pattern in ("requests-*.tsv", "locust.log", "load.json"):
@@ -168,36 +234,27 @@ async def measure(order: Order, folder: Path) -> dict[str, Any]:
             path.unlink()
     before = os.getloadavg()[0]
     with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:
-        outcome = await run(order, Bed.of(scratch), folder, progress)
+        outcome, placed = await run(order, scratch, folder, progress)
     records: list[results.Record] = []
     for path in sorted(folder.glob("requests-*.tsv")):
         with path.open(encoding="utf-8") as lines:
             records += results.parse(lines)
     if not any(record.extender == OURS for record in records):
         raise CannotMeasureError("Locust asked nothing: no pod came in time")
-    return _document(order, outcome, records, before)
-
-
-def _document(order: Order, outcome: Outcome, records: list[results.Record], load_before: float) -> dict[str, Any]:
     plan = order.plan
-    cluster = read(Path(plan.cluster))
+    cluster = Path(plan.cluster)
     return {
-        "machine": {
-            "system": platform.platform(),
-            "cpus": os.cpu_count(),
-            "python": platform.python_version(),
-            "load_before": load_before,
-        },
-        "cluster": {"file": Path(plan.cluster).name, "nodes": cluster.nodes},
+        "machine": machine(before),
+        "cluster": {"file": cluster.name, "nodes": read(cluster).nodes},
         "order": {
-            "names": plan.window, "shape": plan.shape, "rate": plan.rate, "seconds": plan.seconds,
-            "schedulers": plan.schedulers, "inspectors": plan.inspectors, "what_if": plan.askers, "events": order.events,
-            "tls": order.tls, "against": order.foreign.against,
-            "baseline": order.baseline, "workers": order.workers, "seed": plan.seed,
+            "names": plan.window,
+            **{name: getattr(plan, name) for name in _OF_PLAN},
+            **{name: getattr(order, name) for name in _OF_ORDER},
+            "against": order.foreign.against,
             "has_floor": any(record.verb == results.FLOOR for record in records),
         },
-        "outcome": {key: value for key, value in asdict(outcome).items() if key != "placed"},
-        "broken_promises": broken_promises(records, outcome.placed),
+        "outcome": outcome,
+        "broken_promises": results.broken_promises(records, placed),
         "rows": results.rows(records, plan.seconds),
         "failures": results.failures(records),
-    }  # fmt: skip
+    }

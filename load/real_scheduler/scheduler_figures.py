@@ -1,26 +1,77 @@
-"""The results of turns, as text: pods a second, how long pods waited, the use of each program. Pure."""
+"""The results of turns, as text: pods a second, how long pods waited, the use of each program. Pure.
+
+The time that programs report of themselves is read from the histograms of their Prometheus pages.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from load.bench.bench_figures import percentile
-from load.real_scheduler.histograms import Spent
+from load.load_reports import number, table
+from load.readings import samples
 
 # A promise of the project: this share of the pods a second without an extender.
 SHARE: Final = 0.85
 WITHOUT, WITH = "without an extender", "with gpushare"
 # An extender in C that decides nothing and binds nothing: the most that the scheduler reaches with any on this machine.
 AGREES: Final = "with one that agrees"
-# Orders to bind that are under way together, without a scheduler: is our extender the limit, or the API server?
-BINDS_AT_ONCE: Final = 64
-BINDS: Final = f"{BINDS_AT_ONCE} binds at once"
 _MS: Final = 1000
 # A use below this on average is not shown, in seconds.
 _SHOWN: Final = 2e-5
+# Histograms of kube-scheduler and of our extender: the label that divides each, and its name in the output.
+_HISTOGRAMS: Final = {
+    "scheduler_scheduling_attempt_duration_seconds": ("result", "scheduler: attempt"),
+    "scheduler_scheduling_algorithm_duration_seconds": ("", "scheduler: choosing a node"),
+    "scheduler_framework_extension_point_duration_seconds": ("extension_point", "scheduler: plugins"),
+    "gpushare_extender_request_duration_seconds": ("verb", "gpushare"),
+}
+_BUCKET: Final = "_bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """How often, and how long in seconds; the percentiles are as exact as the buckets."""
+
+    count: int
+    mean: float
+    p50: float
+    p99: float
+
+
+def spent(page: str) -> dict[str, Spent]:
+    """A program's own times, by name: of an attempt and of the plugins of kube-scheduler, of the verbs of our extender."""
+    buckets: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    sums: dict[str, float] = defaultdict(float)
+    for one in samples(page, (f"{name}_" for name in _HISTOGRAMS)):
+        label, words = _HISTOGRAMS[one.name.rpartition("_")[0]]
+        key = f"{words} {one.labels[label]}" if label else words
+        if one.name.endswith(_BUCKET):
+            buckets[key][float(one.labels["le"])] += one.value
+        elif one.name.endswith("_sum"):
+            sums[key] += one.value
+    return {key: _spent(of, sums[key]) for key, of in buckets.items() if max(of.values())}
+
+
+def _spent(cumulated: Mapping[float, float], total: float) -> Spent:
+    ordered = sorted(cumulated.items())
+    count = int(ordered[-1][1])
+    return Spent(count, total / count, _quantile(ordered, 0.5), _quantile(ordered, 0.99))
+
+
+def _quantile(ordered: Sequence[tuple[float, float]], part: float) -> float:
+    """Within its bucket as if all were spread evenly there; of the last one its lower end, as Prometheus has it."""
+    wanted, low, before = part * ordered[-1][1], 0.0, 0.0
+    for edge, count in ordered:
+        if count >= wanted:
+            return low if math.isinf(edge) else low + (edge - low) * (wanted - before) / (count - before)
+        low, before = edge, count
+    return low
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +104,17 @@ def text(turns: Sequence[Turn], setting: str, pods: int) -> str:
     lines = [
         f"{setting}: gpushare reaches {share(turns):.0%} of what kube-scheduler binds alone (promised: {SHARE:.0%})",
         *_ceiling(turns),
-        f"{'':24}{'pods/s':>8}   processor ms a pod",
     ]
-    for turn in turns:
-        programs = ", ".join(f"{name} {_MS * seconds / pods:.2f}" for name, seconds in turn.cpu_seconds.items())
-        lines.append(f"{turn.kind:24}{turn.pods_per_second:8.1f}   {programs}")
+    programs = list(dict.fromkeys(name for turn in turns for name in turn.cpu_seconds))
+    rows = [
+        (
+            turn.kind,
+            number(turn.pods_per_second, 1),
+            *(number(_MS * turn.cpu_seconds[name] / pods, 2) if name in turn.cpu_seconds else "-" for name in programs),
+        )
+        for turn in turns
+    ]
+    lines += ["processor ms a pod, by program", *table(("", "pods/s", *programs), rows)]
     for kind in (WITHOUT, AGREES, WITH):
         lines += _details([turn for turn in turns if turn.kind == kind])
     return "\n".join(lines)
@@ -77,19 +134,20 @@ def _details(turns: Sequence[Turn]) -> Iterator[str]:
     names = list(dict.fromkeys(name for turn in turns for name in turn.spent))
     if not waited and not names:
         return
-    yield f"\n{turns[0].kind + ', ms':<44}{'count':>8}{'mean':>9}{'p50':>9}{'p99':>9}"
+    rows = []
     if waited:
         cuts = [percentile(waited, part) for part in (0.5, 0.99)]
-        yield _row("created until bound", len(waited), statistics.mean(waited), *cuts)
+        rows.append(_row("created until bound", len(waited), statistics.mean(waited), *cuts))
     for name in names:
         of = [turn.spent[name] for turn in turns if name in turn.spent]
         count = sum(one.count for one in of)
         mean = sum(one.count * one.mean for one in of) / count if count else 0.0
         if mean >= _SHOWN:
-            yield _row(
-                name, count, mean, *(statistics.median(getattr(one, cut) for one in of) for cut in ("p50", "p99"))
-            )
+            cuts = [statistics.median(one.p50 for one in of), statistics.median(one.p99 for one in of)]
+            rows.append(_row(name, count, mean, *cuts))
+    yield ""
+    yield from table((f"{turns[0].kind}, ms", "count", "mean", "p50", "p99"), rows)
 
 
-def _row(name: str, count: int, *seconds: float) -> str:
-    return f"  {name:<42}{count:>8}" + "".join(f"{_MS * one:>9.2f}" for one in seconds)
+def _row(name: str, count: int, *seconds: float) -> tuple[str, ...]:
+    return (name, str(count), *(number(_MS * one, 2) for one in seconds))

@@ -27,7 +27,8 @@ from gpushare.manifests import Container, Node, Pod
 from gpushare.model.node import devices_of
 from gpushare.model.pod import cpu_request, is_finished, request_of, worst_moment
 from gpushare.model.quantity import parse_milli
-from load.replay.trace import Card, Trace, TraceError, TraceNode, TracePod, checked
+from load.load_commands import LoadError
+from load.replay.trace import Card, Trace, TraceNode, TracePod, checked
 
 NODES_FILE: Final = "nodes.json"
 PODS_FILE: Final = "pods.json"
@@ -48,7 +49,7 @@ _T = TypeVar("_T", Node, Pod)
 
 
 def read(folder: Path) -> tuple[Trace, list[str]]:
-    """The trace, and what of the cluster is not in it, in words. Raises TraceError."""
+    """The trace, and what of the cluster is not in it, in words. Raises LoadError."""
     told = {_identity(pod): (pod, raw) for pod, raw in _objects(folder / PODS_FILE, Pod)}
     nodes = {node.metadata.name: node for node, _ in _objects(folder / NODES_FILE, Node)}
     standing = _standing(pod for pod, _ in told.values())
@@ -111,14 +112,14 @@ def _objects(path: Path, kind: type[_T]) -> Iterator[tuple[_T, Mapping[str, Any]
             try:
                 yield msgspec.convert(one, kind), one
             except msgspec.ValidationError as error:
-                raise TraceError(f"{path}: {kind.__name__} number {number}: {error}") from error
+                raise LoadError(f"{path}: {kind.__name__} number {number}: {error}") from error
 
 
 def _documents(path: Path) -> Iterator[dict[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{path}: {error.strerror if isinstance(error, OSError) else error}") from error
+        raise LoadError(f"{path}: {error.strerror if isinstance(error, OSError) else error}") from error
     decoder, at = json.JSONDecoder(), 0
     while at < len(text):
         if text[at].isspace():
@@ -128,9 +129,9 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
             found, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, at) + 1
-            raise TraceError(f"{path}, line {line}: the object that begins here is no JSON: {error}") from error
+            raise LoadError(f"{path}, line {line}: the object that begins here is no JSON: {error}") from error
         if not isinstance(found, dict):
-            raise TraceError(f"{path}, line {text.count(chr(10), 0, at) + 1}: no Kubernetes object ends here")
+            raise LoadError(f"{path}, line {text.count(chr(10), 0, at) + 1}: no Kubernetes object ends here")
         yield found
 
 

@@ -10,40 +10,24 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api.api_client import ApiError
 from clusters.processes.progress import Progress
 from clusters.processes.tied import die_with_parent
-from clusters.provider import ClusterError
 from gpushare import wire
-from load.bench.bench_servers import CannotMeasureError
-from load.load_flags import count, seed
-from load.questions import WrongAnswerError
-from load.replay import cluster_record, replay_report, wire_check
-from load.replay.arrivals import arrivals
-from load.replay.extender_replay import ratios, replay
-from load.replay.replayed_world import expected_of
-from load.replay.trace import SAMPLE, Trace, TraceError, pods_file, read, workloads
+from load.load_commands import LoadError, count, seed
+from load.replay import cluster_record, replay_report, replay_wire
+from load.replay.extender_replay import arrivals, expected_of, ratios, replay
+from load.replay.trace import SAMPLE, Trace, read
 
-_NO_WIRE: Final = (ClusterError, CannotMeasureError, WrongAnswerError, ApiError)
 _EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 % of all
 cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
 1 the trace cannot be read, or a pod lies elsewhere over the wire; 2 wrong flags."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """The replay of each seed; ``expects``: the policy knows beforehand which pods come, and how often."""
-
-    trace: Trace
-    policy: str
-    expects: bool
 
 
 def add_to(commands: Any) -> None:
@@ -78,13 +62,6 @@ def add_to(commands: Any) -> None:
         "--first-seed", type=seed, default=0, metavar="N", help="each of the others is the next (default: 0)"
     )
     parser.add_argument(
-        "--jobs",
-        type=count,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="replays at once (default: one a processor)",
-    )
-    parser.add_argument(
         "--expect", choices=("trace", "seen"), default="trace",
         help="fragmentation knows from the list how often which pods come, as the published policies do, or goes by those seen "
         "(default: trace)",
@@ -95,29 +72,12 @@ def add_to(commands: Any) -> None:
         "(minutes a seed; needs --expect trace)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one object on stdout instead of the table")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """The exit code."""
-    if options.wire and options.expect != "trace":
-        print(
-            "replay: --wire needs --expect trace: what was seen when depends on the pace of the watch", file=sys.stderr
-        )
-        return 2
-    try:
-        return _replay(options)
-    except TraceError as error:
-        print(f"replay: {error}{_known(options)}", file=sys.stderr)
-        return 1
-    except (OSError, BrokenProcessPool, *_NO_WIRE) as error:
-        print(f"replay: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    parser.set_defaults(name="replay", run=_replay, refuse=parser.error)
 
 
 def _replay(options: argparse.Namespace) -> int:
+    if options.wire and options.expect != "trace":
+        options.refuse("--wire needs --expect trace: what was seen when depends on the pace of the watch")
     trace, others = _read(options)
     runs = _replay_all(trace, options)
     if not options.json:
@@ -125,14 +85,14 @@ def _replay(options: argparse.Namespace) -> int:
     over_wire = _check_wire(trace, options)
     if options.json:
         found = replay_report.as_json(trace.workload, options.policy, runs, others)
-        print(json.dumps(found | ({"wire": wire_check.as_json(over_wire)} if over_wire else {}), indent=1))
+        print(json.dumps(found | ({"wire": replay_wire.as_json(over_wire)} if over_wire else {}), indent=1))
     elif over_wire:
-        print(wire_check.text(over_wire))
+        print(replay_wire.text(over_wire))
     return 1 if any(one.different for one in over_wire) else 0
 
 
 def _read(options: argparse.Namespace) -> tuple[Trace, Mapping[str, replay_report.Curve]]:
-    """The trace to replay, and the published figures for it. Raises TraceError."""
+    """The trace to replay, and the published figures for it. Raises LoadError."""
     if options.from_cluster is None:
         return read(options.trace, options.workload), replay_report.published(options.trace, options.workload)
     trace, left_out = cluster_record.read(options.from_cluster)
@@ -141,48 +101,42 @@ def _read(options: argparse.Namespace) -> tuple[Trace, Mapping[str, replay_repor
     return trace, {}
 
 
-def _known(options: argparse.Namespace) -> str:
-    """Which workloads there are, where this one is not."""
-    if options.from_cluster is not None:
-        return ""
-    if pods_file(options.trace, options.workload).exists() or not (names := workloads(options.trace)):
-        return ""
-    return f"; workloads of this folder: {', '.join(names)}"
-
-
 def _replay_all(trace: Trace, options: argparse.Namespace) -> list[replay_report.Run]:
     seeds = _seeds(options)
     title = f"replaying {len(trace.pods)} pods on {len(trace.nodes)} nodes, {len(seeds)} seeds"
+    once = partial(replay_once, trace, options.policy, expects=options.expect == "trace")
     with Progress("replay", title, sys.stderr) as progress:
         found: list[replay_report.Run] = []
-        expects = options.expect == "trace"
-        for one in _each(Task(trace, options.policy, expects), seeds, options.jobs):
-            found.append(one)
-            progress.detail = f"{len(found)} of {len(seeds)}"
+        try:
+            for one in _each(once, seeds):
+                found.append(one)
+                progress.detail = f"{len(found)} of {len(seeds)}"
+        except BrokenProcessPool as error:
+            raise LoadError(str(error)) from error
     return sorted(found, key=lambda one: one.seed)
 
 
-def _check_wire(trace: Trace, options: argparse.Namespace) -> list[wire_check.WireRun]:
+def _check_wire(trace: Trace, options: argparse.Namespace) -> list[replay_wire.WireRun]:
     if not options.wire:
         return []
     with Progress("replay", "starting an API server and an extender", sys.stderr) as progress:
-        return asyncio.run(wire_check.check_all(trace, options.policy, _seeds(options), progress))
+        return asyncio.run(replay_wire.check_all(trace, options.policy, _seeds(options), progress))
 
 
 def _seeds(options: argparse.Namespace) -> range:
     return range(options.first_seed, options.first_seed + options.seeds)
 
 
-def _each(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[replay_report.Run]:
+def _each(once: Callable[[int], replay_report.Run], seeds: Sequence[int]) -> Iterator[replay_report.Run]:
     """In the order in which they end. After a signal the runs under way are not waited for."""
-    if jobs == 1 or len(seeds) == 1:
-        yield from (replay_once(task, seed) for seed in seeds)
+    if len(seeds) == 1:
+        yield from map(once, seeds)
         return
     # A fork copies locks that other threads hold at that moment (gRPC's, a log's), and the copy could crash or wait for ever.
     fresh = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(seeds)), fresh, _begin_process)
+    pool = ProcessPoolExecutor(min(os.cpu_count() or 1, len(seeds)), fresh, _begin_process)
     try:
-        begun = [pool.submit(replay_once, task, seed) for seed in seeds]
+        begun = [pool.submit(once, seed) for seed in seeds]
         yield from (one.result() for one in as_completed(begun))
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -194,12 +148,11 @@ def _begin_process() -> None:
     die_with_parent()
 
 
-def replay_once(task: Task, seed: int) -> replay_report.Run:
-    """One seed."""
+def replay_once(trace: Trace, policy: str, seed: int, *, expects: bool) -> replay_report.Run:
+    """One seed; ``expects``: the policy knows beforehand which pods come, and how often."""
     started = time.monotonic()
-    pods = arrivals(task.trace, seed)
-    expected = expected_of(task.trace) if task.expects else None
-    steps = list(replay(task.trace, pods, task.policy, seed, expected))
-    found = ratios(task.trace, steps, [demand / 100 for demand in replay_report.DEMANDS])
+    pods = arrivals(trace, seed)
+    steps = list(replay(trace, pods, policy, seed, expected_of(trace) if expects else None))
+    found = ratios(trace, steps, [demand / 100 for demand in replay_report.DEMANDS])
     placed = sum(1 for step in steps if step.node)
     return replay_report.Run(seed, found, time.monotonic() - started, len(pods), placed)

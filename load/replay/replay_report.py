@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from load.replay.trace import TraceError
+from load.load_commands import LoadError
+from load.load_reports import table
 
 PUBLISHED_FILE: Final = "published_allocation_ratio.csv"
 # The arrived demands of the table, in percent of all cards; the last is the one that is quoted.
@@ -40,7 +41,7 @@ def curve(runs: Sequence[Run]) -> Curve:
 
 
 def published(folder: Path, workload: str) -> Mapping[str, Curve]:
-    """The published figures of this workload, by policy; none if the folder has none. Raises TraceError."""
+    """The published figures of this workload, by policy; none if the folder has none. Raises LoadError."""
     path = folder / PUBLISHED_FILE
     if not path.exists():
         return {}
@@ -52,7 +53,7 @@ def published(folder: Path, workload: str) -> Mapping[str, Curve]:
                     of = found.setdefault(row["policy"].partition("-")[2] or row["policy"], {})
                     of[int(row["arrived_pct"])] = float(row["mean_allocated_pct"]), float(row["stdev"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
-        raise TraceError(f"{path}: not the figures of published policies: {error!r}") from error
+        raise LoadError(f"{path}: not the figures of published policies: {error!r}") from error
     return found
 
 
@@ -88,20 +89,22 @@ def text(workload: str, policy: str, runs: Sequence[Run], others: Mapping[str, C
     last = DEMANDS[-1]
     rows = {f"{policy} (ours)": curve(runs)} | dict(others)
     order = sorted(rows, key=lambda name: -rows[name].get(last, (0.0, 0.0))[0])
-    width = max(len("policy"), *map(len, rows))
-    lines = [
-        f"allocated share of all cards in percent, mean ± standard deviation, by arrived demand; workload {workload}, "
-        f"{len(runs)} seed{'s' if len(runs) > 1 else ''}",
-        "".join([f"{'policy':<{width}}", *(f"{demand:>12} %" for demand in DEMANDS)]),
-    ]
-    for name in order:
-        cells = (rows[name].get(demand) for demand in DEMANDS)
-        shown = (
-            f"{mean:7.2f} ±{deviation:5.2f}" if cell else "-" for cell in cells for mean, deviation in [cell or (0, 0)]
-        )
-        lines.append("".join([f"{name:<{width}}", *(f"{cell:>14}" for cell in shown)]))
-    lines.append(f"one replay took {statistics.mean(run.seconds for run in runs):.1f} s")
-    return "\n".join(lines)
+    seeds = f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
+    return "\n".join(
+        [
+            "allocated share of all cards in percent, mean ± standard deviation, by arrived demand; "
+            f"workload {workload}, {seeds}",
+            *table(
+                ("policy", *(f"{demand} %" for demand in DEMANDS)),
+                [(name, *(_cell(rows[name].get(demand)) for demand in DEMANDS)) for name in order],
+            ),
+            f"one replay took {statistics.mean(run.seconds for run in runs):.1f} s",
+        ]
+    )
+
+
+def _cell(figure: tuple[float, float] | None) -> str:
+    return "-" if figure is None else f"{figure[0]:.2f} ±{figure[1]:5.2f}"
 
 
 def _points(of: Curve) -> list[dict[str, float]]:

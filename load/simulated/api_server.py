@@ -14,23 +14,22 @@ import json
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
 from gpushare import wire
-from load.simulated import measured_world
+from load.load_commands import exit_code
 from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
-from load.simulated.cluster_file import ClusterFileError, build, read
+from load.simulated.cluster_file import build, read
 from load.simulated.simulated_objects import node_object
-from load.simulated.simulated_world import NAMESPACE, Pod, World
+from load.simulated.simulated_world import NAMESPACE, Pod, measured
 
-# How often events are due, in seconds, and how often a watch without events hears that it is up to date.
 _INDEX: Final = re.compile(r"[0-9]{1,3}")
 _COUNTS: Final = ("events", "binds", "created", "ended", "over_booked", "over_booked_knowingly", "binds_without_card")
+# How often events are due, in seconds, and how often a watch without events hears that it is up to date.
 _TICK_SECONDS: Final = 0.005
 _BOOKMARK_SECONDS: Final = 30.0
 # Sums of many small steps fall short of a whole number by less than this.
@@ -94,15 +93,11 @@ class Api:
                 web.patch("/{path:.*}", self._patch),
             ]
         )
-        app.cleanup_ctx.append(self._ticking)
         return app
 
-    async def _ticking(self, app: web.Application) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(one) for one in (self._emit(), self._bookmark())]
-        yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def tick(self) -> None:
+        """Let events and pods come; ends by cancellation."""
+        await asyncio.gather(self._emit(), self._bookmark())
 
     async def _collection(self, request: web.Request) -> web.StreamResponse:
         if request.query.get("watch") in ("1", "true"):
@@ -139,33 +134,29 @@ class Api:
             self._watches.discard(watch)
         return response
 
-    async def _tell(self, path: str, line: bytes) -> None:
-        for watched, response in tuple(self._watches):
-            if watched == path:
-                try:
-                    await response.write(line)
-                except ConnectionError:
-                    self._watches.discard((watched, response))
-
-    async def _tell_all(self, events: Iterable[Event]) -> None:
+    async def _tell(self, *events: Event) -> None:
         for event in events:
-            await self._tell(event.path, event.line)
+            for watched, response in tuple(self._watches):
+                if watched == event.path:
+                    try:
+                        await response.write(event.line)
+                    except ConnectionError:
+                        self._watches.discard((watched, response))
 
     async def _emit(self) -> None:
         """As many events and new pods as are due by now."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             for _ in range(self._events.due()):
-                event = self._cluster.next_event()
-                await self._tell(event.path, event.line)
+                await self._tell(self._cluster.next_event())
             await self._arrive(self._arrivals.due())
 
     async def _bookmark(self) -> None:
         while True:
             await asyncio.sleep(_BOOKMARK_SECONDS)
             mark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self._cluster.version)}}}
-            for path in (NODES, PODS):
-                await self._tell(path, json.dumps(mark).encode() + b"\n")
+            line = json.dumps(mark).encode() + b"\n"
+            await self._tell(*(Event(path, self._cluster.version, line) for path in (NODES, PODS)))
 
     async def _set_rate(self, request: web.Request) -> web.Response:
         """``{"rate": 500}`` events a second from now on."""
@@ -192,7 +183,7 @@ class Api:
     async def _arrive(self, count: int) -> None:
         for _ in range(count):
             pod, event = self._cluster.arrive(self._units)
-            await self._tell(event.path, event.line)
+            await self._tell(event)
             self._come.put_nowait(pod)
 
     async def _counts(self, request: web.Request) -> web.Response:
@@ -215,7 +206,7 @@ class Api:
         if not events:
             return _refusal(409, "Conflict", "the pod does not wait")
         # An extender hears of a bind while it has its answer, as from a real API server, not before it.
-        task = asyncio.create_task(self._tell_all(events))
+        task = asyncio.create_task(self._tell(*events))
         await asyncio.sleep(0)
         await task
         return web.json_response({"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}, status=201)
@@ -238,49 +229,30 @@ def _refusal(code: int, reason: str, message: str) -> web.Response:
     return web.json_response(status, status=code)
 
 
-@asynccontextmanager
-async def serving(cluster: Cluster, port: int) -> AsyncIterator[None]:
-    """Serve the cluster on loopback while inside."""
-    runner = web.AppRunner(Api(cluster).application(), access_log=None, handle_signals=False, shutdown_timeout=0.5)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        yield
-    finally:
-        await runner.cleanup()
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Until it is killed; 1 if the cluster's file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m load.simulated.api_server", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
-    parser.add_argument("--cluster", type=Path, help="a file of clusters/simulated/load; instead of the next three")
+    about = "a file of clusters/simulated/load, instead of the next three; some pod ends for each that is bound"
+    parser.add_argument("--cluster", type=Path, help=about)
     parser.add_argument("--nodes", type=int, default=1000, help="nodes (default: %(default)s)")
     parser.add_argument("--pods", type=int, default=10_000, help="pods that run (default: %(default)s)")
     parser.add_argument("--binds", type=int, default=1000, help="pods that wait to be bound (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the world (default: %(default)s)")
     parser.add_argument("--first-version", type=int, default=1000, help="resourceVersion at the start")
-    parser.add_argument("--steady", action="store_true", help="some pod ends for each that is bound")
     flags = parser.parse_args(argv)
-    try:
-        world = _world(flags)
-    except ClusterFileError as error:
-        print(f"simulated API server: {error}", file=sys.stderr)
-        return 1
-    asyncio.run(_serve(Cluster(world, flags.seed, flags.first_version, is_steady=flags.steady), flags.port))
+    return exit_code("simulated API server", lambda: asyncio.run(_serve(flags)))
+
+
+async def _serve(flags: argparse.Namespace) -> int:
+    world = build(read(flags.cluster)) if flags.cluster else measured(flags.nodes, flags.pods, flags.seed, flags.binds)
+    api = Api(Cluster(world, flags.seed, flags.first_version, is_steady=flags.cluster is not None))
+    runner = web.AppRunner(api.application(), access_log=None, handle_signals=False)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", flags.port).start()
+    print(f"serves {len(world.nodes)} nodes from {world.nodes[0].name} on", flush=True)
+    await api.tick()
     return 0
-
-
-def _world(flags: argparse.Namespace) -> World:
-    if flags.cluster is not None:
-        return build(read(flags.cluster))
-    return measured_world.simulated(measured_world.build(flags.nodes, flags.pods, flags.seed), flags.binds)
-
-
-async def _serve(cluster: Cluster, port: int) -> None:
-    async with serving(cluster, port):
-        print(f"serves {len(cluster.nodes)} nodes from {cluster.nodes[0].name} on", flush=True)
-        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

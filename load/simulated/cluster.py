@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from load.simulated.simulated_objects import node_object, pod_object
-from load.simulated.simulated_world import Pod, World
+from load.simulated.simulated_world import Cards, Pod, World
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
@@ -54,12 +54,10 @@ class Cluster:
         self.counts: Counter[str] = Counter()
         self.events: deque[Event] = deque(maxlen=REMEMBERED)
         self._sizes, self._weights = list(world.sizes), list(world.sizes.values())
-        self._nodes = {node.name: node for node in world.nodes}
         self._running = list(world.running)
-        # Units that pods have on each card, by node and index, and on all cards of each node, by the index None.
-        self._used = Counter[tuple[str, int | None]]()
+        self._cards = Cards(world.nodes)
         for pod in world.running:
-            self._use(pod, pod.units)
+            self._cards.use(pod, pod.units)
         self._waiting = {pod.name: pod for pod in world.waiting}
         # The objects of pods that have waited, so that they can be asked for.
         self._bound: dict[str, Pod] = {}
@@ -116,12 +114,12 @@ class Cluster:
         pod = self._waiting.pop(name, None)
         if pod is None:
             return []
-        bound = pod._replace(node=node, card=card, card_units=self._size(node, 0))
+        bound = pod._replace(node=node, card=card, card_units=self._cards.size(node, 0))
         self._bound[name] = bound
         self.placed[name] = node
         self.counts["binds"] += 1
         self.counts["binds_without_card"] += card is None
-        self._use(bound, bound.units)
+        self._cards.use(bound, bound.units)
         self._judge(bound)
         told = [self._event("MODIFIED", PODS, pod_object(bound, self.version + 1))]
         if self._is_steady:
@@ -130,29 +128,17 @@ class Cluster:
         self._running.append(bound)
         return told
 
-    def _use(self, pod: Pod, units: int) -> None:
-        self._used[pod.node, None] += units
-        if pod.card is not None:
-            self._used[pod.node, pod.card] += units
-
-    def _size(self, node: str, card: int | None) -> int:
-        """The units of a card, or of all cards of the node: 0 for one that is not there."""
-        found = self._nodes.get(node)
-        if found is None or card is None:
-            return found.cards * found.card_units if found is not None else 0
-        return found.card_units if card < found.cards else 0
-
     def _judge(self, bound: Pod) -> None:
         """Count a pod that has more than its card holds, as the API shows it: with one extender this never happens."""
-        place, size = (bound.node, bound.card), self._size(bound.node, bound.card)
-        is_over = self._used[place] > size
+        place, size = (bound.node, bound.card), self._cards.size(bound.node, bound.card)
+        is_over = self._cards.used[place] > size
         self.counts["over_booked"] += is_over
         # Extenders that do not know of each other see each other's bindings a moment later.
         unseen = sum(units for where, units in self._recent if where == place)
-        self.counts["over_booked_knowingly"] += is_over and self._used[place] - unseen > size
+        self.counts["over_booked_knowingly"] += is_over and self._cards.used[place] - unseen > size
         self._recent.append((place, bound.units))
         if is_over and (len(self.over_booked_cards) < _MOST_NAMED or place in self.over_booked_cards):
-            self.over_booked_cards[place] = (self._used[place], size)
+            self.over_booked_cards[place] = (self._cards.used[place], size)
 
     def next_event(self) -> Event:
         """The status of some pod, or seldom of some node, has changed, as far as its version; the book is the same after it."""
@@ -169,7 +155,7 @@ class Cluster:
         self._running[at], self._running[-1] = self._running[-1], self._running[at]
         gone = self._running.pop()
         self._bound.pop(gone.name, None)
-        self._use(gone, -gone.units)
+        self._cards.use(gone, -gone.units)
         self.counts["ended"] += 1
         return [self._event("DELETED", PODS, pod_object(gone, self.version + 1))]
 

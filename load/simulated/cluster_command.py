@@ -13,16 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.api.api_client import ApiError
-from clusters.api.waiting import NotReachedError, unless
+from clusters.api.waiting import unless
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubeconfig_copy import Copy
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
-from clusters.provider import ClusterError
 from load.simulated import on_control_plane
-from load.simulated.cluster_file import ClusterFileError, build, read
-from load.simulated.documents import kept
+from load.simulated.cluster_file import build, read
+from load.simulated.simulated_objects import kept
 from load.simulated.simulated_world import World
 
 _EPILOG: Final = """Nodes are objects without kubelets. On the embedded API server pods run because they are said to; on a real
@@ -43,20 +41,10 @@ def add_to(commands: Any) -> None:
         "--provider", choices=("embedded", "controlplane"), default="embedded", help="API server (default: embedded)"
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
-    parser.set_defaults(run=run)
+    parser.set_defaults(name="cluster", run=lambda flags: asyncio.run(_up(flags)))
 
 
-def run(flags: argparse.Namespace) -> int:
-    """The exit code."""
-    try:
-        asyncio.run(_up(flags))
-    except (ApiError, ClusterError, ClusterFileError, NotReachedError, OSError) as error:
-        print(f"cluster: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-async def _up(flags: argparse.Namespace) -> None:
+async def _up(flags: argparse.Namespace) -> int:
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -67,7 +55,7 @@ async def _up(flags: argparse.Namespace) -> None:
             world = build(read(flags.file))
             bringing = _embedded if flags.provider == "embedded" else on_control_plane.bring_up
             if not await unless(ended, lambda: bringing(world, folder, stack, progress)):
-                return
+                return 0
         kubeconfig = folder / "kubeconfig"
         print(f"{len(world.nodes)} nodes, {len(world.running)} pods: export KUBECONFIG={kubeconfig}", flush=True)
         if copy is not None:
@@ -75,6 +63,7 @@ async def _up(flags: argparse.Namespace) -> None:
             stack.callback(copy.remove)
         print("Ctrl-C ends it", flush=True)
         await ended.wait()
+    return 0
 
 
 async def _embedded(world: World, folder: Path, stack: AsyncExitStack, progress: Progress) -> None:

@@ -8,20 +8,16 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
-import yaml
 
 from fake_nvml.card_models import CardModel, model
 from fake_nvml.fake_nvml_errors import CatalogueError
+from load.load_commands import read_data
 from load.simulated.simulated_world import Node, Pod, World
 
 # Cards are as the newest driver counts them.
 _DRIVER: Final = "580.65"
 _MIB_A_UNIT: Final = 1024
 _MOST_NODES: Final = 50_000
-
-
-class ClusterFileError(Exception):
-    """A file that describes no cluster; the text names it and the fault."""
 
 
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +34,13 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
     numa: Annotated[int, msgspec.Meta(ge=1, le=16)] = 1
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a card that is in no catalogue, or that the driver does not know."""
+        try:
+            _card_units(model(self.card))
+        except CatalogueError as error:
+            raise ValueError(str(error)) from error
+
 
 class ClusterPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file. ``units``: which sizes pods have, in GiB, each with its weight; pods that come later are of the same sizes."""
@@ -47,6 +50,15 @@ class ClusterPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
     pools: Annotated[list[Pool], msgspec.Meta(min_length=1)]
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what no field alone is wrong with."""
+        if not all(map(math.isfinite, self.units.values())):
+            raise ValueError("a weight of units is not a finite number")
+        if len({pool.name for pool in self.pools}) != len(self.pools):
+            raise ValueError("two pools have the same name")
+        if self.nodes > _MOST_NODES:
+            raise ValueError(f"{self.nodes} nodes are more than {_MOST_NODES}")
 
     @property
     def nodes(self) -> int:
@@ -61,22 +73,8 @@ class ClusterPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> ClusterPlan:
-    """The plan in a file. Raises ClusterFileError."""
-    try:
-        plan = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), ClusterPlan)
-        for pool in plan.pools:
-            _card_units(model(pool.card))
-    except OSError as error:
-        raise ClusterFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError, CatalogueError) as error:
-        raise ClusterFileError(f"{path}: {error}") from error
-    if not all(map(math.isfinite, plan.units.values())):
-        raise ClusterFileError(f"{path}: a weight of units is not a finite number")
-    if len({pool.name for pool in plan.pools}) != len(plan.pools):
-        raise ClusterFileError(f"{path}: two pools have the same name")
-    if plan.nodes > _MOST_NODES:
-        raise ClusterFileError(f"{path}: {plan.nodes} nodes are more than {_MOST_NODES}")
-    return plan
+    """The plan in a file. Raises LoadError."""
+    return read_data(path, ClusterPlan)
 
 
 def node_names(plan: ClusterPlan) -> list[str]:

@@ -1,100 +1,73 @@
-"""Nodes and pods of a simulated cluster as the JSON that an API server sends: a pod of about 7 kB, a node of about 3 kB."""
+"""Nodes and pods of a simulated cluster as objects, as an API server takes them, and as large as one sends them. Pure.
+
+A pod that is sent is about 6 kB of JSON, a node about 3 kB; what makes them so large is encoded once.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any, Final
+
+import msgspec
 
 from gpushare import wire
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
-from load.simulated.simulated_world import NAMESPACE, Node, Pod
+from load.simulated.simulated_world import NAMESPACE, Node, Pod, World
 
-_MEMORY: Final = "aliyun.com/gpu-mem"
-_COUNT: Final = "aliyun.com/gpu-count"
-_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"
 _TIME: Final = "2026-01-01T00:00:00Z"
-# Filling for a pod up to the usual size of pods: managed fields and environment.
-_VARIABLES: Final = 40
-_MANAGED_FIELDS: Final = 60
-
-
-def _template(value: Mapping[str, Any]) -> bytes:
-    """JSON in which words like ``%(name)s`` are still to be filled in."""
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _metadata(extra: Mapping[str, Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {f"f:field-{number}": {".": {}, "f:value": {}} for number in range(_MANAGED_FIELDS)}
-    managed = {"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "time": _TIME, "fieldsV1": fields}
-    own = {"name": "%(name)s", "uid": "uid-%(name)s", "resourceVersion": "%(version)d", "creationTimestamp": _TIME}
-    return own | dict(extra) | {"managedFields": [managed]}
-
-
-def _pod(annotations: Mapping[str, str], node: Mapping[str, str], status: Mapping[str, Any]) -> bytes:
-    amounts = {_MEMORY: "%(units)d", "cpu": "2", "memory": "4Gi"}
-    container = {
-        "name": "main",
-        "image": "registry.example/team/application:1.2.3",
-        "env": [{"name": f"VARIABLE_{number}", "value": "x" * 40} for number in range(_VARIABLES)],
-        "resources": {"limits": amounts, "requests": amounts},
-        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-        "terminationMessagePath": "/dev/termination-log",
-        "imagePullPolicy": "IfNotPresent",
-    }
-    labels = {"app": "application", "team": "bench"}
-    spec = {"containers": [container], "volumes": [{"name": "data", "emptyDir": {}}], "priority": 0, **node}
-    metadata = _metadata({"namespace": NAMESPACE, "labels": labels, "annotations": dict(annotations)})
-    return _template({"metadata": metadata, "spec": spec, "status": dict(status)})
-
-
-_ANNOTATIONS: Final = {
-    _INDEX: "%(card)d",
-    "ALIYUN_COM_GPU_MEM_DEV": "%(card_units)d",
-    "ALIYUN_COM_GPU_MEM_POD": "%(units)d",
-    "ALIYUN_COM_GPU_MEM_ASSIGNED": "true",
-    "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1767225600000000000",
-}
+# Filling for an object up to the usual size: managed fields, and a pod's environment.
+_FIELDS: Final[dict[str, Any]] = {f"f:field-{number}": {".": {}, "f:value": {}} for number in range(60)}
+_MANAGED: Final = msgspec.Raw(
+    msgspec.json.encode(
+        [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "time": _TIME, "fieldsV1": _FIELDS}]
+    )
+)
+_VARIABLES: Final = msgspec.Raw(
+    msgspec.json.encode([{"name": f"VARIABLE_{number}", "value": "x" * 40} for number in range(40)])
+)
 _RUNNING: Final = {
     "phase": "Running",
+    "startTime": _TIME,
     "conditions": [{"type": kind, "status": "True", "lastTransitionTime": _TIME} for kind in ("Ready", "PodScheduled")],
-    "containerStatuses": [{"name": "main", "ready": True, "state": {"running": {"startedAt": _TIME}}}],
-}
-_PLACED: Final = _pod(_ANNOTATIONS, {"nodeName": "%(node)s"}, _RUNNING)
-# Bound by an extender that writes no index of ours.
-_PLACED_WITHOUT_CARD: Final = _pod({}, {"nodeName": "%(node)s"}, _RUNNING)
-_WAITING: Final = _pod({}, {}, {"phase": "Pending"})
-_AMOUNTS: Final = {"cpu": "64", "memory": "512Gi", "pods": "110", _MEMORY: "%(units)d", _COUNT: "%(cards)d"}
-# Labels and annotations, which differ in number, are filled in as JSON.
-_NODE: Final = (
-    _template(
+    "containerStatuses": [
         {
-            "metadata": _metadata({"labels": "%(labels)s", "annotations": "%(annotations)s"}),
-            "spec": {},
-            "status": {
-                "capacity": _AMOUNTS,
-                "allocatable": _AMOUNTS,
-                "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": _TIME}],
-            },
+            "name": "main",
+            "image": "nobody/starts:it",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": _TIME}},
         }
-    )
-    .replace(b'"%(labels)s"', b"%(labels)b")
-    .replace(b'"%(annotations)s"', b"%(annotations)b")
-)
+    ],
+}
 
 
-def node_object(node: Node, version: int) -> bytes:
-    """A node; its cards are published in our annotation if their model is known."""
-    labels = {"gpushare": "true", "kubernetes.io/hostname": node.name, **node.labels}
-    values: dict[bytes, bytes | int] = {
-        b"name": node.name.encode(),
-        b"version": version,
-        b"units": node.cards * node.card_units,
-        b"cards": node.cards,
-        b"labels": json.dumps(labels).encode(),
-        b"annotations": json.dumps({wire.ANNOTATION_CARDS: published_cards(node)} if node.model else {}).encode(),
+def needed_by_pods() -> Iterator[dict[str, Any]]:
+    """Their namespace, and the account without which no pod is taken."""
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}, "status": {"phase": "Active"}}
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
+
+
+def node_document(node: Node) -> dict[str, Any]:
+    """Ready, with its cards as our plugin publishes them if their model is known."""
+    amounts = {
+        "cpu": "64",
+        "memory": "512Gi",
+        "pods": "500",
+        wire.RESOURCE_MEMORY: str(node.cards * node.card_units),
+        wire.RESOURCE_COUNT: str(node.cards),
     }
-    return _NODE % values
+    ready = {"type": "Ready", "status": "True", "reason": "Simulated", "message": "there is no kubelet"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node.name,
+            "labels": {"gpushare": "true", "kubernetes.io/hostname": node.name, **node.labels},
+            "annotations": {wire.ANNOTATION_CARDS: published_cards(node)} if node.model else {},
+        },
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+    }
 
 
 def published_cards(node: Node) -> str:
@@ -113,12 +86,64 @@ def published_cards(node: Node) -> str:
     return encode_cards(NodeCards(CARDS_VERSION, MODE_IDS, "GiB", "", cards))
 
 
+def pod_document(pod: Pod) -> dict[str, Any]:
+    """On its node, with its card if the extender that bound it wrote one; or waiting for both."""
+    annotations = {
+        wire.ANNOTATION_INDEX: str(pod.card),
+        wire.ANNOTATION_POD_UNITS: str(pod.units),
+        wire.ANNOTATION_DEVICE_UNITS: str(pod.card_units),
+        wire.ANNOTATION_ASSIGNED: "true",
+    }
+    amounts = {wire.RESOURCE_MEMORY: str(pod.units), "cpu": "100m"}
+    resources = {"limits": amounts, "requests": amounts}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod.name,
+            "namespace": NAMESPACE,
+            "annotations": annotations if pod.node and pod.card is not None else {},
+        },
+        "spec": {
+            **({"nodeName": pod.node} if pod.node else {}),
+            "containers": [{"name": "main", "image": "nobody/starts:it", "resources": resources}],
+            # Nodes without a kubelet are tainted.
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }
+
+
+def node_object(node: Node, version: int) -> bytes:
+    """A node as it is sent."""
+    return _sent(node_document(node), version)
+
+
 def pod_object(pod: Pod, version: int) -> bytes:
-    """A pod that runs, or one that has no node yet."""
-    values: dict[bytes, bytes | int] = {b"name": pod.name.encode(), b"units": pod.units, b"version": version}
-    if not pod.node:
-        return _WAITING % values
-    values[b"node"] = pod.node.encode()
-    if pod.card is None:
-        return _PLACED_WITHOUT_CARD % values
-    return _PLACED % (values | {b"card": pod.card, b"card_units": pod.card_units})
+    """A pod as it is sent: one that runs, or one that has no node yet."""
+    document = pod_document(pod)
+    document["spec"]["containers"][0]["env"] = _VARIABLES
+    document["status"] = _RUNNING if pod.node else {"phase": "Pending"}
+    return _sent(document, version)
+
+
+def _sent(document: dict[str, Any], version: int) -> bytes:
+    metadata = document["metadata"]
+    metadata |= {
+        "uid": f"uid-{metadata['name']}",
+        "resourceVersion": str(version),
+        "creationTimestamp": _TIME,
+        "managedFields": _MANAGED,
+    }
+    return msgspec.json.encode(document)
+
+
+def kept(world: World, uid: str) -> dict[str, Any]:
+    """The world as the saved state of an embedded API server: with versions, uids and, of pods, that they run."""
+    objects = []
+    nodes, pods = map(node_document, world.nodes), map(pod_document, world.running)
+    for version, item in enumerate((*needed_by_pods(), *nodes, *pods), start=2):
+        item["metadata"] |= {"uid": f"{uid}-{version}", "resourceVersion": str(version), "creationTimestamp": _TIME}
+        if item["kind"] == "Pod":
+            item["status"] = _RUNNING
+        objects.append(item)
+    return {"format": 1, "version": len(objects) + 1, "objects": objects}

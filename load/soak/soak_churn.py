@@ -1,4 +1,7 @@
-"""Pods that come and go on a real API server, and what its watch shows of them."""
+"""Pods that come and go on a real API server, and what its watch shows of them and of their cards.
+
+The cards are counted by the pods in the API server's history: a judge that knows nothing of the extender's book.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final
 
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError, eventually, for_each
 from clusters.processes.progress import Progress
-from load.simulated.documents import pod_document
-from load.simulated.simulated_world import NAMESPACE, Pod, World
-from load.soak.soak_cards import Cards
+from gpushare import wire
+from load.simulated.simulated_objects import pod_document
+from load.simulated.simulated_world import NAMESPACE, Cards, Node, Pod, World
 
 # How many pods are created, or ended, together: more than a second's worth never wait for each other.
 _AT_ONCE: Final = 16
@@ -24,16 +27,44 @@ _AT_ONCE: Final = 16
 _LAST_SECONDS: Final = 60.0
 
 
+class SeenCards:
+    """The cards of all nodes. ``over_booked`` counts pods that came to a card that had no room for them.
+
+    ``without_a_card`` counts those that came to a node without one, or with one that is not there.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._cards = Cards(nodes)
+        self._bound: dict[str, Pod] = {}
+        self.over_booked = 0
+        self.without_a_card = 0
+
+    def see(self, kind: str, pod: Mapping[str, Any]) -> None:
+        """An event of the watch. A pod has its share from when it is bound until it is gone, whatever its states are in between."""
+        name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
+        if kind == "DELETED":
+            if gone := self._bound.pop(name, None):
+                self._cards.use(gone, -gone.units)
+        elif node and name not in self._bound:
+            index = (pod["metadata"].get("annotations") or {}).get(wire.ANNOTATION_INDEX, "")
+            card = int(index) if index.isdecimal() and self._cards.size(node, int(index)) else None
+            units = (int(one["resources"]["limits"][wire.RESOURCE_MEMORY]) for one in pod["spec"]["containers"])
+            self._bound[name] = bound = Pod(name, sum(units), node, card)
+            self._cards.use(bound, bound.units)
+            self.without_a_card += card is None
+            self.over_booked += card is not None and self._cards.used[node, card] > self._cards.size(node, card)
+
+
 class Churn:
     """Pods come at a rate; for each that is bound one that runs ends."""
 
-    def __init__(self, api: ApiClient, world: World, rate: int, seconds: int, seed: int) -> None:
+    def __init__(self, api: ApiClient, world: World, rate: int, seconds: int) -> None:
         """``rate``: pods a second, for this many ``seconds``."""
         self._api = api
         self._rate, self._seconds = rate, seconds
         self._world = world
-        self._rng = random.Random(seed)  # an order, no secret
-        self._cards = Cards(world.nodes)
+        self._rng = random.Random(1)  # an order, no secret
+        self._cards = SeenCards(world.nodes)
         self._counts = Counter[str]()
         # In no order.
         self._running: list[str] = []
@@ -42,22 +73,9 @@ class Churn:
         self._waiting: set[str] = set()
         self._to_end = asyncio.Queue[str]()
 
-    @property
-    def nodes(self) -> int:
-        """How many there are."""
-        return len(self._world.nodes)
-
-    @property
-    def is_up(self) -> bool:
-        """Do all pods of the beginning run?"""
-        return len(self._running) == len(self._world.running)
-
-    async def look(self) -> Churn:
-        """The condition of a wait; printed if it never holds."""
-        return self
-
-    def __repr__(self) -> str:
-        return f"{len(self._running)} pods run, {len(self._waiting)} wait"
+    async def look(self) -> tuple[int, int]:
+        """How many pods run, and how many wait."""
+        return len(self._running), len(self._waiting)
 
     def counted(self) -> dict[str, int]:
         """The events, as far as the watch has shown them."""
@@ -106,7 +124,7 @@ class Churn:
         await for_each(create, range(self._rate * self._seconds), _AT_ONCE)
         # Those that still wait after that are counted, which breaks a promise.
         with contextlib.suppress(NotReachedError):
-            await eventually(self.look, lambda seen: not seen._waiting, "all are bound", seconds=_LAST_SECONDS)
+            await eventually(self.look, lambda seen: not seen[1], "all are bound", seconds=_LAST_SECONDS)
 
     def endings(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Workers that end pods, each until it is cancelled."""

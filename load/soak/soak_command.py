@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-from pathlib import Path
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from clusters.api.api_client import ApiError
-from clusters.api.waiting import NotReachedError
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
-from clusters.provider import ClusterError
-from load.bench.bench_servers import CannotMeasureError
-from load.exit_code import exit_code
-from load.load_flags import add_cluster, add_output, count
+from gpushare.extender.core.book import ENDED_REMEMBERED
+from load.load_commands import add_cluster, add_output, count
+from load.load_reports import Promise, write
 from load.play.load_plan import Plan
 from load.play.play_running import Order
-from load.play.run_command import has_locust, measure
-from load.simulated.cluster_file import ClusterFileError, read
+from load.play.run_command import measure
+from load.simulated.cluster_file import read
 from load.soak import soak_on_control_plane
-from load.soak.soak_promises import line, promises, text
 
 SIMULATED, CONTROLPLANE = "simulated", "controlplane"
 # Pods a second. Two cores are full with what real programs do for 40.
 _RATES: Final = {SIMULATED: 40, CONTROLPLANE: 20}
 # Watch events a second beside, if the API server is simulated.
 _EVENTS: Final = 200
-_ERRORS: Final = (
-    ApiError,
-    ClusterError,
-    CannotMeasureError,
-    ClusterFileError,
-    NotReachedError,
-    OSError,
-)
+# Memory is flat if it grows by no more than this an hour, in parts of its size: a leak of a pod's size for each pod that comes
+# would be many times that.
+MOST_GROWTH: Final = 0.05
+# Over less than this, in seconds, memory has no slope: what is filled once would be a leak.
+_SHORTEST: Final = 600.0
+# Until the extender has met all sizes of pods this part of the run counts for no slope, or more: see ``warm_up``.
+_WARM_UP: Final = 0.25
+# Promises that only a run with the real scheduler counts.
+_SEEN_ON_A_REAL_ONE: Final = {
+    "without_a_card": "pods that were bound without a card",
+    "waiting": "pods that still waited at the end",
+}
 _EPILOG: Final = """Simulated: a simulated API server, and Locust plays kube-scheduler. Control plane (make control-plane
 builds it): both are real, and kwok says that pods run. Cards are counted by what the API shows, and a pod ends for each that is
 bound. Exit codes: 0 measured, and all is as promised; 1 something could not be measured, as memory in a run of minutes; 2 wrong
@@ -63,12 +63,6 @@ def add_to(commands: Any) -> None:
         default=SIMULATED,
         help="API server and scheduler (default: %(default)s)",
     )
-    add(
-        "--events",
-        type=count,
-        metavar="N",
-        help=f"watch events a second beside, on the simulated API server (default: {_EVENTS})",
-    )
     add_cluster(parser)
     add(
         "--audit-seconds",
@@ -78,30 +72,19 @@ def add_to(commands: Any) -> None:
         help="between two audits (default: %(default)s)",
     )
     add_output(parser, "load-results/soak")
-    parser.set_defaults(run=run_command, refuse=parser.error)
+    parser.set_defaults(name="load", run=_run)
 
 
-def run_command(flags: argparse.Namespace) -> int:
-    """The exit code."""
-    is_real = flags.provider == CONTROLPLANE
-    flags.rate = flags.rate or _RATES[flags.provider]
-    if is_real and flags.events is not None:
-        flags.refuse("--events is of the simulated API server alone")
-    if not is_real and not has_locust():
-        return 1
-    soak = _on_control_plane if is_real else _simulated
-    return exit_code("load", lambda: _tell(asyncio.run(soak(flags)), flags.output), *_ERRORS)
-
-
-def _tell(run: dict[str, Any], folder: Path) -> int:
+def _run(flags: argparse.Namespace) -> int:
     """Print and keep what was found; the exit code."""
+    flags.rate = flags.rate or _RATES[flags.provider]
+    soak = soak_on_control_plane.measure if flags.provider == CONTROLPLANE else _simulated
+    run = asyncio.run(soak(flags))
     found = promises(run)
-    run["verdicts"] = [{"text": line(one), "kept": bool(one.is_kept)} for one in found]
-    path = folder / "load.json"
-    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-    print(text(run))
-    print("\n".join(map(line, found)))
-    print(f"\nwrote {path}")
+    run["verdicts"] = [{"text": one.text(), "kept": bool(one.is_kept)} for one in found]
+    path = flags.output / "load.json"
+    write(path, run)
+    print("\n".join([text(run), *(one.text() for one in found), "", f"wrote {path}"]))
     if any(one.is_kept is False for one in found):
         return 99
     return 0 if all(one.is_kept for one in found) else 1
@@ -116,8 +99,8 @@ def _audit_seconds(value: str) -> int:
 
 
 async def _simulated(flags: argparse.Namespace) -> dict[str, Any]:
-    """Raises CannotMeasureError, ClusterError, ClusterFileError, OSError."""
-    nodes, events = read(flags.cluster).nodes, flags.events or _EVENTS
+    """Raises CannotMeasureError, ClusterError, LoadError, OSError."""
+    nodes = read(flags.cluster).nodes
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
         window=feasible_nodes_to_find(nodes, 0),
@@ -125,17 +108,70 @@ async def _simulated(flags: argparse.Namespace) -> dict[str, Any]:
         seconds=flags.seconds,
         records=str(flags.output.resolve()),
     )
-    run = await measure(Order(plan, events, audit_seconds=flags.audit_seconds), flags.output)
+    run = await measure(Order(plan, _EVENTS, audit_seconds=flags.audit_seconds), flags.output)
     run["setting"] = (
-        f"{nodes} simulated nodes, {flags.rate} pods/s for {flags.seconds} s, {events} events/s, a simulated API server"
+        f"{nodes} simulated nodes, {flags.rate} pods/s for {flags.seconds} s, {_EVENTS} events/s, a simulated API server"
     )
     return run
 
 
-async def _on_control_plane(flags: argparse.Namespace) -> dict[str, Any]:
-    """Raises ApiError, ClusterError, ClusterFileError, NotReachedError, OSError."""
-    flags.output.mkdir(parents=True, exist_ok=True)
-    order = soak_on_control_plane.Order(
-        flags.cluster, flags.rate, flags.seconds, flags.audit_seconds, flags.output / "logs"
-    )
-    return await soak_on_control_plane.measure(order)
+def promises(run: Mapping[str, Any]) -> list[Promise]:
+    """A promise, with the figure that was found."""
+    counts, samples = run["outcome"]["counts"], run["outcome"]["samples"]
+    slope = growth(samples, warm_up(run))
+    failed = [one["failed_audits"] for one in samples if "failed_audits" in one]
+    drifts = [one["drift_units"] for one in samples if one.get("audits")]
+    found = [
+        Promise("memory grows, parts of it an hour", MOST_GROWTH, None if slope is None else round(slope, 4)),
+        Promise("units that an audit found booked otherwise than the API says", 0, max(drifts, default=None)),
+        Promise("audits that failed", 0, max(failed, default=None)),
+        Promise("cards that the API showed over-booked", 0, counts["over_booked"]),
+        Promise("questions that failed", 0, sum(row["failures"] for row in run["rows"])),
+    ]
+    return found + [Promise(what, 0, counts[name]) for name, what in _SEEN_ON_A_REAL_ONE.items() if name in counts]
+
+
+def warm_up(run: Mapping[str, Any]) -> float:
+    """How long tables get fuller though nothing leaks, in seconds.
+
+    As many pods must have come as ran at first, which they replace, and as the extender remembers after their end.
+    """
+    order, pods = run["order"], run["outcome"]["counts"]["running"] + ENDED_REMEMBERED
+    return float(max(order["seconds"] * _WARM_UP, pods / order["rate"]))
+
+
+def growth(samples: Sequence[Mapping[str, float]], since: float) -> float | None:
+    """The growth of memory in an hour, in parts of its mean, by least squares from this many seconds on.
+
+    None if less than ten minutes are left.
+    """
+    begun = samples[0]["at"] if samples else 0.0
+    points = [(one["at"] / 3600, one["rss_mib"]) for one in samples if one["at"] - begun >= since]
+    if len(points) < 2 or (points[-1][0] - points[0][0]) * 3600 < _SHORTEST:
+        return None
+    hours, memory = zip(*points, strict=True)
+    slope: float = statistics.linear_regression(hours, memory).slope
+    mean: float = statistics.mean(memory)
+    return slope / mean
+
+
+def text(run: Mapping[str, Any]) -> str:
+    """The events, in a few lines."""
+    outcome, samples = run["outcome"], run["outcome"]["samples"]
+    counts, memory = outcome["counts"], [one["rss_mib"] for one in samples]
+    audits = max((one.get("audits", 0.0) for one in samples), default=0.0)
+    lines = [
+        f"{run['setting']}: {counts['created']} pods came, {counts['binds']} were bound, {counts['ended']} ended",
+        f"the extender had {memory[0]:.1f} MiB at first, {memory[-1]:.1f} at the end, {max(memory):.1f} at most; "
+        f"{audits:.0f} audits"
+        if memory
+        else "the extender's memory was not seen",
+        f"memory is judged from {warm_up(run):.0f} s on: by then the extender has forgotten as many pods as it has come to know",
+    ]
+    lines += [
+        f"{row['verb']}: {row['count']}, p50 {row['p50']:.2f} ms, p99 {row['p99']:.2f} ms"
+        + (f", longest {row['max']:.2f} ms" if "max" in row else "")
+        for row in run["rows"]
+        if row["extender"] == "gpushare" and row["p50"] is not None
+    ]
+    return "\n".join(lines)

@@ -8,8 +8,8 @@ import pynvml
 import pytest
 
 from fake_nvml.box import Box
+from fake_nvml.fake_library import install
 from fake_nvml.fake_nvml_errors import RealDriverError
-from fake_nvml.install import install
 from fake_nvml.state import State
 
 pytestmark = pytest.mark.usefixtures("clean_pynvml")

@@ -10,7 +10,7 @@ import pynvml
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.install import install
+from fake_nvml.fake_library import install
 from fake_nvml.state import State
 
 

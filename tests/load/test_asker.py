@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from load.bench.asker import Asked, ask_round
-from load.bench.bench_connection import Connection
+from load.bench.bench_questions import Connection
 
 PAUSE = 0.02
 

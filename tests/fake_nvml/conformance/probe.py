@@ -149,7 +149,7 @@ if __name__ == "__main__":
     import pynvml
 
     if layer == "python":
-        from fake_nvml.install import install
+        from fake_nvml.fake_library import install
 
         install(Path(state), on_purpose=True)
     main()

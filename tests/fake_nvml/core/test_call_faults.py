@@ -160,23 +160,25 @@ def test_a_row_is_in_force_while_used_and_not_worn_off(used: int, count: int, ex
     row = fault(used=used, count=count)
 
     assert in_force(row) is expected
-    assert find(table(row), "nvmlDeviceGetName", 0) == (0 if expected else None)
+    assert (find(table(row), "nvmlDeviceGetName", 0) is not None) is expected
 
 
 @pytest.mark.parametrize(
     ("card", "slot", "found"),
-    [(UNKNOWN32, 3, 0), (UNKNOWN32, None, 0), (3, 3, 0), (2, 3, None), (3, None, None)],
+    [(UNKNOWN32, 3, True), (UNKNOWN32, None, True), (3, 3, True), (2, 3, False), (3, None, False)],
 )
-def test_a_card_means_itself_or_any(card: int, slot: int | None, found: int | None) -> None:
+def test_a_card_means_itself_or_any(card: int, slot: int | None, found: bool) -> None:
     """A call without a card meets faults of any card only."""
-    assert find(table(fault(card=card)), "nvmlDeviceGetName", slot) == found
+    assert (find(table(fault(card=card)), "nvmlDeviceGetName", slot) is not None) is found
 
 
 def test_the_first_row_that_applies_is_found() -> None:
     """The order of the table decides."""
     rows = (fault("nvmlInit"), fault("nvmlDeviceGet*"), fault("nvmlDeviceGetName"))
 
-    assert find(table(*rows), "nvmlDeviceGetName", 0) == 1
+    found = find(table(*rows), "nvmlDeviceGetName", 0)
+    assert found is not None
+    assert found.function == b"nvmlDeviceGet*"
 
 
 def test_the_last_call_ends_a_counted_fault() -> None:

@@ -13,7 +13,7 @@ import pynvml
 import pytest
 
 from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, UNKNOWN64
-from fake_nvml.install import install
+from fake_nvml.fake_library import install
 from fake_nvml.state import State
 from gpushare.errors import GpushareError
 from gpushare.nvml.api import (

@@ -1,11 +1,10 @@
-"""Promises of load.play.observed_bindings."""
+"""Promises of load.play.results about binds."""
 
 from __future__ import annotations
 
 import pytest
 
-from load.play.observed_bindings import broken_promises
-from load.play.results import Record
+from load.play.results import Record, broken_promises
 
 
 def order(extender: str, node: str, refused: str = "", wrong: str = "", pod: str = "p") -> Record:

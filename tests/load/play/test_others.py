@@ -17,8 +17,7 @@ from aiohttp import web
 from clusters.api.certificates import Authority
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
-from load.bench.bench_servers import CannotMeasureError
-from load.load_flags import CLUSTERS
+from load.load_commands import CLUSTERS, CannotMeasureError
 from load.play import others
 from load.play.load_plan import Asked
 from tests.passing_time import pass_time_until

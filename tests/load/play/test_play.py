@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from load.play.load_guard import GuardError, judge, read
-from load.play.load_shapes import BURST_PODS, SHAPES, weighed, weights_of
+from load.load_commands import LoadError, read_data
+from load.play.load_guard import Bounds, judge
+from load.play.load_plan import BURST_PODS, SHAPES, weighed, weights_of
 from load.play.results import FLOOR, Record, failures, parse, rows
 from load.questions import (
     Window,
@@ -242,16 +243,16 @@ def test_bounds_are_judged_by_ratio(tmp_path: Path) -> None:
         "verb: inspect, figure: p50, most: 9",
         "verb: bind, figure: refused, most: 0.4",
     )
-    verdicts = judge(read(path), rows(RECORDS, 2.0), "gpushare")
+    verdicts = judge(read_data(path, Bounds).bounds, rows(RECORDS, 2.0), "gpushare")
 
-    assert [verdict.is_kept for verdict in verdicts] == [True, False, True, False, False, False]
+    assert [verdict.is_kept for verdict in verdicts] == [True, False, True, False, None, False]
     assert [verdict.text() for verdict in verdicts] == [
-        "kept    filter p50: at most 20 x floor; 20.00",
-        "BROKEN  filter p99: at most 32 x floor; 40.00, 25 % above it",
-        "kept    filter p50: at most 0.5 x http://other; 0.33",
-        "BROKEN  bind failures: at most 0; 1.00",
-        "BROKEN  inspect p50: at most 9 x floor; not measured",
-        "BROKEN  bind refused: at most 0.4; 0.50, 25 % above it",
+        "kept    filter p50: 20, at most 20 x floor",
+        "BROKEN  filter p99: 40, at most 32 x floor, 25% above it",
+        "kept    filter p50: 0.3333, at most 0.5 x http://other",
+        "BROKEN  bind failures: 1, at most 0",
+        "BROKEN  inspect p50: not measured, at most 9 x floor",
+        "BROKEN  bind refused: 0.5, at most 0.4, 25% above it",
     ]
 
 
@@ -260,20 +261,21 @@ def test_a_bound_names_the_extenders_it_applies_to(tmp_path: Path) -> None:
     path = bounds(
         tmp_path / "bounds.yaml",
         "verb: filter, figure: failures, most: 0",
-        "verb: filter, figure: p50, most: 30, to: others",
-        "verb: filter, figure: p50, most: 30, to: all",
+        "verb: filter, figure: p50, most: 31, to: others",
+        "verb: filter, figure: p50, most: 32, to: all",
         "verb: bind, figure: failures, most: 9, to: gpushare",
-        "verb: filter, figure: p50, most: 30, to: 'http://other'",
-        "verb: filter, figure: p50, most: 30, to: absent",
+        "verb: filter, figure: p50, most: 33, to: 'http://other'",
+        "verb: filter, figure: p50, most: 34, to: absent",
     )
     found = [
-        (one.extender, one.bound.to, one.value is not None) for one in judge(read(path), rows(RECORDS, 2.0), "gpushare")
+        (one.what, one.most, one.value is not None)
+        for one in judge(read_data(path, Bounds).bounds, rows(RECORDS, 2.0), "gpushare")
     ]
 
     assert found == [
-        ("", "", True), ("", "all", True), ("", "gpushare", True),
-        ("http://other", "", True), ("http://other", "others", True), ("http://other", "all", True),
-        ("http://other", "http://other", True), ("absent", "absent", False),
+        ("filter failures", 0, True), ("filter p50", 32, True), ("bind failures", 9, True),
+        ("http://other filter failures", 0, True), ("http://other filter p50", 31, True),
+        ("http://other filter p50", 32, True), ("http://other filter p50", 33, True), ("absent filter p50", 34, False),
     ]  # fmt: skip
 
 
@@ -290,7 +292,7 @@ def test_a_file_without_bounds_is_refused(tmp_path: Path, line: str, message: st
     """One line that names the file."""
     path = bounds(tmp_path / "bounds.yaml", line)
 
-    with pytest.raises(GuardError, match=message) as raised:
-        read(path)
+    with pytest.raises(LoadError, match=message) as raised:
+        read_data(path, Bounds)
 
     assert str(path) in str(raised.value)

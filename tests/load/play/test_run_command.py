@@ -17,7 +17,7 @@ from clusters.processes.ports import free_port
 from clusters.targets import load_target
 from load.__main__ import main
 from load.bench.bench_servers import write_kubeconfig
-from load.load_flags import CLUSTERS
+from load.load_commands import CLUSTERS
 
 ROOT = Path(__file__).parents[3]
 SMALL = ["--cluster", str(CLUSTERS / "nodes-100.yaml"), "--seconds", "5", "--rate", "30"]
@@ -138,7 +138,7 @@ def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> N
     assert 0 < counts["ended"] == counts["binds"] <= counts["created"]
     assert found["filter"]["count"] >= counts["binds"]
     assert len(run["outcome"]["samples"]) > 1
-    assert "kept    filter failures: at most 0; 0.00" in done.stdout
+    assert "kept    filter failures: 0, at most 0" in done.stdout
     assert (out / "locust.html").stat().st_size > 0
     assert len(list(out.glob("requests-*.tsv"))) == 2
 
@@ -153,8 +153,8 @@ def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
     done = load(*SMALL, "--baseline", "HEAD", "-o", tmp_path / "out", PYTHONPATH=str(tmp_path))
 
     assert done.returncode == 99, done.stderr
-    assert "BROKEN  filter p50: at most 5 x floor" in done.stdout
-    assert "BROKEN  filter p50: at most 1.5 x baseline" in done.stdout
+    assert re.search(r"BROKEN  filter p50: [\d.]+, at most 5 x floor, ", done.stdout)
+    assert re.search(r"BROKEN  filter p50: [\d.]+, at most 1.5 x baseline, ", done.stdout)
 
 
 def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
 
     assert done.returncode == 99, done.stdout + done.stderr
     for promise in (
-        "BROKEN  other 1 bind refused: at most 0.05; 1.00",
+        "BROKEN  other 1 bind refused: 1, at most 0.05, 1900% above it",
         r"BROKEN  each reported bind is made; other 2: \d+ were not",
         r"BROKEN  each bind is made on the node of its order; other 3: \d+ were not \(\S+ is on t4-00000, not on \S+\)",
         r"; \d+ binds wrote no ALIYUN_COM_GPU_MEM_IDX: only the sum of their node",
@@ -207,8 +207,8 @@ def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
     asked = {(row["extender"], row["verb"]) for row in json.loads((tmp_path / "out" / "load.json").read_text())["rows"]}
 
     assert done.returncode == 99, done.stdout + done.stderr
-    assert "BROKEN  other filter p50: at most 0 x floor; " in done.stdout
-    assert "kept    other filter failures: at most 0; 0.00" in done.stdout
+    assert re.search(r"BROKEN  other filter p50: [\d.]+, at most 0 x floor", done.stdout)
+    assert "kept    other filter failures: 0, at most 0" in done.stdout
     over_booked = r"BROKEN  no card is over-booked; \d+ bindings .*: card \d+ of \S+: \d+ of \d+"
     assert re.search(over_booked, done.stdout), done.stdout
     assert ("other", "bind") in asked

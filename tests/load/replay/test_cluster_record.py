@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from load.__main__ import main
+from load.load_commands import LoadError
 from load.replay.cluster_record import read
-from load.replay.trace import Card, TraceError, TraceNode, TracePod
+from load.replay.trace import Card, TraceNode, TracePod
 
 CARDS = {
     "v": 1,
@@ -171,7 +172,7 @@ def test_a_record_that_cannot_be_read_is_one_line(
     (tmp_path / "nodes.json").write_text(nodes)
     if pods is not None:
         (tmp_path / "pods.json").write_text(pods)
-    with pytest.raises(TraceError) as found:
+    with pytest.raises(LoadError) as found:
         read(tmp_path)
     assert says in str(found.value)
     assert main(["replay", "--from-cluster", str(tmp_path), "--seeds", "1"]) == 1

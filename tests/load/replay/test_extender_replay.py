@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare import wire
-from load.replay.arrivals import arrivals
-from load.replay.extender_replay import Step, ratios, replay
-from load.replay.replayed_world import expected_of
+from load.replay.extender_replay import Step, arrivals, expected_of, ratios, replay
 from load.replay.trace import CARD_UNITS, SAMPLE, Card, Trace, TraceNode, TracePod, read
 
 

@@ -45,15 +45,15 @@ def test_one_object_says_everything(folder: Path, capsys: pytest.CaptureFixture[
     assert err.startswith("replay: replaying 220 pods on 24 nodes, 2 seeds")
 
 
-def test_jobs_change_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Several in parallel give the same as one after the other."""
-    shown = []
-    for jobs in ("1", "2"):
-        assert main(["replay", "--policy", "spread", "--seeds", "2", "--jobs", jobs, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        shown.append([(run["seed"], run["allocation_ratio_percent"], run["placed"]) for run in found["runs"]])
+def test_replays_in_parallel_are_those_of_each_seed_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Several seeds are replayed in processes of their own, one seed in this one."""
 
-    assert shown[0] == shown[1]
+    def shown(*flags: str) -> list[tuple[int, float, int]]:
+        assert main(["replay", "--policy", "spread", "--json", *flags]) == 0
+        found = json.loads(capsys.readouterr().out)
+        return [(run["seed"], run["allocation_ratio_percent"], run["placed"]) for run in found["runs"]]
+
+    assert shown("--seeds", "2") == [*shown("--seeds", "1"), *shown("--seeds", "1", "--first-seed", "1")]
 
 
 def test_the_table_has_the_others_beside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +95,7 @@ def test_figures_that_are_none_are_named(folder: Path, capsys: pytest.CaptureFix
     assert "published_allocation_ratio.csv: not the figures" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flags", [["--seeds", "0"], ["--policy", "best"], ["--jobs", "x"], ["--first-seed", "-1"]])
+@pytest.mark.parametrize("flags", [["--seeds", "0"], ["--policy", "best"], ["--first-seed", "-1"]])
 def test_wrong_flags_are_a_usage_error(flags: list[str]) -> None:
     """Exit code 2."""
     with pytest.raises(SystemExit) as ended:

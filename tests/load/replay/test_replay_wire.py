@@ -9,11 +9,9 @@ import pytest
 
 from gpushare import wire
 from load.__main__ import main
-from load.replay.arrivals import arrivals
-from load.replay.extender_replay import replay
-from load.replay.replay_wire import replay_over_wire, site
+from load.replay.extender_replay import arrivals, replay
+from load.replay.replay_wire import compare, replay_over_wire, site, text
 from load.replay.trace import SAMPLE, read
-from load.replay.wire_check import compare, text
 
 
 @pytest.mark.parametrize("policy", wire.POLICIES)
@@ -43,5 +41,7 @@ async def test_an_extender_that_places_otherwise_is_found(tmp_path: Path) -> Non
 
 def test_what_was_seen_is_no_matter_for_the_wire(capsys: pytest.CaptureFixture[str]) -> None:
     """A usage error in one line, with the reason."""
-    assert main(["replay", "--wire", "--expect", "seen"]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", "--wire", "--expect", "seen"])
+    assert ended.value.code == 2
     assert "needs --expect trace" in capsys.readouterr().err

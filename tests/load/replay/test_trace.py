@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from load.replay.trace import Card, TraceError, TraceNode, TracePod, read, workloads
+from load.load_commands import LoadError
+from load.replay.trace import Card, TraceNode, TracePod, read, workloads
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,1000,2,T4\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
@@ -62,7 +63,7 @@ def test_a_broken_row_is_named(folder: Path, row: str, why: str) -> None:
     path = folder / "openb_pod_list_default.csv"
     path.write_text(PODS + ROW + row + "\n")
 
-    with pytest.raises(TraceError) as error:
+    with pytest.raises(LoadError) as error:
         read(folder, "default")
     assert str(path) in str(error.value)
     assert why in str(error.value)
@@ -81,8 +82,8 @@ def test_what_is_no_trace_is_refused(folder: Path, tmp_path: Path) -> None:
     ):
         before = path.read_bytes()
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        with pytest.raises(TraceError, match=why):
+        with pytest.raises(LoadError, match=why):
             read(folder, "default")
         path.write_bytes(before)
-    with pytest.raises(TraceError, match="No such file"):
+    with pytest.raises(LoadError, match="No such file"):
         read(tmp_path, "none")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from load.load_flags import CLUSTERS
-from load.simulated.cluster_file import ClusterFileError, build, node_names, read
+from load.load_commands import CLUSTERS, LoadError
+from load.simulated.cluster_file import build, node_names, read
 from load.simulated.simulated_objects import published_cards
 
 TEXT = """
@@ -104,7 +104,7 @@ def test_a_file_that_describes_no_cluster_is_refused(path: Path, before: str, af
     """One line that names the file and what is wrong in it."""
     path.write_text(TEXT.replace(before, after))
 
-    with pytest.raises(ClusterFileError, match=message) as raised:
+    with pytest.raises(LoadError, match=message) as raised:
         read(path)
 
     assert str(path) in str(raised.value)
@@ -112,7 +112,7 @@ def test_a_file_that_describes_no_cluster_is_refused(path: Path, before: str, af
 
 def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     """By its name."""
-    with pytest.raises(ClusterFileError, match=r"none\.yaml: cannot be read: No such file"):
+    with pytest.raises(LoadError, match=r"none\.yaml: cannot be read: No such file"):
         read(tmp_path / "none.yaml")
 
 

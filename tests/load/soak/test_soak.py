@@ -12,9 +12,9 @@ import pytest
 from clusters.controlplane.binaries import KWOK, cached, kwok, locate, minors
 from clusters.provider import ClusterError
 from load.__main__ import main
-from load.load_flags import CLUSTERS
+from load.load_commands import CLUSTERS
+from load.soak.soak_command import growth, promises
 from load.soak.soak_on_control_plane import rows
-from load.soak.soak_promises import growth, promises
 
 
 def a_run(
@@ -159,7 +159,6 @@ def test_failures_are_the_extenders_and_the_schedulers_errors() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--provider", "controlplane", "--events", "5"], "--events is of the simulated API server alone"),
         (["--audit-seconds", "3"], "'3' is less than 10"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from load.simulated.simulated_world import Node
-from load.soak.soak_cards import Cards
+from load.soak.soak_churn import SeenCards
 
 
 def a_pod(name: str, units: int = 8, card: str | None = "0", node: str = "n1") -> dict[str, Any]:
@@ -16,9 +16,9 @@ def a_pod(name: str, units: int = 8, card: str | None = "0", node: str = "n1") -
     }
 
 
-def cards() -> Cards:
+def cards() -> SeenCards:
     """A node of two cards of 16 units."""
-    return Cards([Node("n1", 2, 16)])
+    return SeenCards([Node("n1", 2, 16)])
 
 
 def test_full_card_is_not_over_booked_and_one_unit_more_is() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
+from load.real_scheduler.scheduler_figures import Spent, spent
 
 
 def page(name: str, label: str, times: dict[str, list[float]]) -> str:
@@ -23,9 +23,7 @@ def page(name: str, label: str, times: dict[str, list[float]]) -> str:
 
 def test_count_and_mean_are_exact_and_percentiles_as_the_buckets() -> None:
     """Evenly spread within its bucket; of the last bucket, which has no end, its beginning."""
-    found = of_extender(
-        page("gpushare_extender_request_duration_seconds", "verb", {"filter": [0.15] * 4, "bind": [3.0]})
-    )
+    found = spent(page("gpushare_extender_request_duration_seconds", "verb", {"filter": [0.15] * 4, "bind": [3.0]}))
     about: Any = pytest.approx
     assert found == {
         "gpushare filter": Spent(4, about(0.15), about(0.15), about(0.199)),
@@ -41,7 +39,7 @@ def test_schedulers_attempts_algorithm_and_plugins_are_read() -> None:
         "scheduler_framework_extension_point_duration_seconds", "extension_point", {"Bind": [0.1], "Score": []}
     )
 
-    found = of_scheduler(attempts + algorithm + plugins)
+    found = spent(attempts + algorithm + plugins)
     assert {name: one.count for name, one in found.items()} == {
         "scheduler: attempt scheduled": 1,
         "scheduler: choosing a node": 2,
@@ -51,4 +49,4 @@ def test_schedulers_attempts_algorithm_and_plugins_are_read() -> None:
 
 def test_a_page_without_them_says_nothing() -> None:
     """A page without these series has no figures, and is no error."""
-    assert of_scheduler("") == {}
+    assert spent("") == {}
