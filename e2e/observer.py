@@ -18,6 +18,7 @@ from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
 from e2e import spec
+from e2e.builders import binding
 from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
@@ -43,14 +44,24 @@ class Observer:
         async with contextlib.aclosing(self._http):
             for pod in await self.pods():
                 await self.delete(pod["metadata"]["name"], 0)
-            await eventually(self.pods, lambda pods: not pods, f"the pods of namespace {self.namespace} are gone")
+            await self.are_gone()
             await self.cluster.api.delete(NAMESPACES, self.namespace)
 
     async def create(self, *manifests: dict[str, Any]) -> None:
         """Create all together."""
         await asyncio.gather(*(self.cluster.api.create(manifest, self.namespace) for manifest in manifests))
 
-    async def delete(self, name: str, grace_seconds: int) -> None:
+    async def run(self, *manifests: dict[str, Any], seconds: float = DEFAULT_SECONDS) -> list[Object]:
+        """Create all together, and wait until they run; the pods."""
+        await self.create(*manifests)
+        return await self.running(*(manifest["metadata"]["name"] for manifest in manifests), seconds=seconds)
+
+    async def bind(self, pod: str, node: str, **metadata: Any) -> Any:
+        """Bind a pod as an extender does: annotations come with the Binding."""
+        path = PODS.path(self.namespace, pod, "binding")
+        return await self.cluster.api.request("POST", path, body=binding(pod, node, **metadata))
+
+    async def delete(self, name: str, grace_seconds: int | None = None) -> None:
         """Delete a pod; its owner may have been quicker."""
         try:
             await self.cluster.api.delete(PODS, name, self.namespace, grace_seconds=grace_seconds)
@@ -84,6 +95,19 @@ class Observer:
 
         pods = await eventually(self.pods, all_run, f"{', '.join(names)} run", seconds=seconds)
         return [next(pod for pod in pods if pod["metadata"]["name"] == name) for name in names]
+
+    async def reaches(self, name: str, *phases: str) -> Object:
+        """Wait until a pod is in one of these phases; the pod."""
+        what = f"{name} is {' or '.join(phases)}"
+        return await eventually(lambda: self.pod(name), lambda pod: pod["status"].get("phase") in phases, what)
+
+    async def are_gone(self, *names: str) -> None:
+        """Wait until there are no such pods; no pods at all if none is named."""
+
+        def none_is_there(pods: list[Object]) -> bool:
+            return not any(pod["metadata"]["name"] in names or not names for pod in pods)
+
+        await eventually(self.pods, none_is_there, f"{', '.join(names) or 'the pods'} of {self.namespace} are gone")
 
     async def waits_because(self, name: str, reason: str) -> str:
         """Wait until an event has the reason why a pod is not scheduled; the event's text."""
@@ -195,6 +219,12 @@ class Observer:
             uuids = self.uuids(pod["spec"]["nodeName"])
             findings = check_pod(pod, await self.variables(pod), uuids, totals=totals)
             assert findings == [], findings
+        return pods
+
+    async def check_all(self, *names: str, totals: bool = True) -> list[Object]:
+        """Both: the right cards of these pods, and all books; the pods."""
+        pods = await self.check_right_cards(*names, totals=totals)
+        await self.check_books()
         return pods
 
 

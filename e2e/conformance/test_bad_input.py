@@ -17,8 +17,7 @@ from e2e.observer import Observer
 
 async def still_works(observer: Observer) -> None:
     """The whole path, once more."""
-    await observer.create(gpu_pod("afterwards", 1, node="a1"))
-    await observer.running("afterwards")
+    await observer.run(gpu_pod("afterwards", 1, node="a1"))
     await observer.check_right_cards("afterwards")
 
 
@@ -86,8 +85,7 @@ async def test_an_annotation_that_is_no_index_is_written_again(observer: Observe
     await observer.create(forged)
     await observer.running("forged")
 
-    await observer.check_right_cards("forged")
-    await observer.check_books()
+    await observer.check_all("forged")
 
 
 async def test_an_annotation_with_a_wrong_index_stops_no_other_pod(observer: Observer) -> None:

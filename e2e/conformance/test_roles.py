@@ -87,8 +87,7 @@ async def test_no_program_writes_leases_of_others(observer: Observer, target: Ta
 @pytest.mark.promise("API-011")
 async def test_no_pod_was_refused_while_a_pod_came_to_its_card(observer: Observer) -> None:
     """The roles are wide enough: a pod runs, and the authorizer has refused neither program anything."""
-    await observer.create(gpu_pod("p", 1, node="a1"))
-    await observer.running("p")
+    await observer.run(gpu_pod("p", 1, node="a1"))
     await observer.check_right_cards("p")
     logs = observer.cluster.log("extender") + observer.cluster.log("device_plugin", "a1")
 
@@ -106,8 +105,7 @@ async def test_plugin_may_write_the_events_about_trouble(observer: Observer, tar
 @pytest.mark.promise("API-011")
 async def test_inspect_needs_only_its_role(observer: Observer, target: Target) -> None:
     """The table comes with the token of its account."""
-    await observer.create(gpu_pod("p", 1, node="a1"))
-    await observer.running("p")
+    await observer.run(gpu_pod("p", 1, node="a1"))
     account = await observer.cluster.kubeconfig_of(target.inspect.account)
     table = await output(target, account, "-d")
 

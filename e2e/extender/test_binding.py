@@ -33,8 +33,7 @@ async def test_node_and_annotations_come_in_one_write(observer: Observer) -> Non
     onlooker = asyncio.create_task(look_on())
     try:
         await asyncio.wait_for(synced.wait(), 60)
-        await observer.create(gpu_pod("p", 3, node="a2"))
-        await observer.running("p")
+        await observer.run(gpu_pod("p", 3, node="a2"))
 
         async def is_seen() -> bool:
             return any(item["status"].get("phase") == "Running" for item in states)
@@ -132,8 +131,7 @@ async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderSta
             return [await stage.observer.inspect("/a2"), (await stage.observer.get(f"{other}/inspect/a2")).json()]
 
         await eventually(books, lambda seen: seen[0] == seen[1], "both have the same book")
-    await stage.observer.check_right_cards("p", "q", "r")
-    await stage.observer.check_books()
+    await stage.observer.check_all("p", "q", "r")
 
 
 def _finalized(pod: Object) -> Object:

@@ -83,16 +83,14 @@ async def test_d30_card_annotations_by_a_pods_author_are_not_believed(observer: 
     waiting = _forged(gpu_pod("waiting", 3, node="nowhere"))
     await observer.create(gpu_pod("there", 12, node="a2"), waiting)
     (there,) = await observer.running("there")
-    await observer.create(_forged(gpu_pod("forged", 5, node="a2")))
-    (pod,) = await observer.running("forged")
+    (pod,) = await observer.run(_forged(gpu_pod("forged", 5, node="a2")))
     annotations = pod["metadata"]["annotations"]
 
     assert annotations[spec.POD_INDEX] != there["metadata"]["annotations"][spec.POD_INDEX]
     assert (annotations[spec.POD_UNITS], annotations[spec.POD_DEVICE_UNITS]) == ("5", "14")
     assert annotations[spec.POD_ALLOCATION] != FORGERY[spec.POD_ALLOCATION]
     assert int(annotations[spec.POD_ASSUME_TIME]) > 1
-    await observer.check_right_cards("there", "forged")
-    await observer.check_books()
+    await observer.check_all("there", "forged")
 
 
 def _forged(pod: Object) -> Object:

@@ -18,13 +18,11 @@ from e2e.observer import Observer
 
 async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) -> None:
     """D6: the total was divided by the count, so that 14 + 14 + 10 were three cards of 12: one of 14 fits twice, and no more."""
-    await observer.create(gpu_pod("one", 14, node="b2"), gpu_pod("two", 14, node="b2"))
-    await observer.running("one", "two")
+    await observer.run(gpu_pod("one", 14, node="b2"), gpu_pod("two", 14, node="b2"))
     await observer.create(gpu_pod("three", 12, node="b2"))
     await observer.waits_because("three", "nsufficient")
 
-    await observer.check_right_cards("one", "two")
-    await observer.check_books()
+    await observer.check_all("one", "two")
 
 
 async def test_d10_a_sick_card_has_no_room(stage: ExtenderStage, name: str) -> None:

@@ -19,8 +19,7 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 async def test_a_pod_that_waits_is_explained_card_by_card(observer: Observer) -> None:
     """Each card with its size, what it has free and why it does not do: what was answered, and how it is now."""
     fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
-    await observer.create(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
-    await observer.running(*fillers)
+    await observer.run(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
     await observer.create(gpu_pod("late", 4, node="b2"))
     await observer.waits_because("late", spec.REASON_NO_CARD_FITS)
     url = f"{observer.cluster.extender_url()}{spec.EXPLAIN}/{observer.namespace}"
@@ -61,8 +60,7 @@ async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderStag
 
 async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
     """The nodes that a thought fits are those that filter names for it, whatever is booked."""
-    await stage.observer.create(gpu_pod("there", 9, node="a1"), gpu_pod("too", 12, node="a2"))
-    await stage.observer.running("there", "too")
+    await stage.observer.run(gpu_pod("there", 9, node="a1"), gpu_pod("too", 12, node="a2"))
     await stage.used("a1", 9)
     nodes = [node["name"] for node in (await stage.observer.inspect())["nodes"]]
     for units in range(1, 17):

@@ -25,8 +25,7 @@ async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
 @pytest.mark.promise("EXT-017")
 async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: ExtenderStage) -> None:
     """The pod's wish decides, else the cluster's policy."""
-    await stage.observer.create(gpu_pod("there", 8, node="a2"))
-    await stage.observer.running("there")
+    await stage.observer.run(gpu_pod("there", 8, node="a2"))
     await stage.used("a2", 8, 0)
     binpack = await _scores(stage, stage.pod("p", 2))
     spread = await _scores(stage, _spread(stage.pod("p", 2)))
@@ -58,15 +57,13 @@ async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observe
         cards.append(seen["metadata"]["annotations"][spec.POD_INDEX])
 
     assert cards[0] == cards[1] != cards[2]
-    await observer.check_right_cards("one", "two", "three")
-    await observer.check_books()
+    await observer.check_all("one", "two", "three")
 
 
 @pytest.mark.promise("EXT-018")
 async def test_a_pod_with_one_node_left_is_not_compared(observer: Observer) -> None:
     """The scheduler asks for scores if several nodes are left, and not for one; the extender's log shows it."""
-    await observer.create(gpu_pod("anywhere", 2), gpu_pod("here", 2, node="a2"))
-    await observer.running("anywhere", "here")
+    await observer.run(gpu_pod("anywhere", 2), gpu_pod("here", 2, node="a2"))
     asked = [line for line in observer.cluster.log("extender").splitlines() if f"pod={observer.namespace}/" in line]
 
     assert any(f"prioritized pod={observer.namespace}/anywhere " in line for line in asked)

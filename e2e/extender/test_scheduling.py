@@ -111,8 +111,7 @@ async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observ
     finally:
         await observer.cluster.launch("extender")
     await observer.running("p", seconds=120)
-    await observer.check_right_cards("p")
-    await observer.check_books()
+    await observer.check_all("p")
 
 
 @pytest.mark.promise("EXT-029", "EXT-037")

@@ -71,8 +71,7 @@ class FaultStage:
         """A pod on every card, large enough that no other fits beside it: card → pod."""
         units = await self.units()
         names = [f"{name}-{index}" for index in units]
-        await self.observer.create(*(gpu_pod(one, max(units.values()) - 1, node=NODE) for one in names))
-        pods = await self.observer.running(*names)
+        pods = await self.observer.run(*(gpu_pod(one, max(units.values()) - 1, node=NODE) for one in names))
         return {int(pod["metadata"]["annotations"][spec.POD_INDEX]): pod["metadata"]["name"] for pod in pods}
 
     async def heal(self) -> None:

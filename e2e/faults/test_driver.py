@@ -35,8 +35,7 @@ async def test_nvml_is_slow(faults: FaultStage) -> None:
     """Five seconds a call: pods are admitted in between, and the changes are seen in the end."""
     await faults.command("slow", "nvmlDeviceGet*", "--seconds", "5", "--count", "2")
     await faults.command("slow", "nvmlEventSetWait*", "--seconds", "5", "--count", "1")
-    await faults.observer.create(gpu_pod("meanwhile", 2, node=NODE))
-    await faults.observer.running("meanwhile")
+    await faults.observer.run(gpu_pod("meanwhile", 2, node=NODE))
     await faults.observer.check_right_cards("meanwhile")
     await faults.command("xid", "2", "48")
     await faults.shows("Xid 48 while NVML takes 5 s a call", 2)
@@ -97,8 +96,7 @@ async def test_a_card_is_added_and_removed(faults: FaultStage) -> None:
     (added,) = set(more) - set(before)
     assert {uuid: more[uuid] for uuid in before} == before
     await faults.shows("a card was added", since=adding)
-    await faults.observer.create(*(gpu_pod(f"p-{number}", 20, node=NODE) for number in range(5)))
-    await faults.observer.running(*(f"p-{number}" for number in range(5)))
+    await faults.observer.run(*(gpu_pod(f"p-{number}", 20, node=NODE) for number in range(5)))
     for pod in await faults.observer.pods():
         await faults.cluster.api.delete(PODS, pod["metadata"]["name"], faults.observer.namespace, grace_seconds=0)
     await eventually(faults.observer.pods, lambda pods: not pods, "the pods are gone")

@@ -43,8 +43,7 @@ async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> No
 async def test_a_new_pod_avoids_a_sick_card(faults: FaultStage) -> None:
     """Three cards are full, the fourth is sick: the pod waits, and runs when the card recovers, which wakes it."""
     full = max((await faults.units()).values())
-    await faults.observer.create(*(gpu_pod(f"full-{number}", full, node="sick") for number in range(3)))
-    pods = await faults.observer.running(*(f"full-{number}" for number in range(3)))
+    pods = await faults.observer.run(*(gpu_pod(f"full-{number}", full, node="sick") for number in range(3)))
     taken = {int(pod["metadata"]["annotations"][spec.POD_INDEX]) for pod in pods}
     (free,) = set(await faults.units()) - taken
     await faults.command("xid", str(free), "48")

@@ -85,6 +85,5 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
 
     async with in_the_place_of_ours(observer, NODE):
         assert before | ours == await lives(observer, "nine", "eight", "three", "two")
-        await observer.check_right_cards("nine", "eight", "three", "two")
-        await observer.check_books()
+        await observer.check_all("nine", "eight", "three", "two")
     assert before | ours == await lives(observer, "nine", "eight", "three", "two")

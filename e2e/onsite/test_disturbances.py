@@ -52,8 +52,7 @@ async def test_room_that_others_take_leaves_a_gap(hasty_site: Site, node: str, o
     """A pod waits for room that was there when the case began; with room it would be a fault that it waits."""
     room = await hasty_site.needs(node)
     for card in room.cards:
-        await observer.create(gpu_pod(f"taker-{card.index}", card.units, node=node))
-        await observer.running(f"taker-{card.index}")
+        await observer.run(gpu_pod(f"taker-{card.index}", card.units, node=node))
     await hold(hasty_site, room, "late", 1, seconds=0, mib=0)
 
     with pytest.raises(pytest.skip.Exception, match=f"not judged: others took the room on {node} for pod late"):

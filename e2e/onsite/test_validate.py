@@ -115,8 +115,7 @@ async def validation(request: pytest.FixtureRequest, cluster: Cluster, tmp_path:
 async def bystanders(observer: Observer, cluster: Cluster) -> AsyncIterator[None]:
     """Pods of others, with bookings, and a resource of a second plugin on the first node."""
     node = str((await nodes_with_cards(cluster))[0]["metadata"]["name"])
-    await observer.create(gpu_pod("tenant", 3, node=node), gpu_pod("other", 2))
-    await observer.running("tenant", "other")
+    await observer.run(gpu_pod("tenant", 3, node=node), gpu_pod("other", 2))
 
     async def offer(amount: str | None) -> None:
         patch = {"status": {"capacity": {"nvidia.com/gpu": amount}}}

@@ -43,8 +43,7 @@ class Churn:
 
     async def settle_in(self) -> dict[str, tuple[Any, ...]]:
         """Pods that stay: nine units on one card, two containers of three and two on the other; which containers, on which card."""
-        await self._observer.create(gpu_pod("nine", 9, node=self._node))
-        await self._observer.running("nine")
+        await self._observer.run(gpu_pod("nine", 9, node=self._node))
         await self._observer.create(gpu_pod("three-two", 3, 2, node=self._node))
         self._stay = frozenset({"nine", "three-two"})
         # A pod runs as soon as one of its containers does.

@@ -164,8 +164,7 @@ async def test_a_node_keeps_its_unit_until_its_pods_have_ended(
     first = await site.plugin(*before)
     await first.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
     await site.shows(count="1")
-    await observer.create(gpu_pod("former", units, node=NODE))
-    await observer.running("former")
+    await observer.run(gpu_pod("former", units, node=NODE))
     await first.stop()
 
     second = await site.plugin(*after)
@@ -179,7 +178,6 @@ async def test_a_node_keeps_its_unit_until_its_pods_have_ended(
 
         await observer.delete("former", grace_seconds=0)
         await site.shows(mem=total, count="1")
-        await observer.create(gpu_pod("later", 1, node=NODE))
-        await observer.running("later")
+        await observer.run(gpu_pod("later", 1, node=NODE))
     finally:
         await second.stop()

@@ -48,8 +48,7 @@ async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureR
     say(request, f"{count} restarts of {what}", churn)
     assert before == await churn.lives()
     assert churn.created >= count
-    await observer.check_right_cards(*(pod["metadata"]["name"] for pod in pods), totals=False)
-    await observer.check_books()
+    await observer.check_all(*(pod["metadata"]["name"] for pod in pods), totals=False)
 
 
 @pytest.mark.promise("DP-022")
@@ -64,8 +63,7 @@ async def test_reboots_under_churn(observer: Observer, request: pytest.FixtureRe
             await churn.whole(UNITS)
         pods = await churn.settled()
         await churn.count_wrong_totals(pods)
-        await observer.check_right_cards(*(pod["metadata"]["name"] for pod in pods), totals=False)
-        await observer.check_books()
+        await observer.check_all(*(pod["metadata"]["name"] for pod in pods), totals=False)
 
     say(request, "2 reboots", churn)
 

@@ -45,8 +45,7 @@ async def test_an_init_container_that_asks_for_more(observer: Observer) -> None:
 @pytest.mark.promise("DP-014")
 async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
     """Defect D21: it has units of its own on the pod's card, and is booked."""
-    await observer.create(with_init("p", 2, 3, sidecar=4, node="a2"))
-    await observer.running("p")
+    await observer.run(with_init("p", 2, 3, sidecar=4, node="a2"))
 
     (pod,) = await observer.check_right_cards("p")
     assert pod["metadata"]["annotations"][spec.POD_UNITS] == "9"
@@ -58,8 +57,7 @@ async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
 async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer) -> None:
     """All kinds in one pod, twice, beside each other."""
     names = ["first", "second"]
-    await observer.create(*(with_init(name, 1, 2, init=6, sidecar=2, node="a2") for name in names))
-    await observer.running(*names)
+    await observer.run(*(with_init(name, 1, 2, init=6, sidecar=2, node="a2") for name in names))
 
     pods = await observer.check_right_cards(*names)
     assert {pod["metadata"]["annotations"][spec.POD_UNITS] for pod in pods} == {"6"}
@@ -68,15 +66,13 @@ async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer
 
 async def test_a_pod_bound_by_hand(observer: Observer) -> None:
     """Defect D22: a card is chosen on the node, all five annotations are written, and the extender counts it."""
-    await observer.create(gpu_pod("by-hand", 9, bound_to="a2"))
-    await observer.running("by-hand")
+    await observer.run(gpu_pod("by-hand", 9, bound_to="a2"))
 
     (pod,) = await observer.check_right_cards("by-hand")
     written = pod["metadata"]["annotations"]
     names = (spec.POD_INDEX, spec.POD_UNITS, spec.POD_DEVICE_UNITS, spec.POD_ASSIGNED, spec.POD_ASSUME_TIME)
     assert all(name in written for name in names)
-    await observer.create(gpu_pod("scheduled", 9, node="a2"))
-    await observer.running("scheduled")
+    await observer.run(gpu_pod("scheduled", 9, node="a2"))
     (scheduled,) = await observer.check_right_cards("scheduled")
     assert scheduled["metadata"]["annotations"][spec.POD_INDEX] != written[spec.POD_INDEX]
     await observer.check_books()
@@ -84,8 +80,7 @@ async def test_a_pod_bound_by_hand(observer: Observer) -> None:
 
 async def test_a_pod_bound_by_hand_to_a_full_node_does_not_run(observer: Observer) -> None:
     """The last guard: 9 + 9 are on two cards of 14; 8 more would fit in total, and on no card. It fails with the reason."""
-    await observer.create(gpu_pod("one", 9, node="a2"), gpu_pod("two", 9, node="a2"))
-    await observer.running("one", "two")
+    await observer.run(gpu_pod("one", 9, node="a2"), gpu_pod("two", 9, node="a2"))
     await observer.create(gpu_pod("by-hand", 8, bound_to="a2"))
 
     async def failed() -> dict[str, Any]:
@@ -93,14 +88,12 @@ async def test_a_pod_bound_by_hand_to_a_full_node_does_not_run(observer: Observe
 
     status = await eventually(failed, lambda seen: seen.get("phase") == "Failed", "it fails")
     assert "8" in status["message"]
-    await observer.check_right_cards("one", "two")
-    await observer.check_books()
+    await observer.check_all("one", "two")
 
 
 async def test_annotations_written_by_hand_over_book_no_card(observer: Observer) -> None:
     """If a card is over-booked in the API, no container starts on it without room."""
-    await observer.create(gpu_pod("rightful", 9, node="a1"))
-    await observer.running("rightful")
+    await observer.run(gpu_pod("rightful", 9, node="a1"))
     liar = gpu_pod("liar", 9, bound_to="a1")
     liar["metadata"]["annotations"] = {
         spec.POD_INDEX: "0",
@@ -141,8 +134,7 @@ async def test_a_daemon_sets_pods(observer: Observer) -> None:
 
     try:
         await eventually(where, lambda seen: seen == nodes, "one runs on each node")
-        await observer.check_right_cards(*(pod["metadata"]["name"] for pod in await observer.pods()))
-        await observer.check_books()
+        await observer.check_all(*(pod["metadata"]["name"] for pod in await observer.pods()))
     finally:
         await observer.cluster.api.delete(DAEMON_SETS, "d", observer.namespace)
 

@@ -60,8 +60,7 @@ async def run_though_turned_away(observer: Observer, name: str, units: int) -> N
 @pytest.mark.parametrize("what", ["plugin", "kubelet", "both"])
 async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
     """Running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
-    await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
-    await observer.running("nine", "two")
+    await observer.run(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
     before = {name: (await observer.pod(name))["metadata"]["annotations"][spec.POD_INDEX] for name in ("nine", "two")}
     if what in ("plugin", "both"):
         await observer.cluster.kill("device_plugin", NODE)
@@ -80,14 +79,12 @@ async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, w
     await run_though_turned_away(observer, "late", 9)
     await observer.create(gpu_pod("too-much", 10, node=NODE))
     await observer.waits_because("too-much", "nsufficient")
-    await observer.check_right_cards("nine", "two", "late")
-    await observer.check_books()
+    await observer.check_all("nine", "two", "late")
 
 
 async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer) -> None:
     """A kubelet without its checkpoint turns its running pods away; those that replace them fit, and nothing over them."""
-    await observer.create(gpu_pod("before", 9, node=NODE))
-    await observer.running("before")
+    await observer.run(gpu_pod("before", 9, node=NODE))
     times = registrations(observer)
     await observer.cluster.restart_kubelet(NODE, lose_checkpoint=True)
 
@@ -99,10 +96,8 @@ async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer
     await observer.shows(NODE, "28")
 
     replacements = ["a", "b"] if await outcome(observer, "before") == "Failed" else ["a"]
-    await observer.create(*(gpu_pod(name, 9, node=NODE) for name in replacements))
-    await observer.running(*replacements)
-    await observer.check_right_cards(*replacements)
-    await observer.check_books()
+    await observer.run(*(gpu_pod(name, 9, node=NODE) for name in replacements))
+    await observer.check_all(*replacements)
 
 
 @pytest.mark.promise("DP-015", "PR-005")
@@ -115,8 +110,7 @@ async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
     """A kubelet that starts admits them by age, not as they were bound; each gets its own card, and nothing is repaired."""
     cluster, names = observer.cluster, ("old", "young")
     # With this one the kubelet takes back what pods before had; once it is away it does that only after it has admitted all.
-    await observer.create(gpu_pod("first", 1, node=NODE))
-    await observer.running("first")
+    await observer.run(gpu_pod("first", 1, node=NODE))
     await cluster.kill("kubelet", NODE)
     try:
         for name in names:
@@ -136,15 +130,13 @@ async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
 
     assert before == [pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods]
     assert cluster.log("device_plugin", NODE).count(" exchanged pod=") == repairs
-    await observer.check_right_cards(*names)
-    await observer.check_books()
+    await observer.check_all(*names)
 
 
 @pytest.mark.promise("DP-022")
 async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
     """Pods of before come back on their cards, or fail because the plugin was not there yet; their room is not lost."""
-    await observer.create(gpu_pod("before", 9, node=NODE))
-    (old,) = await observer.running("before")
+    (old,) = await observer.run(gpu_pod("before", 9, node=NODE))
     await observer.cluster.restart_kubelet(NODE, reboot=True)
     await observer.shows(NODE, "28")
 
@@ -155,19 +147,16 @@ async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
         )
 
     phase = await eventually(come_back, lambda seen: seen in ("again", "Failed"), "the pod of before is known of again")
-    await observer.create(gpu_pod("after", 9, node=NODE), gpu_pod("beside", 5, node=NODE))
-    await observer.running("after", "beside")
+    await observer.run(gpu_pod("after", 9, node=NODE), gpu_pod("beside", 5, node=NODE))
     running = ["after", "beside", *(["before"] if phase == "again" else [])]
-    await observer.check_right_cards(*running)
-    await observer.check_books()
+    await observer.check_all(*running)
 
 
 @pytest.mark.stand_in_only("a real kubelet corrects the status of such a pod when it starts")
 async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> None:
     """A pod of phase Failed with a status that still shows a running container keeps its card until its node boots again."""
     cluster = observer.cluster
-    await observer.create(gpu_pod("shut", 9, node=NODE), gpu_pod("other", 9, node=NODE))
-    shut, _ = await observer.running("shut", "other")
+    shut, _ = await observer.run(gpu_pod("shut", 9, node=NODE), gpu_pod("other", 9, node=NODE))
     await cluster.kill("kubelet", NODE)
     try:
         failed = {"status": {"phase": "Failed", "reason": "Terminated"}}
@@ -181,8 +170,7 @@ async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> No
     now = await observer.pod("shut")
     assert is_running(now | {"status": {**now["status"], "phase": "Running"}}), "its status is as it was"
     assert container_of(now) == container_of(shut)
-    await observer.check_right_cards("next")
-    await observer.check_books()
+    await observer.check_all("next")
 
 
 async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
@@ -191,8 +179,7 @@ async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
     await observer.cluster.restart_kubelet(NODE)
     await observer.shows(NODE, "28")
 
-    await observer.create(gpu_pod("p", 9, node=NODE))
-    await observer.running("p")
+    await observer.run(gpu_pod("p", 9, node=NODE))
     await observer.check_right_cards("p")
 
 

@@ -77,8 +77,9 @@ async def test_a_pod_without_slots_goes_to_nodes_in_ids_mode_only(seen: Observer
 
 async def test_a_pod_that_names_its_slots_goes_to_either_node(seen: Observer) -> None:
     """In ids mode the slot is there and means nothing; the variables are those of the memory."""
-    await seen.create(slotted(gpu_pod("here", 3, node="whole")), slotted(gpu_pod("there", 20_001, 8_138, node="exact")))
-    here, there = await seen.running("here", "there")
+    here, there = await seen.run(
+        slotted(gpu_pod("here", 3, node="whole")), slotted(gpu_pod("there", 20_001, 8_138, node="exact"))
+    )
     (mine,) = await seen.variables(here)
     first, second = await seen.variables(there)
 
@@ -94,8 +95,7 @@ async def test_card_without_a_slot_takes_no_pod_whatever_its_memory(seen: Observ
     await seen.create(slotted(gpu_pod("three", 5, 5, 5, node="exact")))
     await seen.waits_because("three", "no GPU of the node has a slot for each container")
     names = [f"small-{number}" for number in range(16)]
-    await seen.create(*(slotted(gpu_pod(name, 5, node="exact")) for name in names))
-    pods = await seen.running(*names)
+    pods = await seen.run(*(slotted(gpu_pod(name, 5, node="exact")) for name in names))
     given = [pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods]
     assert sorted(given) == sorted([*map(str, range(8))] * 2)
 
@@ -108,8 +108,7 @@ async def test_card_without_a_slot_takes_no_pod_whatever_its_memory(seen: Observ
 async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Observer) -> None:
     """A lower amount would make a kubelet that restarts refuse running pods; the extender passes the card over."""
     read = cards_of(seen.cluster, "exact")
-    await seen.create(slotted(gpu_pod("before", 81_920, node="exact")))
-    (before,) = await seen.running("before")
+    (before,) = await seen.run(slotted(gpu_pod("before", 81_920, node="exact")))
     index = int(before["metadata"]["annotations"][spec.POD_INDEX])
 
     await seen.cluster.fake_nvml("exact", "xid", str(index), _XID)
@@ -120,8 +119,7 @@ async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Obse
 
     await eventually(amounts, lambda seen: str(seen[spec.RESOURCE_SLOT]) == "14", "two slots are gone")
     assert str((await amounts())[spec.RESOURCE_MEMORY]) == str(8 * 81_920)
-    await seen.create(*(slotted(gpu_pod(f"after-{number}", 81_920, node="exact")) for number in range(7)))
-    others = await seen.running(*(f"after-{number}" for number in range(7)))
+    others = await seen.run(*(slotted(gpu_pod(f"after-{number}", 81_920, node="exact")) for number in range(7)))
     assert str(index) not in {pod["metadata"]["annotations"][spec.POD_INDEX] for pod in others}
 
 

@@ -65,8 +65,7 @@ async def test_nodes_come_and_go_and_the_book_follows(pair: Observer) -> None:
     """Drained, its Node deleted and made again by its kubelet, beside a machine that joins: each pod keeps to its card."""
     cluster = pair.cluster
     before = await memory(cluster, LEFT)
-    await pair.create(gpu_pod("moves", 3, node=LEFT), gpu_pod("stays", 5, node=RIGHT))
-    await pair.running("moves", "stays")
+    await pair.run(gpu_pod("moves", 3, node=LEFT), gpu_pod("stays", 5, node=RIGHT))
 
     assert await drain(cluster.api, LEFT) == ["pair/moves"]
     await pair.create(gpu_pod("waits", 1, node=LEFT))
@@ -83,6 +82,5 @@ async def test_nodes_come_and_go_and_the_book_follows(pair: Observer) -> None:
     await cluster.add_node(NodeSpec("late", "gtx1080tix1", "418.87"))
     await pair.create(gpu_pod("again", 14, node=LEFT), gpu_pod("new", 10, node="late"))
     await pair.running("again", "new", "stays")
-    await pair.check_right_cards("again", "new", "stays")
-    await pair.check_books()
+    await pair.check_all("again", "new", "stays")
     assert units == before

@@ -31,15 +31,13 @@ async def test_extender_killed_under_load_over_books_nothing(observer: Observer)
     await creating
     await observer.running(*names, seconds=240)
 
-    await observer.check_right_cards(*names)
-    await observer.check_books()
+    await observer.check_all(*names)
 
 
 @pytest.mark.promise("EXT-026")
 async def test_a_new_extender_knows_which_pod_has_which_card(observer: Observer) -> None:
     """The book is rebuilt from annotations alone; what was full stays full."""
-    await observer.create(gpu_pod("holder", 14, node="a1"))
-    await observer.running("holder")
+    await observer.run(gpu_pod("holder", 14, node="a1"))
     before = await observer.inspect("/a1")
     await observer.cluster.kill("extender")
     await observer.cluster.launch("extender")

@@ -37,8 +37,7 @@ async def heal(observer: Observer, card: int) -> None:
 @pytest.mark.promise("DP-006", "DP-021")
 async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer) -> None:
     """A pod on it goes on and gets an event, a new one gets the other card; an annotation brings the card back."""
-    await observer.create(gpu_pod("on-it", 3, node=NODE))
-    (pod,) = await observer.running("on-it")
+    (pod,) = await observer.run(gpu_pod("on-it", 3, node=NODE))
     card = int(pod["metadata"]["annotations"][spec.POD_INDEX])
     await observer.cluster.fake_nvml(NODE, "xid", str(card), "79")
     try:

@@ -31,12 +31,11 @@ async def observed(
 async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: ObservedNamespace) -> None:
     """The demo's player holds 1253 MiB on a booking of 1024: event and metric on the node that looks; gone with the pod."""
     observer = observed.observer
-    await observer.create(
+    await observer.run(
         gpu_pod("greedy", 1, node="u1", plays=DEMO),
         gpu_pod("modest", 2, node="u1", plays=DEMO),
         gpu_pod("unseen", 1, node="u2", plays=DEMO),
     )
-    await observer.running("greedy", "modest", "unseen")
 
     text = await observer.event_text("greedy", spec.EVENT_MEMORY_OVERUSE)
     assert text.startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")

@@ -103,14 +103,12 @@ async def test_nearly_five_pods_a_card_at_once(slots: Observer, cards: int) -> N
 
     await eventually(settled, lambda running: running >= 0.85 * count, "nearly all run: what is left is in pieces")
     running = [pod["metadata"]["name"] for pod in await slots.pods() if pod["status"].get("phase") == "Running"]
-    await slots.check_right_cards(*running)
-    await slots.check_books()
+    await slots.check_all(*running)
 
 
 async def test_a_pod_of_two_containers_takes_two_slots(slots: Observer, cards: int) -> None:
     """One id each, both on the pod's card; the node's memory is the kubelet's to count, and ours to write."""
-    await slots.create(slot_pod("two", 8_139, 20_003))
-    await slots.running("two")
+    await slots.run(slot_pod("two", 8_139, 20_003))
 
     (pod,) = await slots.check_right_cards("two")
     assert [one[spec.ENV_CONTAINER_UNITS] for one in await slots.variables(pod)] == ["8139", "20003"]
@@ -123,8 +121,7 @@ async def test_the_policy_adds_the_slot(slots: Observer) -> None:
     version = await slots.cluster.api.request("GET", "/version")
     if int(version["minor"].rstrip("+")) < 36:
         pytest.skip(f"MutatingAdmissionPolicy came with Kubernetes 1.36; this is 1.{version['minor']}")
-    await slots.create(gpu_pod("plain", 20_001))
-    (pod,) = await slots.running("plain")
+    (pod,) = await slots.run(gpu_pod("plain", 20_001))
 
     assert pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] == "1"
     await slots.check_right_cards("plain")
@@ -142,8 +139,7 @@ async def test_books_survive_restarts_of_everything(slots: Observer, cards: int)
 
     await slots.running("rest", *halves)
     await slots.waits_because("too-much", "nsufficient")
-    await slots.check_right_cards("rest", *halves)
-    await slots.check_books()
+    await slots.check_all("rest", *halves)
 
 
 async def test_amounts_are_exact_over_restarts_of_the_kubelet(slots: Observer, cards: int) -> None:
@@ -168,8 +164,7 @@ async def test_amounts_are_exact_over_restarts_of_the_kubelet(slots: Observer, c
             del there["p-0-1"], lives["p-0-1"]
             await _gone(slots, "p-0-1")
     free = sorted(MIB - booked for booked in booked_by_card(await slots.pods(), cards).values())
-    await slots.create(slot_pod("rest", free[-1]))
-    await slots.running("rest")
+    await slots.run(slot_pod("rest", free[-1]))
     await slots.create(slot_pod("too-much", free[-2] + 1))
     await slots.waits_because("too-much", "")
     await slots.check_books()
