@@ -41,7 +41,8 @@ async def test_node_and_annotations_come_in_one_write(observer: Observer) -> Non
         await eventually(is_seen, bool, "the watch shows that it runs")
     finally:
         onlooker.cancel()
-    seen = [(bool(item["spec"].get("nodeName")), _is_annotated(item)) for item in states]
+    annotated = [spec.POD_INDEX in (item["metadata"].get("annotations") or {}) for item in states]
+    seen = [(bool(item["spec"].get("nodeName")), given) for item, given in zip(states, annotated, strict=True)]
     assert seen == sorted(seen)
     assert set(seen) == {(False, False), (True, True)}
 
@@ -64,7 +65,9 @@ async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> N
     """Gated, bound elsewhere, being deleted, or another of its name: with the reason; nothing is booked or written (D20)."""
     gated = stage.pod("gated", 3)
     gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
-    gated, bound, left = await stage.create(gated, stage.pod("bound", 2), _finalized(stage.pod("left", 3)))
+    left = stage.pod("left", 3)
+    left["metadata"]["finalizers"] = ["example.com/stay"]
+    gated, bound, left = await stage.create(gated, stage.pod("bound", 2), left)
     assert await stage.bind(bound, "a2") == ""
     await stage.api.delete(PODS, "left", stage.namespace, grace_seconds=0)
     stranger = {"metadata": {"name": "gated", "uid": "11111111-2222-3333-4444-555555555555"}}
@@ -132,15 +135,6 @@ async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderSta
 
         await eventually(books, lambda seen: seen[0] == seen[1], "both have the same book")
     await stage.observer.check_all("p", "q", "r")
-
-
-def _finalized(pod: Object) -> Object:
-    pod["metadata"]["finalizers"] = ["example.com/stay"]
-    return pod
-
-
-def _is_annotated(pod: Object) -> bool:
-    return spec.POD_INDEX in (pod["metadata"].get("annotations") or {})
 
 
 def _card(pod: Object) -> str:

@@ -77,10 +77,10 @@ async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderStage, obser
 
 
 async def _left(observer: Observer, names: set[str]) -> None:
-    async def look() -> set[str]:
-        return {pod["metadata"]["name"] for pod in await observer.pods()}
+    def are_left(pods: list[Object]) -> bool:
+        return {pod["metadata"]["name"] for pod in pods} == names
 
-    await eventually(look, lambda seen: seen == names, f"{names} are left")
+    await eventually(observer.pods, are_left, f"{names} are left")
 
 
 def _name(stage: ExtenderStage, value: int) -> str:
