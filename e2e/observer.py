@@ -42,10 +42,14 @@ class Observer:
     async def close(self) -> None:
         """Delete the namespace's pods, wait until they are gone, and close."""
         async with contextlib.aclosing(self._http):
-            for pod in await self.pods():
-                await self.delete(pod["metadata"]["name"], 0)
-            await self.are_gone()
+            await self.clear()
             await self.cluster.api.delete(NAMESPACES, self.namespace)
+
+    async def clear(self) -> None:
+        """Delete the namespace's pods, and wait until they are gone."""
+        for pod in await self.pods():
+            await self.delete(pod["metadata"]["name"], 0)
+        await self.are_gone()
 
     async def create(self, *manifests: dict[str, Any]) -> None:
         """Create all together."""

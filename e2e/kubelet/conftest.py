@@ -13,8 +13,7 @@ from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster
-from e2e.kubelet.kubelet_stage import Stage
-from e2e.kubelet.kubelets import KubeletUnderTest
+from e2e.kubelet.kubelet_stage import KubeletUnderTest, Stage
 from e2e.kubelet.stand_in import StandIn
 from e2e.kubelet.worker import Worker
 from e2e.observer import Observer
@@ -49,7 +48,7 @@ async def kubelet_under_test(cluster: Cluster, timings: Timings, number: int) ->
 @pytest_asyncio.fixture(loop_scope="session")
 async def stage(kubelet_under_test: KubeletUnderTest, observer: Observer, number: int) -> AsyncIterator[Stage]:
     """The kubelet, a resource and a namespace of the case's own."""
-    stage = Stage(kubelet_under_test, observer.cluster.api, observer.namespace, f"case-{number}")
+    stage = Stage(kubelet_under_test, observer, f"case-{number}")
     await stage.open()
     try:
         yield stage

@@ -27,7 +27,11 @@ _CDI_FOLDER: Final = "/etc/cdi"
 
 
 class Worker:
-    """See ``KubeletUnderTest``."""
+    """One node's kubelet, up between ``open`` and ``close``.
+
+    ``minor`` is that of its Kubernetes release: 36 for 1.36. In ``plugin_folder`` this process can serve a socket for it, and at
+    ``pod_resources_socket`` ask it which container has which devices.
+    """
 
     def __init__(self, cluster: Cluster, node: str) -> None:
         self.node = node
@@ -48,23 +52,23 @@ class Worker:
             await self.start()
 
     async def stop(self) -> None:
-        """See the seam."""
+        """Go down; containers run on."""
         await self._cluster.kill(_KUBELET, self.node)
         self._is_down = True
 
     async def start(self) -> None:
-        """See the seam."""
+        """Come up again, with new sockets; returns when plugins can register."""
         await self._cluster.launch(_KUBELET, self.node)
         self._is_down = False
         await self._answers()
 
     async def reboot(self) -> None:
-        """See the seam."""
+        """The machine restarts: all containers end, the checkpoint stays."""
         await self._cluster.restart_kubelet(self.node, reboot=True)
         await self._answers()
 
     def lose_checkpoint(self) -> None:
-        """See the seam."""
+        """The file in which it keeps the devices of containers is removed; it is down during that."""
         Path(self.plugin_folder / _CHECKPOINT).unlink()
 
     async def declare_cdi(self, specification: Mapping[str, object]) -> None:
