@@ -47,8 +47,7 @@ class Observer:
 
     async def clear(self) -> None:
         """Delete the namespace's pods, and wait until they are gone."""
-        for pod in await self.pods():
-            await self.delete(pod["metadata"]["name"], 0)
+        await asyncio.gather(*(self.delete(pod["metadata"]["name"], 0) for pod in await self.pods()))
         await self.are_gone()
 
     async def create(self, *manifests: dict[str, Any]) -> None:
