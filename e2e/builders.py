@@ -54,6 +54,14 @@ def gpu_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
+def controller(kind: str, name: str, spec: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A controller of ``apps/v1`` whose pods have this spec, with more of its own."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    body = {"selector": {"matchLabels": labels}, "template": template, **more}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": body}
+
+
 def booking(units: int, card: int, position: int = 0, device_units: int = 14) -> dict[str, str]:
     """The annotations that the extender writes with a Binding; ``position`` orders the assume times."""
     return {

@@ -146,6 +146,15 @@ class Observer:
         last = f"{spec.ENV_VISIBLE}="
         return await eventually(read, lambda log: last in log, f"{path} of {container} has {last}")
 
+    async def restart(self, node: str, what: str) -> None:
+        """Restart a node's ``plugin``, its ``kubelet``, or ``both``: then the kubelet comes up first."""
+        if what != "kubelet":
+            await self.cluster.kill("device_plugin", node)
+        if what != "plugin":
+            await self.cluster.restart_kubelet(node)
+        if what != "kubelet":
+            await self.cluster.launch("device_plugin", node)
+
     async def allocatable(self, node: str) -> str:
         """The memory that pods may use on a node, in units."""
         status = (await self.cluster.api.get(NODES, node))["status"]

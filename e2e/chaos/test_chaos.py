@@ -16,7 +16,7 @@ from clusters.api.waiting import eventually
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import NOBODY, gpu_pod
 from e2e.chaos.actors import LAG_SECONDS, Actor, Troupe, torment
 from e2e.chaos.crowd import Crowd
 from e2e.chaos.history import History
@@ -90,17 +90,8 @@ async def test_without_the_guard_extenders_that_hear_late_over_book(
 async def test_an_over_commit_that_is_planted_is_found(observer: Observer, history: History) -> None:
     """A Binding past every extender, onto a card that has no room."""
     for name, units in (("fits", 10), ("planted", 10)):
-        pod = gpu_pod(name, units)
-        pod["spec"]["schedulerName"] = "nobody"
-        await observer.create(pod)
-        annotations = {spec.POD_INDEX: "0", spec.POD_UNITS: str(units)}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name, "annotations": annotations},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": "a1"},
-        }
-        await observer.cluster.api.request("POST", PODS.path(observer.namespace, name, "binding"), body=body)
+        await observer.create(gpu_pod(name, units, scheduler=NOBODY))
+        await observer.bind(name, "a1", annotations={spec.POD_INDEX: "0", spec.POD_UNITS: str(units)})
 
     found = await history.found()
     assert "20 are booked" in found[0]

@@ -9,32 +9,14 @@ import pytest
 
 from clusters.api.api_client import JSON_PATCH, MERGE_PATCH, ApiError
 from clusters.api.resources import NODES, PODS
-from e2e.builders import gpu_pod
+from e2e.builders import NOBODY, gpu_pod
 from e2e.observer import Observer
 
 
 async def waiting_pod(observer: Observer, name: str = "p") -> dict[str, Any]:
     """A pod that no scheduler takes."""
-    pod = gpu_pod(name, 1)
-    pod["spec"]["schedulerName"] = "nobody"
-    await observer.create(pod)
+    await observer.create(gpu_pod(name, 1, scheduler=NOBODY))
     return await observer.pod(name)
-
-
-def binding(pod: dict[str, Any], node: str, **metadata: Any) -> dict[str, Any]:
-    """The object that binds."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": pod["metadata"]["name"], **metadata},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
-
-
-async def bind(observer: Observer, pod: dict[str, Any], node: str, **metadata: Any) -> Any:
-    """POST the binding."""
-    path = PODS.path(observer.namespace, pod["metadata"]["name"], "binding")
-    return await observer.cluster.api.request("POST", path, body=binding(pod, node, **metadata))
 
 
 async def refused(call: Any) -> ApiError:
@@ -63,8 +45,8 @@ async def test_a_binding_sets_node_and_annotations_in_one_write(observer: Observ
 
     onlooker = asyncio.create_task(look_on())
     await synced.wait()
-    answer = await bind(
-        observer, pod, "cpu-of-nobody", uid=pod["metadata"]["uid"], annotations={"ALIYUN_COM_GPU_MEM_IDX": "1"}
+    answer = await observer.bind(
+        "p", "cpu-of-nobody", uid=pod["metadata"]["uid"], annotations={"ALIYUN_COM_GPU_MEM_IDX": "1"}
     )
     async with asyncio.timeout(30):
         while not changes:  # noqa: ASYNC110  # the watch appends
@@ -141,7 +123,7 @@ async def test_field_selectors_select_and_unknown_fields_are_refused(observer: O
 @pytest.mark.promise("API-012")
 async def test_a_selected_watch_shows_what_enters_and_leaves(observer: Observer) -> None:
     """A kubelet's watch: the Binding is its ADDED."""
-    pod = await waiting_pod(observer)
+    await waiting_pod(observer)
     seen: list[str] = []
     synced, entered = asyncio.Event(), asyncio.Event()
 
@@ -154,7 +136,7 @@ async def test_a_selected_watch_shows_what_enters_and_leaves(observer: Observer)
     onlooker = asyncio.create_task(look_on())
     async with asyncio.timeout(30):
         await synced.wait()
-        await bind(observer, pod, "cpu-of-nobody")
+        await observer.bind("p", "cpu-of-nobody")
         await entered.wait()
     onlooker.cancel()
 

@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 import yaml
@@ -56,18 +56,3 @@ async def open_observed(provider: str, target: Target, choices: Choices) -> Asyn
             yield observed
         finally:
             await observed.close()
-
-
-def replica_set(name: str, template: dict[str, Any]) -> dict[str, Any]:
-    """A ReplicaSet of one such pod."""
-    labels = {"app": name}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
-        },
-    }

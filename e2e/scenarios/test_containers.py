@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from clusters.api.api_client import Object
 from clusters.api.resources import DAEMON_SETS, PODS
 from clusters.api.waiting import eventually
-from clusters.clock import Clock
 from e2e import spec
-from e2e.builders import ENDS_AT_ONCE, gpu_container, gpu_pod, plain_container
+from e2e.builders import ENDS_AT_ONCE, booking, controller, gpu_container, gpu_pod, plain_container
 from e2e.observer import Observer
 
 
@@ -83,57 +83,30 @@ async def test_a_pod_bound_by_hand_to_a_full_node_does_not_run(observer: Observe
     await observer.run(gpu_pod("one", 9, node="a2"), gpu_pod("two", 9, node="a2"))
     await observer.create(gpu_pod("by-hand", 8, bound_to="a2"))
 
-    async def failed() -> dict[str, Any]:
-        return dict((await observer.pod("by-hand"))["status"])
-
-    status = await eventually(failed, lambda seen: seen.get("phase") == "Failed", "it fails")
-    assert "8" in status["message"]
+    assert "8" in (await observer.reaches("by-hand", "Failed"))["status"]["message"]
     await observer.check_all("one", "two")
 
 
 async def test_annotations_written_by_hand_over_book_no_card(observer: Observer) -> None:
     """If a card is over-booked in the API, no container starts on it without room."""
     await observer.run(gpu_pod("rightful", 9, node="a1"))
-    liar = gpu_pod("liar", 9, bound_to="a1")
-    liar["metadata"]["annotations"] = {
-        spec.POD_INDEX: "0",
-        spec.POD_UNITS: "9",
-        spec.POD_DEVICE_UNITS: "14",
-        spec.POD_ASSIGNED: "false",
-        spec.POD_ASSUME_TIME: "1700000000000000000",
-    }
-    await observer.create(liar)
+    await observer.create(gpu_pod("liar", 9, bound_to="a1", annotations=booking(9, card=0)))
 
-    async def failed() -> str:
-        return str((await observer.pod("liar"))["status"].get("phase"))
-
-    await eventually(failed, lambda phase: phase == "Failed", "it fails")
+    await observer.reaches("liar", "Failed")
     await observer.check_right_cards("rightful")
 
 
 async def test_a_daemon_sets_pods(observer: Observer) -> None:
     """Defect D22: one on each GPU node, by the scheduler or past it; each on a card of its node, all counted."""
-    container = gpu_container("main", 2)
-    template = {
-        "metadata": {"labels": {"app": "d"}},
-        "spec": {"containers": [container], "nodeSelector": {"gpushare": "true"}},
-    }
-    manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "d"},
-        "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
-    }
-    await observer.create(manifest)
+    pod = {"containers": [gpu_container("main", 2)], "nodeSelector": {"gpushare": "true"}}
+    await observer.create(controller("DaemonSet", "d", pod))
     nodes = {node for node, cards in (await observer.sizes()).items() if cards}
 
-    async def where() -> set[str]:
-        return {
-            pod["spec"].get("nodeName", "") for pod in await observer.pods() if pod["status"].get("phase") == "Running"
-        }
+    def run_everywhere(pods: list[Object]) -> bool:
+        return {pod["spec"].get("nodeName") for pod in pods if pod["status"].get("phase") == "Running"} == nodes
 
     try:
-        await eventually(where, lambda seen: seen == nodes, "one runs on each node")
+        await eventually(observer.pods, run_everywhere, "one runs on each node")
         await observer.check_all(*(pod["metadata"]["name"] for pod in await observer.pods()))
     finally:
         await observer.cluster.api.delete(DAEMON_SETS, "d", observer.namespace)
@@ -143,19 +116,10 @@ async def test_a_daemon_sets_pods(observer: Observer) -> None:
 async def test_one_container_on_several_cards(observer: Observer, split: dict[str, int]) -> None:
     """The multi-card annotation: ids on both cards, both UUIDs in the variable, both booked."""
     total = sum(split.values())
-    pod = gpu_pod("wide", total, bound_to="a2")
-    pod["metadata"]["annotations"] = {
-        spec.POD_ALLOCATION: json.dumps({"0": split}),
-        spec.POD_INDEX: "0",
-        spec.POD_UNITS: str(total),
-        spec.POD_DEVICE_UNITS: "14",
-        spec.POD_ASSIGNED: "false",
-        spec.POD_ASSUME_TIME: str(int(Clock().timestamp() * 1e9)),
-    }
-    await observer.create(pod)
-    await observer.running("wide")
+    annotations = {**booking(total, card=0), spec.POD_ALLOCATION: json.dumps({"0": split})}
+    (pod,) = await observer.run(gpu_pod("wide", total, bound_to="a2", annotations=annotations))
 
-    (told,) = await observer.variables(await observer.pod("wide"))
+    (told,) = await observer.variables(pod)
     uuids = observer.uuids("a2")
     assert set(told[spec.ENV_VISIBLE].split(",")) == {uuids[0], uuids[1]}
     assert told[spec.ENV_INDEX] == "0,1"

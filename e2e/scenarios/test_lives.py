@@ -13,6 +13,7 @@ from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import JOB, gpu_pod
 from e2e.bursts.judge import is_running, is_turned_away
+from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer
 
 NODE = "a2"
@@ -33,15 +34,6 @@ def container_of(pod: Object) -> str:
     return str(pod["status"]["containerStatuses"][0].get("containerID"))
 
 
-async def outcome(observer: Observer, name: str) -> str:
-    """Wait until a pod runs or has failed; which of the two."""
-
-    async def phase() -> str:
-        return str((await observer.pod(name))["status"].get("phase"))
-
-    return await eventually(phase, lambda seen: seen in ("Running", "Failed"), f"it is known what becomes of {name}")
-
-
 async def run_though_turned_away(observer: Observer, name: str, units: int) -> None:
     """Create a pod and wait until it runs; one that a kubelet turns away as it has just started is replaced, as by an owner."""
     await observer.create(gpu_pod(name, units, node=NODE))
@@ -49,32 +41,22 @@ async def run_though_turned_away(observer: Observer, name: str, units: int) -> N
     async def runs() -> bool:
         pod = await observer.pod(name)
         if is_turned_away(pod, frozenset({NODE})):
-            await observer.cluster.api.delete(PODS, name, observer.namespace, grace_seconds=0)
+            await observer.delete(name, 0)
             await observer.create(gpu_pod(name, units, node=NODE))
         return is_running(pod)
 
-    await eventually(runs, lambda seen: seen, f"{name} runs")
+    await eventually(runs, bool, f"{name} runs")
 
 
 @pytest.mark.promise("DP-007", "DP-022", "E2E-005")
 @pytest.mark.parametrize("what", ["plugin", "kubelet", "both"])
 async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
     """Running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
-    await observer.run(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
-    before = {name: (await observer.pod(name))["metadata"]["annotations"][spec.POD_INDEX] for name in ("nine", "two")}
-    if what in ("plugin", "both"):
-        await observer.cluster.kill("device_plugin", NODE)
-    if what != "plugin":
-        await observer.cluster.restart_kubelet(NODE)
-    if what in ("plugin", "both"):
-        await observer.cluster.launch("device_plugin", NODE)
+    before = await observer.run(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
+    await observer.restart(NODE, what)
     await observer.shows(NODE, "28")
 
-    (nine, two) = await observer.running("nine", "two")
-    assert before == {
-        "nine": nine["metadata"]["annotations"][spec.POD_INDEX],
-        "two": two["metadata"]["annotations"][spec.POD_INDEX],
-    }
+    assert list(map(card_of, before)) == list(map(card_of, await observer.running("nine", "two")))
     # The node still shows the kubelet's amounts from before the restart: a pod may come before the plugin has.
     await run_though_turned_away(observer, "late", 9)
     await observer.create(gpu_pod("too-much", 10, node=NODE))
@@ -95,7 +77,8 @@ async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer
     await eventually(again, lambda seen: seen > times, "the plugin is registered again")
     await observer.shows(NODE, "28")
 
-    replacements = ["a", "b"] if await outcome(observer, "before") == "Failed" else ["a"]
+    before = await observer.reaches("before", "Running", "Failed")
+    replacements = ["a", "b"] if before["status"]["phase"] == "Failed" else ["a"]
     await observer.run(*(gpu_pod(name, 9, node=NODE) for name in replacements))
     await observer.check_all(*replacements)
 
@@ -104,9 +87,7 @@ async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer
 @pytest.mark.real_kubelet_only(
     "the stand-in admits at once, before the plugin has registered again; a real one a second later"
 )
-async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
-    observer: Observer,
-) -> None:
+async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(observer: Observer) -> None:
     """A kubelet that starts admits them by age, not as they were bound; each gets its own card, and nothing is repaired."""
     cluster, names = observer.cluster, ("old", "young")
     # With this one the kubelet takes back what pods before had; once it is away it does that only after it has admitted all.
@@ -122,13 +103,13 @@ async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
         for name in reversed(names):
             await cluster.api.patch(PODS, name, {"spec": {"schedulingGates": None}}, observer.namespace)
             await eventually(partial(observer.pod, name), is_bound, f"{name} is bound")
-        before = [(await observer.pod(name))["metadata"]["annotations"][spec.POD_INDEX] for name in names]
+        before = [card_of(await observer.pod(name)) for name in names]
         repairs = cluster.log("device_plugin", NODE).count(" exchanged pod=")
     finally:
         await cluster.launch("kubelet", NODE)
     pods = await observer.running(*names)
 
-    assert before == [pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods]
+    assert before == list(map(card_of, pods))
     assert cluster.log("device_plugin", NODE).count(" exchanged pod=") == repairs
     await observer.check_all(*names)
 
@@ -189,16 +170,12 @@ async def test_a_succeeded_pod_gives_its_card_back(observer: Observer) -> None:
     job = gpu_pod("job", 14, node=NODE, plays=JOB)
     job["spec"]["restartPolicy"] = "Never"
     await observer.create(job)
-
-    async def phase() -> str:
-        return str((await observer.pod("job"))["status"].get("phase"))
-
-    await eventually(phase, lambda seen: seen == "Succeeded", "the job is done")
+    await observer.reaches("job", "Succeeded")
     await observer.cluster.restart_kubelet(NODE)
     await observer.shows(NODE, "28")
     # The job's ids are free for the kubelet when it has looked at it once more.
     await run_though_turned_away(observer, "a", 14)
     await run_though_turned_away(observer, "b", 14)
 
-    assert await phase() == "Succeeded"
+    assert (await observer.pod("job"))["status"]["phase"] == "Succeeded"
     await observer.check_right_cards("a", "b")
