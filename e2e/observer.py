@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import httpx2
@@ -253,6 +253,10 @@ async def observing(
         yield observer
     finally:
         await observer.close()
+
+
+OwnCluster = Callable[..., contextlib.AbstractAsyncContextManager[Cluster]]
+"""A cluster of these nodes beside the session's, of its kind and with its target (or another one), which is up inside."""
 
 
 @contextlib.asynccontextmanager

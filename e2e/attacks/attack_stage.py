@@ -14,7 +14,6 @@ from typing import Final
 
 import httpx2
 from msgspec import structs
-from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.api.resources import PODS
 from clusters.processes.ports import free_port
@@ -22,6 +21,7 @@ from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Program, Target
 from e2e.attacks.door import Door
+from e2e.metrics import total_in
 from e2e.observer import Observer, observing, own_cluster, trust
 
 NODE: Final = "shared"
@@ -96,8 +96,7 @@ class Observed:
                 text = (await http.get(f"http://{self._metrics}/metrics")).text
         except httpx2.HTTPError:
             return -1.0
-        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-        return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
+        return total_in(text, name, **labels)
 
 
 @dataclass(frozen=True, slots=True)

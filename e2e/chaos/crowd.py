@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from clusters.api.api_client import Object
-from clusters.api.waiting import eventually, meanwhile
+from clusters.api.waiting import eventually, meanwhile, until
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import all_run, is_running, leaves
 from e2e.chaos.history import History
@@ -54,12 +54,11 @@ class Crowd:
 
     async def full(self) -> None:
         """Wait until the cards are as full as intended."""
-
-        async def fill() -> float:
-            return self.fill[-1] if self.fill else 0.0
-
-        await eventually(
-            fill, lambda seen: seen >= FULL, f"{FULL:.0%} of all units are booked", seconds=_SETTLE_SECONDS
+        await until(
+            lambda: [0.0, *self.fill][-1],
+            lambda seen: seen >= FULL,
+            f"{FULL:.0%} of all units are booked",
+            seconds=_SETTLE_SECONDS,
         )
 
     async def all_run(self) -> list[Object]:

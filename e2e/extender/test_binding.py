@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clusters.api.resources import PODS
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage, Object
@@ -34,11 +34,11 @@ async def test_node_and_annotations_come_in_one_write(observer: Observer) -> Non
     try:
         await asyncio.wait_for(synced.wait(), 60)
         await observer.run(gpu_pod("p", 3, node="a2"))
-
-        async def is_seen() -> bool:
-            return any(item["status"].get("phase") == "Running" for item in states)
-
-        await eventually(is_seen, bool, "the watch shows that it runs")
+        await until(
+            lambda: [item["status"].get("phase") for item in states],
+            lambda phases: "Running" in phases,
+            "the watch shows that it runs",
+        )
     finally:
         onlooker.cancel()
     annotated = [spec.POD_INDEX in (item["metadata"].get("annotations") or {}) for item in states]

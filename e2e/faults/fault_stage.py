@@ -13,6 +13,7 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer
 from e2e.site.node_cards import amount
 
@@ -53,6 +54,10 @@ class FaultStage:
         """Units of each card."""
         return {card["index"]: card["units"] for card in await self.facts()}
 
+    async def indices(self) -> dict[str, int]:
+        """Index of each card, by its UUID."""
+        return {card["uuid"]: card["index"] for card in await self.facts()}
+
     async def shows(self, what: str, *sick: int, since: float | None = None) -> None:
         """Wait until the cards ``sick`` are so, and no others, in the annotation and in allocatable; measured, from now."""
         started = time.monotonic() if since is None else since
@@ -72,7 +77,7 @@ class FaultStage:
         units = await self.units()
         names = [f"{name}-{index}" for index in units]
         pods = await self.observer.run(*(gpu_pod(one, max(units.values()) - 1, node=NODE) for one in names))
-        return {int(pod["metadata"]["annotations"][spec.POD_INDEX]): pod["metadata"]["name"] for pod in pods}
+        return {card_of(pod): pod["metadata"]["name"] for pod in pods}
 
     async def heal(self) -> None:
         """Every fault is repaired, and an operator writes so. Each command is a process: a card that is well needs none."""

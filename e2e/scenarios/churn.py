@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from clusters.api.api_client import Object
-from clusters.api.waiting import NotReachedError, eventually, meanwhile
+from clusters.api.waiting import NotReachedError, eventually, meanwhile, until
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import all_run, is_running, is_turned_away, leaves, why
@@ -90,11 +90,7 @@ class Churn:
 
     async def creates_more_than(self, count: int) -> None:
         """Wait until more pods than this number have been created."""
-
-        async def created() -> int:
-            return self.created
-
-        await eventually(created, lambda seen: seen > count, "a pod has come", seconds=_SETTLE_SECONDS)
+        await until(lambda: self.created, lambda seen: seen > count, "a pod has come", seconds=_SETTLE_SECONDS)
 
     async def _go_on(self) -> None:
         while True:

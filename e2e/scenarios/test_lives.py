@@ -9,7 +9,7 @@ import pytest
 
 from clusters.api.api_client import Object
 from clusters.api.resources import NODES, PODS
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import JOB, gpu_pod
 from e2e.bursts.judge import is_running, is_turned_away
@@ -71,10 +71,7 @@ async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer
     await observer.cluster.restart_kubelet(NODE, lose_checkpoint=True)
 
     # The amount proves nothing here: such a kubelet goes on showing it, and lets pods in without devices until the plugin is back.
-    async def again() -> int:
-        return registrations(observer)
-
-    await eventually(again, lambda seen: seen > times, "the plugin is registered again")
+    await until(lambda: registrations(observer), lambda seen: seen > times, "the plugin is registered again")
     await observer.shows(NODE, "28")
 
     before = await observer.reaches("before", "Running", "Failed")

@@ -13,11 +13,9 @@ from clusters.api.node_operations import cordon, delete_node, drain
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices
-from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.observer import Observer, observing, own_cluster
+from e2e.observer import Observer, OwnCluster, observing
 from e2e.real_kubelets import STAND_INS
 
 # Nodes of the session's clusters, with one card and with two.
@@ -33,15 +31,13 @@ def shared(request: pytest.FixtureRequest) -> Cluster | None:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def spoilt(
-    request: pytest.FixtureRequest, shared: Cluster | None, target: Target, choices: Choices
-) -> AsyncIterator[Cluster]:
+async def spoilt(shared: Cluster | None, own: OwnCluster) -> AsyncIterator[Cluster]:
     """Two nodes that the case may change for good."""
     if shared is not None:
         yield shared
         return
     nodes = [NodeSpec(LEFT, "t4x1", "535.104"), NodeSpec(RIGHT, "t4x2", "535.104")]
-    async with own_cluster(request.config.getoption("--cluster"), nodes, target, choices) as cluster:
+    async with own(nodes) as cluster:
         yield cluster
 
 

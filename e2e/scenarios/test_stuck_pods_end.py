@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
 from clusters.api.api_client import Object
 from clusters.api.resources import REPLICA_SETS
 from clusters.api.waiting import eventually
-from clusters.providers import Choices
-from clusters.targets import Target
 from e2e import spec
 from e2e.builders import booking, controller, gpu_pod
-from e2e.scenarios.observing import ObservedNamespace, open_observed
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def observed(
-    request: pytest.FixtureRequest, target: Target, choices: Choices
-) -> AsyncIterator[ObservedNamespace]:
-    """A cluster of the case's own."""
-    async with open_observed(request.config.getoption("--cluster"), target, choices) as found:
-        yield found
+from e2e.scenarios.conftest import ObservedNamespace
 
 
 @pytest.mark.stand_in_only("the metrics of a plugin in a pod are not on this machine's loopback")

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
-from clusters.providers import Choices
-from clusters.targets import Target
 from e2e import spec
 from e2e.builders import DEMO, gpu_pod
-from e2e.scenarios.observing import ObservedNamespace, open_observed
+from e2e.scenarios.conftest import ObservedNamespace
 
 MIB = 1024 * 1024
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def observed(
-    request: pytest.FixtureRequest, target: Target, choices: Choices
-) -> AsyncIterator[ObservedNamespace]:
-    """A cluster of the case's own."""
-    async with open_observed(request.config.getoption("--cluster"), target, choices) as found:
-        yield found
 
 
 @pytest.mark.stand_in_only("the metrics of a plugin in a pod are not on this machine's loopback")

@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 import pytest_asyncio
 import yaml
 
 from clusters.api.api_client import ApiError
 from clusters.api.resources import NODES, PODS
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.observer import Observer
+from e2e.observer import Observer, OwnCluster
 
 _RIGHTS: Final = Path(__file__).parent / "observe-rbac.yaml"
 _ACCOUNT: Final = "kube-system/gpushare-observe"
@@ -55,16 +53,11 @@ async def observe(cluster: Cluster, *arguments: str) -> tuple[int, dict[str, Any
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def unguarded(request: pytest.FixtureRequest, choices: Choices, target: Target) -> AsyncIterator[Cluster]:
+async def unguarded(own: OwnCluster, target: Target) -> AsyncIterator[Cluster]:
     """Three nodes without the policies that refuse what a person writes on pods, as an older installation is."""
     nodes = [NodeSpec(name, box="t4x1") for name in ("g1", "g2", "g3")]
-    without = msgspec.structs.replace(target, policies=())
-    cluster = make_cluster(request.config.getoption("--cluster"), nodes, without, choices)
-    await cluster.start()
-    try:
+    async with own(nodes, msgspec.structs.replace(target, policies=())) as cluster:
         yield cluster
-    finally:
-        await cluster.stop()
 
 
 async def test_observe_is_silent_on_a_busy_cluster(observer: Observer) -> None:
