@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from clusters.api.api_client import ApiClient
 from clusters.targets import Target
+from e2e import commands
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
 
@@ -116,13 +116,6 @@ async def output(target: Target, account: Path, *arguments: str) -> str:
     """The output of ``kubectl inspect gpushare``."""
     argv, environment = target.inspect.command(kubeconfig=str(account))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        *arguments,
-        env={**os.environ, "PATH": path, **environment},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return out.decode()
+    done = await commands.run(*argv, *arguments, variables={"PATH": path, **environment})
+    assert done.code == 0, done.errors
+    return done.output

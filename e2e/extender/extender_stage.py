@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from clusters.api.api_client import ApiError
 from clusters.api.readiness import says_ready
-from clusters.api.resources import CONFIG_MAPS, NODES, PODS, PRIORITY_CLASSES
+from clusters.api.resources import CONFIG_MAPS, NODES, PRIORITY_CLASSES
 from clusters.api.waiting import eventually
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
@@ -25,6 +24,7 @@ from e2e import spec
 from e2e.builders import NOBODY, gpu_pod
 from e2e.extender import schedulers
 from e2e.observer import Observer
+from e2e.tenant import admitted
 
 Object = dict[str, Any]
 # Nodes without a kubelet are tainted sooner or later.
@@ -130,15 +130,7 @@ class ExtenderStage:
         self._priorities.append(name)
         probe = self.pod("probe", 1)
         probe["spec"]["priorityClassName"] = name
-
-        async def is_known() -> bool:
-            try:
-                await self.api.request("POST", PODS.path(self.namespace), body=probe, params={"dryRun": "All"})
-            except ApiError:
-                return False
-            return True
-
-        await eventually(is_known, bool, f"pods of PriorityClass {name} are admitted")
+        await admitted(self.api, probe, self.namespace, dry_run=True)
 
     async def bound_to(self, name: str) -> str:
         """Wait until the pod is bound; its node."""

@@ -18,6 +18,7 @@ from clusters.api.connection import TransportError
 from clusters.api.resources import PRIORITY_CLASSES
 from clusters.api.waiting import finished
 from e2e.onsite.tenancy import TenancyError
+from e2e.site.picture import labels_of
 from e2e.site.validation_namespace import KEEP, PRIORITY_CLASS, RUN_LABEL
 
 Check = Callable[[], Awaitable[None]]
@@ -62,8 +63,7 @@ async def _ensure(api: ApiClient, run: str, check: Check) -> None:
     try:
         await finished(api.create(manifest))
     except ApiError as error:
-        again = await _find(api) if error.code == _THERE else None
-        if again is not None and again["metadata"].get("labels", {}).get(RUN_LABEL) == run:
+        if error.code == _THERE and _is_of(await _find(api), run):
             # The answer to an earlier attempt was lost.
             return
         why = f"PriorityClass {PRIORITY_CLASS} is missing and cannot be made: {error.message}"
@@ -74,17 +74,20 @@ async def _remove(api: ApiClient, run: str) -> None:
     """Delete the class if this run has made it. Raises TenancyError with the command that does."""
     try:
         found = await _find(api)
-        if found is not None and found["metadata"].get("labels", {}).get(RUN_LABEL) == run:
+        if found is not None and _is_of(found, run):
             await api.delete_exactly(PRIORITY_CLASSES, found)
     except (ApiError, TransportError) as error:
         command = f"kubectl delete priorityclasses --selector {RUN_LABEL}={run}"
         raise TenancyError(f"the PriorityClass of this run is left; remove it with: {command} ({error})") from error
 
 
+def _is_of(found: Object | None, run: str) -> bool:
+    return found is not None and labels_of(found).get(RUN_LABEL) == run
+
+
 def _is_made_by_a_run(found: Object) -> bool:
     """If an administrator applies the file over a run's class, that adds the label of ``KEEP``."""
-    labels = found["metadata"].get("labels") or {}
-    return RUN_LABEL in labels and KEEP not in labels
+    return RUN_LABEL in labels_of(found) and KEEP not in labels_of(found)
 
 
 def manifest_of_class() -> Object:
@@ -95,8 +98,6 @@ def manifest_of_class() -> Object:
 
 async def _find(api: ApiClient) -> Object | None:
     try:
-        return await api.get(PRIORITY_CLASSES, PRIORITY_CLASS)
+        return await api.find(PRIORITY_CLASSES, PRIORITY_CLASS)
     except ApiError as error:
-        if error.code == 404:
-            return None
         raise TenancyError(f"PriorityClass {PRIORITY_CLASS} cannot be read: {error.message}; {_TODO}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import shlex
@@ -16,7 +15,7 @@ from clusters.api.api_client import ApiError, Object
 from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually, glimpse
 from clusters.provider import Cluster, ClusterError
-from e2e import spec
+from e2e import commands, spec
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.gaps import not_judged
@@ -24,7 +23,7 @@ from e2e.onsite.image_trouble import image_trouble
 from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
-from e2e.site.picture import condition, words_of
+from e2e.site.picture import condition, labels_of, words_of
 from e2e.site.preflight_picture import DEVICE_PLUGIN, KUBE_SYSTEM
 from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
@@ -99,24 +98,21 @@ class Site:
 
     async def room(self, name: str) -> NodeRoom:
         """The room on a node's cards now; leaves a gap if the node does not take pods."""
-        try:
-            node, pods = await self.node(name), await self.api.list(PODS)
-        except ApiError as error:
-            if error.code == _NOT_FOUND:
-                not_judged(f"{name} has left the cluster")
-            raise
+        return await self._room_beside(name, await self.api.list(PODS))
+
+    async def _room_beside(self, name: str, pods: list[Object]) -> NodeRoom:
+        node = await self.api.find(NODES, name)
+        if node is None:
+            not_judged(f"{name} has left the cluster")
         if why := why_closed(node, pods, self.permissions.limits.pods):
             not_judged(f"{name} {why}")
         return room_on(node, pods)
 
     async def pod(self, name: str) -> Object:
         """A pod of ours; leaves a gap if others have removed it, as they may: our pods have a very low priority."""
-        try:
-            pod = await self.api.get(PODS, self._full(name), NAMESPACE)
-        except ApiError as error:
-            if error.code == _NOT_FOUND:
-                not_judged(f"pod {name} was removed by others")
-            raise
+        pod = await self.api.find(PODS, self._full(name), NAMESPACE)
+        if pod is None:
+            not_judged(f"pod {name} was removed by others")
         if pod["metadata"].get("deletionTimestamp"):
             conditions = {one["type"]: one.get("message", "") for one in pod["status"].get("conditions") or ()}
             not_judged(f"pod {name} was deleted by others: {conditions.get(_DISRUPTED, 'nothing shows why')}")
@@ -165,10 +161,11 @@ class Site:
 
         ``units`` and ``containers`` are those of each pod; ``mib`` is its memory, in place of ``units``.
         """
-        left = await self._left()
+        pods_there = await self.api.list(PODS)
+        left = [pod for pod in pods_there if self._is_left(pod)]
         if names := [pod["metadata"]["name"] for pod in left if _node_of(pod) == node]:
             not_judged(f"pod {names[0]} of an earlier case is still on {node}")
-        room = await self.room(node)
+        room = await self._room_beside(node, pods_there)
         units = room.units_of(mib) if mib else units
         limits = self.permissions.limits
         most = limits.units_on(room.mib_per_unit)
@@ -183,10 +180,10 @@ class Site:
             not_judged(f"{node} has room on {where} for {fitting} pods of {units} units, and this case needs {pods}")
         return room
 
-    async def _left(self) -> list[Object]:
-        """The pods of earlier cases that could not be removed."""
-        pods = await self.api.list(PODS, NAMESPACE, label_selector=f"{RUN_LABEL}={self._tenancy.run}")
-        return [pod for pod in pods if not pod["metadata"]["name"].endswith(f"-{self._case}")]
+    def _is_left(self, pod: Object) -> bool:
+        """Is it of an earlier case of this run, and could not be removed?"""
+        is_ours = pod["metadata"]["namespace"] == NAMESPACE and labels_of(pod).get(RUN_LABEL) == self._tenancy.run
+        return is_ours and not pod["metadata"]["name"].endswith(f"-{self._case}")
 
     async def create(self, manifest: Object) -> None:
         """Create a pod for which ``needs`` found room. Raises TenancyError if the namespace was lost."""
@@ -255,11 +252,8 @@ class Site:
     async def _run_command(self, node: str) -> None:
         before = heartbeat(await self.node(node))
         command = [word.format(node=node) for word in shlex.split(self.permissions.restart_kubelet)]
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        output, _ = await process.communicate()
-        assert process.returncode == 0, f"{shlex.join(command)} ended with {process.returncode}: {output.decode()}"
+        done = await commands.run(*command)
+        assert done.code == 0, f"{shlex.join(command)} ended with {done.code}: {done.said}"
 
         async def is_back() -> bool:
             now = await self.node(node)

@@ -133,7 +133,7 @@ class Tenancy:
 
     async def _has_namespace(self) -> bool:
         """Is there one, which a run or the administrator made? If not, take a step. Raises TenancyError if it is another's."""
-        namespace = await self._find(NAMESPACES, NAMESPACE)
+        namespace = await self._api.find(NAMESPACES, NAMESPACE)
         if namespace is None:
             await self._create_if_absent({"apiVersion": "v1", "kind": NAMESPACES.kind, **self._named(NAMESPACE)})
             return False
@@ -147,7 +147,7 @@ class Tenancy:
 
     async def _has_lease(self) -> bool:
         """Is the lease this run's? If not, take a step. Raises TenancyError if another run renews it."""
-        lease = await self._find(LEASES, LEASE, NAMESPACE)
+        lease = await self._api.find(LEASES, LEASE, NAMESPACE)
         if lease is not None and _holder(lease) == self.run:
             self._lease_uid = lease["metadata"]["uid"]
             return not await self._renew()
@@ -167,7 +167,7 @@ class Tenancy:
 
     async def _has_label(self) -> bool:
         """Is the namespace this run's to delete, or the administrator's? If not, take a step."""
-        namespace = await self._find(NAMESPACES, NAMESPACE)
+        namespace = await self._api.find(NAMESPACES, NAMESPACE)
         # The lease was this run's after the namespace was read, so no later run has changed the namespace before.
         if namespace is None or namespace["metadata"].get("deletionTimestamp") or await self._renew():
             return False
@@ -186,7 +186,7 @@ class Tenancy:
         while looks:
             await asyncio.sleep(LEASE_SECONDS / _RENEWALS)
             asked = _now()
-            now = await self._find(LEASES, LEASE, NAMESPACE)
+            now = await self._api.find(LEASES, LEASE, NAMESPACE)
             if now is None:
                 return False
             if now["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
@@ -233,7 +233,7 @@ class Tenancy:
         except ApiError as error:
             if error.code not in _CHANGED:
                 raise
-            lease = await self._find(LEASES, LEASE, NAMESPACE)
+            lease = await self._api.find(LEASES, LEASE, NAMESPACE)
             if lease is None or lease["metadata"]["uid"] != self._lease_uid:
                 return "the lease of this run is gone"
             if _holder(lease) == self.run:
@@ -320,7 +320,7 @@ class Tenancy:
         """Delete it at a version at which it is this run's, and wait until it is gone or another's. Raises NotReachedError."""
 
         async def left() -> Object | None:
-            item = await self._find(resource, name, namespace)
+            item = await self._api.find(resource, name, namespace)
             if item is None or not is_mine(item):
                 return None
             if not item["metadata"].get("deletionTimestamp"):
@@ -328,14 +328,6 @@ class Tenancy:
             return item
 
         await eventually(left, lambda item: item is None, f"{resource.kind} {name} is gone", seconds=_GONE_SECONDS)
-
-    async def _find(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
-        try:
-            return await self._api.get(resource, name, namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
 
 
 def _labels(item: Object) -> dict[str, str]:

@@ -10,13 +10,13 @@ import pytest
 import pytest_asyncio
 
 from clusters.api.api_client import ApiClient, ApiError, Object
-from clusters.api.resources import PODS, PRIORITY_CLASSES
-from clusters.api.waiting import eventually
+from clusters.api.resources import PRIORITY_CLASSES
 from clusters.provider import Cluster
-from e2e.builders import plain_container
+from e2e.builders import gpu_pod
 from e2e.onsite.pod_priority import low_priority, manifest_of_class
 from e2e.onsite.tenancy import TenancyError
 from e2e.site.validation_namespace import PRIORITY_CLASS, RUN_LABEL
+from e2e.tenant import admitted
 
 _TODO = "kubectl apply -f e2e/onsite/validate-rbac.yaml"
 
@@ -41,8 +41,7 @@ async def remove(cluster: Cluster) -> None:
 
 async def found(cluster: Cluster) -> Object | None:
     """The class, None if it is not there."""
-    classes = await cluster.api.list(PRIORITY_CLASSES)
-    return next((one for one in classes if one["metadata"]["name"] == PRIORITY_CLASS), None)
+    return await cluster.api.find(PRIORITY_CLASSES, PRIORITY_CLASS)
 
 
 def labelled(**changes: Any) -> Object:
@@ -54,17 +53,10 @@ def labelled(**changes: Any) -> Object:
 
 async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster) -> None:
     """A pod of the class has a priority below that of pods without a class, and no scheduler evicts another for it."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    pod["spec"] = {"containers": [plain_container("c")], "priorityClassName": PRIORITY_CLASS}
-
-    async def admitted() -> Any:
-        try:
-            return await cluster.api.request("POST", PODS.path("default"), body=pod, params={"dryRun": "All"})
-        except ApiError:
-            return None
-
+    pod = gpu_pod("p", 1)
+    pod["spec"]["priorityClassName"] = PRIORITY_CLASS
     async with low_priority(cluster.api, "one", is_held):
-        made = await eventually(admitted, bool, f"pods of PriorityClass {PRIORITY_CLASS} are admitted")
+        made = await admitted(cluster.api, pod, "default", dry_run=True)
 
     assert made["spec"]["priority"] < 0
     assert made["spec"]["preemptionPolicy"] == "Never"

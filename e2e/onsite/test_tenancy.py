@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import operator
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.api.api_client import MERGE_PATCH, ApiClient, Object
 from clusters.api.connection import Connection
 from clusters.api.resources import LEASES, NAMESPACES, PODS
-from clusters.api.service_account_token import service_account_token
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.attacks.door import Call, Door
@@ -23,18 +21,10 @@ from e2e.onsite import tenancy
 from e2e.onsite.probe_pods import CONTAINER_SECURITY, POD_SECURITY
 from e2e.onsite.tenancy import LEASE, Tenancy, TenancyError
 from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
+from e2e.tenant import admitted, remove_namespace
 
-_ACCOUNT = {"name": "administrator", "namespace": "default"}
-_ADMINISTRATOR: tuple[dict[str, Any], ...] = (
-    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _ACCOUNT},
-    {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "administrator"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", **_ACCOUNT}],
-    },
-)
+# Of the administrator's namespace.
+KEPT = {KEEP: "true"}
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
@@ -42,23 +32,16 @@ async def _soon(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> AsyncItera
     """A killed run is recognised within a second, and no case leaves the namespace to the next."""
     monkeypatch.setattr(tenancy, "LEASE_SECONDS", 1.0)
     yield
-    with contextlib.suppress(ApiError):
-        await cluster.api.delete(NAMESPACES, NAMESPACE)
-    await eventually(lambda: is_there(cluster), operator.not_, "the namespace is gone")
+    await remove_namespace(cluster.api, NAMESPACE)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def through_door(cluster: Cluster) -> AsyncIterator[tuple[ApiClient, Door]]:
     """An administrator's client that calls through a door, and the door."""
-    with contextlib.suppress(ApiError):
-        for manifest in _ADMINISTRATOR:
-            await cluster.api.create(manifest)
-    token = await service_account_token(cluster.api, "default", "administrator")
-    door = Door()
-    door.lead_to(cluster.kubeconfig)
+    door = Door(Connection.from_kubeconfig(cluster.kubeconfig))
     await door.open()
     try:
-        async with ApiClient(Connection(door.url, headers={"Authorization": f"Bearer {token}"})) as api:
+        async with ApiClient(Connection(door.url)) as api:
             yield api, door
     finally:
         await door.close()
@@ -67,11 +50,6 @@ async def through_door(cluster: Cluster) -> AsyncIterator[tuple[ApiClient, Door]
 def run_of(api: ApiClient, name: str, lines: list[str] | None = None) -> Tenancy:
     """A run's tenancy; its lines are kept."""
     return Tenancy(api, name, (lines if lines is not None else []).append)
-
-
-async def keep_a_namespace(cluster: Cluster) -> None:
-    """Make the administrator's namespace."""
-    await make_a_namespace(cluster, {KEEP: "true"})
 
 
 async def make_a_namespace(cluster: Cluster, labels: dict[str, str]) -> None:
@@ -89,17 +67,25 @@ async def leave_a_lease(cluster: Cluster) -> None:
 
 async def leave_a_pod(cluster: Cluster, manifest: Object | None = None) -> None:
     """Create a pod beside any run; its namespace may be so new that its ServiceAccount is not there yet."""
+    await admitted(cluster.api, manifest or a_pod("left"), NAMESPACE)
 
-    async def is_created() -> bool:
-        try:
-            await cluster.api.create(manifest or a_pod("left"), NAMESPACE)
-        except ApiError as error:
-            if error.code != 403:
-                raise
-            return False
-        return True
 
-    await eventually(is_created, bool, "the pod is created")
+@contextlib.asynccontextmanager
+async def a_held_up_pod(cluster: Cluster) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+    """A pod that was left and does not go is there inside; the result waits until a run has deleted it."""
+    pod = a_pod("held-up")
+    pod["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
+    await leave_a_pod(cluster, pod)
+    try:
+        yield lambda: eventually(
+            lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
+            lambda seen: "deletionTimestamp" in seen["metadata"],
+            "the run deletes what was left",
+            seconds=300,
+        )
+    finally:
+        freed = {"metadata": {"finalizers": None}}
+        await cluster.api.patch(PODS, "held-up", freed, NAMESPACE, content_type=MERGE_PATCH)
 
 
 def a_pod(name: str) -> dict[str, Any]:
@@ -111,7 +97,7 @@ def a_pod(name: str) -> dict[str, Any]:
 
 async def is_there(cluster: Cluster) -> bool:
     """Does the namespace exist?"""
-    return NAMESPACE in [one["metadata"]["name"] for one in await cluster.api.list(NAMESPACES)]
+    return await cluster.api.find(NAMESPACES, NAMESPACE) is not None
 
 
 async def test_the_namespace_is_gone_after_the_run(cluster: Cluster) -> None:
@@ -159,7 +145,7 @@ async def test_a_namespace_of_others_is_not_touched(cluster: Cluster) -> None:
 
 async def test_the_administrators_namespace_is_emptied_and_stays(cluster: Cluster) -> None:
     """A namespace with the label for keeping is emptied and used as it is, and has no pod and no lease behind."""
-    await keep_a_namespace(cluster)
+    await make_a_namespace(cluster, KEPT)
     await leave_a_pod(cluster)
     async with (run := run_of(cluster.api, "one")).held():
         assert await pods(cluster) == {}
@@ -191,7 +177,7 @@ async def test_a_run_that_was_stopped_spares_the_next_run(
     """A run which cannot renew its lease until another has it deletes its own pods alone, and creates no more."""
     api, door = through_door
     if state == "kept":
-        await keep_a_namespace(cluster)
+        await make_a_namespace(cluster, KEPT)
     stopped = run_of(api, "stopped")
     async with contextlib.AsyncExitStack() as stack:
         async with stopped.held():
@@ -216,7 +202,7 @@ async def test_a_run_that_was_stopped_spares_the_next_run(
 async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: str) -> None:
     """One of several starters holds the namespace, whatever was there, and the others are refused and disturb nothing."""
     if "kept" in state:
-        await keep_a_namespace(cluster)
+        await make_a_namespace(cluster, KEPT)
     elif "made" in state:
         await make_a_namespace(cluster, {RUN_LABEL: "killed"})
     if "killed" in state:
@@ -310,7 +296,7 @@ async def test_a_run_that_cannot_clean_up_names_the_command(
 ) -> None:
     """If deletions are refused for good, the error has the command that removes what is left."""
     api, door = through_door
-    await keep_a_namespace(cluster)
+    await make_a_namespace(cluster, KEPT)
     await leave_a_pod(cluster)
     monkeypatch.setattr(tenancy, "PATIENCE_SECONDS", 0.5)
     run = run_of(api, "one")
@@ -357,25 +343,18 @@ async def test_a_start_that_is_interrupted_leaves_nothing(
 
 async def test_a_start_that_is_interrupted_later_leaves_nothing(cluster: Cluster) -> None:
     """A run that is cancelled while it waits for the pods of a killed run to end has no lease behind."""
-    await keep_a_namespace(cluster)
-    held_up = a_pod("held-up")
-    held_up["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
-    await leave_a_pod(cluster, held_up)
+    await make_a_namespace(cluster, KEPT)
 
     async def start() -> None:
         async with run_of(cluster.api, "one").held():
             raise AssertionError("it was cancelled before")
 
-    task = asyncio.create_task(start())
-    await eventually(
-        lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
-        lambda pod: "deletionTimestamp" in pod["metadata"],
-        "the run deletes what was left",
-    )
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await cluster.api.patch(PODS, "held-up", {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+    async with a_held_up_pod(cluster) as is_deleted:
+        task = asyncio.create_task(start())
+        await is_deleted()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
     assert await cluster.api.list(LEASES, NAMESPACE) == []
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import os
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from clusters.api.api_client import ApiError
 from clusters.api.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -30,6 +25,7 @@ from clusters.api.resources import (
 from clusters.deploy.render import FOLDER
 from clusters.provider import Cluster
 from e2e import spec
+from e2e.commands import python
 from e2e.site import default_ports
 from e2e.site.preflight import judge
 from e2e.site.preflight_admission import RIGHTS
@@ -37,12 +33,13 @@ from e2e.site.preflight_lines import as_text, is_wrong
 from e2e.site.preflight_picture import MUTATING_WEBHOOKS, ClusterPicture, Right
 from e2e.site.site_report import PreflightLine
 from e2e.site.validation_namespace import NAMESPACE
+from e2e.tenant import applied
 
 _CONFIG: Final = "/etc/kubernetes/scheduler-gpushare-config.yaml"
 _ALL_RIGHTS: Final[Mapping[Right, bool | str]] = dict.fromkeys(
     (right for wanted in RIGHTS.values() for right in wanted), True
 )
-_PATH: Final = Path(__file__).parent / "preflight-rbac.yaml"
+_RIGHTS: Final = Path(__file__).parent / "preflight-rbac.yaml"
 
 
 def node(name: str = "a1", *, labels: Mapping[str, str] | None = None, **status: Any) -> dict[str, Any]:
@@ -310,29 +307,11 @@ def test_an_api_server_that_is_too_old_is_wrong() -> None:
     assert bad(lines(version="x"))[0] == ("API server", "cluster", "unknown")
 
 
-async def _run(*arguments: str, kubeconfig: str = "") -> tuple[int, str, str]:
-    """The command: its exit code, its output and its errors."""
-    environment = os.environ | {"KUBECONFIG": kubeconfig}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "e2e", "preflight", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment,
-    )
-    output, errors = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode(), errors.decode()
-
-
 async def test_preflight_of_a_running_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """With the rights of its file it sees everything, and finds only what a validation may not do with them."""
-    for manifest in yaml.safe_load_all(_PATH.read_text()):
-        with contextlib.suppress(ApiError):
-            await cluster.api.create(manifest)
-    kubeconfig = await cluster.kubeconfig_of("kube-system/gpushare-preflight")
     # As kubectl does it: a file of $KUBECONFIG that is not there is passed over.
-    named = os.pathsep.join([str(tmp_path / "none"), str(kubeconfig)])
-    code, output, errors = await _run("-o", "json", kubeconfig=named)
+    named = os.pathsep.join([str(tmp_path / "none"), str(await applied(cluster, _RIGHTS))])
+    code, output, errors = await python("-m", "e2e", "preflight", "-o", "json", variables={"KUBECONFIG": named})
     found = [PreflightLine(**line) for line in json.loads(output)["lines"]]
     assert code == 3, errors
     assert {line.name for line in found if line.judgement == "wrong"} == {"rights"}
@@ -343,7 +322,6 @@ async def test_preflight_of_a_running_cluster(cluster: Cluster, tmp_path: Path) 
 
 async def test_preflight_without_an_api_server_fails(tmp_path: Path) -> None:
     """The exit code is 1 with a line that names the server or the file, and 2 for a wrong call."""
-    code, _, errors = await _run("--kubeconfig", str(tmp_path / "none"))
-    assert (code, errors.startswith("preflight: there is no kubeconfig at")) == (1, True)
-    code, _, errors = await _run("--root", "/x")
-    assert code == 2
+    done = await python("-m", "e2e", "preflight", "--kubeconfig", str(tmp_path / "none"))
+    assert (done.code, done.errors.startswith("preflight: there is no kubeconfig at")) == (1, True)
+    assert (await python("-m", "e2e", "preflight", "--root", "/x")).code == 2
