@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from e2e.onsite import carry, machine, validate
-from e2e.site import look_verbs
+from e2e.site import SiteError, look_verbs
 from e2e.site.report import report_verbs
-from e2e.site.site_error import SiteError
 
 _FAILED: Final = 1
 

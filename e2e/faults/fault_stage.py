@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from clusters.api.api_client import Object
 from clusters.api.resources import NODES
@@ -15,7 +15,7 @@ from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer
-from e2e.site.node_cards import amount
+from e2e.site.node_cards import Card, amount, described
 
 NODE: Final = "sick"
 BESIDE: Final = "beside"
@@ -41,22 +41,22 @@ class FaultStage:
         """Units that pods may use."""
         return amount(await self.node(name), spec.RESOURCE_MEMORY, "allocatable")
 
-    async def facts(self) -> list[dict[str, Any]]:
+    async def facts(self) -> list[Card]:
         """The plugin's verdict on each card."""
-        annotations = (await self.node())["metadata"].get("annotations") or {}
-        return list(json.loads(annotations.get(spec.NODE_CARDS, '{"cards": []}'))["cards"])
+        found = described(await self.node())
+        return list(found.cards.values()) if found else []
 
     async def sick(self) -> dict[int, str]:
         """The cards that are not healthy, and why."""
-        return {card["index"]: card["reason"] for card in await self.facts() if not card["healthy"]}
+        return {card.index: card.reason for card in await self.facts() if not card.healthy}
 
     async def units(self) -> dict[int, int]:
         """Units of each card."""
-        return {card["index"]: card["units"] for card in await self.facts()}
+        return {card.index: card.units for card in await self.facts()}
 
     async def indices(self) -> dict[str, int]:
         """Index of each card, by its UUID."""
-        return {card["uuid"]: card["index"] for card in await self.facts()}
+        return {card.uuid: card.index for card in await self.facts()}
 
     async def shows(self, what: str, *sick: int, since: float | None = None) -> None:
         """Wait until the cards ``sick`` are so, and no others, in the annotation and in allocatable; measured, from now."""

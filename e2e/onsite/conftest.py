@@ -27,9 +27,9 @@ from e2e.onsite.site import USAGE, Site
 from e2e.onsite.site_nodes import discovered, names_of
 from e2e.onsite.site_options import permissions
 from e2e.onsite.tenancy import Tenancy, TenancyError
+from e2e.site import SiteError
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.picture import Picture
-from e2e.site.site_error import SiteError
 
 # Nodes of a cluster of our own: more of them would show nothing new about the cases.
 _MOST_NODES: Final = 3

@@ -5,23 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from clusters.provider import ClusterError
 from clusters.providers import BARE
 from clusters.real_node import RealNode, machine_name
 from e2e.onsite.case_run import CODES_HELP, add_report, report_folder, run_cases
+from e2e.site import SiteError
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.preflight_lines import as_text
-from e2e.site.site_error import SiteError
-
-if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _HELP: Final = "run the device plugin and real CUDA processes on this machine's cards, by a stand-in kubelet in an embedded cluster"
 
 
-def add_verbs(verbs: Verbs) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The verb; see ``look_verbs.add_verbs``."""
     parser = verbs.add_parser("machine", help=_HELP, description=_HELP, epilog=CODES_HELP)
     add_report(parser)

@@ -18,8 +18,7 @@ from clusters.provider import Cluster, ClusterError
 from e2e import commands, spec
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.onsite.card_room import NodeRoom, room_on
-from e2e.onsite.gaps import not_judged
-from e2e.onsite.image_trouble import image_trouble
+from e2e.onsite.gaps import image_trouble, not_judged
 from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
@@ -35,30 +34,23 @@ _DISRUPTED: Final = "DisruptionTarget"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The most that a run has on the cluster at a time, and how long it waits for a pod (an image may have to come).
-
-    ``units`` are those of a node; 0: as many as 8 GiB are.
-    """
+class Permissions:
+    """The choices of an administrator: the most that a run has on the cluster at a time, and what it may do there."""
 
     units: int = 0
+    """Those of a node; 0: as many as 8 GiB are."""
     pods: int = 4
     seconds: float = 300.0
+    """How long a run waits for a pod (an image may have to come)."""
+    image: str = ""
+    """Any image with Python 3 for the pods; "" for the device plugin's own."""
+    allow_disruption: bool = False
+    restart_kubelet: str = ""
+    """A command of this machine that restarts the kubelet of ``{node}``; "" if none may be restarted."""
 
     def units_on(self, mib_per_unit: int) -> int:
         """The most units on a node with units of this size."""
         return self.units or _MOST_MIB // mib_per_unit
-
-
-@dataclass(frozen=True, slots=True)
-class Permissions:
-    """The choices of an administrator. ``image`` is any image with Python 3 for the pods; "" for the device plugin's own."""
-
-    limits: Limits = Limits()
-    image: str = ""
-    allow_disruption: bool = False
-    restart_kubelet: str = ""
-    """A command of this machine that restarts the kubelet of ``{node}``; "" if none may be restarted."""
 
 
 class Site:
@@ -104,7 +96,7 @@ class Site:
         node = await self.api.find(NODES, name)
         if node is None:
             not_judged(f"{name} has left the cluster")
-        if why := why_closed(node, pods, self.permissions.limits.pods):
+        if why := why_closed(node, pods, self.permissions.pods):
             not_judged(f"{name} {why}")
         return room_on(node, pods)
 
@@ -167,7 +159,7 @@ class Site:
             not_judged(f"pod {names[0]} of an earlier case is still on {node}")
         room = await self._room_beside(node, pods_there)
         units = room.units_of(mib) if mib else units
-        limits = self.permissions.limits
+        limits = self.permissions
         most = limits.units_on(room.mib_per_unit)
         if pods * units > most or pods + len(left) > limits.pods:
             not_judged(
@@ -192,7 +184,7 @@ class Site:
 
     async def delete(self, name: str) -> None:
         """Delete a pod of ours and wait until it is gone."""
-        await self._tenancy.remove(self._full(name), seconds=self.permissions.limits.seconds)
+        await self._tenancy.remove(self._full(name), seconds=self.permissions.seconds)
 
     @contextlib.asynccontextmanager
     async def clean(self) -> AsyncIterator[None]:
@@ -202,7 +194,7 @@ class Site:
         try:
             yield
         finally:
-            await self._tenancy.remove(ending=ending, seconds=self.permissions.limits.seconds)
+            await self._tenancy.remove(ending=ending, seconds=self.permissions.seconds)
 
     async def replace_plugin(self, node: str) -> None:
         """End a node's device plugin, and wait until its next one runs and the node offers its memory again.
@@ -231,7 +223,7 @@ class Site:
             now = (await self.node(node))["status"]["allocatable"].get(spec.RESOURCE_MEMORY)
             return now == offered and any(is_ready(pod) for pod in plugins)
 
-        await eventually(is_back, bool, f"another plugin serves {node}", seconds=self.permissions.limits.seconds)
+        await eventually(is_back, bool, f"another plugin serves {node}", seconds=self.permissions.seconds)
 
     async def restart_kubelet(self, node: str) -> None:
         """Restart a node's kubelet, by the administrator's command if there is one, and wait until the node is ready again.
@@ -260,7 +252,7 @@ class Site:
             offers = now["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0") != "0"
             return offers and heartbeat(now) != before and condition(now, "Ready") == "True"
 
-        await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.limits.seconds)
+        await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.seconds)
 
     async def runs(self, name: str) -> Object:
         """Wait until a pod of ours runs or has ended well; the pod. Raises NotReachedError with its events.
@@ -274,7 +266,7 @@ class Site:
         return await self._phase(name, "Succeeded", "Failed")
 
     async def _phase(self, name: str, *phases: str) -> Object:
-        seconds = self.permissions.limits.seconds
+        seconds = self.permissions.seconds
 
         def is_settled(pod: Object) -> bool:
             return pod["status"].get("phase") in ("Succeeded", "Failed", *phases) or bool(image_trouble(pod))

@@ -17,7 +17,7 @@ from clusters.provider import Cluster
 from e2e.__main__ import main
 from e2e.commands import python
 from e2e.onsite.case_run import report_folder
-from e2e.site.site_error import SiteError
+from e2e.site import SiteError
 from e2e.site.validation_namespace import NAMESPACE
 from e2e.tenant import granted, remove_namespace
 

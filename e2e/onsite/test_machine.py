@@ -11,7 +11,7 @@ import pytest
 
 from e2e.commands import python
 from e2e.onsite.carry import carry
-from e2e.site.site_error import SiteError
+from e2e.site import SiteError
 from fake_nvml.box import Box
 from fake_nvml.native.build import library_folder
 from fake_nvml.native.compiler import CompilerError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.onsite.site import Limits
+from e2e.onsite.site import Permissions
 from e2e.onsite.site_nodes import discovered, why_closed
 from e2e.site.picture import Picture
 from e2e.site.test_invariants import NOW
@@ -65,4 +65,4 @@ def test_only_labelled_or_named_nodes_are_validated() -> None:
 @pytest.mark.parametrize(("units", "mib_per_unit", "most"), [(0, 1024, 8), (0, 1, 8192), (3, 1, 3)])
 def test_the_limit_is_8_gib_unless_it_is_given(units: int, mib_per_unit: int, most: int) -> None:
     """The default means the same amount of memory on each node, whatever its unit is."""
-    assert Limits(units).units_on(mib_per_unit) == most
+    assert Permissions(units).units_on(mib_per_unit) == most

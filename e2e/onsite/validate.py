@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import TransportError
@@ -16,19 +16,16 @@ from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.case_run import CODES_HELP, OK, add_report, report_folder, run_cases
 from e2e.onsite.site_nodes import discovered, names_of
+from e2e.site import SiteError
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.node_cards import UnreadableError
 from e2e.site.picture import Picture
-from e2e.site.site_error import SiteError
 from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
-
-if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _HELP: Final = "run small pods on a cluster, and report what of sharing works there; prints its plan first"
 
 
-def add_verbs(verbs: Verbs) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The verb; see ``look_verbs.add_verbs``."""
     parser = verbs.add_parser("validate", help=_HELP, description=_HELP, epilog=CODES_HELP)
     parser.set_defaults(run=_validate)

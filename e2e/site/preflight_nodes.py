@@ -145,9 +145,8 @@ def other_plugins(picture: ClusterPicture) -> Iterator[Seen]:
         resources = node_invariants.other_resources(node)
         here = [name_of(pod) for pod in others if pod["spec"].get("nodeName") == name]
         if resources or here:
-            seen = [f"it offers {', '.join(resources)}"] * bool(resources) + [f"{', '.join(here)} run on it"] * bool(
-                here
-            )
+            seen = [f"it offers {', '.join(resources)}"] if resources else []
+            seen += [f"{', '.join(here)} run on it"] if here else []
             text = f"{' and '.join(seen)}: pods of both plugins may get the same card"
             yield wrong(_node(name), text, "keep the other plugin off nodes with the label gpushare=true")
         else:

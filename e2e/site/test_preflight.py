@@ -27,10 +27,10 @@ from clusters.provider import Cluster
 from e2e import spec
 from e2e.commands import python
 from e2e.site import default_ports
-from e2e.site.preflight import judge
 from e2e.site.preflight_admission import RIGHTS
 from e2e.site.preflight_lines import as_text, is_wrong
 from e2e.site.preflight_picture import MUTATING_WEBHOOKS, ClusterPicture, Right
+from e2e.site.preflight_reading import judge
 from e2e.site.site_report import PreflightLine
 from e2e.site.validation_namespace import NAMESPACE
 from e2e.tenant import applied

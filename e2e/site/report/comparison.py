@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from e2e.site.report.matrix import NOT_RUN, WHOLE_CLUSTER, cells_of, columns_of, pairs_of
 from e2e.site.report.site_verdict import verdict_of
-from e2e.site.site_report import CaseResult, SiteReport
+from e2e.site.site_report import NOT_RUN, WHOLE_CLUSTER, CaseResult, SiteReport, cells_of, columns_of, pairs_of
 
 # By case and node, the result in each report.
 _Cells = Mapping[tuple[str, str], tuple[CaseResult | None, CaseResult | None]]

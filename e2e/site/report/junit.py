@@ -9,9 +9,8 @@ from xml.etree.ElementTree import Element
 
 from e2e.site.report.compatibility import cards_of
 from e2e.site.report.markup import tag
-from e2e.site.report.matrix import WHOLE_CLUSTER, columns_of
 from e2e.site.report.site_verdict import kind_of_cards, verdict_of
-from e2e.site.site_report import CaseResult, NodeFacts, SiteReport
+from e2e.site.site_report import WHOLE_CLUSTER, CaseResult, NodeFacts, SiteReport, columns_of
 
 _DECLARATION: Final = '<?xml version="1.0" encoding="utf-8"?>\n'
 # The verdict's element: what is incomplete must not look good.
