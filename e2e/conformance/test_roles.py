@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,12 @@ NEVER = [
 ]
 
 
+async def allowed(observer: Observer, account: str, *questions: tuple[str, str, str, str]) -> list[Any]:
+    """The questions to which the API server answers that the account may."""
+    async with ApiClient.from_kubeconfig(await observer.cluster.kubeconfig_of(account)) as api:
+        return [each for each in questions if await may(api, *each)]
+
+
 async def may(api: ApiClient, verb: str, group: str, resource: str, subresource: str) -> bool:
     """The API server's answer to the question of ``kubectl auth can-i``."""
     asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": "kube-system"}
@@ -50,12 +57,9 @@ async def may(api: ApiClient, verb: str, group: str, resource: str, subresource:
 async def test_no_program_may_do_what_it_never_has_to(observer: Observer, target: Target, program: str) -> None:
     """Secrets, creation and deletion of pods, roots of more rights: a program that is taken over cannot be used for them."""
     account = getattr(target, program).account
-    path = await observer.cluster.kubeconfig_of(account)
-    async with ApiClient.from_kubeconfig(path) as api:
-        allowed = [each for each in NEVER if await may(api, *each)]
 
     assert account
-    assert allowed == []
+    assert await allowed(observer, account, *NEVER) == []
 
 
 async def test_the_extender_writes_no_pod_and_the_plugin_binds_none(observer: Observer, target: Target) -> None:
@@ -70,18 +74,15 @@ async def test_the_extender_writes_no_pod_and_the_plugin_binds_none(observer: Ob
         target.inspect.account: [("patch", "", "pods", ""), ("watch", "", "pods", ""), ("create", "", "events", "")],
     }
     for account, questions in wrong.items():
-        async with ApiClient.from_kubeconfig(await observer.cluster.kubeconfig_of(account)) as api:
-            assert [each for each in questions if await may(api, *each)] == []
+        assert await allowed(observer, account, *questions) == []
 
 
 async def test_no_program_writes_leases_of_others(observer: Observer, target: Target) -> None:
     """Components elect their leaders by Leases in kube-system; guards of several extenders are in a namespace of their own."""
     verbs = ("get", "create", "update", "patch", "delete")
-    accounts = [getattr(target, program).account for program in PROGRAMS]
-    for account in accounts:
-        async with ApiClient.from_kubeconfig(await observer.cluster.kubeconfig_of(account)) as api:
-            allowed = [verb for verb in verbs if await may(api, verb, "coordination.k8s.io", "leases", "")]
-        assert (account, allowed) == (account, [])
+    questions = [(verb, "coordination.k8s.io", "leases", "") for verb in verbs]
+    for account in [getattr(target, program).account for program in PROGRAMS]:
+        assert (account, await allowed(observer, account, *questions)) == (account, [])
 
 
 @pytest.mark.promise("API-011")
@@ -97,9 +98,9 @@ async def test_no_pod_was_refused_while_a_pod_came_to_its_card(observer: Observe
 
 async def test_plugin_may_write_the_events_about_trouble(observer: Observer, target: Target) -> None:
     """The plugin may create and patch events; it goes on if it is refused, so no other case would show the missing right."""
-    path = await observer.cluster.kubeconfig_of(target.device_plugin.account)
-    async with ApiClient.from_kubeconfig(path) as api:
-        assert [await may(api, verb, "", "events", "") for verb in ("create", "patch")] == [True, True]
+    questions = [(verb, "", "events", "") for verb in ("create", "patch")]
+
+    assert await allowed(observer, target.device_plugin.account, *questions) == questions
 
 
 @pytest.mark.promise("API-011")

@@ -30,7 +30,7 @@ from e2e.site import default_ports
 from e2e.site.preflight_admission import RIGHTS
 from e2e.site.preflight_lines import as_text, is_wrong
 from e2e.site.preflight_picture import MUTATING_WEBHOOKS, ClusterPicture, Right
-from e2e.site.preflight_reading import judge
+from e2e.site.preflight_reading import LISTED, judge
 from e2e.site.site_report import PreflightLine
 from e2e.site.validation_namespace import NAMESPACE
 from e2e.tenant import applied
@@ -107,15 +107,20 @@ def lines(
         NODES: [node(), control_plane],
         PODS: [plugin(), extender, scheduler(volume={"hostPath": {"path": _CONFIG}})],
         DEPLOYMENTS: [deployment()],
-        SERVICES: [],
         NAMESPACES: [{"metadata": {"name": "kube-system"}}],
-        CONFIG_MAPS: [],
         VALIDATING_ADMISSION_POLICIES: [{"metadata": {"name": "gpushare-x"}}],
         VALIDATING_ADMISSION_POLICY_BINDINGS: [{"spec": {"policyName": "gpushare-x"}}],
-        MUTATING_WEBHOOKS: [],
     }
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    return judge(ClusterPicture(now, version, {**listed, **(changes or {})}, rights, frozenset({"gpushare-x"})))
+    now, nothing = datetime(2026, 1, 1, tzinfo=UTC), dict[Resource, Any].fromkeys(LISTED, ())
+    return judge(
+        ClusterPicture(now, version, {**nothing, **listed, **(changes or {})}, rights, frozenset({"gpushare-x"}))
+    )
+
+
+def only(name: str, changes: Mapping[Resource, Any]) -> PreflightLine:
+    """The one line of that name."""
+    (line,) = [one for one in lines(changes) if one.name == name]
+    return line
 
 
 def bad(found: list[PreflightLine]) -> list[tuple[str, str, str]]:
@@ -182,12 +187,10 @@ def test_a_plugin_that_is_not_ready_is_wrong() -> None:
     """A plugin that waits, two on one node, and none at all."""
     ended = plugin()
     ended["status"]["conditions"] = []
-    (line,) = [one for one in lines({PODS: [ended]}) if one.name == "device plugin"]
+    line = only("device plugin", {PODS: [ended]})
     assert (line.judgement, line.subject) == ("wrong", "node a1")
-    (line,) = [one for one in lines({PODS: [plugin(), plugin()]}) if one.name == "device plugin"]
-    assert line.text.startswith("2 device plugins")
-    (line,) = [one for one in lines({PODS: []}) if one.name == "device plugin"]
-    assert line.judgement == "unknown"
+    assert only("device plugin", {PODS: [plugin(), plugin()]}).text.startswith("2 device plugins")
+    assert only("device plugin", {PODS: []}).judgement == "unknown"
 
 
 def test_other_plugins_of_the_cards_are_named() -> None:
@@ -199,8 +202,7 @@ def test_other_plugins_of_the_cards_are_named() -> None:
         "nvidia.com/mig-1g.5gb": "0",
     }
     other = pod("nvidia-x", image="nvcr.io/nvidia/k8s-device-plugin:v0.17.0")
-    found = lines({NODES: [node(capacity=amounts)], PODS: [plugin(), other]})
-    (line,) = [one for one in found if one.name == "other plugins"]
+    line = only("other plugins", {NODES: [node(capacity=amounts)], PODS: [plugin(), other]})
     assert line.text.startswith("it offers nvidia.com/gpu and kube-system/nvidia-x run on it")
 
 
@@ -220,8 +222,7 @@ def test_a_scheduler_is_judged_by_its_config(pods: list[Any], judgement: str, wo
     maps = [
         {"metadata": {"name": name, "namespace": "kube-system"}, "data": {"x": text}} for name, text in contents.items()
     ]
-    found = lines({PODS: [plugin(), *pods], CONFIG_MAPS: maps})
-    (line,) = [one for one in found if one.name == "scheduler"]
+    line = only("scheduler", {PODS: [plugin(), *pods], CONFIG_MAPS: maps})
     assert (line.judgement, words in line.text) == (judgement, True), line.text
 
 
@@ -294,7 +295,7 @@ def test_admission_that_stands_in_the_way_is_named() -> None:
 def test_what_may_not_be_listed_is_unknown() -> None:
     """Without any right no line is wrong, and none is missing."""
     refused = "cannot list resource"
-    kinds = (NODES, PODS, DEPLOYMENTS, SERVICES, NAMESPACES, VALIDATING_ADMISSION_POLICIES, MUTATING_WEBHOOKS)
+    kinds = LISTED.keys() - {CONFIG_MAPS, VALIDATING_ADMISSION_POLICY_BINDINGS}
     found = lines(dict.fromkeys(kinds, refused))
     assert not is_wrong(found)
     unknown = {line.name for line in found if line.judgement == "unknown"}
