@@ -13,7 +13,7 @@ import httpx2
 
 from clusters.api.api_client import ApiError, Object
 from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
-from clusters.api.waiting import DEFAULT_SECONDS, eventually, glimpse
+from clusters.api.waiting import DEFAULT_SECONDS, eventually, glimpse, meanwhile, until
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
@@ -111,6 +111,19 @@ class Observer:
             return not any(pod["metadata"]["name"] in names or not names for pod in pods)
 
         await eventually(self.pods, none_is_there, f"{', '.join(names) or 'the pods'} of {self.namespace} are gone")
+
+    @contextlib.asynccontextmanager
+    async def watching(self, *, field_selector: str | None = None) -> AsyncIterator[list[tuple[str, Object]]]:
+        """The events of a watch of the namespace's pods; inside, it has shown all that is there (``SYNCED``)."""
+        seen: list[tuple[str, Object]] = []
+
+        async def look_on() -> None:
+            async for event in self.cluster.api.watch(PODS, self.namespace, field_selector=field_selector):
+                seen.append(event)
+
+        async with meanwhile(look_on()):
+            await until(lambda: [kind for kind, _ in seen], lambda kinds: "SYNCED" in kinds, "the watch is synced")
+            yield seen
 
     async def waits_because(self, name: str, reason: str) -> str:
         """Wait until an event has the reason why a pod is not scheduled; the event's text."""

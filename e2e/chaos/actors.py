@@ -9,6 +9,7 @@ import random
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -72,14 +73,14 @@ class Actor:
     async def cut(self, seconds: float, *, silent: bool) -> None:
         """No API server for this time."""
         self.road.cut(silent=silent)
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self.road.mend()
+        await self._mended_after(seconds)
 
     async def lag(self, seconds: float) -> None:
         """All traffic comes late for this time: the program knows a state of a moment ago."""
         self.road.slow_down(LAG_SECONDS)
+        await self._mended_after(seconds)
+
+    async def _mended_after(self, seconds: float) -> None:
         try:
             await asyncio.sleep(seconds)
         finally:
@@ -88,20 +89,20 @@ class Actor:
 
 async def torment(actor: Actor, rng: random.Random, seconds: float, log: list[str]) -> None:
     """Blow after blow until this time is over; each is whole, and the actor is well when this returns."""
+    blows: dict[str, Callable[[float], Awaitable[None]]] = {
+        "killed": actor.kill,
+        "paused": actor.pause,
+        "cut off": partial(actor.cut, silent=False),
+        "in silence": partial(actor.cut, silent=True),
+        "lagging": actor.lag,
+    }
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while (rest := rng.uniform(*_RESTS)) < end - loop.time():
         await asyncio.sleep(rest)
-        blow, lasts = rng.choice(["killed", "paused", "cut off", "in silence", "lagging"]), rng.choice(_LASTS)
+        blow, lasts = rng.choice(list(blows)), rng.choice(_LASTS)
         log.append(f"{seconds - end + loop.time():5.1f} s: {actor.name} {blow} for {lasts} s")
-        if blow == "killed":
-            await actor.kill(lasts)
-        elif blow == "paused":
-            await actor.pause(lasts)
-        elif blow == "lagging":
-            await actor.lag(lasts)
-        else:
-            await actor.cut(lasts, silent=blow == "in silence")
+        await blows[blow](lasts)
 
 
 class Troupe:

@@ -20,27 +20,13 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 @pytest.mark.promise("EXT-019")
 async def test_node_and_annotations_come_in_one_write(observer: Observer) -> None:
     """A watch sees the node and the annotations in one event, and neither without the other."""
-    states: list[Object] = []
-    synced = asyncio.Event()
-
-    async def look_on() -> None:
-        async for kind, item in observer.cluster.api.watch(PODS, observer.namespace):
-            if kind == "SYNCED":
-                synced.set()
-            else:
-                states.append(item)
-
-    onlooker = asyncio.create_task(look_on())
-    try:
-        await asyncio.wait_for(synced.wait(), 60)
+    async with observer.watching() as events:
         await observer.run(gpu_pod("p", 3, node="a2"))
-        await until(
-            lambda: [item["status"].get("phase") for item in states],
-            lambda phases: "Running" in phases,
+        states = await until(
+            lambda: [item for kind, item in events if kind != "SYNCED"],
+            lambda items: any(item["status"].get("phase") == "Running" for item in items),
             "the watch shows that it runs",
         )
-    finally:
-        onlooker.cancel()
     annotated = [spec.POD_INDEX in (item["metadata"].get("annotations") or {}) for item in states]
     seen = [(bool(item["spec"].get("nodeName")), given) for item, given in zip(states, annotated, strict=True)]
     assert seen == sorted(seen)

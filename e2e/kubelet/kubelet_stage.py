@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import grpc.aio
-
 from clusters.api.api_client import Object
 from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import DEFAULT_SECONDS, eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
-from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from e2e.builders import PLAYER
-from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy, pods_listed
 from e2e.kubelet.stand_in import StandIn
 from e2e.kubelet.worker import Worker
 from e2e.observer import Observer
@@ -148,9 +145,7 @@ class Stage:
 
     async def listed(self) -> list[pb.PodResources]:
         """This case's pods, as PodResources lists them."""
-        async with grpc.aio.insecure_channel(f"unix:{self.kubelet.pod_resources_socket}") as channel:
-            answer = await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
-        return [pod for pod in answer.pod_resources if pod.namespace == self.namespace]
+        return [pod for pod in await pods_listed(self.kubelet.pod_resources_socket) if pod.namespace == self.namespace]
 
     async def holds(self, pod: str, ids: set[str]) -> None:
         """Wait until PodResources shows this of the pod's container ``main``; a kubelet that has just started knows no pods yet."""

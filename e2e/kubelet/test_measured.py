@@ -18,7 +18,7 @@ from clusters.api.waiting import eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from e2e.kubelet.kubelet_stage import Stage, held_by
-from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy, pods_listed
 from e2e.kubelet.worker import Worker
 
 # A kubelet answers Get unasked from this minor of Kubernetes 1 on, and shows the health of devices from that one on.
@@ -207,11 +207,10 @@ async def test_a_burst_of_questions_is_turned_away(stage: Stage) -> None:
     """C: beyond a burst of ten, and a hundred a second, PodResources answers ResourceExhausted."""
 
     async def ask() -> str:
-        async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
-            try:
-                await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
-            except grpc.aio.AioRpcError as error:
-                return f"{error.code().name}: {error.details()}"
+        try:
+            await pods_listed(stage.kubelet.pod_resources_socket)
+        except grpc.aio.AioRpcError as error:
+            return f"{error.code().name}: {error.details()}"
         return ""
 
     answers = await asyncio.gather(*(ask() for _ in range(60)))

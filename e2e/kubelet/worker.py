@@ -17,9 +17,8 @@ import grpc.aio
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
-from clusters.kubelet.proto import podresources_pb2 as pb
-from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from clusters.provider import Cluster
+from e2e.kubelet.sample_plugin import pods_listed
 
 _KUBELET: Final = "kubelet"
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"
@@ -84,11 +83,10 @@ class Worker:
         """Its second socket may come after the first."""
 
         async def asked() -> bool:
-            async with grpc.aio.insecure_channel(f"unix:{self.pod_resources_socket}") as channel:
-                try:
-                    await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
-                except grpc.aio.AioRpcError:
-                    return False
+            try:
+                await pods_listed(self.pod_resources_socket)
+            except grpc.aio.AioRpcError:
+                return False
             return True
 
         await eventually(asked, bool, f"the kubelet of {self.node} shows which container has which devices")

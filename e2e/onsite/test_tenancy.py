@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -256,18 +257,15 @@ async def test_a_pod_is_created_once_in_trouble(
     api, door = through_door
     run = run_of(api, "one")
     async with run.held():
-        times = iter([True, True])
+        strike = refusing("POST", code=429, times=2)
 
-        async def is_struck(call: Call) -> bool:
-            return call.method == "POST" and next(times, False)
-
-        async def refuse(call: Call) -> int:
-            return 429 if await is_struck(call) else 0
+        async def lose(call: Call) -> bool:
+            return bool(await strike(call))
 
         if is_lost:
-            door.lose = is_struck
+            door.lose = lose
         else:
-            door.refuse = refuse
+            door.refuse = strike
         pod = await run.create(a_pod("one"))
 
         assert await pods(cluster) == {"one": pod["metadata"]["uid"]}
@@ -281,12 +279,7 @@ async def test_trouble_while_a_run_cleans_up_leaves_nothing(
     api, door = through_door
     async with (run := run_of(api, "one")).held():
         await run.create(a_pod("one"))
-        times = iter(range(3))
-
-        async def refuse(call: Call) -> int:
-            return code if call.method == "DELETE" and next(times, None) is not None else 0
-
-        door.refuse = refuse
+        door.refuse = refusing("DELETE", code=code, times=3)
 
     assert not await is_there(cluster)
 
@@ -359,11 +352,12 @@ async def test_a_start_that_is_interrupted_later_leaves_nothing(cluster: Cluster
     assert await cluster.api.list(LEASES, NAMESPACE) == []
 
 
-def refusing(*methods: str) -> Callable[[Call], Awaitable[int]]:
-    """A door's answer to calls of these methods."""
+def refusing(*methods: str, code: int = 503, times: int | None = None) -> Callable[[Call], Awaitable[int]]:
+    """A door's answer to calls of these methods, or to the first ones of them."""
+    left = itertools.count() if times is None else iter(range(times))
 
     async def refuse(call: Call) -> int:
-        return 503 if call.method in methods else 0
+        return code if call.method in methods and next(left, None) is not None else 0
 
     return refuse
 
