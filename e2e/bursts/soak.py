@@ -22,8 +22,8 @@ import msgspec
 from clusters.providers import MADE, Choices
 from clusters.targets import load_target
 from e2e.bursts.burst_stage import open_player, venue_of
-from e2e.bursts.commit import commit_number
 from e2e.bursts.result import Result, total
+from e2e.report.sources import commit_number
 from e2e.report.verdict_files import write_whole
 
 _STATE: Final = Path("artefacts") / "soak-bursts.json"

@@ -71,10 +71,7 @@ async def test_slashes_in_a_json_patch_are_escaped(observer: Observer) -> None:
     path = "/metadata/annotations"
     add = [{"op": "add", "path": path, "value": {}}, {"op": "add", "path": f"{path}/a.b~1c", "value": "1"}]
     await api.patch(PODS, "p", add, observer.namespace, content_type=JSON_PATCH)
-    failing = [
-        {"op": "test", "path": "/metadata/name", "value": "q"},
-        {"op": "remove", "path": f"{path}/a.b~1c"},
-    ]
+    failing = [{"op": "test", "path": "/metadata/name", "value": "q"}, {"op": "remove", "path": f"{path}/a.b~1c"}]
     error = await refused(api.patch(PODS, "p", failing, observer.namespace, content_type=JSON_PATCH))
 
     assert error.code == 422

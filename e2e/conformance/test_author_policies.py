@@ -100,11 +100,7 @@ FORGED: Final = [
     posted("another card", shown("GPU-1", units=1), VISIBLE.format("main")),
     posted("variable of a variable", shown("$(X)"), VISIBLE.format("main")),
     posted("MIG", shown("all", name="NVIDIA_MIG_MONITOR_DEVICES"), VISIBLE.format("main")),
-    posted(
-        "init container",
-        pod(initContainers=[container("first", variable("0"))]),
-        VISIBLE.format("first"),
-    ),
+    posted("init container", pod(initContainers=[container("first", variable("0"))]), VISIBLE.format("first")),
     posted("value from a field", pod(containers=[container("c", FROM_A_FIELD)]), VISIBLE.format("c")),
     posted("mount", pod(**MOUNT), "below /var/run/nvidia-container-devices in container main"),
     posted(

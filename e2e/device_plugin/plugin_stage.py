@@ -33,12 +33,7 @@ class PluginStage:
     """A node without a real kubelet: ``open`` makes it, ``plug`` starts the plugin, ``close`` ends all of it."""
 
     def __init__(
-        self,
-        observer: Observer,
-        target: Target,
-        environment: Mapping[str, str],
-        node: str,
-        folder: Path,
+        self, observer: Observer, target: Target, environment: Mapping[str, str], node: str, folder: Path
     ) -> None:
         self.api = observer.cluster.api
         self.namespace = observer.namespace

@@ -18,11 +18,7 @@ from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
 
 _UNLIMITED: Final = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _SOCKET_OPTIONS: Final = [*_UNLIMITED, ("grpc.so_reuseport", 0)]
-_CLIENT_OPTIONS: Final = [
-    *_UNLIMITED,
-    ("grpc.default_authority", "localhost"),
-    ("grpc.use_local_subchannel_pool", 1),
-]
+_CLIENT_OPTIONS: Final = [*_UNLIMITED, ("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
 _DIAL_SECONDS: Final = 10.0
 # The holders of ids: (namespace, pod) → container → groups of ids, each a message of its own.
 Holdings = dict[tuple[str, str], dict[str, list[list[str]]]]

@@ -180,12 +180,7 @@ class ExtenderStage:
 
     def _order(self, pod: Object, node: str) -> Object:
         metadata = pod["metadata"]
-        return {
-            "PodName": metadata["name"],
-            "PodNamespace": self.namespace,
-            "PodUID": metadata["uid"],
-            "Node": node,
-        }
+        return {"PodName": metadata["name"], "PodNamespace": self.namespace, "PodUID": metadata["uid"], "Node": node}
 
     async def prioritize(self, pod: Object, *nodes: str) -> list[Object]:
         """The scores."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from clusters.api.resources import PODS
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, for_each, meanwhile
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage, Object
@@ -70,10 +70,9 @@ async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -
 async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderStage, name: str) -> None:
     """D16, D18: maps shared without a lock leaked, or ended the program, under questions and events at the same time."""
     await stage.node(name, 100, 2)
-    done = asyncio.Event()
 
-    async def keep_asking() -> None:
-        while not done.is_set():
+    async def keep_asking(_: int) -> None:
+        while True:
             await stage.observer.inspect()
             await stage.filter(stage.pod("p", 1), name, "a1")
 
@@ -82,10 +81,8 @@ async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderSta
             await stage.booked(f"p{number}", name, number % 2, 1 + life)
             await stage.api.delete(PODS, f"p{number}", stage.namespace, grace_seconds=0)
 
-    asking = [asyncio.create_task(keep_asking()) for _ in range(3)]
-    await asyncio.gather(*(come_and_go(number) for number in range(10)))
-    done.set()
-    await asyncio.gather(*asking)
+    async with meanwhile(for_each(keep_asking, range(3), at_once=3)):
+        await asyncio.gather(*(come_and_go(number) for number in range(10)))
 
     await stage.used(name, 0, 0)
 
@@ -108,18 +105,15 @@ async def test_d18_the_book_can_be_read_while_it_changes(stage: ExtenderStage, n
     await stage.booked("mover", name, 0, 3)
     await stage.used(name, 3, 0)
     seen: list[list[int]] = []
-    done = asyncio.Event()
 
     async def keep_reading() -> None:
-        while not done.is_set():
+        while True:
             seen.append([card["usedGPU"] for card in await stage.cards(name)])
 
-    reading = asyncio.create_task(keep_reading())
-    for turn in range(20):
-        annotations = {"metadata": {"annotations": {spec.POD_INDEX: str((turn + 1) % 2)}}}
-        await stage.api.patch(PODS, "mover", annotations, stage.namespace)
-    done.set()
-    await reading
+    async with meanwhile(keep_reading()):
+        for turn in range(20):
+            annotations = {"metadata": {"annotations": {spec.POD_INDEX: str((turn + 1) % 2)}}}
+            await stage.api.patch(PODS, "mover", annotations, stage.namespace)
 
     assert seen
     assert all(sorted(used) == [0, 3] for used in seen)

@@ -64,9 +64,7 @@ async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderStage, obser
     before = await populate(stage)
     without = schedulers.configuration(observer.cluster.extender_url(), preemptVerb=None)
     async with stage.scheduler(without):
-        await observer.create(
-            _of(stage, stage.pod("important", 12, scheduler=schedulers.NAME, node="a2"), 1000),
-        )
+        await observer.create(_of(stage, stage.pod("important", 12, scheduler=schedulers.NAME, node="a2"), 1000))
         await _left(observer, {"a", "c", "important"})
         await observer.waits_because("important", spec.REASON_NO_CARD_FITS)
 

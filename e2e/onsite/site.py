@@ -131,10 +131,7 @@ class Site:
     async def plugins(self, node: str) -> list[Object]:
         """The pods of device plugins on a node, by the label that the original and ours have."""
         return await self.api.list(
-            PODS,
-            KUBE_SYSTEM,
-            label_selector=f"component={DEVICE_PLUGIN}",
-            field_selector=f"spec.nodeName={node}",
+            PODS, KUBE_SYSTEM, label_selector=f"component={DEVICE_PLUGIN}", field_selector=f"spec.nodeName={node}"
         )
 
     async def looks_at_usage(self, node: str) -> bool:

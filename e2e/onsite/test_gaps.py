@@ -48,12 +48,7 @@ def test_a_refusal_is_a_gap_and_another_error_is_none(code: int, message: str, i
 @pytest.mark.usefixtures("clean")
 async def test_a_pod_beyond_a_quota_leaves_a_gap(site: Site, node: str) -> None:
     """The reason of the case has the API server's message."""
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "site"},
-        "spec": {"hard": {"pods": "0"}},
-    }
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "site"}, "spec": {"hard": {"pods": "0"}}}
     room = await site.needs(node, 1)
     await site.api.create(quota, NAMESPACE)
     try:

@@ -31,7 +31,7 @@ from e2e.site.picture import Picture
 from e2e.site.preflight_lines import as_text
 from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 
-_MACHINE: Final = "run the device plugin and real CUDA processes on this machine's cards, by a stand-in kubelet in an embedded cluster"
+_BARE: Final = "run the device plugin and real CUDA processes on this machine's cards, by a stand-in kubelet in an embedded cluster"
 _HELP: Final = "run small pods on a cluster, and report what of sharing works there; prints its plan first"
 
 
@@ -44,7 +44,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--target", default="gpushare", help="what is installed there: a name in e2e/targets, or a file"
     )
     add_report(parser)
-    machine = verbs.add_parser("machine", help=_MACHINE, description=_MACHINE, epilog=CODES_HELP)
+    machine = verbs.add_parser("machine", help=_BARE, description=_BARE, epilog=CODES_HELP)
     add_report(machine)
     machine.set_defaults(run=_machine)
 

@@ -8,13 +8,7 @@ from typing import Final
 from clusters.api.resources import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
 from e2e.site.picture import Object, labels_of
 from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
-from e2e.site.preflight_picture import (
-    INSTALL,
-    KUBE_SYSTEM,
-    MUTATING_WEBHOOKS,
-    ClusterPicture,
-    Right,
-)
+from e2e.site.preflight_picture import INSTALL, KUBE_SYSTEM, MUTATING_WEBHOOKS, ClusterPicture, Right
 from e2e.site.validation_namespace import NAMESPACE as VALIDATION
 from e2e.site.validation_namespace import PRIORITY_CLASS
 

@@ -12,13 +12,7 @@ from e2e.site import node_invariants
 from e2e.site.node_cards import amount, described, offers
 from e2e.site.picture import Object, annotations_of, condition, is_labelled, name_of
 from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
-from e2e.site.preflight_picture import (
-    DEVICE_PLUGIN,
-    INSTALL,
-    ClusterPicture,
-    has_ended,
-    minor_of,
-)
+from e2e.site.preflight_picture import DEVICE_PLUGIN, INSTALL, ClusterPicture, has_ended, minor_of
 
 # From Kubernetes 1.28 on a kubelet may be three minors older than its API server, before two; it may never be newer.
 _SKEW_SINCE: Final = 28

@@ -236,8 +236,7 @@ def test_a_second_scheduler_may_be_the_one_with_a_config() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
-    [(deployment(2, 2), "do not know of each other"), (deployment(ready=0), "0 of 1 are ready")],
+    ("changed", "words"), [(deployment(2, 2), "do not know of each other"), (deployment(ready=0), "0 of 1 are ready")]
 )
 def test_an_extender_that_is_not_right_is_wrong(changed: dict[str, Any], words: str) -> None:
     """Two without a guard, and one that is not ready."""
