@@ -15,7 +15,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import yaml
-from msgspec.structs import replace
 
 from clusters.api.api_client import ApiError
 from clusters.api.readiness import says_ready
@@ -24,7 +23,6 @@ from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.provider import Cluster
 from clusters.providers import Choices
-from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
 from e2e.chaos.road import Road
 from e2e.extender import schedulers
@@ -117,7 +115,6 @@ class Troupe:
         self._target = target
         self._choices = choices
         self._folder = folder
-        self._environment = environment_of_programs(choices.environment)
         self._stack = contextlib.AsyncExitStack()
 
     @contextlib.asynccontextmanager
@@ -140,16 +137,18 @@ class Troupe:
                     raise
 
     async def _extender(self, name: str) -> Actor:
-        port, metrics = free_port(), free_port()
+        metrics = free_port()
         road, account = await self._account(name, self._target.extender.account)
         flags = ("--audit-interval", f"{AUDIT_SECONDS}s", "--metrics-address", f"{_HOST}:{metrics}", *self._guards)
-        asked = replace(self._target.extender, argv=(*self._target.extender.argv, *flags))
-        argv, environment = asked.command(port=str(port), kubeconfig=str(account))
+        log = self._folder / f"{name}.log"
+        program, port = await schedulers.extender_beside(
+            name, self._target, self._cluster, self._choices, log, *flags, account=account
+        )
         origin = f"http://{_HOST}:{port}"
         return await self._launch(
             Actor(
                 f"the {name} extender",
-                Program(name, argv, {**self._environment, **environment}, self._folder / f"{name}.log"),
+                program,
                 lambda: says_ready(origin + self._target.extender.ready),
                 road,
                 url=origin + self._target.extender.path,

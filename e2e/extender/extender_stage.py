@@ -9,16 +9,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from clusters.api.readiness import says_ready
 from clusters.api.resources import CONFIG_MAPS, NODES, PRIORITY_CLASSES
 from clusters.api.waiting import eventually
-from clusters.processes.ports import free_port
-from clusters.processes.program import Program
 from clusters.provider import Cluster
 from clusters.providers import Choices
-from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import NOBODY, gpu_pod
@@ -198,12 +193,10 @@ class ExtenderStage:
     @contextlib.asynccontextmanager
     async def extender(self, *flags: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
         """Another extender of the same kind; returns the URL of its verbs. ``tls``: how to connect to it."""
-        port = free_port()
-        account = await self.cluster.kubeconfig_of(self._target.extender.account)
-        asked = replace(self._target.extender, argv=(*self._target.extender.argv, *flags))
-        argv, environment = asked.command(port=str(port), kubeconfig=str(account))
-        surroundings = {**environment_of_programs(self._choices.environment), **environment}
-        program = Program("the extender beside", argv, surroundings, self.folder / "extender.log")
+        log = self.folder / "extender.log"
+        program, port = await schedulers.extender_beside(
+            "the extender beside", self._target, self.cluster, self._choices, log, *flags
+        )
         url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
         try:
             await program.launch(lambda: says_ready(url + self._target.extender.ready, tls))
