@@ -147,6 +147,13 @@ async def cluster(
                 (artefacts / f"{program}-{node or 'all'}.log").write_text(cluster.log(program, node))
 
 
+@pytest.fixture(scope="session")
+def shared(request: pytest.FixtureRequest) -> Cluster | None:
+    """The session's cluster if its kubelets are real: one of a case's own would take a minute, and be as good."""
+    is_stand_in = request.config.getoption("--cluster") in real_kubelets.STAND_INS
+    return None if is_stand_in else request.getfixturevalue("cluster")
+
+
 @pytest_asyncio.fixture(loop_scope="session")
 async def observer(cluster: Cluster) -> AsyncIterator[Observer]:
     """A namespace of the case's own; its pods are gone when the next case begins."""

@@ -38,12 +38,6 @@ def venue(provider: str) -> Venue:
     return venue_of(provider)
 
 
-@pytest.fixture(scope="module")
-def shared(request: pytest.FixtureRequest, provider: str) -> Cluster | None:
-    """The session's cluster if its kubelets are real: another would take a minute, and its kubelets are as good."""
-    return None if provider in STAND_INS else request.getfixturevalue("cluster")
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def player(
     provider: str, venue: Venue, shared: Cluster | None, nodes: list[NodeSpec], target: Target, choices: Choices

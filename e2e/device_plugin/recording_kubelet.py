@@ -170,7 +170,9 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         self, request: pr.ListPodResourcesRequest, context: grpc.aio.ServicerContext[object, object]
     ) -> pr.ListPodResourcesResponse:
         """The holders of ids."""
-        await self._check(context)
+        self.pod_resources_calls += 1
+        if self.pod_resources_refusals:
+            await context.abort(*self.pod_resources_refusals.pop(0))
         return pr.ListPodResourcesResponse(pod_resources=[_message(key, held) for key, held in self.holdings.items()])
 
     async def Get(  # noqa: N802
@@ -179,11 +181,6 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         """As a kubelet on which this verb is off."""
         await context.abort(grpc.StatusCode.UNKNOWN, "PodResources API Get method disabled")
         raise AssertionError("abort raises")
-
-    async def _check(self, context: grpc.aio.ServicerContext[object, object]) -> None:
-        self.pod_resources_calls += 1
-        if self.pod_resources_refusals:
-            await context.abort(*self.pod_resources_refusals.pop(0))
 
 
 def _message(key: tuple[str, str], held: Mapping[str, Sequence[Sequence[str]]]) -> pr.PodResources:

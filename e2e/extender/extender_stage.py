@@ -113,15 +113,8 @@ class ExtenderStage:
 
     async def priority(self, name: str, value: int) -> None:
         """A PriorityClass that pods may name from now on."""
-        await self.api.create(
-            {
-                "apiVersion": "scheduling.k8s.io/v1",
-                "kind": "PriorityClass",
-                "metadata": {"name": name},
-                "value": value,
-                "description": "for one case",
-            }
-        )
+        head = {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind}
+        await self.api.create({**head, "metadata": {"name": name}, "value": value})
         self._priorities.append(name)
         probe = self.pod("probe", 1)
         probe["spec"]["priorityClassName"] = name

@@ -9,7 +9,7 @@ pytest-xdist.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +31,6 @@ _BOTH: Final = ("embedded", "controlplane")
 _LONGEST_REASON: Final = 300
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 def add_options(group: pytest.OptionGroup) -> None:
     """Where the table goes."""
     group.addoption(
@@ -48,10 +44,9 @@ def add_options(group: pytest.OptionGroup) -> None:
 class Verdicts:
     """One session; register it with pytest's plugin manager under ``NAME``. The cases are those that lie in ``cases``."""
 
-    def __init__(self, config: pytest.Config, cases: Path, clock: Callable[[], datetime.datetime] = _now) -> None:
+    def __init__(self, config: pytest.Config, cases: Path) -> None:
         self._config = config
         self._folder_of_cases = cases
-        self._clock = clock
         self._folder = config.rootpath / config.getoption("--verdicts", default=Path("artefacts"))
         self._cluster: str = config.getoption("--cluster", default="embedded")
         self._target = Path(config.getoption("--target", default="gpushare")).stem
@@ -112,7 +107,7 @@ class Verdicts:
             terminalreporter.write_line(self._line)
 
     def _table(self) -> Table:
-        date = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         minor = str(self._config.getoption("--kubernetes", default=""))
         clusters = dict.fromkeys(name for case in self._cases.values() for name in case.verdicts)
         # The option is for the real programs; the embedded cluster itself reports the release that it imitates.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-import pytest
 import pytest_asyncio
 
 from clusters.api.api_client import ApiError
@@ -16,23 +15,15 @@ from clusters.provider import Cluster, NodeSpec
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer, OwnCluster, observing
-from e2e.real_kubelets import STAND_INS
 
 # Nodes of the session's clusters, with one card and with two.
 LEFT: Final = "a1"
 RIGHT: Final = "a2"
 
 
-@pytest.fixture
-def shared(request: pytest.FixtureRequest) -> Cluster | None:
-    """The session's cluster if nodes are real: others would take a minute, and this is the last case of its process."""
-    provider = request.config.getoption("--cluster")
-    return None if provider in STAND_INS else request.getfixturevalue("cluster")
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def spoilt(shared: Cluster | None, own: OwnCluster) -> AsyncIterator[Cluster]:
-    """Two nodes that the case may change for good."""
+    """Two nodes that the case may change for good: it is the last one of its process."""
     if shared is not None:
         yield shared
         return
