@@ -34,12 +34,11 @@ async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
         lambda: stage.api.list(LEASES, "kube-node-lease", field_selector=f"metadata.name={stage.node}"), bool, "a lease"
     )
     spec = lease[0]["spec"]
-
-    async def renewed() -> str:
-        found = await stage.api.get(LEASES, stage.node, "kube-node-lease")
-        return str(found["spec"]["renewTime"])
-
-    await eventually(renewed, lambda time: time > spec["renewTime"], "the lease is renewed")
+    await eventually(
+        lambda: stage.api.get(LEASES, stage.node, "kube-node-lease"),
+        lambda found: str(found["spec"]["renewTime"]) > spec["renewTime"],
+        "the lease is renewed",
+    )
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (stage.node, 40)
     (owner,) = lease[0]["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("Node", node["metadata"]["uid"])

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
@@ -36,14 +36,21 @@ async def _soon(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> AsyncItera
     await remove_namespace(cluster.api, NAMESPACE)
 
 
+class Entrance(NamedTuple):
+    """A door, and an administrator's client that calls through it."""
+
+    door: Door
+    api: ApiClient
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def through_door(cluster: Cluster) -> AsyncIterator[tuple[ApiClient, Door]]:
-    """An administrator's client that calls through a door, and the door."""
+async def entrance(cluster: Cluster) -> AsyncIterator[Entrance]:
+    """To the cluster."""
     door = Door(Connection.from_kubeconfig(cluster.kubeconfig))
     await door.open()
     try:
         async with ApiClient(Connection(door.url)) as api:
-            yield api, door
+            yield Entrance(door, api)
     finally:
         await door.close()
 
@@ -172,22 +179,19 @@ async def test_a_run_that_lost_its_lease_creates_nothing(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("state", ["kept", "made"])
-async def test_a_run_that_was_stopped_spares_the_next_run(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], state: str
-) -> None:
+async def test_a_run_that_was_stopped_spares_the_next_run(cluster: Cluster, entrance: Entrance, state: str) -> None:
     """A run which cannot renew its lease until another has it deletes its own pods alone, and creates no more."""
-    api, door = through_door
     if state == "kept":
         await make_a_namespace(cluster, KEPT)
-    stopped = run_of(api, "stopped")
+    stopped = run_of(entrance.api, "stopped")
     async with contextlib.AsyncExitStack() as stack:
         async with stopped.held():
             await stopped.create(a_pod("early"))
-            door.refuse = refusing("PATCH")
+            entrance.door.refuse = refusing("PATCH")
             next_run = run_of(cluster.api, "next")
             await stack.enter_async_context(next_run.held())
             await next_run.create(a_pod("theirs"))
-            door.refuse = refusing()
+            entrance.door.refuse = refusing()
             with pytest.raises(TenancyError, match="run next took the lease"):
                 await stopped.create(a_pod("late"))
             before = await everything(cluster)
@@ -236,26 +240,22 @@ async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: st
     assert await is_there(cluster) is ("kept" in state)
 
 
-async def test_an_outage_does_not_end_a_run(cluster: Cluster, through_door: tuple[ApiClient, Door]) -> None:
+async def test_an_outage_does_not_end_a_run(cluster: Cluster, entrance: Entrance) -> None:
     """A run that could not renew its lease for longer than it lasts goes on if no other took it in between."""
-    api, door = through_door
-    run = run_of(api, "one")
+    run = run_of(entrance.api, "one")
     async with run.held():
-        door.refuse = refusing("PATCH")
+        entrance.door.refuse = refusing("PATCH")
         await asyncio.sleep(2 * tenancy.LEASE_SECONDS)
-        door.refuse = refusing()
+        entrance.door.refuse = refusing()
         await run.create(a_pod("after"))
 
         assert set(await pods(cluster)) == {"after"}
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-async def test_a_pod_is_created_once_in_trouble(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], *, is_lost: bool
-) -> None:
+async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, entrance: Entrance, *, is_lost: bool) -> None:
     """If a creation is refused, the next attempt creates the pod; if its answer is lost, the first one did."""
-    api, door = through_door
-    run = run_of(api, "one")
+    run = run_of(entrance.api, "one")
     async with run.held():
         strike = refusing("POST", code=429, times=2)
 
@@ -263,40 +263,36 @@ async def test_a_pod_is_created_once_in_trouble(
             return bool(await strike(call))
 
         if is_lost:
-            door.lose = lose
+            entrance.door.lose = lose
         else:
-            door.refuse = strike
+            entrance.door.refuse = strike
         pod = await run.create(a_pod("one"))
 
         assert await pods(cluster) == {"one": pod["metadata"]["uid"]}
 
 
 @pytest.mark.parametrize("code", [429, 503])
-async def test_trouble_while_a_run_cleans_up_leaves_nothing(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], code: int
-) -> None:
+async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, entrance: Entrance, code: int) -> None:
     """An API server that refuses deletions for a moment is asked again."""
-    api, door = through_door
-    async with (run := run_of(api, "one")).held():
+    async with (run := run_of(entrance.api, "one")).held():
         await run.create(a_pod("one"))
-        door.refuse = refusing("DELETE", code=code, times=3)
+        entrance.door.refuse = refusing("DELETE", code=code, times=3)
 
     assert not await is_there(cluster)
 
 
 async def test_a_run_that_cannot_clean_up_names_the_command(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, entrance: Entrance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If deletions are refused for good, the error has the command that removes what is left."""
-    api, door = through_door
     await make_a_namespace(cluster, KEPT)
     await leave_a_pod(cluster)
     monkeypatch.setattr(tenancy, "PATIENCE_SECONDS", 0.5)
-    run = run_of(api, "one")
+    run = run_of(entrance.api, "one")
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(run.held())
         await run.create(a_pod("one"))
-        door.refuse = refusing("DELETE")
+        entrance.door.refuse = refusing("DELETE")
         with pytest.raises(TenancyError) as caught:
             await stack.aclose()
 
@@ -305,11 +301,8 @@ async def test_a_run_that_cannot_clean_up_names_the_command(
 
 
 @pytest.mark.parametrize("created", ["namespaces", "leases"])
-async def test_a_start_that_is_interrupted_leaves_nothing(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], created: str
-) -> None:
+async def test_a_start_that_is_interrupted_leaves_nothing(cluster: Cluster, entrance: Entrance, created: str) -> None:
     """A run that is cancelled while its first objects are being created has none of them behind."""
-    api, door = through_door
     came, gone_on = asyncio.Event(), asyncio.Event()
 
     async def lose(call: Call) -> bool:
@@ -319,10 +312,10 @@ async def test_a_start_that_is_interrupted_leaves_nothing(
         return False
 
     async def start() -> None:
-        async with run_of(api, "one").held():
+        async with run_of(entrance.api, "one").held():
             raise AssertionError("it was cancelled before")
 
-    door.lose = lose
+    entrance.door.lose = lose
     task = asyncio.create_task(start())
     await came.wait()
     task.cancel()

@@ -133,8 +133,7 @@ async def test_a_pod_without_card_memory_is_left_alone(observer: Observer) -> No
     """No annotation, no variables; it sees no card."""
     plain = gpu_pod("plain", node="a1")
     plain["spec"]["containers"] = [plain_container("c0")]
-    await observer.create(plain)
-    (pod,) = await observer.running("plain")
+    (pod,) = await observer.run(plain)
 
     assert spec.POD_INDEX not in (pod["metadata"].get("annotations") or {})
     log = await observer.cluster.api.text(PODS.path(observer.namespace, "plain", "log"), {"container": "c0"})

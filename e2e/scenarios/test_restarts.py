@@ -13,6 +13,7 @@ from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
+from e2e.site.node_cards import amount
 
 # Enough that some are on their way at each kill; a small machine starts one or two real containers a second.
 PODS: Final = 20
@@ -52,9 +53,8 @@ async def test_a_changed_count_is_asserted_again(observer: Observer) -> None:
     """The plugin puts a gpu-count right that another program changed on the Node."""
     wrong = {"status": {"capacity": {spec.RESOURCE_COUNT: "7"}}}
     await observer.cluster.api.patch(NODES, "b2", wrong, subresource="status")
-
-    async def count() -> str:
-        node = await observer.cluster.api.get(NODES, "b2")
-        return str(node["status"]["capacity"][spec.RESOURCE_COUNT])
-
-    await eventually(count, lambda seen: seen == "3", "gpu-count is 3 again")
+    await eventually(
+        lambda: observer.cluster.api.get(NODES, "b2"),
+        lambda node: amount(node, spec.RESOURCE_COUNT) == 3,
+        "gpu-count is 3 again",
+    )
