@@ -1,4 +1,4 @@
-"""What a program publishes for Prometheus. Pure."""
+"""The samples that a program publishes for Prometheus. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tenant: an account with rights in one namespace."""
+"""Accounts with rights, as tenants and as files of rights have them, and what a new namespace takes a moment for."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class ExtenderStage:
         def shows_room(seen: Object) -> bool:
             return spec.NODE_ROOM in (seen["metadata"].get("annotations") or {})
 
-        await eventually(lambda: self.api.get(NODES, node), shows_room, f"{node} says that it has room")
+        await eventually(lambda: self.api.get(NODES, node), shows_room, f"{node} shows that it has room")
 
     # Questions
 

@@ -45,14 +45,14 @@ class GoPlugin(SamplePlugin):
         self._watch = asyncio.create_task(self._follow_kubelet(), name=f"the original's plugin on {self._node}")
 
     async def unplug(self) -> None:
-        """As killed: its socket stays behind."""
+        """End it as a kill does: its socket stays behind."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait([self._watch])
         await self.stop()
 
     async def restart(self) -> None:
-        """As killed, and started again."""
+        """End it as a kill does, and start it again."""
         await self.unplug()
         await self.plug_in()
 

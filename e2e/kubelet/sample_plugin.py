@@ -137,7 +137,7 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
 
 
 async def pods_listed(socket: Path) -> list[pr.PodResources]:
-    """What the kubelet's PodResources lists. Raises grpc.aio.AioRpcError."""
+    """The pods that the kubelet's PodResources lists. Raises grpc.aio.AioRpcError."""
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         answer = await pr_grpc.PodResourcesListerStub(channel).List(pr.ListPodResourcesRequest())
     return list(answer.pod_resources)

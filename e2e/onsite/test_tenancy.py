@@ -24,7 +24,7 @@ from e2e.onsite.tenancy import LEASE, Tenancy, TenancyError
 from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
 from e2e.tenant import admitted, remove_namespace
 
-# Of the administrator's namespace.
+# The labels of the administrator's namespace.
 KEPT = {KEEP: "true"}
 
 

@@ -26,7 +26,7 @@ async def test_controllers_pod_is_replaced_and_bare_one_only_reported(observed: 
 
     (first,) = await eventually(owned, lambda pods: len(pods) == 1, "the ReplicaSet makes its pod")
     for pod in (first, await observer.pod("bare")):
-        # As an extender whose answer comes when the kubelet has just lost its plugin.
+        # The answer of an extender comes when the kubelet has just lost its plugin.
         await observer.bind(pod["metadata"]["name"], "u1", annotations=booking(2, card=0))
         refused = await observer.reaches(pod["metadata"]["name"], "Failed")
         assert refused["status"]["reason"] in ("UnexpectedAdmissionError", f"OutOf{spec.RESOURCE_MEMORY}")
