@@ -7,8 +7,8 @@ not, or that its administrator did not allow, is skipped with ``pytest.skip`` al
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Iterator
+from typing import Final, NoReturn
 
 import pytest
 
@@ -60,16 +60,12 @@ def image_trouble(pod: Object) -> str:
     """The first trouble of its image, as ``python:3 on n1: ErrImagePull: ...``; "" if there is none."""
     images = {one["name"]: one["image"] for one in pod["spec"]["containers"]}
     for container in pod.get("status", {}).get("containerStatuses") or ():
-        for reason, message in _states(container):
+        for state in (container.get("state") or {}).values():
+            reason, message = state.get("reason") or "", state.get("message") or ""
             if _is_about_image(reason, message):
                 where = pod["spec"].get("nodeName", "a node")
                 return f"{images[container['name']]} on {where}: {reason}: {message}"
     return ""
-
-
-def _states(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for state in (container.get("state") or {}).values():
-        yield state.get("reason") or "", state.get("message") or ""
 
 
 def _is_about_image(reason: str, message: str) -> bool:

@@ -17,6 +17,7 @@ import pytest
 
 from e2e import promises
 from e2e.report import verdict_files
+from e2e.report.pages import NOT_RUN
 from e2e.report.sources import state
 from e2e.report.verdict_table import Case, Column, Table, Verdict, counts
 
@@ -154,9 +155,7 @@ def _promises() -> Mapping[str, tuple[str, tuple[str, ...]]]:
 def _line(run: Table, table: Table, page: Path) -> str:
     parts = []
     for name in run.columns:
-        found = counts(
-            Table(run.commit, run.target, cases={k: v for k, v in run.cases.items() if name in v.verdicts}), name
-        )
-        words = ", ".join(f"{count} {word}" for word, count in found.items() if count)
+        found = counts(run, name)
+        words = ", ".join(f"{count} {word}" for word, count in found.items() if count and word != NOT_RUN)
         parts.append(f"{name} {run.columns[name].kubernetes}: {words}".replace("  ", " "))
     return f"verdicts at {table.commit}: {'; '.join(parts)}; table of {len(table.cases)} cases in {page}"
