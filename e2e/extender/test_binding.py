@@ -11,7 +11,8 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.extender_stage import ExtenderStage, Object
+from e2e.checkers.pod_requests import card_of
+from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
@@ -42,7 +43,7 @@ async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -
     third = await stage.bind(pod, "a2")
 
     assert (first, second, third) == ("", "", "")
-    assert _card(bound) == _card(await stage.observer.pod("p"))
+    assert card_of(bound) == card_of(await stage.observer.pod("p"))
     await stage.used("a2", 3, 0)
 
 
@@ -55,7 +56,7 @@ async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> N
     left["metadata"]["finalizers"] = ["example.com/stay"]
     gated, bound, left = await stage.create(gated, stage.pod("bound", 2), left)
     assert await stage.bind(bound, "a2") == ""
-    await stage.api.delete(PODS, "left", stage.namespace, grace_seconds=0)
+    await stage.observer.delete("left", 0)
     stranger = {"metadata": {"name": "gated", "uid": "11111111-2222-3333-4444-555555555555"}}
     said = [await stage.bind(pod, node) for pod, node in ((gated, "a1"), (bound, "a1"), (left, "a1"), (stranger, "a1"))]
     await stage.api.patch(PODS, "left", {"metadata": {"finalizers": None}}, stage.namespace)
@@ -121,7 +122,3 @@ async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderSta
 
         await eventually(books, lambda seen: seen[0] == seen[1], "both have the same book")
     await stage.observer.check_all("p", "q", "r")
-
-
-def _card(pod: Object) -> str:
-    return str(pod["metadata"]["annotations"][spec.POD_INDEX])

@@ -79,7 +79,7 @@ async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderSta
     async def come_and_go(number: int) -> None:
         for life in range(10):
             await stage.booked(f"p{number}", name, number % 2, 1 + life)
-            await stage.api.delete(PODS, f"p{number}", stage.namespace, grace_seconds=0)
+            await stage.observer.delete(f"p{number}", 0)
 
     async with meanwhile(for_each(keep_asking, range(3), at_once=3)):
         await asyncio.gather(*(come_and_go(number) for number in range(10)))
@@ -92,7 +92,7 @@ async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderSta
     await stage.node(name, 20, 2)
     for life in range(10):
         await stage.booked("set-0", name, life % 2, 6)
-        await stage.api.delete(PODS, "set-0", stage.namespace, grace_seconds=0)
+        await stage.observer.delete("set-0", 0)
     await stage.booked("set-0", name, 0, 6)
 
     await stage.used(name, 6, 0)

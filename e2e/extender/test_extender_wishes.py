@@ -9,6 +9,7 @@ from clusters.api.resources import RESOURCE_QUOTAS
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_stage import Object
 from e2e.observer import Observer
 
@@ -25,8 +26,8 @@ async def test_a_card_of_the_model_that_is_wished_for(observer: Observer) -> Non
     pods = await observer.running("t4", "not-t4")
     names = {card["index"]: card["name"] for card in observer.cluster.cards("b2")}
 
-    assert "T4" in names[_card(pods[0])]
-    assert "1080" in names[_card(pods[1])]
+    assert "T4" in names[card_of(pods[0])]
+    assert "1080" in names[card_of(pods[1])]
     await observer.waits_because("h100", "wishes for")
     await observer.check_all("t4", "not-t4")
 
@@ -39,7 +40,7 @@ async def test_the_card_of_the_uuid_that_is_wished_for(observer: Observer, index
     (pod,) = await observer.check_right_cards("p")
     ((told,),) = [await observer.variables(pod)]
 
-    assert (pod["spec"]["nodeName"], _card(pod)) == ("a2", index)
+    assert (pod["spec"]["nodeName"], card_of(pod)) == ("a2", index)
     assert told[spec.ENV_VISIBLE] == uuid
 
 
@@ -47,12 +48,12 @@ async def test_pods_of_one_name_share_a_card(observer: Observer) -> None:
     """The second follows the first, though another card is tighter; if there is no room it waits for that card."""
     uuids = observer.uuids("a2")
     (first,) = await observer.run(gpu_pod("first", 2, node="a2", annotations={spec.WISH_SAME_CARD: "team"}))
-    other = uuids[1 - _card(first)]
+    other = uuids[1 - card_of(first)]
     await observer.run(gpu_pod("filler", 10, node="a2", annotations={spec.WISH_UUID: other}))
     (second,) = await observer.run(gpu_pod("second", 3, annotations={spec.WISH_SAME_CARD: "team"}))
     await observer.create(gpu_pod("third", 12, annotations={spec.WISH_SAME_CARD: "team"}))
 
-    assert (second["spec"]["nodeName"], _card(second)) == ("a2", _card(first))
+    assert (second["spec"]["nodeName"], card_of(second)) == ("a2", card_of(first))
     await observer.waits_because("third", "")
     assert "nodeName" not in (await observer.pod("third"))["spec"]
     await observer.check_all("first", "second", "filler")
@@ -80,9 +81,9 @@ async def test_a_card_of_ones_own(observer: Observer) -> None:
     (whole,) = await observer.running("whole", seconds=120)
     (beside,) = await observer.run(gpu_pod("beside", 1, node="b2"))
 
-    card = next(card for card in observer.cluster.cards("b2") if card["index"] == _card(whole))
+    card = next(card for card in observer.cluster.cards("b2") if card["index"] == card_of(whole))
     assert "1080" in card["name"]
-    assert _card(beside) != _card(whole)
+    assert card_of(beside) != card_of(whole)
     await observer.check_right_cards("whole", "beside")
 
 
@@ -119,7 +120,3 @@ async def _is_used(observer: Observer, units: int) -> None:
     await eventually(
         lambda: api.get(RESOURCE_QUOTAS, "cards", observer.namespace), is_counted, f"the quota counts {units} units"
     )
-
-
-def _card(pod: Object) -> int:
-    return int(pod["metadata"]["annotations"][spec.POD_INDEX])

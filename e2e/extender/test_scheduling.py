@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from clusters.local_cluster import SCHEDULER_CONFIG
 from clusters.provider import ClusterError
@@ -54,14 +53,14 @@ async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: Extende
         await stage.create(pod_for(stage, "p"))
         assert await stage.bound_to("p") == last
     assert await stage.observer.events("p", "FailedScheduling") == []
-    await stage.api.delete(PODS, "p", stage.namespace, grace_seconds=0)
+    await stage.observer.delete("p", 0)
     await stage.used(last, 0)
     async with stage.scheduler(schedulers.configuration(stage.cluster.extender_url(), percentage=1)):
         # Which hundred comes first is chance; of several pods some are refused.
         for number in range(4):
             await stage.create(pod_for(stage, f"p{number}"))
             assert await stage.bound_to(f"p{number}") == last
-            await stage.api.delete(PODS, f"p{number}", stage.namespace, grace_seconds=0)
+            await stage.observer.delete(f"p{number}", 0)
             await stage.used(last, 0)
 
 

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import DEMO, STOPS_SLOWLY, gpu_pod
@@ -35,7 +34,7 @@ async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Obs
     assert (await observer.pod("late"))["status"]["phase"] == "Pending"
 
     freed = (await observer.pod("fill-b"))["metadata"]["annotations"][spec.POD_INDEX]
-    await observer.cluster.api.delete(PODS, "fill-b", observer.namespace)
+    await observer.delete("fill-b")
     (late,) = await observer.running("late")
     assert freed == late["metadata"]["annotations"][spec.POD_INDEX]
     await observer.check_all("late", "fill-a", "fill-c")
@@ -68,7 +67,7 @@ async def test_two_equal_pods_created_together_get_their_own_cards(observer: Obs
         pods = await observer.check_right_cards(*names)
         assert len({pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods}) == 2
         await observer.check_books()
-        await asyncio.gather(*(observer.cluster.api.delete(PODS, name, observer.namespace) for name in names))
+        await asyncio.gather(*(observer.delete(name) for name in names))
         await eventually(observer.pods, lambda pods: not pods, "the twins are gone")
 
 
@@ -85,7 +84,7 @@ async def test_memory_stays_booked_until_the_containers_are_gone(observer: Obser
     slow["spec"]["terminationGracePeriodSeconds"] = 30
     await observer.create(slow)
     await observer.running("leaving")
-    await observer.cluster.api.delete(PODS, "leaving", observer.namespace)
+    await observer.delete("leaving")
     await observer.create(gpu_pod("next", 14, node="a1"))
 
     # The scheduler's own sum still counts the leaving pod, so the reason may be either's.

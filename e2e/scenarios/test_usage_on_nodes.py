@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import DEMO, gpu_pod
@@ -39,7 +38,7 @@ async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: Observed
     assert await observed.values("u2", "gpushare_pod_booked_bytes", "pod") == {("unseen",): 1024 * MIB}
     assert await observed.values("u2", "gpushare_pod_used_bytes", "pod") == {}
 
-    await observer.cluster.api.delete(PODS, "greedy", observer.namespace, grace_seconds=0)
+    await observer.delete("greedy", 0)
     await eventually(
         lambda: observed.values("u1", "gpushare_pod_booked_bytes", "pod"),
         lambda seen: ("greedy",) not in seen,
