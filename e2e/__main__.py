@@ -7,10 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from e2e.onsite import carry, machine, validate
-from e2e.site import look_verbs
+from e2e.onsite import carry, validate
+from e2e.site import SiteError, look_verbs
 from e2e.site.report import report_verbs
-from e2e.site.site_error import SiteError
 
 _FAILED: Final = 1
 
@@ -19,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the verb; the result is the exit code."""
     parser = argparse.ArgumentParser(prog="python -m e2e", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in (look_verbs, validate, machine, carry, report_verbs):
+    for module in (look_verbs, validate, carry, report_verbs):
         module.add_verbs(verbs)
     arguments = parser.parse_args(argv)
     try:

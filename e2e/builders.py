@@ -16,6 +16,8 @@ SLEEPS: Final[Mapping[str, object]] = {"HOLDS_MIB": 0}
 JOB: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 1}
 ENDS_AT_ONCE: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 0}
 STOPS_SLOWLY: Final[Mapping[str, object]] = {"HOLDS_MIB": 1024, "STOP_SECONDS": 5}
+# A scheduler that is not there.
+NOBODY: Final = "nobody"
 
 
 def gpu_container(name: str, units: object, plays: Mapping[str, object] = SLEEPS) -> dict[str, Any]:
@@ -36,6 +38,8 @@ def gpu_pod(
     node: str | None = None,
     plays: Mapping[str, object] = SLEEPS,
     bound_to: str | None = None,
+    scheduler: str | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """A pod with one container for each amount; ``node`` by selector, ``bound_to`` past the scheduler."""
     containers = [gpu_container(f"c{number}", amount, plays) for number, amount in enumerate(units)]
@@ -44,4 +48,33 @@ def gpu_pod(
         body["nodeSelector"] = {"kubernetes.io/hostname": node}
     if bound_to is not None:
         body["nodeName"] = bound_to
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
+    if scheduler is not None:
+        body["schedulerName"] = scheduler
+    metadata: dict[str, Any] = {"name": name} | ({} if annotations is None else {"annotations": dict(annotations)})
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def controller(kind: str, name: str, spec: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A controller of ``apps/v1`` whose pods have this spec, with more of its own."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    body = {"selector": {"matchLabels": labels}, "template": template, **more}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": body}
+
+
+def booking(units: int, card: int, position: int = 0, device_units: int = 14) -> dict[str, str]:
+    """The annotations that the extender writes with a Binding; ``position`` orders the assume times."""
+    return {
+        spec.POD_INDEX: str(card),
+        spec.POD_UNITS: str(units),
+        spec.POD_DEVICE_UNITS: str(device_units),
+        spec.POD_ASSIGNED: "false",
+        spec.POD_ASSUME_TIME: str(1_700_000_000_000_000_000 + position),
+        spec.POD_EXTENDER: "gpushare/1",
+    }
+
+
+def binding(pod: str, node: str, **metadata: Any) -> dict[str, Any]:
+    """The object that binds a pod to a node, with more of its metadata."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod, **metadata}, "target": target}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ import pytest_asyncio
 
 from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.provider import Cluster, ClusterError, NodeSpec
-from clusters.providers import Choices, make_cluster
+from clusters.providers import Choices
 from clusters.targets import Target, load_target
 from e2e import distribution, real_kubelets, summary, uncounted
-from e2e.observer import Observer, observing
+from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
 from e2e.report import verdict_plugin as verdicts
 from e2e.site.kubeconfig_choice import kubeconfigs
@@ -121,25 +122,36 @@ def nodes(request: pytest.FixtureRequest) -> list[NodeSpec]:
     return real_kubelets.session_nodes(request.config)
 
 
+@pytest.fixture(scope="session")
+def own(request: pytest.FixtureRequest, choices: Choices, target: Target) -> OwnCluster:
+    """Makes a cluster of a case's or a module's own."""
+
+    def make(nodes: Sequence[NodeSpec], other: Target | None = None) -> AbstractAsyncContextManager[Cluster]:
+        return own_cluster(request.config.getoption("--cluster"), nodes, other or target, choices)
+
+    return make
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(
-    request: pytest.FixtureRequest,
-    choices: Choices,
-    target: Target,
-    nodes: list[NodeSpec],
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, own: OwnCluster, nodes: list[NodeSpec], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Cluster]:
     """Nodes of mixed cards, with the target's programs."""
-    cluster = make_cluster(request.config.getoption("--cluster"), nodes, target, choices)
-    await cluster.start()
-    try:
+    async with own(nodes) as cluster:
         request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
-        yield cluster
-    finally:
-        artefacts = tmp_path_factory.mktemp("programs")
-        for program, node in [("extender", None), *(("device_plugin", node.name) for node in nodes)]:
-            (artefacts / f"{program}-{node or 'all'}.log").write_text(cluster.log(program, node))
-        await cluster.stop()
+        try:
+            yield cluster
+        finally:
+            artefacts = tmp_path_factory.mktemp("programs")
+            for program, node in [("extender", None), *(("device_plugin", node.name) for node in nodes)]:
+                (artefacts / f"{program}-{node or 'all'}.log").write_text(cluster.log(program, node))
+
+
+@pytest.fixture(scope="session")
+def shared(request: pytest.FixtureRequest) -> Cluster | None:
+    """The session's cluster if its kubelets are real: one of a case's own would take a minute, and be as good."""
+    is_stand_in = request.config.getoption("--cluster") in real_kubelets.STAND_INS
+    return None if is_stand_in else request.getfixturevalue("cluster")
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from clusters.api.api_client import ApiError, Object
 from clusters.api.connection import Answer, Connection
 from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
-from clusters.api.waiting import DEFAULT_SECONDS, eventually, glimpse
+from clusters.api.waiting import DEFAULT_SECONDS, eventually, glimpse, meanwhile, until
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
 from e2e import spec
+from e2e.builders import binding
 from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
@@ -32,16 +33,29 @@ class Observer:
     async def close(self) -> None:
         """Delete the namespace's pods, wait until they are gone, and close."""
         async with self._http:
-            for pod in await self.pods():
-                await self.delete(pod["metadata"]["name"], 0)
-            await eventually(self.pods, lambda pods: not pods, f"the pods of namespace {self.namespace} are gone")
+            await self.clear()
             await self.cluster.api.delete(NAMESPACES, self.namespace)
+
+    async def clear(self) -> None:
+        """Delete the namespace's pods, and wait until they are gone."""
+        await asyncio.gather(*(self.delete(pod["metadata"]["name"], 0) for pod in await self.pods()))
+        await self.are_gone()
 
     async def create(self, *manifests: dict[str, Any]) -> None:
         """Create all together."""
         await asyncio.gather(*(self.cluster.api.create(manifest, self.namespace) for manifest in manifests))
 
-    async def delete(self, name: str, grace_seconds: int) -> None:
+    async def run(self, *manifests: dict[str, Any], seconds: float = DEFAULT_SECONDS) -> list[Object]:
+        """Create all together, and wait until they run; the pods."""
+        await self.create(*manifests)
+        return await self.running(*(manifest["metadata"]["name"] for manifest in manifests), seconds=seconds)
+
+    async def bind(self, pod: str, node: str, **metadata: Any) -> Any:
+        """Bind a pod as an extender does: annotations come with the Binding."""
+        path = PODS.path(self.namespace, pod, "binding")
+        return await self.cluster.api.request("POST", path, body=binding(pod, node, **metadata))
+
+    async def delete(self, name: str, grace_seconds: int | None = None) -> None:
         """Delete a pod; its owner may have been quicker."""
         try:
             await self.cluster.api.delete(PODS, name, self.namespace, grace_seconds=grace_seconds)
@@ -76,6 +90,32 @@ class Observer:
         pods = await eventually(self.pods, all_run, f"{', '.join(names)} run", seconds=seconds)
         return [next(pod for pod in pods if pod["metadata"]["name"] == name) for name in names]
 
+    async def reaches(self, name: str, *phases: str) -> Object:
+        """Wait until a pod is in one of these phases; the pod."""
+        what = f"{name} is {' or '.join(phases)}"
+        return await eventually(lambda: self.pod(name), lambda pod: pod["status"].get("phase") in phases, what)
+
+    async def are_gone(self, *names: str) -> None:
+        """Wait until there are no such pods; no pods at all if none is named."""
+
+        def none_is_there(pods: list[Object]) -> bool:
+            return not any(pod["metadata"]["name"] in names or not names for pod in pods)
+
+        await eventually(self.pods, none_is_there, f"{', '.join(names) or 'the pods'} of {self.namespace} are gone")
+
+    @contextlib.asynccontextmanager
+    async def watching(self, *, field_selector: str | None = None) -> AsyncIterator[list[tuple[str, Object]]]:
+        """The events of a watch of the namespace's pods; inside, it has shown all that is there (``SYNCED``)."""
+        seen: list[tuple[str, Object]] = []
+
+        async def look_on() -> None:
+            async for event in self.cluster.api.watch(PODS, self.namespace, field_selector=field_selector):
+                seen.append(event)
+
+        async with meanwhile(look_on()):
+            await until(lambda: [kind for kind, _ in seen], lambda kinds: "SYNCED" in kinds, "the watch is synced")
+            yield seen
+
     async def waits_because(self, name: str, reason: str) -> str:
         """Wait until an event has the reason why a pod is not scheduled; the event's text."""
 
@@ -109,6 +149,15 @@ class Observer:
         # They are sorted: this one comes last.
         last = f"{spec.ENV_VISIBLE}="
         return await eventually(read, lambda log: last in log, f"{path} of {container} has {last}")
+
+    async def restart(self, node: str, what: str) -> None:
+        """Restart a node's ``plugin``, its ``kubelet``, or ``both``: then the kubelet comes up first."""
+        if what != "kubelet":
+            await self.cluster.kill("device_plugin", node)
+        if what != "plugin":
+            await self.cluster.restart_kubelet(node)
+        if what != "kubelet":
+            await self.cluster.launch("device_plugin", node)
 
     async def allocatable(self, node: str) -> str:
         """The memory that pods may use on a node, in units."""
@@ -188,6 +237,12 @@ class Observer:
             assert findings == [], findings
         return pods
 
+    async def check_all(self, *names: str, totals: bool = True) -> list[Object]:
+        """Both: the right cards of these pods, and all books; the pods."""
+        pods = await self.check_right_cards(*names, totals=totals)
+        await self.check_books()
+        return pods
+
 
 @contextlib.asynccontextmanager
 async def observing(
@@ -202,6 +257,10 @@ async def observing(
         yield observer
     finally:
         await observer.close()
+
+
+OwnCluster = Callable[..., contextlib.AbstractAsyncContextManager[Cluster]]
+"""A cluster of these nodes beside the session's, of its kind and with its target (or another one), which is up inside."""
 
 
 @contextlib.asynccontextmanager

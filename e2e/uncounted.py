@@ -13,17 +13,7 @@ import pytest
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Before the test."""
-    return (yield from _uncounted(item))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """After it."""
-    return (yield from _uncounted(item))
-
-
-def _uncounted(item: pytest.Item) -> Generator[None, None, None]:
+    """Before the test, and in the same way after it."""
     plugin = item.config.pluginmanager.get_plugin("_cov")
     counter = getattr(plugin, "cov_controller", None) if item.get_closest_marker("no_cover") else None
     if counter is None or not counter.started:
@@ -33,3 +23,6 @@ def _uncounted(item: pytest.Item) -> Generator[None, None, None]:
         return (yield)
     finally:
         counter.resume()
+
+
+pytest_runtest_teardown = pytest_runtest_setup

@@ -105,6 +105,15 @@ class ApiClient:
         """One object."""
         return dict(await self.request("GET", resource.path(namespace, name)))
 
+    async def find(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
+        """One object, None if it is not there."""
+        try:
+            return await self.get(resource, name, namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+
     async def list(
         self,
         resource: Resource,

@@ -46,6 +46,15 @@ async def eventually(
         raise NotReachedError(f"after {seconds:.0f} s not reached: {what}; last seen: {glimpse(seen)}") from error
 
 
+async def until(look: Callable[[], T], good: Callable[[T], bool], what: str, *, seconds: float = DEFAULT_SECONDS) -> T:
+    """``eventually`` with a look that asks nothing of a server."""
+
+    async def seen() -> T:
+        return look()
+
+    return await eventually(seen, good, what, seconds=seconds)
+
+
 def until_next_look(begun: float) -> float:
     """Seconds to sleep for a waiter since ``begun`` on the running loop's clock: a tenth of the wait so far, within bounds."""
     waited = asyncio.get_running_loop().time() - begun

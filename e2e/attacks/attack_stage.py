@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import structs
-from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.api.connection import Connection, TransportError
 from clusters.api.resources import PODS
@@ -22,6 +21,7 @@ from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Program, Target
 from e2e.attacks.door import Door
+from e2e.metrics import total_in
 from e2e.observer import Observer, observing, own_cluster
 
 NODE: Final = "shared"
@@ -96,8 +96,7 @@ class Observed:
                 text = (await http.request("GET", f"http://{self._metrics}/metrics")).text
         except TransportError:
             return -1.0
-        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-        return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
+        return total_in(text, name, **labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,13 +47,14 @@ class Door:
     carried it out: does the connection break without an answer?
     """
 
-    def __init__(self) -> None:
+    def __init__(self, far: Connection | None = None) -> None:
+        """``far`` is the way on, with its own credentials; if it is not given, ``lead_to`` names it."""
         self.calls: list[Call] = []
         self.refuse: Callable[[Call], Awaitable[int]] = _lets_pass
         self.lose: Callable[[Call], Awaitable[bool]] = _keeps
         self._port = free_port()
         self.url = f"http://{_HOST}:{self._port}"
-        self._far = Connection()
+        self._far = far or Connection()
         self._runner: web.AppRunner | None = None
 
     def lead_to(self, kubeconfig: Path) -> None:

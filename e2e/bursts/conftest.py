@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from e2e.bursts.commit import commit_number
+from e2e.report.sources import commit_number
 
 SEED: Final = pytest.StashKey[int]()
 _COUNTS: Final = defaultdict(lambda: 5, embedded=100, kind=20)

@@ -79,6 +79,16 @@ def is_running(pod: Mapping[str, Any]) -> bool:
     return pod["status"].get("phase") == "Running" and bool(statuses) and all(one.get("ready") for one in statuses)
 
 
+def leaves(pod: Mapping[str, Any]) -> bool:
+    """Is it being deleted?"""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def all_run(pods: Sequence[Mapping[str, Any]]) -> bool:
+    """Are there pods, of which each runs and stays?"""
+    return bool(pods) and all(is_running(pod) and not leaves(pod) for pod in pods)
+
+
 def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes) -> list[str]:
     """Pods that have a step before them: run if they are bound, be bound if a card has room, or be gone."""
     names = {pod["metadata"]["labels"]["burst-pod"] for pod in pods}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from clusters.api.api_client import ApiError, Object
-from clusters.api.resources import PODS
+from clusters.api.api_client import Object
 from clusters.api.waiting import NotReachedError, eventually, until_next_look
 from e2e.bursts.burst_plan import Burst
 from e2e.bursts.judge import (
@@ -22,7 +21,6 @@ from e2e.bursts.judge import (
     told_other_sums,
     unsettled,
 )
-from e2e.bursts.plugins import ClusterPlugins, Plugins
 from e2e.bursts.result import Result
 from e2e.checkers.overcommit import Sizes, check_inspect
 from e2e.observer import Observer
@@ -35,7 +33,10 @@ _PROGRAM: Final = "device_plugin"
 
 
 class Player:
-    """Plays one burst after the other in one namespace."""
+    """Plays one burst after the other in one namespace.
+
+    ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's.
+    """
 
     def __init__(
         self,
@@ -43,15 +44,15 @@ class Player:
         nodes: Sequence[str],
         *,
         settle_seconds: float = SETTLE_SECONDS,
-        plugins: Plugins | None = None,
+        restart_plugin: Callable[[str], Awaitable[None]] | None = None,
         is_real: bool = False,
     ) -> None:
         self.observer = observer
         # A real kubelet passes over pods that are deleted before it has looked at them, which no other program can know.
         self._is_real = is_real
         self.nodes = nodes
-        self._plugins = plugins or ClusterPlugins(observer.cluster)
         self._cluster = observer.cluster
+        self._restart_plugin = restart_plugin or self._restart_clusters_plugin
         self._settle_seconds = settle_seconds
         self._replacements = 0
         self._squeezed_out = 0
@@ -86,32 +87,28 @@ class Player:
 
     async def clear(self) -> None:
         """Take all pods away, and wait until no process holds a card."""
-        pods = await self.observer.pods()
-        await asyncio.gather(*(self._delete(pod["metadata"]["name"], 0) for pod in pods))
-        await eventually(self.observer.pods, lambda pods: not pods, "the burst's pods are gone")
+        await self.observer.clear()
         await eventually(self._held, lambda held: not any(held.values()), "no process holds a card")
 
     async def _steps(self, burst: Burst) -> None:
         async with asyncio.TaskGroup() as restarts:
             busy: dict[str, asyncio.Lock] = {node: asyncio.Lock() for node in self.nodes}
             for step in burst.steps:
-                if step.restart_plugin:
-                    restarts.create_task(self._restart_plugin(step.restart_plugin, busy))
-                if step.restart_kubelet:
-                    restarts.create_task(self._restart_kubelet(step.restart_kubelet, busy))
+                for node, restart in (
+                    (step.restart_plugin, self._restart_plugin),
+                    (step.restart_kubelet, self._cluster.restart_kubelet),
+                ):
+                    if node:
+                        restarts.create_task(_alone(busy[node], restart(node)))
                 await asyncio.gather(
                     self.observer.create(*(pod.manifest() for pod in step.create)),
-                    *(self._delete(name, 1) for name in step.delete),
+                    *(self.observer.delete(name, 1) for name in step.delete),
                 )
                 await asyncio.sleep(step.pause_seconds)
 
-    async def _restart_plugin(self, node: str, busy: dict[str, asyncio.Lock]) -> None:
-        async with busy[node]:
-            await self._plugins.restart(node)
-
-    async def _restart_kubelet(self, node: str, busy: dict[str, asyncio.Lock]) -> None:
-        async with busy[node]:
-            await self._cluster.restart_kubelet(node)
+    async def _restart_clusters_plugin(self, node: str) -> None:
+        await self._cluster.kill(_PROGRAM, node)
+        await self._cluster.launch(_PROGRAM, node)
 
     async def _settle(self, burst: Burst) -> list[str]:
         """Until every pod runs or waits for a reason that holds; a pod turned away by a restart is replaced, as an owner would."""
@@ -136,7 +133,7 @@ class Player:
             return left
 
     async def _replace(self, pod: Object, burst: Burst) -> None:
-        await self._delete(pod["metadata"]["name"], 0)
+        await self.observer.delete(pod["metadata"]["name"], 0)
         plan = burst.staying.get(pod["metadata"]["labels"]["burst-pod"])
         if plan is not None:
             self._replacements += 1
@@ -175,12 +172,10 @@ class Player:
             return await differences()
         return []
 
-    async def _delete(self, name: str, grace_seconds: int) -> None:
-        try:
-            await self._cluster.api.delete(PODS, name, self.observer.namespace, grace_seconds=grace_seconds)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-
     def _repairs(self) -> int:
         return sum(len(_REPAIR.findall(self._cluster.log(_PROGRAM, node))) for node in self.nodes)
+
+
+async def _alone(busy: asyncio.Lock, work: Awaitable[None]) -> None:
+    async with busy:
+        await work

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from clusters.providers import MADE, Choices
 from clusters.targets import load_target
 from e2e.bursts.burst_stage import open_player, venue_of
-from e2e.bursts.commit import commit_number
 from e2e.bursts.result import Result, total
+from e2e.report.sources import commit_number
+from e2e.report.verdict_files import write_whole
 
 _STATE: Final = Path("artefacts") / "soak-bursts.json"
 # A cluster is made again after this number of bursts: logs and histories do not grow for ever.
@@ -34,34 +37,29 @@ class HangingBurstError(Exception):
     """A burst that did not end."""
 
 
+@dataclass
 class Progress:
     """The bursts played, kept in a file after each burst."""
 
-    def __init__(self, path: Path, seed: int) -> None:
-        self.path = path
-        self.seed = seed
-        self.results: list[Result] = []
+    seed: int
+    results: list[Result] = field(default_factory=list)
 
     @classmethod
     def load(cls, path: Path, seed: int | None) -> Progress:
         """Go on with the file's seed; another ``seed`` starts over. Raises ValueError for a file that is not ours."""
         if not path.exists():
-            return cls(path, commit_number() if seed is None else seed)
+            return cls(commit_number() if seed is None else seed)
         try:
-            document: dict[str, Any] = json.loads(path.read_text())
-            progress = cls(path, int(document["seed"]))
-            progress.results = [Result(**one) for one in document["results"]]
-        except (ValueError, KeyError, TypeError) as error:
+            progress = msgspec.json.decode(path.read_bytes(), type=cls)
+        except msgspec.MsgspecError as error:
             raise ValueError(f"{path} is not the state of a soak ({error!r}); remove it to begin again") from error
-        return progress if seed in (None, progress.seed) else cls(path, seed or 0)
+        return progress if seed in (None, progress.seed) else cls(seed or 0)
 
-    def add(self, result: Result) -> None:
+    def add(self, path: Path, result: Result) -> None:
         """One more; the file is replaced in one step."""
         self.results.append(result)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_suffix(".new")
-        temporary.write_text(json.dumps({"seed": self.seed, "results": [asdict(one) for one in self.results]}))
-        temporary.replace(self.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, msgspec.json.encode(self).decode())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,11 +100,13 @@ async def _until_signal(arguments: argparse.Namespace, progress: Progress) -> in
         results: list[Result] = []
         await _play(arguments, [arguments.only], results.append)
         return 1 if results[0].findings else 0
-    _say(f"seed {progress.seed}, state in {progress.path}: {len(progress.results)} of {arguments.bursts} are played")
+    _say(f"seed {progress.seed}, state in {arguments.state}: {len(progress.results)} of {arguments.bursts} are played")
     while len(progress.results) < arguments.bursts:
         first = len(progress.results)
         numbers = range(first, min(first + _A_CLUSTER, arguments.bursts))
-        await _play(arguments, [f"{progress.seed}/{number}" for number in numbers], progress.add)
+        await _play(
+            arguments, [f"{progress.seed}/{number}" for number in numbers], partial(progress.add, arguments.state)
+        )
     _say(total(progress.results))
     failed = [one for one in progress.results if one.findings]
     for one in failed:

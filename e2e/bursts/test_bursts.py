@@ -15,7 +15,7 @@ from clusters.targets import Target
 from e2e.bursts.burst_stage import Venue, open_player, player_on, venue_of
 from e2e.bursts.conftest import SEED
 from e2e.bursts.play import Player
-from e2e.bursts.plugins import GuessingPlugins
+from e2e.go_plugin.go_plugin import in_the_place_of_ours
 from e2e.real_kubelets import STAND_INS
 from e2e.report.case_notes import add_note
 
@@ -36,12 +36,6 @@ def provider(request: pytest.FixtureRequest) -> str:
 def venue(provider: str) -> Venue:
     """The values that depend on the venue."""
     return venue_of(provider)
-
-
-@pytest.fixture(scope="module")
-def shared(request: pytest.FixtureRequest, provider: str) -> Cluster | None:
-    """The session's cluster if its kubelets are real: another would take a minute, and its kubelets are as good."""
-    return None if provider in STAND_INS else request.getfixturevalue("cluster")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -73,10 +67,15 @@ async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
 ) -> None:
     """The proof that these cases can fail, on real kubelets too: as the original does, it cannot tell two containers' pods."""
     seed, found = request.config.stash[SEED], list[str]()
-    guessing = GuessingPlugins(player.observer.cluster)
     seconds = _HELD_SECONDS if provider in STAND_INS else _HELD_SECONDS_ON_REAL_KUBELETS
-    async with guessing.in_place(player.nodes):
-        other = Player(player.observer, player.nodes, settle_seconds=seconds, plugins=guessing, is_real=True)
+    async with in_the_place_of_ours(player.observer, *player.nodes) as guessing:
+        other = Player(
+            player.observer,
+            player.nodes,
+            settle_seconds=seconds,
+            restart_plugin=lambda node: guessing[node].restart(),
+            is_real=True,
+        )
         for number in range(_MOST_TO_CATCH):
             found = (await other.play(venue.burst(f"{seed}/{number}", player.nodes))).findings
             if found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -103,62 +104,38 @@ def test_a_pod_may_wait_when_no_card_has_room() -> None:
     assert unsettled(pods, frozenset({"a", "b", "c"}), SIZES) == []
 
 
+TURNED_AWAY = "Allocate failed due to no healthy devices present; cannot allocate"
+NO_POD = "Allocate failed due to rpc error: desc = no pod waits for 3 units"
+NO_ROOM = "rpc error: desc = card 0 has 6 units left for the 7 of pod bursts/a"
+KEPT = f"{NO_ROOM}: the kubelet keeps 9 for pods that have ended"
+
+
+def kept_out(pod: dict[str, Any], _: frozenset[str]) -> bool:
+    """On real kubelets, with or without a restart."""
+    return is_kept_out(pod)
+
+
 @pytest.mark.parametrize(
-    ("message", "restarted", "is_replaced"),
+    ("excuse", "message", "restarted", "is_replaced"),
     [
-        ("Allocate failed due to no healthy devices present; cannot allocate", frozenset({"n"}), True),
-        ("Allocate failed due to no healthy devices present; cannot allocate", frozenset({"m"}), False),
-        ("Allocate failed due to rpc error: desc = no pod waits for 3 units", frozenset({"n"}), False),
+        pytest.param(is_turned_away, TURNED_AWAY, "n", True, id="restart"),
+        pytest.param(is_turned_away, TURNED_AWAY, "m", False, id="restart elsewhere"),
+        pytest.param(is_turned_away, NO_POD, "n", False, id="refused by the plugin"),
+        pytest.param(is_squeezed_out, NO_ROOM, "n", True, id="no room after a kubelet's restart"),
+        pytest.param(is_squeezed_out, NO_ROOM, "m", False, id="no room"),
+        pytest.param(is_squeezed_out, NO_POD, "n", False, id="no pod waits"),
+        pytest.param(is_squeezed_out, KEPT, "n", False, id="turned away"),
+        pytest.param(kept_out, KEPT, "", True, id="ids of ended pods are kept"),
+        pytest.param(kept_out, NO_ROOM, "", False, id="the card is too full"),
     ],
-    ids=["restart", "restart elsewhere", "refused by the plugin"],
 )
 def test_only_pods_that_a_restart_refused_are_replaced(
-    message: str, restarted: frozenset[str], is_replaced: bool
+    excuse: Callable[[dict[str, Any], frozenset[str]], bool], message: str, restarted: str, is_replaced: bool
 ) -> None:
-    """Every other failure is a finding."""
+    """A pod is replaced if a restarting kubelet or plugin refused it for a known reason, and every other failure is a finding."""
     failed = pod("a", 3, phase="Failed")
     failed["status"] |= {"reason": "UnexpectedAdmissionError", "message": message}
 
-    assert is_turned_away(failed, restarted) is is_replaced
+    assert excuse(failed, frozenset({restarted})) is is_replaced
+    assert excuse(pod("a", 3), frozenset({restarted})) is False
     assert any("Failed" in finding for finding in unsettled([failed], frozenset({"a"}), SIZES))
-
-
-@pytest.mark.parametrize(
-    ("message", "kubelets", "is_replaced"),
-    [
-        ("rpc error: desc = card 0 has 6 units left for the 7 of pod bursts/a", frozenset({"n"}), True),
-        ("rpc error: desc = card 0 has 6 units left for the 7 of pod bursts/a", frozenset({"m"}), False),
-        ("rpc error: desc = no pod waits for 3 units", frozenset({"n"}), False),
-        (
-            "rpc error: desc = card 0 has 1 units left for the 7 of pod bursts/a: the kubelet keeps 9 for",
-            frozenset({"n"}),
-            False,
-        ),
-    ],
-    ids=["no room after a restart", "no room", "nobody waits", "turned away"],
-)
-def test_no_room_is_a_finding_unless_a_kubelet_restarted(
-    message: str, kubelets: frozenset[str], is_replaced: bool
-) -> None:
-    """A pod that is squeezed out there is replaced, and counted."""
-    failed = pod("a", 3, phase="Failed")
-    failed["status"] |= {"reason": "UnexpectedAdmissionError", "message": message}
-
-    assert is_squeezed_out(failed, kubelets) is is_replaced
-    assert is_squeezed_out(pod("a", 3), kubelets) is False
-
-
-@pytest.mark.parametrize(
-    ("message", "is_excused"),
-    [
-        ("card 1 has 0 units left for the 2 of pod bursts/p11: the kubelet keeps 12 for pods that have ended", True),
-        ("card 1 has 0 units left for the 2 of pod bursts/p11", False),
-    ],
-)
-def test_refusal_is_excused_while_kubelet_keeps_ended_pods_ids(message: str, is_excused: bool) -> None:
-    """On real kubelets, with or without a restart; a card that is too full is no excuse."""
-    failed = pod("a", 3, phase="Failed")
-    failed["status"] |= {"reason": "UnexpectedAdmissionError", "message": message}
-
-    assert is_kept_out(failed) is is_excused
-    assert is_kept_out(pod("a", 3)) is False

@@ -9,12 +9,12 @@ import random
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import yaml
-from msgspec.structs import replace
 
 from clusters.api.api_client import ApiError
 from clusters.api.readiness import says_ready
@@ -23,7 +23,6 @@ from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.provider import Cluster
 from clusters.providers import Choices
-from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
 from e2e.chaos.road import Road
 from e2e.extender import schedulers
@@ -72,14 +71,14 @@ class Actor:
     async def cut(self, seconds: float, *, silent: bool) -> None:
         """No API server for this time."""
         self.road.cut(silent=silent)
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self.road.mend()
+        await self._mended_after(seconds)
 
     async def lag(self, seconds: float) -> None:
         """All traffic comes late for this time: the program knows a state of a moment ago."""
         self.road.slow_down(LAG_SECONDS)
+        await self._mended_after(seconds)
+
+    async def _mended_after(self, seconds: float) -> None:
         try:
             await asyncio.sleep(seconds)
         finally:
@@ -88,20 +87,20 @@ class Actor:
 
 async def torment(actor: Actor, rng: random.Random, seconds: float, log: list[str]) -> None:
     """Blow after blow until this time is over; each is whole, and the actor is well when this returns."""
+    blows: dict[str, Callable[[float], Awaitable[None]]] = {
+        "killed": actor.kill,
+        "paused": actor.pause,
+        "cut off": partial(actor.cut, silent=False),
+        "in silence": partial(actor.cut, silent=True),
+        "lagging": actor.lag,
+    }
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while (rest := rng.uniform(*_RESTS)) < end - loop.time():
         await asyncio.sleep(rest)
-        blow, lasts = rng.choice(["killed", "paused", "cut off", "in silence", "lagging"]), rng.choice(_LASTS)
+        blow, lasts = rng.choice(list(blows)), rng.choice(_LASTS)
         log.append(f"{seconds - end + loop.time():5.1f} s: {actor.name} {blow} for {lasts} s")
-        if blow == "killed":
-            await actor.kill(lasts)
-        elif blow == "paused":
-            await actor.pause(lasts)
-        elif blow == "lagging":
-            await actor.lag(lasts)
-        else:
-            await actor.cut(lasts, silent=blow == "in silence")
+        await blows[blow](lasts)
 
 
 class Troupe:
@@ -116,7 +115,6 @@ class Troupe:
         self._target = target
         self._choices = choices
         self._folder = folder
-        self._environment = environment_of_programs(choices.environment)
         self._stack = contextlib.AsyncExitStack()
 
     @contextlib.asynccontextmanager
@@ -139,16 +137,18 @@ class Troupe:
                     raise
 
     async def _extender(self, name: str) -> Actor:
-        port, metrics = free_port(), free_port()
+        metrics = free_port()
         road, account = await self._account(name, self._target.extender.account)
         flags = ("--audit-interval", f"{AUDIT_SECONDS}s", "--metrics-address", f"{_HOST}:{metrics}", *self._guards)
-        asked = replace(self._target.extender, argv=(*self._target.extender.argv, *flags))
-        argv, environment = asked.command(port=str(port), kubeconfig=str(account))
+        log = self._folder / f"{name}.log"
+        program, port = await schedulers.extender_beside(
+            name, self._target, self._cluster, self._choices, log, *flags, account=account
+        )
         origin = f"http://{_HOST}:{port}"
         return await self._launch(
             Actor(
                 f"the {name} extender",
-                Program(name, argv, {**self._environment, **environment}, self._folder / f"{name}.log"),
+                program,
                 lambda: says_ready(origin + self._target.extender.ready),
                 road,
                 url=origin + self._target.extender.path,

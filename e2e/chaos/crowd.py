@@ -8,12 +8,12 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
 from clusters.api.api_client import Object
-from clusters.api.waiting import eventually, meanwhile
+from clusters.api.waiting import eventually, meanwhile, until
 from e2e.builders import gpu_pod
-from e2e.bursts.judge import is_running
+from e2e.bursts.judge import all_run, is_running, leaves
 from e2e.chaos.history import History
 from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import units_of
@@ -54,12 +54,11 @@ class Crowd:
 
     async def full(self) -> None:
         """Wait until the cards are as full as intended."""
-
-        async def fill() -> float:
-            return self.fill[-1] if self.fill else 0.0
-
-        await eventually(
-            fill, lambda seen: seen >= FULL, f"{FULL:.0%} of all units are booked", seconds=_SETTLE_SECONDS
+        await until(
+            lambda: [0.0, *self.fill][-1],
+            lambda seen: seen >= FULL,
+            f"{FULL:.0%} of all units are booked",
+            seconds=_SETTLE_SECONDS,
         )
 
     async def all_run(self) -> list[Object]:
@@ -72,10 +71,7 @@ class Crowd:
             await self._replace_refused()
             return await self._observer.pods()
 
-        def good(pods: list[Object]) -> bool:
-            return bool(pods) and all(is_running(pod) and not _leaves(pod) for pod in pods)
-
-        return await eventually(look, good, "every pod runs", seconds=_SETTLE_SECONDS)
+        return await eventually(look, all_run, "every pod runs", seconds=_SETTLE_SECONDS)
 
     async def _mill(self) -> None:
         while True:
@@ -87,11 +83,11 @@ class Crowd:
             for _ in range(_WAIT - _SMALL_WAIT - (len(waiting) - small)):
                 await self._create(self._rng.randint(2, _MOST_UNITS))
             self.fill.append(sum(self._history.booked().values()) / self._units)
-            for pod in self._who_leaves():
+            for pod in self._wholeaves():
                 await self._observer.delete(pod["metadata"]["name"], 1)
             await asyncio.sleep(_TURN_SECONDS)
 
-    def _who_leaves(self) -> list[Object]:
+    def _wholeaves(self) -> list[Object]:
         """Running pods that can go with the cards still full; those that leave already count as gone.
 
         Who is next is drawn, and waits until there is enough without it: else only small ones would ever go.
@@ -111,21 +107,15 @@ class Crowd:
         return leaving
 
     def _staying(self) -> list[Object]:
-        return [pod for pod in self._history.pods(self._observer.namespace) if not _leaves(pod) and not is_over(pod)]
+        return [pod for pod in self._history.pods(self._observer.namespace) if not leaves(pod) and not is_over(pod)]
 
     async def _replace_refused(self) -> None:
         for pod in self._history.pods(self._observer.namespace):
-            if pod["status"].get("phase") == "Failed" and not _leaves(pod):
+            if pod["status"].get("phase") == "Failed" and not leaves(pod):
                 self.refused[str(pod["status"].get("reason"))] += 1
                 await self._observer.delete(pod["metadata"]["name"], 0)
                 await self._create(units_of(pod))
 
     async def _create(self, units: int) -> None:
         self.created += 1
-        pod: dict[str, Any] = gpu_pod(f"p{next(self._numbers):04}", units)
-        pod["spec"]["schedulerName"] = schedulers.NAME
-        await self._observer.create(pod)
-
-
-def _leaves(pod: Object) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
+        await self._observer.create(gpu_pod(f"p{next(self._numbers):04}", units, scheduler=schedulers.NAME))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from clusters.api.api_client import ApiClient, Object
 from clusters.api.resources import PODS
-from clusters.api.waiting import DEFAULT_SECONDS, eventually, meanwhile
+from clusters.api.waiting import DEFAULT_SECONDS, meanwhile, until
 from e2e.checkers.overcommit import Sizes, booked_in_api
 
 
@@ -35,11 +35,7 @@ class History:
 
     async def found(self, seconds: float = DEFAULT_SECONDS) -> list[str]:
         """Wait until there is a finding; all of them."""
-
-        async def look() -> list[str]:
-            return self.findings
-
-        return await eventually(look, bool, "a card that is over-booked", seconds=seconds)
+        return await until(lambda: self.findings, bool, "a card that is over-booked", seconds=seconds)
 
     def take(self, kind: str, pod: Object) -> None:
         """One event of the watch."""

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import NOBODY, gpu_pod
 from e2e.chaos.actors import LAG_SECONDS, Actor, Troupe, torment
 from e2e.chaos.crowd import Crowd
 from e2e.chaos.history import History
 from e2e.checkers.overcommit import check_inspect
+from e2e.metrics import total_in
 from e2e.observer import Observer
 from e2e.report.case_notes import add_note
 
@@ -90,17 +90,8 @@ async def test_without_the_guard_extenders_that_hear_late_over_book(
 async def test_an_over_commit_that_is_planted_is_found(observer: Observer, history: History) -> None:
     """A Binding past every extender, onto a card that has no room."""
     for name, units in (("fits", 10), ("planted", 10)):
-        pod = gpu_pod(name, units)
-        pod["spec"]["schedulerName"] = "nobody"
-        await observer.create(pod)
-        annotations = {spec.POD_INDEX: "0", spec.POD_UNITS: str(units)}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name, "annotations": annotations},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": "a1"},
-        }
-        await observer.cluster.api.request("POST", PODS.path(observer.namespace, name, "binding"), body=body)
+        await observer.create(gpu_pod(name, units, scheduler=NOBODY))
+        await observer.bind(name, "a1", annotations={spec.POD_INDEX: "0", spec.POD_UNITS: str(units)})
 
     found = await history.found()
     assert "20 are booked" in found[0]
@@ -115,20 +106,14 @@ async def book_is_right(observer: Observer, extender: Actor) -> None:
         return check_inspect(answer.json(), await observer.cluster.api.list(PODS), await observer.sizes())
 
     await eventually(differences, lambda found: not found, f"the book of {extender.name} is the API's")
-    before = await series(observer, extender, "gpushare_book_audits_total")
 
-    async def drift() -> float | None:
-        audits = await series(observer, extender, "gpushare_book_audits_total")
-        return await series(observer, extender, "gpushare_book_drift_units") if audits > before else None
+    async def facts() -> tuple[float, float]:
+        text = (await observer.get(extender.metrics)).text
+        return total_in(text, "gpushare_book_audits_total"), total_in(text, "gpushare_book_drift_units")
 
-    await eventually(drift, lambda units: units == 0, f"an audit of {extender.name} finds nothing")
-
-
-async def series(observer: Observer, extender: Actor, name: str) -> float:
-    """The sum of a metric over its labels."""
-    text = (await observer.get(extender.metrics)).text
-    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
-    return sum(one.value for one in samples if one.name == name)
+    before, _ = await facts()
+    good = f"an audit of {extender.name} finds nothing"
+    await eventually(facts, lambda seen: seen[0] > before and seen[1] == 0, good)
 
 
 def say(request: pytest.FixtureRequest, what: str, crowd: Crowd, history: History) -> None:

@@ -36,6 +36,11 @@ def units_of(pod: Mapping[str, Any]) -> int:
     return _most_at_once((container.kind, container.units) for container in gpu_containers(pod))
 
 
+def card_of(pod: Mapping[str, Any]) -> int:
+    """The index of the card that a pod's annotation names. Raises KeyError and ValueError."""
+    return int(pod["metadata"]["annotations"][spec.POD_INDEX])
+
+
 def slots_of(pod: Mapping[str, Any]) -> int:
     """The slots of a pod on a node that counts containers: one for each that has card memory at the same time."""
     return _most_at_once((container.kind, 1) for container in gpu_containers(pod))

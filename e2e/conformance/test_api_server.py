@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from clusters.api.api_client import JSON_PATCH, MERGE_PATCH, ApiError
 from clusters.api.resources import NODES, PODS
-from e2e.builders import gpu_pod
+from clusters.api.waiting import until
+from e2e.builders import NOBODY, gpu_pod
 from e2e.observer import Observer
 
 
 async def waiting_pod(observer: Observer, name: str = "p") -> dict[str, Any]:
     """A pod that no scheduler takes."""
-    pod = gpu_pod(name, 1)
-    pod["spec"]["schedulerName"] = "nobody"
-    await observer.create(pod)
+    await observer.create(gpu_pod(name, 1, scheduler=NOBODY))
     return await observer.pod(name)
-
-
-def binding(pod: dict[str, Any], node: str, **metadata: Any) -> dict[str, Any]:
-    """The object that binds."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": pod["metadata"]["name"], **metadata},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
-
-
-async def bind(observer: Observer, pod: dict[str, Any], node: str, **metadata: Any) -> Any:
-    """POST the binding."""
-    path = PODS.path(observer.namespace, pod["metadata"]["name"], "binding")
-    return await observer.cluster.api.request("POST", path, body=binding(pod, node, **metadata))
 
 
 async def refused(call: Any) -> ApiError:
@@ -51,30 +33,18 @@ async def test_a_binding_sets_node_and_annotations_in_one_write(observer: Observ
     api = observer.cluster.api
     annotations = {"metadata": {"annotations": {"kept": "1", "ALIYUN_COM_GPU_MEM_IDX": "9"}}}
     await api.patch(PODS, "p", annotations, observer.namespace, content_type=MERGE_PATCH)
-    changes: list[dict[str, Any]] = []
-    synced = asyncio.Event()
-
-    async def look_on() -> None:
-        async for kind, item in api.watch(PODS, observer.namespace, field_selector="metadata.name=p"):
-            if kind == "SYNCED":
-                synced.set()
-            elif synced.is_set():
-                changes.append(item)
-
-    onlooker = asyncio.create_task(look_on())
-    await synced.wait()
-    answer = await bind(
-        observer, pod, "cpu-of-nobody", uid=pod["metadata"]["uid"], annotations={"ALIYUN_COM_GPU_MEM_IDX": "1"}
-    )
-    async with asyncio.timeout(30):
-        while not changes:  # noqa: ASYNC110  # the watch appends
-            await asyncio.sleep(0.01)
-    onlooker.cancel()
+    async with observer.watching(field_selector="metadata.name=p") as seen:
+        there = len(seen)
+        answer = await observer.bind(
+            "p", "cpu-of-nobody", uid=pod["metadata"]["uid"], annotations={"ALIYUN_COM_GPU_MEM_IDX": "1"}
+        )
+        await until(lambda: len(seen), lambda count: count > there, "the watch shows a change")
+    changed = seen[there][1]
 
     assert (answer["kind"], answer["status"]) == ("Status", "Success")
-    assert changes[0]["spec"]["nodeName"] == "cpu-of-nobody"
-    assert changes[0]["metadata"]["annotations"] == {"kept": "1", "ALIYUN_COM_GPU_MEM_IDX": "1"}
-    scheduled = [one for one in changes[0]["status"]["conditions"] if one["type"] == "PodScheduled"]
+    assert changed["spec"]["nodeName"] == "cpu-of-nobody"
+    assert changed["metadata"]["annotations"] == {"kept": "1", "ALIYUN_COM_GPU_MEM_IDX": "1"}
+    scheduled = [one for one in changed["status"]["conditions"] if one["type"] == "PodScheduled"]
     assert [one["status"] for one in scheduled] == ["True"]
 
 
@@ -101,10 +71,7 @@ async def test_slashes_in_a_json_patch_are_escaped(observer: Observer) -> None:
     path = "/metadata/annotations"
     add = [{"op": "add", "path": path, "value": {}}, {"op": "add", "path": f"{path}/a.b~1c", "value": "1"}]
     await api.patch(PODS, "p", add, observer.namespace, content_type=JSON_PATCH)
-    failing = [
-        {"op": "test", "path": "/metadata/name", "value": "q"},
-        {"op": "remove", "path": f"{path}/a.b~1c"},
-    ]
+    failing = [{"op": "test", "path": "/metadata/name", "value": "q"}, {"op": "remove", "path": f"{path}/a.b~1c"}]
     error = await refused(api.patch(PODS, "p", failing, observer.namespace, content_type=JSON_PATCH))
 
     assert error.code == 422
@@ -141,21 +108,9 @@ async def test_field_selectors_select_and_unknown_fields_are_refused(observer: O
 @pytest.mark.promise("API-012")
 async def test_a_selected_watch_shows_what_enters_and_leaves(observer: Observer) -> None:
     """A kubelet's watch: the Binding is its ADDED."""
-    pod = await waiting_pod(observer)
-    seen: list[str] = []
-    synced, entered = asyncio.Event(), asyncio.Event()
+    await waiting_pod(observer)
+    async with observer.watching(field_selector="spec.nodeName=cpu-of-nobody") as seen:
+        await observer.bind("p", "cpu-of-nobody")
+        await until(lambda: len(seen), lambda count: count > 1, "the watch shows the pod")
 
-    async def look_on() -> None:
-        selector = "spec.nodeName=cpu-of-nobody"
-        async for kind, _ in observer.cluster.api.watch(PODS, observer.namespace, field_selector=selector):
-            seen.append(kind)
-            (synced if kind == "SYNCED" else entered).set()
-
-    onlooker = asyncio.create_task(look_on())
-    async with asyncio.timeout(30):
-        await synced.wait()
-        await bind(observer, pod, "cpu-of-nobody")
-        await entered.wait()
-    onlooker.cancel()
-
-    assert seen == ["SYNCED", "ADDED"]
+    assert [kind for kind, _ in seen] == ["SYNCED", "ADDED"]

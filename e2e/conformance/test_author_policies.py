@@ -17,8 +17,8 @@ from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e import spec
 from e2e.attempts import Attempt
-from e2e.builders import gpu_pod, plain_container
-from e2e.tenant import AUTHOR, Tenant, granted
+from e2e.builders import NOBODY, binding, booking, gpu_pod, plain_container
+from e2e.tenant import AUTHOR, Tenant, admitted, granted
 
 COLLECTION: Final = "/api/v1/namespaces/{namespace}/pods"
 # A pod with a card, and one that waits.
@@ -26,24 +26,14 @@ BOOKED: Final = f"{COLLECTION}/booked"
 WAITING: Final = f"{COLLECTION}/waiting"
 PREFIX: Final = "gpushare.aliyun.com/"
 DEVICES: Final = "/var/run/nvidia-container-devices"
-CARD: Final = {
-    spec.POD_INDEX: "0",
-    spec.POD_DEVICE_UNITS: "15",
-    spec.POD_UNITS: "1",
-    spec.POD_ASSIGNED: "true",
-    spec.POD_ASSUME_TIME: "1790000000000000000",
-    spec.POD_EXTENDER: "gpushare/1",
-}
+CARD: Final = booking(1, card=0) | {spec.POD_ASSIGNED: "true"}
 WISHES: Final = {spec.WISH_POLICY: "spread", spec.WISH_MODEL: "T4", spec.WISH_UUID: "GPU-1", spec.WISH_SAME_CARD: "x"}
 
 
 def pod(annotations: Mapping[str, str] | None = None, *, units: int = 1, **fields: Any) -> dict[str, Any]:
     """A pod with one container, with more fields of its spec."""
-    found = gpu_pod("p", units)
-    if not units:
-        found["spec"]["containers"] = [plain_container("c0")]
-    found["metadata"]["annotations"] = dict(annotations or {})
-    found["spec"] |= fields
+    found = gpu_pod("p", units, annotations=annotations or {})
+    found["spec"] |= ({} if units else {"containers": [plain_container("c0")]}) | fields
     return found
 
 
@@ -82,74 +72,68 @@ DATA: Final[dict[str, Any]] = {
     "containers": [container("main", volumeMounts=[{"name": "v", "mountPath": "/data"}])],
     "volumes": [{"name": "v", "emptyDir": {}}],
 }
-BINDING: Final = {
-    "apiVersion": "v1",
-    "kind": "Binding",
-    "metadata": {"name": "waiting", "annotations": {spec.POD_INDEX: "0"}},
-    "target": {"apiVersion": "v1", "kind": "Node", "name": "a1"},
-}
+BINDING: Final = binding("waiting", "a1", annotations={spec.POD_INDEX: "0"})
 OURS: Final = "only the programs of gpushare may set, change or remove the annotation .*Leave it out"
 VISIBLE: Final = (
     r"NVIDIA_VISIBLE_DEVICES, .* set in container {}, .* Remove the variable: .* aliyun.com/gpu-mem gets it"
 )
 
+
+def posted(name: str, manifest: Any, reason: str = "") -> Attempt:
+    """A pod that is created."""
+    return Attempt(name, "POST", COLLECTION, manifest, reason)
+
+
+def patched(name: str, path: str, patch: Any, reason: str = "") -> Attempt:
+    """A pod that is changed."""
+    return Attempt(name, "PATCH", path, patch, reason)
+
+
 FORGED: Final = [
-    Attempt("card", "POST", COLLECTION, pod({spec.POD_INDEX: "0"}), OURS),
-    Attempt("card without a request", "POST", COLLECTION, pod({spec.POD_INDEX: "0"}, units=0), OURS),
-    Attempt("several cards", "POST", COLLECTION, pod({spec.POD_ALLOCATION: '{"0":{"0":1}}'}), OURS),
-    Attempt("copy of a running pod", "POST", COLLECTION, pod(CARD), OURS),
-    Attempt("annotation of the future", "POST", COLLECTION, pod({"ALIYUN_COM_GPU_MEM_NEW": ""}), OURS),
-    Attempt(
-        "misspelled wish", "POST", COLLECTION, pod({f"{PREFIX}card-modle": "T4"}), "knows no .*Known .* card-model"
-    ),
-    Attempt("all cards", "POST", COLLECTION, shown("all"), VISIBLE.format("main")),
-    Attempt("another card", "POST", COLLECTION, shown("GPU-1", units=1), VISIBLE.format("main")),
-    Attempt("variable of a variable", "POST", COLLECTION, shown("$(X)"), VISIBLE.format("main")),
-    Attempt("MIG", "POST", COLLECTION, shown("all", name="NVIDIA_MIG_MONITOR_DEVICES"), VISIBLE.format("main")),
-    Attempt(
-        "init container",
-        "POST",
-        COLLECTION,
-        pod(initContainers=[container("first", variable("0"))]),
-        VISIBLE.format("first"),
-    ),
-    Attempt(
-        "value from a field", "POST", COLLECTION, pod(containers=[container("c", FROM_A_FIELD)]), VISIBLE.format("c")
-    ),
-    Attempt("mount", "POST", COLLECTION, pod(**MOUNT), "below /var/run/nvidia-container-devices in container main"),
-    Attempt(
+    posted("card", pod({spec.POD_INDEX: "0"}), OURS),
+    posted("card without a request", pod({spec.POD_INDEX: "0"}, units=0), OURS),
+    posted("several cards", pod({spec.POD_ALLOCATION: '{"0":{"0":1}}'}), OURS),
+    posted("copy of a running pod", pod(CARD), OURS),
+    posted("annotation of the future", pod({"ALIYUN_COM_GPU_MEM_NEW": ""}), OURS),
+    posted("misspelled wish", pod({f"{PREFIX}card-modle": "T4"}), "knows no .*Known .* card-model"),
+    posted("all cards", shown("all"), VISIBLE.format("main")),
+    posted("another card", shown("GPU-1", units=1), VISIBLE.format("main")),
+    posted("variable of a variable", shown("$(X)"), VISIBLE.format("main")),
+    posted("MIG", shown("all", name="NVIDIA_MIG_MONITOR_DEVICES"), VISIBLE.format("main")),
+    posted("init container", pod(initContainers=[container("first", variable("0"))]), VISIBLE.format("first")),
+    posted("value from a field", pod(containers=[container("c", FROM_A_FIELD)]), VISIBLE.format("c")),
+    posted("mount", pod(**MOUNT), "below /var/run/nvidia-container-devices in container main"),
+    posted(
         "CDI of the operator",
-        "POST",
-        COLLECTION,
         pod({"nvidia.cdi.k8s.io/container.c": "management.nvidia.com/gpu=all"}),
         "annotation nvidia.cdi.k8s.io/container.c names",
     ),
-    Attempt("CDI", "POST", COLLECTION, pod({"cdi.k8s.io/x": "nvidia.com/gpu=all"}), "annotation cdi.k8s.io/x names"),
-    Attempt("more than the request", "PATCH", BOOKED, annotated({spec.POD_ALLOCATION: '{"0":{"0":9}}'}), OURS),
-    Attempt("other card", "PATCH", BOOKED, annotated({spec.POD_INDEX: "1", spec.WISH_UUID: "GPU-2"}), OURS),
-    Attempt("no card", "PATCH", BOOKED, annotated({spec.POD_INDEX: None}), OURS),
-    Attempt("status", "PATCH", f"{BOOKED}/status", annotated({spec.POD_INDEX: "1"}), OURS),
-    Attempt("CDI later", "PATCH", BOOKED, annotated({"cdi.k8s.io/x": "nvidia.com/gpu=0"}), "cdi.k8s.io/x names"),
-    Attempt("debugger", "PATCH", f"{BOOKED}/ephemeralcontainers", debugged(variable("all")), VISIBLE.format("debug")),
+    posted("CDI", pod({"cdi.k8s.io/x": "nvidia.com/gpu=all"}), "annotation cdi.k8s.io/x names"),
+    patched("more than the request", BOOKED, annotated({spec.POD_ALLOCATION: '{"0":{"0":9}}'}), OURS),
+    patched("other card", BOOKED, annotated({spec.POD_INDEX: "1", spec.WISH_UUID: "GPU-2"}), OURS),
+    patched("no card", BOOKED, annotated({spec.POD_INDEX: None}), OURS),
+    patched("status", f"{BOOKED}/status", annotated({spec.POD_INDEX: "1"}), OURS),
+    patched("CDI later", BOOKED, annotated({"cdi.k8s.io/x": "nvidia.com/gpu=0"}), "cdi.k8s.io/x names"),
+    patched("debugger", f"{BOOKED}/ephemeralcontainers", debugged(variable("all")), VISIBLE.format("debug")),
     Attempt("Binding", "POST", f"{WAITING}/binding", BINDING, OURS),
 ]
 HONEST: Final = [
-    Attempt("no card", "POST", COLLECTION, pod(units=0)),
-    Attempt("a card", "POST", COLLECTION, pod()),
-    Attempt("wishes", "POST", COLLECTION, pod(WISHES)),
-    Attempt("annotations of others", "POST", COLLECTION, pod({"prometheus.io/scrape": "true", "ALIYUN_COM_X": "1"})),
-    Attempt("void", "POST", COLLECTION, shown("void")),
-    Attempt("none", "POST", COLLECTION, shown("none", units=1)),
-    Attempt("empty", "POST", COLLECTION, shown("")),
-    Attempt("another variable", "POST", COLLECTION, shown("utility", name="NVIDIA_DRIVER_CAPABILITIES")),
-    Attempt("init container", "POST", COLLECTION, pod(initContainers=[container("i", variable("all", "X"))])),
-    Attempt("volume", "POST", COLLECTION, pod(**DATA)),
-    Attempt("CDI of others", "POST", COLLECTION, pod({"cdi.k8s.io/x": "vendor.example/net=0"})),
-    Attempt("label", "PATCH", BOOKED, {"metadata": {"labels": {"a": "b"}}}),
-    Attempt("finalizer", "PATCH", BOOKED, {"metadata": {"finalizers": ["x.example/y"]}}),
-    Attempt("annotation beside ours", "PATCH", BOOKED, annotated({"a": "b", spec.POD_INDEX: "0"})),
-    Attempt("wish of a pod that waits", "PATCH", WAITING, annotated({spec.WISH_MODEL: "A100"})),
-    Attempt("debugger", "PATCH", f"{BOOKED}/ephemeralcontainers", debugged(variable("void"))),
+    posted("no card", pod(units=0)),
+    posted("a card", pod()),
+    posted("wishes", pod(WISHES)),
+    posted("annotations of others", pod({"prometheus.io/scrape": "true", "ALIYUN_COM_X": "1"})),
+    posted("void", shown("void")),
+    posted("none", shown("none", units=1)),
+    posted("empty", shown("")),
+    posted("another variable", shown("utility", name="NVIDIA_DRIVER_CAPABILITIES")),
+    posted("init container", pod(initContainers=[container("i", variable("all", "X"))])),
+    posted("volume", pod(**DATA)),
+    posted("CDI of others", pod({"cdi.k8s.io/x": "vendor.example/net=0"})),
+    patched("label", BOOKED, {"metadata": {"labels": {"a": "b"}}}),
+    patched("finalizer", BOOKED, {"metadata": {"finalizers": ["x.example/y"]}}),
+    patched("annotation beside ours", BOOKED, annotated({"a": "b", spec.POD_INDEX: "0"})),
+    patched("wish of a pod that waits", WAITING, annotated({spec.WISH_MODEL: "A100"})),
+    patched("debugger", f"{BOOKED}/ephemeralcontainers", debugged(variable("void"))),
     Attempt("deletion", "DELETE", BOOKED, None),
 ]
 # Only the policies stop these, and the exempt accounts may do them.
@@ -163,15 +147,8 @@ FREE: Final = {"apiGroups": ["gpushare.aliyun.com"], "resources": ["allocations"
 async def pods(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Tenant]:
     """A pod with annotations of a card, and one without; no scheduler and no kubelet has them."""
     names = {"booked": CARD, "waiting": {}}
-    await eventually(
-        lambda: cluster.api.request("GET", f"/api/v1/namespaces/{tenant.namespace}/serviceaccounts"),
-        lambda accounts: "default" in [each["metadata"]["name"] for each in accounts["items"]],
-        "the namespace has its default ServiceAccount",
-    )
     for name, card in names.items():
-        manifest = pod(card, schedulerName="none")
-        manifest["metadata"]["name"] = name
-        await cluster.api.create(manifest, tenant.namespace)
+        await admitted(cluster.api, gpu_pod(name, 1, scheduler=NOBODY, annotations=card), tenant.namespace)
     try:
         yield tenant
     finally:

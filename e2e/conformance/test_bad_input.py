@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from clusters.api.api_client import ApiError
-from clusters.api.resources import PODS
-from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
@@ -17,8 +15,7 @@ from e2e.observer import Observer
 
 async def still_works(observer: Observer) -> None:
     """The whole path, once more."""
-    await observer.create(gpu_pod("afterwards", 1, node="a1"))
-    await observer.running("afterwards")
+    await observer.run(gpu_pod("afterwards", 1, node="a1"))
     await observer.check_right_cards("afterwards")
 
 
@@ -81,27 +78,17 @@ async def test_a_filter_for_an_odd_quantity_is_an_error_that_names_it(observer: 
 @pytest.mark.parametrize("index", ["-1", "one", ""])
 async def test_an_annotation_that_is_no_index_is_written_again(observer: Observer, index: str) -> None:
     """A pod bound by hand that names no card at all is one without a card: it gets one that has room."""
-    forged = gpu_pod("forged", 1, bound_to="a1")
-    forged["metadata"]["annotations"] = {spec.POD_INDEX: index}
-    await observer.create(forged)
-    await observer.running("forged")
+    await observer.run(gpu_pod("forged", 1, bound_to="a1", annotations={spec.POD_INDEX: index}))
 
-    await observer.check_right_cards("forged")
-    await observer.check_books()
+    await observer.check_all("forged")
 
 
 async def test_an_annotation_with_a_wrong_index_stops_no_other_pod(observer: Observer) -> None:
     """A pod bound by hand names a card that is not there: it is refused with the reason; others go on."""
-    forged = gpu_pod("forged", 1, bound_to="a1")
-    forged["metadata"]["annotations"] = {spec.POD_INDEX: "7"}
-    await observer.create(forged)
+    await observer.create(gpu_pod("forged", 1, bound_to="a1", annotations={spec.POD_INDEX: "7"}))
 
-    async def state() -> str:
-        return json.dumps((await observer.pod("forged"))["status"])
-
-    seen = await eventually(state, lambda text: '"Failed"' in text, "the forged pod is refused")
-    assert "UnexpectedAdmissionError" in seen
-    await observer.cluster.api.delete(PODS, "forged", observer.namespace, grace_seconds=0)
+    assert "UnexpectedAdmissionError" in (await observer.reaches("forged", "Failed"))["status"]["reason"]
+    await observer.delete("forged", 0)
     await still_works(observer)
 
 

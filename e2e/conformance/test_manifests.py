@@ -23,10 +23,7 @@ SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
 DRY = {"dryRun": "All", "fieldValidation": "Strict"}
 # As of a release that all have; newer ones also refuse probes that name a host, which the extender's have to.
 _AS_OF = "v1.29"
-RESTRICTED = {
-    "pod-security.kubernetes.io/enforce": "restricted",
-    "pod-security.kubernetes.io/enforce-version": _AS_OF,
-}
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": _AS_OF}
 # In `violates PodSecurity "restricted:v1.29": host namespaces (hostNetwork=true), hostPort (...)`.
 _RULE = re.compile(rf'(?:{re.escape(_AS_OF)}": |, )([^(,]+?) \(')
 _OF_KUBE_SYSTEM = ("serviceAccountName", "priorityClassName")

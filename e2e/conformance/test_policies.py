@@ -20,7 +20,7 @@ from clusters.provider import Cluster
 from clusters.targets import Target
 from e2e import spec
 from e2e.attempts import Attempt
-from e2e.builders import gpu_pod, plain_container
+from e2e.builders import NOBODY, binding, booking, gpu_pod, plain_container
 
 OWN_NODE: Final = "a1"
 OTHER_NODE: Final = "b2"
@@ -44,83 +44,71 @@ def amounts(**status: Any) -> dict[str, Any]:
     return {**annotated(CARDS), "status": {"capacity": COUNT, "allocatable": COUNT, **status}}
 
 
+def patched(name: str, path: str, patch: Any, reason: str = "") -> Attempt:
+    """An object that is changed."""
+    return Attempt(name, "PATCH", path, patch, reason)
+
+
 OWNER: Final = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "7d2a6c1e-0000-4000-8000-000000000000"}]
 ADDRESS: Final = [{"type": "InternalDNS", "address": "x.example"}]
 READY: Final = [{"type": "Ready", "status": "False", "reason": "Forged", "message": ""}]
 
 OF_THE_PLUGIN: Final = [
-    Attempt("foreign pod", "PATCH", FOREIGN, annotated(MARK), "only pods of its own node, .* is on node 'b2'"),
-    Attempt("pod without a node", "PATCH", UNBOUND, annotated(MARK), "only pods of its own node, .* is on node ''"),
-    Attempt("image", "PATCH", OWN, {"spec": {"containers": [{"name": "c", "image": "x"}]}}, "change spec$"),
-    Attempt("label", "PATCH", OWN, {"metadata": {"labels": {"app": "other"}}}, r"change metadata\.labels"),
-    Attempt("owner", "PATCH", OWN, {"metadata": {"ownerReferences": OWNER}}, r"change metadata\.ownerReferences"),
-    Attempt("finalizer", "PATCH", OWN, {"metadata": {"finalizers": ["x.example/y"]}}, r"change metadata\.finalizers"),
-    Attempt("foreign annotation", "PATCH", OWN, annotated({"team": "x"}), "change annotation team$"),
-    Attempt("removed annotation", "PATCH", OWN, annotated({"kept": None}), "change annotation kept$"),
-    Attempt("mark and label", "PATCH", OWN, annotated(MARK, labels={"a": "b"}), r"change metadata\.labels$"),
-    Attempt("foreign node", "PATCH", f"/api/v1/nodes/{OTHER_NODE}/status", amounts(), "this is Node 'b2'"),
-    Attempt("node label", "PATCH", STATUS, {"metadata": {"labels": {"a": "b"}}}, r"change metadata\.labels"),
-    Attempt("node annotation", "PATCH", STATUS, annotated({"a": "b"}), "change annotation a$"),
-    Attempt("room", "PATCH", STATUS, annotated({spec.NODE_ROOM: "1"}), f"change annotation {spec.NODE_ROOM}$"),
-    Attempt("recovered", "PATCH", STATUS, annotated({spec.NODE_RECOVERED: "0"}), "only remove the annotation"),
-    Attempt("capacity", "PATCH", STATUS, amounts(capacity={"cpu": "9"}), r"change status\.capacity cpu$"),
-    Attempt("allocatable", "PATCH", STATUS, amounts(allocatable={"pods": "9"}), r"status\.allocatable pods$"),
-    Attempt("condition", "PATCH", STATUS, amounts(conditions=READY), r"change status\.conditions$"),
-    Attempt("address", "PATCH", STATUS, amounts(addresses=ADDRESS), r"change status\.addresses$"),
+    patched("foreign pod", FOREIGN, annotated(MARK), "only pods of its own node, .* is on node 'b2'"),
+    patched("pod without a node", UNBOUND, annotated(MARK), "only pods of its own node, .* is on node ''"),
+    patched("image", OWN, {"spec": {"containers": [{"name": "c", "image": "x"}]}}, "change spec$"),
+    patched("label", OWN, {"metadata": {"labels": {"app": "other"}}}, r"change metadata\.labels"),
+    patched("owner", OWN, {"metadata": {"ownerReferences": OWNER}}, r"change metadata\.ownerReferences"),
+    patched("finalizer", OWN, {"metadata": {"finalizers": ["x.example/y"]}}, r"change metadata\.finalizers"),
+    patched("foreign annotation", OWN, annotated({"team": "x"}), "change annotation team$"),
+    patched("removed annotation", OWN, annotated({"kept": None}), "change annotation kept$"),
+    patched("mark and label", OWN, annotated(MARK, labels={"a": "b"}), r"change metadata\.labels$"),
+    patched("foreign node", f"/api/v1/nodes/{OTHER_NODE}/status", amounts(), "this is Node 'b2'"),
+    patched("node label", STATUS, {"metadata": {"labels": {"a": "b"}}}, r"change metadata\.labels"),
+    patched("node annotation", STATUS, annotated({"a": "b"}), "change annotation a$"),
+    patched("room", STATUS, annotated({spec.NODE_ROOM: "1"}), f"change annotation {spec.NODE_ROOM}$"),
+    patched("recovered", STATUS, annotated({spec.NODE_RECOVERED: "0"}), "only remove the annotation"),
+    patched("capacity", STATUS, amounts(capacity={"cpu": "9"}), r"change status\.capacity cpu$"),
+    patched("allocatable", STATUS, amounts(allocatable={"pods": "9"}), r"status\.allocatable pods$"),
+    patched("condition", STATUS, amounts(conditions=READY), r"change status\.conditions$"),
+    patched("address", STATUS, amounts(addresses=ADDRESS), r"change status\.addresses$"),
     # With the right of components/delete-unadmitted.
     Attempt("deletion of a foreign pod", "DELETE", FOREIGN, None, "only pods of its own node"),
     # Accepted: what the plugin does.
-    Attempt("mark", "PATCH", OWN, annotated(MARK)),
-    Attempt(
-        "repair", "PATCH", OWN, annotated({spec.POD_REPAIR: None, spec.POD_INDEX: "1", spec.POD_DEVICE_UNITS: "9"})
-    ),
-    Attempt(
-        "card of a pod bound by hand", "PATCH", OWN, annotated({spec.POD_ALLOCATION: None, spec.POD_EXTENDER: "x"})
-    ),
-    Attempt("its Node", "PATCH", STATUS, amounts()),
-    Attempt(
-        "its Node in slots mode", "PATCH", STATUS, amounts(capacity={**COUNT, SPACE: "9"}, allocatable={SPACE: "9"})
-    ),
-    Attempt("removal of recovered", "PATCH", STATUS, {**amounts(), **annotated({**CARDS, spec.NODE_RECOVERED: None})}),
+    patched("mark", OWN, annotated(MARK)),
+    patched("repair", OWN, annotated({spec.POD_REPAIR: None, spec.POD_INDEX: "1", spec.POD_DEVICE_UNITS: "9"})),
+    patched("card of a pod bound by hand", OWN, annotated({spec.POD_ALLOCATION: None, spec.POD_EXTENDER: "x"})),
+    patched("its Node", STATUS, amounts()),
+    patched("its Node in slots mode", STATUS, amounts(capacity={**COUNT, SPACE: "9"}, allocatable={SPACE: "9"})),
+    patched("removal of recovered", STATUS, {**amounts(), **annotated({**CARDS, spec.NODE_RECOVERED: None})}),
     Attempt("deletion of its own pod", "DELETE", OWN, None),
 ]
 UNNAMED: Final = [
-    Attempt("pod", "PATCH", OWN, annotated(MARK), "names no node. Use the token that the kubelet mounts"),
-    Attempt("node", "PATCH", STATUS, amounts(), "names no node. Use the token that the kubelet mounts"),
+    patched("pod", OWN, annotated(MARK), "names no node. Use the token that the kubelet mounts"),
+    patched("node", STATUS, amounts(), "names no node. Use the token that the kubelet mounts"),
 ]
 
 
-def binding(annotations: Mapping[str, str], **metadata: Any) -> dict[str, Any]:
+def bound(name: str, annotations: Mapping[str, str], reason: str = "", **metadata: Any) -> Attempt:
     """A Binding of the unbound pod."""
-    target = {"apiVersion": "v1", "kind": "Node", "name": OWN_NODE}
-    of = {"name": "unbound", "annotations": annotations, **metadata}
-    return {"apiVersion": "v1", "kind": "Binding", "metadata": of, "target": target}
+    body = binding("unbound", OWN_NODE, annotations=annotations, **metadata)
+    return Attempt(name, "POST", f"{UNBOUND}/binding", body, reason)
 
 
-BIND: Final = f"{UNBOUND}/binding"
-CARD: Final = {
-    spec.POD_INDEX: "0",
-    spec.POD_DEVICE_UNITS: "15",
-    spec.POD_UNITS: "1",
-    spec.POD_ASSIGNED: "false",
-    spec.POD_ASSUME_TIME: "1",
-    spec.POD_EXTENDER: "gpushare/1",
-}
+CARD: Final = booking(1, card=0)
 OF_THE_EXTENDER: Final = [
-    Attempt("node label", "PATCH", STATUS, {"metadata": {"labels": {"a": "b"}}}, r"change metadata\.labels$"),
-    Attempt("node owner", "PATCH", STATUS, {"metadata": {"ownerReferences": OWNER}}, r"metadata\.ownerReferences$"),
-    Attempt("node annotation", "PATCH", STATUS, annotated(CARDS), f"change annotation {spec.NODE_CARDS}$"),
-    Attempt("condition", "PATCH", STATUS, {"status": {"conditions": READY}}, "change status$"),
-    Attempt("capacity", "PATCH", STATUS, {"status": {"capacity": {"cpu": "9"}}}, "change status$"),
-    Attempt("Binding with an annotation", "POST", BIND, binding({**CARD, "team": "x"}), "would set annotation team$"),
-    Attempt("Binding with a label", "POST", BIND, binding(CARD, labels={"app": "x"}), "would set label app$"),
+    patched("node label", STATUS, {"metadata": {"labels": {"a": "b"}}}, r"change metadata\.labels$"),
+    patched("node owner", STATUS, {"metadata": {"ownerReferences": OWNER}}, r"metadata\.ownerReferences$"),
+    patched("node annotation", STATUS, annotated(CARDS), f"change annotation {spec.NODE_CARDS}$"),
+    patched("condition", STATUS, {"status": {"conditions": READY}}, "change status$"),
+    patched("capacity", STATUS, {"status": {"capacity": {"cpu": "9"}}}, "change status$"),
+    bound("Binding with an annotation", {**CARD, "team": "x"}, "would set annotation team$"),
+    bound("Binding with a label", CARD, "would set label app$", labels={"app": "x"}),
     # Accepted: what the extender does.
-    Attempt("room", "PATCH", STATUS, annotated({spec.NODE_ROOM: "1"})),
-    Attempt("Binding", "POST", BIND, binding(CARD)),
-    Attempt("Binding on several cards", "POST", BIND, binding({**CARD, spec.POD_ALLOCATION: "{}", spec.POD_INDEX: ""})),
-    Attempt(
-        "Binding with labels of the topology", "POST", BIND, binding(CARD, labels={"topology.kubernetes.io/zone": "z"})
-    ),
+    patched("room", STATUS, annotated({spec.NODE_ROOM: "1"})),
+    bound("Binding", CARD),
+    bound("Binding on several cards", {**CARD, spec.POD_ALLOCATION: "{}", spec.POD_INDEX: ""}),
+    bound("Binding with labels of the topology", CARD, labels={"topology.kubernetes.io/zone": "z"}),
 ]
 
 
@@ -129,18 +117,16 @@ async def places(cluster: Cluster, target: Target, tenant: Any) -> AsyncIterator
     """A pod on the plugin's node, one on another, and one on none; and the right to delete pods for the plugin."""
     if target.name != "gpushare":
         pytest.skip("the policies name our own programs; the target is another")
-    unbound = gpu_pod("unbound", 1)
-    unbound["spec"]["schedulerName"] = "none"
-    bound = [plain_pod("own", OWN_NODE), plain_pod("foreign", OTHER_NODE)]
+    pods = [plain_pod("own", OWN_NODE), plain_pod("foreign", OTHER_NODE)]
     rights = list(yaml.safe_load_all((FOLDER / "components" / "delete-unadmitted" / "rbac.yaml").read_text()))
-    for pod in (*bound, unbound):
+    for pod in (*pods, gpu_pod("unbound", 1, scheduler=NOBODY)):
         await cluster.api.create(pod, tenant.namespace)
     for item in rights:
         await cluster.api.create(item)
     # A kubelet that still starts a pod would change it between a program's read and write.
     await eventually(
         lambda: cluster.api.list(PODS, tenant.namespace),
-        lambda pods: sum(pod["status"].get("phase") == "Running" for pod in pods) == len(bound),
+        lambda seen: sum(pod["status"].get("phase") == "Running" for pod in seen) == len(pods),
         "the pods of the case run",
     )
     try:
@@ -154,8 +140,7 @@ async def places(cluster: Cluster, target: Target, tenant: Any) -> AsyncIterator
 
 def plain_pod(name: str, node: str) -> dict[str, Any]:
     """A pod without a card on that node, with an annotation of its author."""
-    pod = gpu_pod(name, bound_to=node)
-    pod["metadata"]["annotations"] = {"kept": "yes"}
+    pod = gpu_pod(name, bound_to=node, annotations={"kept": "yes"})
     pod["spec"]["containers"] = [plain_container("c")]
     return pod
 

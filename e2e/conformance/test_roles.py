@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clusters.api.api_client import ApiClient
 from clusters.targets import Target
+from e2e import commands
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
 
@@ -33,6 +34,12 @@ NEVER = [
 ]
 
 
+async def allowed(observer: Observer, account: str, *questions: tuple[str, str, str, str]) -> list[Any]:
+    """The questions to which the API server answers that the account may."""
+    async with ApiClient.from_kubeconfig(await observer.cluster.kubeconfig_of(account)) as api:
+        return [each for each in questions if await may(api, *each)]
+
+
 async def may(api: ApiClient, verb: str, group: str, resource: str, subresource: str) -> bool:
     """The API server's answer to the question of ``kubectl auth can-i``."""
     asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": "kube-system"}
@@ -50,12 +57,9 @@ async def may(api: ApiClient, verb: str, group: str, resource: str, subresource:
 async def test_no_program_may_do_what_it_never_has_to(observer: Observer, target: Target, program: str) -> None:
     """Secrets, creation and deletion of pods, roots of more rights: a program that is taken over cannot be used for them."""
     account = getattr(target, program).account
-    path = await observer.cluster.kubeconfig_of(account)
-    async with ApiClient.from_kubeconfig(path) as api:
-        allowed = [each for each in NEVER if await may(api, *each)]
 
     assert account
-    assert allowed == []
+    assert await allowed(observer, account, *NEVER) == []
 
 
 async def test_the_extender_writes_no_pod_and_the_plugin_binds_none(observer: Observer, target: Target) -> None:
@@ -70,25 +74,21 @@ async def test_the_extender_writes_no_pod_and_the_plugin_binds_none(observer: Ob
         target.inspect.account: [("patch", "", "pods", ""), ("watch", "", "pods", ""), ("create", "", "events", "")],
     }
     for account, questions in wrong.items():
-        async with ApiClient.from_kubeconfig(await observer.cluster.kubeconfig_of(account)) as api:
-            assert [each for each in questions if await may(api, *each)] == []
+        assert await allowed(observer, account, *questions) == []
 
 
 async def test_no_program_writes_leases_of_others(observer: Observer, target: Target) -> None:
     """Components elect their leaders by Leases in kube-system; guards of several extenders are in a namespace of their own."""
     verbs = ("get", "create", "update", "patch", "delete")
-    accounts = [getattr(target, program).account for program in PROGRAMS]
-    for account in accounts:
-        async with ApiClient.from_kubeconfig(await observer.cluster.kubeconfig_of(account)) as api:
-            allowed = [verb for verb in verbs if await may(api, verb, "coordination.k8s.io", "leases", "")]
-        assert (account, allowed) == (account, [])
+    questions = [(verb, "coordination.k8s.io", "leases", "") for verb in verbs]
+    for account in [getattr(target, program).account for program in PROGRAMS]:
+        assert (account, await allowed(observer, account, *questions)) == (account, [])
 
 
 @pytest.mark.promise("API-011")
 async def test_no_pod_was_refused_while_a_pod_came_to_its_card(observer: Observer) -> None:
     """The roles are wide enough: a pod runs, and the authorizer has refused neither program anything."""
-    await observer.create(gpu_pod("p", 1, node="a1"))
-    await observer.running("p")
+    await observer.run(gpu_pod("p", 1, node="a1"))
     await observer.check_right_cards("p")
     logs = observer.cluster.log("extender") + observer.cluster.log("device_plugin", "a1")
 
@@ -98,16 +98,15 @@ async def test_no_pod_was_refused_while_a_pod_came_to_its_card(observer: Observe
 
 async def test_plugin_may_write_the_events_about_trouble(observer: Observer, target: Target) -> None:
     """The plugin may create and patch events; it goes on if it is refused, so no other case would show the missing right."""
-    path = await observer.cluster.kubeconfig_of(target.device_plugin.account)
-    async with ApiClient.from_kubeconfig(path) as api:
-        assert [await may(api, verb, "", "events", "") for verb in ("create", "patch")] == [True, True]
+    questions = [(verb, "", "events", "") for verb in ("create", "patch")]
+
+    assert await allowed(observer, target.device_plugin.account, *questions) == questions
 
 
 @pytest.mark.promise("API-011")
 async def test_inspect_needs_only_its_role(observer: Observer, target: Target) -> None:
     """The table comes with the token of its account."""
-    await observer.create(gpu_pod("p", 1, node="a1"))
-    await observer.running("p")
+    await observer.run(gpu_pod("p", 1, node="a1"))
     account = await observer.cluster.kubeconfig_of(target.inspect.account)
     table = await output(target, account, "-d")
 
@@ -118,13 +117,6 @@ async def output(target: Target, account: Path, *arguments: str) -> str:
     """The output of ``kubectl inspect gpushare``."""
     argv, environment = target.inspect.command(kubeconfig=str(account))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        *arguments,
-        env={**os.environ, "PATH": path, **environment},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return out.decode()
+    done = await commands.run(*argv, *arguments, variables={"PATH": path, **environment})
+    assert done.code == 0, done.errors
+    return done.output

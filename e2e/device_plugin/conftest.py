@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 
 from clusters.processes.scratch import scratch_folder
-from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e.device_plugin.plugin_stage import PluginStage
@@ -30,11 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def stage(cluster: Cluster, observer: Observer, target: Target, choices: Choices) -> AsyncIterator[PluginStage]:
+async def stage(observer: Observer, target: Target, choices: Choices) -> AsyncIterator[PluginStage]:
     """A node of the case's own, in the case's namespace; the case opens it with the cards that it wants."""
     with scratch_folder() as folder:
-        node = f"plugin-{next(_NUMBERS)}"
-        stage = PluginStage(cluster, target, choices.environment, observer.namespace, node, folder)
+        stage = PluginStage(observer, target, choices.environment, f"plugin-{next(_NUMBERS)}", folder)
         try:
             yield stage
         finally:

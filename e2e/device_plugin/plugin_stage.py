@@ -9,20 +9,22 @@ from typing import Any, Final
 
 from clusters.api.api_client import ApiError, Object
 from clusters.api.node_operations import delete_node
-from clusters.api.resources import EVENTS, NODES, PODS
-from clusters.api.waiting import eventually
+from clusters.api.resources import EVENTS, NODES
+from clusters.api.waiting import until
 from clusters.processes.program import Program
-from clusters.provider import Cluster
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import booking, gpu_pod
 from e2e.device_plugin.recording_kubelet import RecordingKubelet, Registration
+from e2e.observer import Observer
 from fake_nvml.box import Box
 from fake_nvml.state import State
 
 # A kubelet of this release takes few thousand ids at most; an older one many.
 NEW_KUBELET: Final = "v1.36.3"
+# With this one a T4 has 15079 MiB.
+DRIVER_OF_14_UNITS: Final = "418.87"
 _BOXES: Final = Path(__file__).parents[1] / "boxes"
 OLD_KUBELET: Final = "v1.30.14"
 
@@ -31,21 +33,16 @@ class PluginStage:
     """A node without a real kubelet: ``open`` makes it, ``plug`` starts the plugin, ``close`` ends all of it."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        target: Target,
-        environment: Mapping[str, str],
-        namespace: str,
-        node: str,
-        folder: Path,
+        self, observer: Observer, target: Target, environment: Mapping[str, str], node: str, folder: Path
     ) -> None:
-        self.api = cluster.api
-        self.namespace = namespace
+        self.api = observer.cluster.api
+        self.namespace = observer.namespace
+        self.pod = observer.pod
         self.node = node
         self.kubelet = RecordingKubelet(folder / "device-plugins", folder / "pod-resources" / "kubelet.sock")
         self.cards = SimulatedNode(node, folder, environment_of_programs(environment))
         self.plugin: Program | None = None
-        self._cluster = cluster
+        self._observer = observer
         self._target = target
         self._stack = contextlib.AsyncExitStack()
 
@@ -66,9 +63,13 @@ class PluginStage:
         """End the plugin first."""
         if self.plugin is not None:
             await self.plugin.stop()
-        for pod in await self.api.list(PODS, self.namespace):
-            await self.api.delete(PODS, pod["metadata"]["name"], self.namespace, grace_seconds=0)
+        await self._observer.clear()
         await self._stack.aclose()
+
+    async def free_ids(self, *arguments: str, box: str = "t4x2") -> list[str]:
+        """Open with cards of 14 units, start the plugin, and take its ids, all of which are free."""
+        await self.open(box, driver=DRIVER_OF_14_UNITS)
+        return (await self.plug(*arguments)).ids()
 
     async def plug(self, *arguments: str, resource: str = spec.RESOURCE_MEMORY) -> Registration:
         """Start the plugin and wait for its first list."""
@@ -77,7 +78,7 @@ class PluginStage:
 
     async def launch(self, *arguments: str) -> Program:
         """Start the plugin, and wait for nothing."""
-        account = await self._cluster.kubeconfig_of(self._target.device_plugin.account, self.node)
+        account = await self._observer.cluster.kubeconfig_of(self._target.device_plugin.account, self.node)
         if self.plugin is None or arguments:
             self.plugin = self.cards.device_plugin(self._target, account, arguments)
         await self.plugin.launch(_at_once)
@@ -86,39 +87,28 @@ class PluginStage:
     async def registered(self, resource: str = spec.RESOURCE_MEMORY, *, after: int = 0) -> Registration:
         """Wait for a registration with a list, beyond the first ``after`` ones of that resource; the newest."""
 
-        async def look() -> Registration | None:
+        def newest() -> Registration | None:
             count = sum(1 for one in self.kubelet.registrations if one.resource == resource)
             return self.kubelet.latest(resource) if count > after else None
 
-        found = await eventually(look, lambda one: one is not None, f"{resource} is registered ({self._tail()})")
+        found = await until(newest, lambda one: one is not None, f"{resource} is registered ({self._tail()})")
         assert found is not None
         return found
 
     async def book(self, name: str, *units: int, card: int, position: int = 0, **metadata: str) -> Object:
         """A pod that the extender has put onto a card: bound, with its annotations. ``position`` orders the assume times."""
-        pod = gpu_pod(name, *units, bound_to=self.node)
-        pod["metadata"]["annotations"] = booking(sum(units), card, position) | metadata
-        return await self.create(pod)
+        annotations = booking(sum(units), card, position) | metadata
+        return await self.create(gpu_pod(name, *units, bound_to=self.node, annotations=annotations))
 
     async def create(self, pod: Object) -> Object:
         """Any pod."""
         return await self.api.create(pod, self.namespace)
 
-    async def pod(self, name: str) -> Object:
-        """As the API has it."""
-        return await self.api.get(PODS, name, self.namespace)
-
-    async def node_object(self) -> Object:
-        """As the API has it."""
-        return await self.api.get(NODES, self.node)
-
     async def logged(self, text: str) -> str:
         """Wait until the plugin has logged a text; its log."""
-
-        async def look() -> str:
-            return self.plugin.log() if self.plugin is not None else ""
-
-        return await eventually(look, lambda log: text in log, f"the plugin logs {text!r}")
+        plugin = self.plugin
+        assert plugin is not None
+        return await until(plugin.log, lambda log: text in log, f"the plugin logs {text!r}")
 
     async def events(self, name: str) -> list[tuple[str, str]]:
         """Reason and message of the events about a pod."""
@@ -131,18 +121,6 @@ class PluginStage:
     async def _remove_node(self) -> None:
         with contextlib.suppress(ApiError):
             await delete_node(self.api, self.node)
-
-
-def booking(units: int, card: int, position: int = 0, device_units: int = 14) -> dict[str, str]:
-    """The annotations that the extender writes with a Binding."""
-    return {
-        spec.POD_INDEX: str(card),
-        spec.POD_UNITS: str(units),
-        spec.POD_DEVICE_UNITS: str(device_units),
-        spec.POD_ASSIGNED: "false",
-        spec.POD_ASSUME_TIME: str(1_700_000_000_000_000_000 + position),
-        spec.POD_EXTENDER: "gpushare/1",
-    }
 
 
 def _node_info(known: Mapping[str, str]) -> dict[str, Any]:

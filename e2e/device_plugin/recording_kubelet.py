@@ -18,11 +18,7 @@ from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
 
 _UNLIMITED: Final = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _SOCKET_OPTIONS: Final = [*_UNLIMITED, ("grpc.so_reuseport", 0)]
-_CLIENT_OPTIONS: Final = [
-    *_UNLIMITED,
-    ("grpc.default_authority", "localhost"),
-    ("grpc.use_local_subchannel_pool", 1),
-]
+_CLIENT_OPTIONS: Final = [*_UNLIMITED, ("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
 _DIAL_SECONDS: Final = 10.0
 # The holders of ids: (namespace, pod) → container → groups of ids, each a message of its own.
 Holdings = dict[tuple[str, str], dict[str, list[list[str]]]]
@@ -174,7 +170,9 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         self, request: pr.ListPodResourcesRequest, context: grpc.aio.ServicerContext[object, object]
     ) -> pr.ListPodResourcesResponse:
         """The holders of ids."""
-        await self._check(context)
+        self.pod_resources_calls += 1
+        if self.pod_resources_refusals:
+            await context.abort(*self.pod_resources_refusals.pop(0))
         return pr.ListPodResourcesResponse(pod_resources=[_message(key, held) for key, held in self.holdings.items()])
 
     async def Get(  # noqa: N802
@@ -183,11 +181,6 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         """As a kubelet on which this verb is off."""
         await context.abort(grpc.StatusCode.UNKNOWN, "PodResources API Get method disabled")
         raise AssertionError("abort raises")
-
-    async def _check(self, context: grpc.aio.ServicerContext[object, object]) -> None:
-        self.pod_resources_calls += 1
-        if self.pod_resources_refusals:
-            await context.abort(*self.pod_resources_refusals.pop(0))
 
 
 def _message(key: tuple[str, str], held: Mapping[str, Sequence[Sequence[str]]]) -> pr.PodResources:

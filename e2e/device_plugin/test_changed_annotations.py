@@ -29,8 +29,7 @@ async def test_a_running_pod_is_written_back(stage: PluginStage, changes: dict[s
 
     A pod of another tenant gets the card that the running pod claimed.
     """
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
+    free = await stage.free_ids()
     await stage.book("a", 2, card=0)
     ids, _ = await take(stage, free, 2)
     await start(stage, "a", "c0", ids)

@@ -10,11 +10,12 @@ import grpc.aio
 import pytest
 
 from clusters.api.resources import NODES
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.test_plugin_allocate import MEMORY, start, take
+from e2e.device_plugin.test_plugin_health import lists
 from e2e.observer import Observer
 
 
@@ -59,11 +60,11 @@ async def test_d09_health_is_on_and_survives_odd_answers(stage: PluginStage, wha
             lambda: stage.cards.fake_nvml("faults"), lambda text: "UNKNOWN" not in text, "the plugin has met the errors"
         )
     await stage.cards.fake_nvml("xid", "1", "48")
-    await _lists(stage, 2)
+    await lists(registration, 2)
     assert len(registration.ids(healthy=False)) == len(registration.ids()) // 2
 
     await stage.cards.fake_nvml("repair", "1")
-    await _lists(stage, 3)
+    await lists(registration, 3)
     assert not registration.ids(healthy=False)
     assert stage.plugin is not None
     assert stage.plugin.pid is not None
@@ -98,25 +99,17 @@ async def test_d27_the_runtime_gets_the_right_card(stage: PluginStage, strategy:
     await stage.cards.fake_nvml("remove", "0")
     (left,) = stage.cards.cards()
     registration = await stage.registered()
-
-    async def offered() -> tuple[int, int]:
-        return len(registration.ids()), len(registration.ids(healthy=True))
-
-    await eventually(offered, lambda seen: seen == (15, 15), "the card is gone, not only lost: NVML was counted")
+    await until(
+        lambda: (len(registration.ids()), len(registration.ids(healthy=True))),
+        lambda seen: seen == (15, 15),
+        "the card is gone, not only lost: NVML was counted",
+    )
     healthy = registration.ids(healthy=True)
     _, told = await take(stage, healthy, 3)
 
     assert left["index"] == 0
     assert told[spec.ENV_INDEX] == "1"
     assert told[spec.ENV_VISIBLE] == (left["uuid"] if strategy == "uuid" else "0")
-
-
-async def _lists(stage: PluginStage, count: int) -> None:
-    async def seen() -> int:
-        registration = stage.kubelet.latest(MEMORY)
-        return len(registration.lists) if registration is not None else 0
-
-    await eventually(seen, lambda found: found >= count, f"{count} lists")
 
 
 async def _capacity(observer: Observer, node: str, amounts: dict[str, str]) -> None:

@@ -9,7 +9,8 @@ import grpc.aio
 import pytest
 
 from e2e import spec
-from e2e.device_plugin.plugin_stage import OLD_KUBELET, PluginStage, booking
+from e2e.builders import booking, gpu_container, gpu_pod
+from e2e.device_plugin.plugin_stage import OLD_KUBELET, PluginStage
 
 MEMORY = spec.RESOURCE_MEMORY
 
@@ -38,8 +39,7 @@ def uuid(stage: PluginStage, card: int) -> str:
 @pytest.mark.promise("DP-011", "DP-019")
 async def test_one_container(stage: PluginStage) -> None:
     """The five variables of the contract, to the letter; the pod is marked when its container may start."""
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
+    free = await stage.free_ids()
     await stage.book("p", 3, card=1)
     ids, told = await take(stage, free, 3)
 
@@ -58,8 +58,7 @@ async def test_one_container(stage: PluginStage) -> None:
 @pytest.mark.promise("DP-012")
 async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
     """Defect D2: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
+    free = await stage.free_ids()
     await stage.book("two", 1, 2, card=1)
     await stage.book("three", 3, card=0, position=1)
     told = [(await take(stage, free, size))[1] for size in (1, 2, 3)]
@@ -72,8 +71,7 @@ async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
 @pytest.mark.promise("DP-012")
 async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) -> None:
     """The pod that it left half done has no room for its rest, and blocks no other pod's card."""
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
+    free = await stage.free_ids()
     await stage.book("full", 6, card=0)
     await stage.book("beside", 7, card=1, position=1)
     await stage.book("half", 2, 7, card=0, position=2)
@@ -93,9 +91,10 @@ async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) 
 @pytest.mark.promise("DP-013")
 async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
     """The kubelet offers an init container's ids to the next one, which stays on their card."""
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
-    pod = await _with_init(stage, "p", init=2, app=3, card=1)
+    free = await stage.free_ids()
+    pod = gpu_pod("p", 3, bound_to=stage.node, annotations=booking(3, card=1))
+    pod["spec"]["initContainers"] = [gpu_container("init", 2)]
+    await stage.create(pod)
     first, told = await take(stage, free, 2)
     assert told[spec.ENV_INDEX] == "1"
     second = await stage.kubelet.prefer(MEMORY, [*first, *free], 3, must=first)
@@ -104,10 +103,10 @@ async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
     assert answer.envs[spec.ENV_VISIBLE] == uuid(stage, 1)
     assert answer.envs[spec.ENV_POD_UNITS] == "3"
     # PodResources lists no ordinary init container, but the one that has its ids now.
-    stage.kubelet.hold(stage.namespace, pod, "app", second)
+    stage.kubelet.hold(stage.namespace, "p", "c0", second)
     await stage.kubelet.pre_start(MEMORY, first)
     await stage.kubelet.pre_start(MEMORY, second)
-    assert (await stage.pod(pod))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
+    assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
 
 
 async def _write_book(stage: PluginStage, written: list[tuple[str, list[str]]]) -> None:
@@ -126,20 +125,9 @@ async def _write_book(stage: PluginStage, written: list[tuple[str, list[str]]]) 
     (stage.cards.folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(book))
 
 
-async def _with_init(stage: PluginStage, name: str, *, init: int, app: int, card: int) -> str:
-    def container(container_name: str, units: int) -> dict[str, object]:
-        limits = {"limits": {MEMORY: str(units)}}
-        return {"name": container_name, "image": "simulated/sleeper", "resources": limits}
-
-    body = {"nodeName": stage.node, "initContainers": [container("init", init)], "containers": [container("app", app)]}
-    metadata = {"name": name, "annotations": booking(max(init, app), card)}
-    await stage.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body})
-    return name
-
-
 async def admit_in_another_order(stage: PluginStage, first_bound: str, then_bound: str) -> dict[str, dict[str, str]]:
     """Two equal pods, of which the kubelet admits the one first that was bound last; both start. Returns the variables of each."""
-    free = (await stage.plug()).ids()
+    free = await stage.free_ids()
     await stage.book(first_bound, 9, card=0)
     await stage.book(then_bound, 9, card=1, position=1)
     (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
@@ -153,7 +141,6 @@ async def admit_in_another_order(stage: PluginStage, first_bound: str, then_boun
 @pytest.mark.promise("DP-015", "PR-005")
 async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginStage) -> None:
     """Defect D1: the guess was wrong; the kubelet's records show it, and the annotations change places first."""
-    await stage.open("t4x2", driver="418.87")
     told_of = await admit_in_another_order(stage, "a", "b")
 
     for name, told in told_of.items():
@@ -177,8 +164,7 @@ async def until_it_may_start(stage: PluginStage, ids: list[str]) -> None:
 
 async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> None:
     """``--repair hold``: the container does not start on another card than its annotation's, and the pod gets an event."""
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug("--repair", "hold")).ids()
+    free = await stage.free_ids("--repair", "hold")
     await stage.book("a", 9, card=0)
     await stage.book("b", 9, card=1, position=1)
     (first, _), _ = await take(stage, free, 9), await take(stage, free, 9)
@@ -205,8 +191,7 @@ async def test_no_pod_waits(stage: PluginStage) -> None:
 @pytest.mark.parametrize("kind", ["none", "unknown", "more than a card"])
 async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
     """An error, and the plugin goes on."""
-    await stage.open("t4x1", driver="418.87")
-    free = (await stage.plug()).ids()
+    free = await stage.free_ids(box="t4x1")
     await stage.book("p", 2, card=0)
     ids = {"none": [], "unknown": ["gs-no-1", "gs-no-2"], "more than a card": [*free, "gs-no-1"]}[kind]
     with pytest.raises(grpc.aio.AioRpcError):
@@ -242,8 +227,7 @@ async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
 )
 async def test_other_ways_to_name_a_card(stage: PluginStage, arguments: tuple[str, ...], visible: str) -> None:
     """Defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug(*arguments)).ids()
+    free = await stage.free_ids(*arguments)
     await stage.book("p", 3, card=1)
     ids = await stage.kubelet.prefer(MEMORY, free, 3)
     (answer,) = await stage.kubelet.allocate(MEMORY, ids)

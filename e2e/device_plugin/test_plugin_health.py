@@ -6,18 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from clusters.api.waiting import eventually
+from clusters.api.waiting import until
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.recording_kubelet import Registration
 
 
 async def lists(registration: Registration, count: int) -> None:
     """Wait for this number of lists."""
-
-    async def seen() -> int:
-        return len(registration.lists)
-
-    await eventually(seen, lambda found: found >= count, f"{count} lists")
+    await until(lambda: len(registration.lists), lambda found: found >= count, f"{count} lists")
 
 
 @pytest.mark.promise("DP-005")

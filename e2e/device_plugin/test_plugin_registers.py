@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
 
+from clusters.api.api_client import Object
 from clusters.api.resources import NODES
-from clusters.api.waiting import eventually
-from clusters.processes.program import Program
+from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.device_plugin.plugin_stage import OLD_KUBELET, PluginStage
-from e2e.device_plugin.recording_kubelet import Registration
 
 _MESSAGE_LIMIT = 4 * 1024 * 1024
 
@@ -45,7 +43,7 @@ async def test_too_many_ids_are_refused_with_advice(stage: PluginStage) -> None:
     await stage.open("h200x8")
     plugin = await stage.launch("--memory-unit", "MiB")
     log = await stage.logged("slots")
-    await eventually(_is_over(plugin), bool, "the plugin ends")
+    await until(lambda: plugin.pid is None, bool, "the plugin ends")
 
     assert "--memory-unit" in log
     assert "--mode slots" in log
@@ -70,7 +68,7 @@ async def test_ids_are_unique_short_and_stable(stage: PluginStage) -> None:
     before = await stage.plug()
     assert stage.plugin is not None
     await stage.plugin.kill()
-    await eventually(_has_ended(before), bool, "the stream has ended")
+    await until(lambda: before.has_ended, bool, "the stream has ended")
     after = await stage.plug()
 
     ids = before.ids()
@@ -109,11 +107,11 @@ async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
     await stage.open("t4x1")
     stage.kubelet.refusal = "the version of this plugin is not supported"
     await stage.launch()
-
-    async def calls() -> list[float]:
-        return [one.called for one in stage.kubelet.registrations if one.resource == spec.RESOURCE_MEMORY]
-
-    times = await eventually(calls, lambda times: len(times) >= 8, "it has tried eight times")
+    times = await until(
+        lambda: [one.called for one in stage.kubelet.registrations if one.resource == spec.RESOURCE_MEMORY],
+        lambda times: len(times) >= 8,
+        "it has tried eight times",
+    )
     await stage.logged("not supported")
     stage.kubelet.refusal = ""
     registration = await stage.registered()
@@ -131,17 +129,17 @@ async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -
     await stage.open("t4x2", kubelet=OLD_KUBELET)
     await stage.plug()
 
-    async def count() -> tuple[object, bool]:
-        node = await stage.node_object()
-        annotations = node["metadata"].get("annotations") or {}
+    def shows_two(node: Object) -> bool:
         capacity = (node.get("status") or {}).get("capacity") or {}
-        return capacity.get(spec.RESOURCE_COUNT), spec.NODE_CARDS in annotations
+        return capacity.get(spec.RESOURCE_COUNT) == "2" and spec.NODE_CARDS in (
+            node["metadata"].get("annotations") or {}
+        )
 
-    await eventually(count, lambda seen: seen == ("2", True), "the node shows two cards")
+    await eventually(lambda: stage.api.get(NODES, stage.node), shows_two, "the node shows two cards")
     await stage.api.delete(NODES, stage.node)
     await stage.api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": stage.node}})
 
-    await eventually(count, lambda seen: seen == ("2", True), "the new node shows two cards")
+    await eventually(lambda: stage.api.get(NODES, stage.node), shows_two, "the new node shows two cards")
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
@@ -155,18 +153,4 @@ async def test_nothing_is_left_of_a_plugin_that_ended(stage: PluginStage, name: 
     else:
         await stage.plugin.kill()
 
-    await eventually(_has_ended(registration), bool, "the stream has ended")
-
-
-def _is_over(plugin: Program) -> Callable[[], Awaitable[bool]]:
-    async def look() -> bool:
-        return plugin.pid is None
-
-    return look
-
-
-def _has_ended(registration: Registration) -> Callable[[], Awaitable[bool]]:
-    async def look() -> bool:
-        return registration.has_ended
-
-    return look
+    await until(lambda: registration.has_ended, bool, "the stream has ended")

@@ -14,47 +14,41 @@ _MEBIBYTE = 1024 * 1024
 
 async def granted(stage: PluginStage) -> list[str]:
     """One pod of 3 units that was answered; its ids."""
-    await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
+    free = await stage.free_ids()
     await stage.book("p", 3, card=1)
     return (await take(stage, free, 3))[0]
 
 
-async def is_assigned(stage: PluginStage) -> bool:
-    """Was the owner found?"""
-    return bool((await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true")
+async def check_owner_is_found(stage: PluginStage, ids: list[str], *groups: list[str]) -> None:
+    """The container of these ids, which the kubelet lists in these groups, may start, and its pod is assigned."""
+    stage.kubelet.hold(stage.namespace, "p", "c0", *(groups or [ids]))
+    await stage.kubelet.pre_start(MEMORY, ids)
+
+    assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
 
 
 @pytest.mark.promise("PR-002")
 async def test_ids_come_in_parts(stage: PluginStage) -> None:
     """A kubelet groups a container's ids by NUMA node."""
     ids = await granted(stage)
-    stage.kubelet.hold(stage.namespace, "p", "c0", ids[:1], ids[1:])
-    await stage.kubelet.pre_start(MEMORY, ids)
 
-    assert await is_assigned(stage)
+    await check_owner_is_found(stage, ids, ids[:1], ids[1:])
 
 
 @pytest.mark.promise("PR-003")
 async def test_get_is_off(stage: PluginStage) -> None:
     """The plugin finds a container's owner by List if Get is off, as on every kubelet before 1.34."""
-    ids = await granted(stage)
-    stage.kubelet.hold(stage.namespace, "p", "c0", ids)
-    await stage.kubelet.pre_start(MEMORY, ids)
-
-    assert await is_assigned(stage)
+    await check_owner_is_found(stage, await granted(stage))
 
 
 @pytest.mark.promise("PR-004")
 async def test_a_rate_limit_is_waited_out(stage: PluginStage) -> None:
     """Three refusals, and the container starts within the same call."""
     ids = await granted(stage)
-    stage.kubelet.hold(stage.namespace, "p", "c0", ids)
     refusal = (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
     stage.kubelet.pod_resources_refusals = [refusal] * 3
-    await stage.kubelet.pre_start(MEMORY, ids)
 
-    assert await is_assigned(stage)
+    await check_owner_is_found(stage, ids)
     assert not stage.kubelet.pod_resources_refusals
 
 
@@ -62,9 +56,7 @@ async def test_a_rate_limit_is_waited_out(stage: PluginStage) -> None:
 async def test_an_answer_of_16_mib(stage: PluginStage) -> None:
     """A node full of ids of other plugins."""
     ids = await granted(stage)
-    stage.kubelet.hold(stage.namespace, "p", "c0", ids)
     filler = [f"other-{number:058}" for number in range(16 * _MEBIBYTE // 66)]
     stage.kubelet.hold("elsewhere", "large", "c0", filler)
-    await stage.kubelet.pre_start(MEMORY, ids)
 
-    assert await is_assigned(stage)
+    await check_owner_is_found(stage, ids)

@@ -9,26 +9,19 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec.structs import replace
-
-from clusters.api.api_client import ApiError
 from clusters.api.readiness import says_ready
-from clusters.api.resources import NODES, PODS, PRIORITY_CLASSES
+from clusters.api.resources import CONFIG_MAPS, NODES, PRIORITY_CLASSES
 from clusters.api.waiting import eventually
-from clusters.processes.ports import free_port
-from clusters.processes.program import Program
 from clusters.provider import Cluster
 from clusters.providers import Choices
-from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import NOBODY, gpu_pod
 from e2e.extender import schedulers
 from e2e.observer import Observer
+from e2e.tenant import admitted
 
 Object = dict[str, Any]
-# A scheduler that is not there.
-NOBODY: Final = "nobody"
 # Nodes without a kubelet are tainted sooner or later.
 _EVERYWHERE: Final = [{"operator": "Exists"}]
 
@@ -51,7 +44,10 @@ class ExtenderStage:
     # Objects
 
     async def node(self, name: str, units: int, cards: int = 1, *, labels: Mapping[str, str] | None = None) -> None:
-        """A node without a kubelet, with the original's plugin: this number of units on this number of cards."""
+        """A node without a kubelet, with the original's plugin: this number of units on this number of cards.
+
+        Waits until the extender knows it.
+        """
         amounts = _amounts(units, cards)
         manifest = {
             "apiVersion": "v1",
@@ -65,20 +61,24 @@ class ExtenderStage:
         }
         await self.api.create(manifest)
         self._nodes.append(name)
+        await self._shows(name, "totalGPU", [units // cards] * cards)
 
     async def resize(self, name: str, units: int, cards: int) -> None:
-        """The node's cards become others."""
+        """The node's cards become others, and the extender knows them."""
         amounts = _amounts(units, cards)
         status = {"status": {"capacity": amounts, "allocatable": amounts}}
         await self.api.patch(NODES, name, status, subresource="status")
+        await self._shows(name, "totalGPU", [units // cards] * cards)
 
-    async def knows(self, node: str, *units: int) -> None:
-        """Wait until the extender knows the node's cards by these sizes."""
-
-        async def sizes() -> list[int]:
-            return [card["totalGPU"] for card in await self.cards(node)]
-
-        await eventually(sizes, lambda seen: seen == list(units), f"the extender knows {node} with cards of {units}")
+    @contextlib.asynccontextmanager
+    async def banned(self, node: str, gpus: str) -> AsyncIterator[None]:
+        """The node's ConfigMap, by which the original bans cards, has this text inside."""
+        metadata = {"name": f"unhealthy-gpu-{node}", "namespace": "kube-system"}
+        await self.api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"gpus": gpus}})
+        try:
+            yield
+        finally:
+            await self.api.delete(CONFIG_MAPS, metadata["name"], metadata["namespace"])
 
     async def cards(self, node: str) -> list[Object]:
         """A node's cards in the extender's book; none if it does not know the node."""
@@ -87,16 +87,18 @@ class ExtenderStage:
 
     async def used(self, node: str, *units: int) -> None:
         """Wait until this number of units of its cards is booked."""
+        await self._shows(node, "usedGPU", list(units))
 
-        async def look() -> list[int]:
-            return [card["usedGPU"] for card in await self.cards(node)]
+    async def _shows(self, node: str, fact: str, units: list[int]) -> None:
+        def is_shown(cards: list[Object]) -> bool:
+            return [card[fact] for card in cards] == units
 
-        await eventually(look, lambda seen: seen == list(units), f"{units} units of {node} are booked")
+        await eventually(lambda: self.cards(node), is_shown, f"the extender's book has {fact} {units} on {node}")
 
     def pod(self, name: str, *units: object, scheduler: str = NOBODY, **more: Any) -> Object:
         """A pod's manifest that any node takes; ``more`` is gpu_pod's."""
-        pod = gpu_pod(name, *units, **more)
-        pod["spec"] |= {"schedulerName": scheduler, "tolerations": _EVERYWHERE}
+        pod = gpu_pod(name, *units, scheduler=scheduler, **more)
+        pod["spec"]["tolerations"] = _EVERYWHERE
         pod["metadata"]["namespace"] = self.namespace
         return pod
 
@@ -106,49 +108,34 @@ class ExtenderStage:
 
     async def booked(self, name: str, node: str, card: int, units: int) -> Object:
         """A pod that is on a card already."""
-        pod = self.pod(name, units, bound_to=node)
-        pod["metadata"]["annotations"] = {spec.POD_INDEX: str(card), spec.POD_UNITS: str(units)}
-        return (await self.create(pod))[0]
+        annotations = {spec.POD_INDEX: str(card), spec.POD_UNITS: str(units)}
+        return (await self.create(self.pod(name, units, bound_to=node, annotations=annotations)))[0]
 
     async def priority(self, name: str, value: int) -> None:
         """A PriorityClass that pods may name from now on."""
-        await self.api.create(
-            {
-                "apiVersion": "scheduling.k8s.io/v1",
-                "kind": "PriorityClass",
-                "metadata": {"name": name},
-                "value": value,
-                "description": "for one case",
-            }
-        )
+        head = {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.kind}
+        await self.api.create({**head, "metadata": {"name": name}, "value": value})
         self._priorities.append(name)
         probe = self.pod("probe", 1)
         probe["spec"]["priorityClassName"] = name
-
-        async def is_known() -> bool:
-            try:
-                await self.api.request("POST", PODS.path(self.namespace), body=probe, params={"dryRun": "All"})
-            except ApiError:
-                return False
-            return True
-
-        await eventually(is_known, bool, f"pods of PriorityClass {name} are admitted")
+        await admitted(self.api, probe, self.namespace, dry_run=True)
 
     async def bound_to(self, name: str) -> str:
         """Wait until the pod is bound; its node."""
 
-        async def look() -> str:
-            return str((await self.observer.pod(name))["spec"].get("nodeName") or "")
+        def is_bound(pod: Object) -> bool:
+            return bool(pod["spec"].get("nodeName"))
 
-        return await eventually(look, bool, f"{name} is bound", seconds=120)
+        pod = await eventually(lambda: self.observer.pod(name), is_bound, f"{name} is bound", seconds=120)
+        return str(pod["spec"]["nodeName"])
 
     async def is_called(self, node: str) -> None:
         """Wait until the node shows room for a pod that no scheduler asks about."""
 
-        async def annotations() -> Object:
-            return dict((await self.api.get(NODES, node))["metadata"].get("annotations") or {})
+        def shows_room(seen: Object) -> bool:
+            return spec.NODE_ROOM in (seen["metadata"].get("annotations") or {})
 
-        await eventually(annotations, lambda seen: spec.NODE_ROOM in seen, f"{node} says that it has room")
+        await eventually(lambda: self.api.get(NODES, node), shows_room, f"{node} shows that it has room")
 
     # Questions
 
@@ -181,12 +168,7 @@ class ExtenderStage:
 
     def _order(self, pod: Object, node: str) -> Object:
         metadata = pod["metadata"]
-        return {
-            "PodName": metadata["name"],
-            "PodNamespace": self.namespace,
-            "PodUID": metadata["uid"],
-            "Node": node,
-        }
+        return {"PodName": metadata["name"], "PodNamespace": self.namespace, "PodUID": metadata["uid"], "Node": node}
 
     async def prioritize(self, pod: Object, *nodes: str) -> list[Object]:
         """The scores."""
@@ -204,12 +186,10 @@ class ExtenderStage:
     @contextlib.asynccontextmanager
     async def extender(self, *flags: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
         """Another extender of the same kind; returns the URL of its verbs. ``tls``: how to connect to it."""
-        port = free_port()
-        account = await self.cluster.kubeconfig_of(self._target.extender.account)
-        asked = replace(self._target.extender, argv=(*self._target.extender.argv, *flags))
-        argv, environment = asked.command(port=str(port), kubeconfig=str(account))
-        surroundings = {**environment_of_programs(self._choices.environment), **environment}
-        program = Program("the extender beside", argv, surroundings, self.folder / "extender.log")
+        log = self.folder / "extender.log"
+        program, port = await schedulers.extender_beside(
+            "the extender beside", self._target, self.cluster, self._choices, log, *flags
+        )
         url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
         try:
             await program.launch(lambda: says_ready(url + self._target.extender.ready, tls))

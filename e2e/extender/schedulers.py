@@ -1,4 +1,4 @@
-"""A second scheduler beside the cluster's own, of the cluster's kind, for pods that name it."""
+"""A second extender, and a second scheduler of the cluster's kind for pods that name it, beside the cluster's own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from msgspec.structs import replace
 
 from clusters.api.readiness import says_ready
 from clusters.controlplane import binaries
@@ -21,6 +22,7 @@ from clusters.processes.program import Program
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import Choices
 from clusters.simulated_node import environment_of_programs
+from clusters.targets import Target
 
 # The schedulerName of its pods.
 NAME: Final = "beside"
@@ -40,6 +42,17 @@ def configuration(url: str, *, percentage: int | None = None, **extender: Any) -
         "profiles": [profile],
         "extenders": [{name: value for name, value in changed.items() if value is not None}],
     }
+
+
+async def extender_beside(
+    name: str, target: Target, cluster: Cluster, choices: Choices, log: Path, *flags: str, account: Path | None = None
+) -> tuple[Program, int]:
+    """Another extender of the target with these flags, not yet started, and its port; by default with its own account."""
+    port = free_port()
+    kubeconfig = account or await cluster.kubeconfig_of(target.extender.account)
+    asked = replace(target.extender, argv=(*target.extender.argv, *flags))
+    argv, environment = asked.command(port=str(port), kubeconfig=str(kubeconfig))
+    return Program(name, argv, {**environment_of_programs(choices.environment), **environment}, log), port
 
 
 @contextlib.asynccontextmanager

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from clusters.api.resources import PODS
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.extender_stage import ExtenderStage, Object
+from e2e.checkers.pod_requests import card_of
+from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
@@ -20,29 +21,15 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 @pytest.mark.promise("EXT-019")
 async def test_node_and_annotations_come_in_one_write(observer: Observer) -> None:
     """A watch sees the node and the annotations in one event, and neither without the other."""
-    states: list[Object] = []
-    synced = asyncio.Event()
-
-    async def look_on() -> None:
-        async for kind, item in observer.cluster.api.watch(PODS, observer.namespace):
-            if kind == "SYNCED":
-                synced.set()
-            else:
-                states.append(item)
-
-    onlooker = asyncio.create_task(look_on())
-    try:
-        await asyncio.wait_for(synced.wait(), 60)
-        await observer.create(gpu_pod("p", 3, node="a2"))
-        await observer.running("p")
-
-        async def is_seen() -> bool:
-            return any(item["status"].get("phase") == "Running" for item in states)
-
-        await eventually(is_seen, bool, "the watch shows that it runs")
-    finally:
-        onlooker.cancel()
-    seen = [(bool(item["spec"].get("nodeName")), _is_annotated(item)) for item in states]
+    async with observer.watching() as events:
+        await observer.run(gpu_pod("p", 3, node="a2"))
+        states = await until(
+            lambda: [item for kind, item in events if kind != "SYNCED"],
+            lambda items: any(item["status"].get("phase") == "Running" for item in items),
+            "the watch shows that it runs",
+        )
+    annotated = [spec.POD_INDEX in (item["metadata"].get("annotations") or {}) for item in states]
+    seen = [(bool(item["spec"].get("nodeName")), given) for item, given in zip(states, annotated, strict=True)]
     assert seen == sorted(seen)
     assert set(seen) == {(False, False), (True, True)}
 
@@ -56,7 +43,7 @@ async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -
     third = await stage.bind(pod, "a2")
 
     assert (first, second, third) == ("", "", "")
-    assert _card(bound) == _card(await stage.observer.pod("p"))
+    assert card_of(bound) == card_of(await stage.observer.pod("p"))
     await stage.used("a2", 3, 0)
 
 
@@ -65,9 +52,11 @@ async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> N
     """Gated, bound elsewhere, being deleted, or another of its name: with the reason; nothing is booked or written (D20)."""
     gated = stage.pod("gated", 3)
     gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
-    gated, bound, left = await stage.create(gated, stage.pod("bound", 2), _finalized(stage.pod("left", 3)))
+    left = stage.pod("left", 3)
+    left["metadata"]["finalizers"] = ["example.com/stay"]
+    gated, bound, left = await stage.create(gated, stage.pod("bound", 2), left)
     assert await stage.bind(bound, "a2") == ""
-    await stage.api.delete(PODS, "left", stage.namespace, grace_seconds=0)
+    await stage.observer.delete("left", 0)
     stranger = {"metadata": {"name": "gated", "uid": "11111111-2222-3333-4444-555555555555"}}
     said = [await stage.bind(pod, node) for pod, node in ((gated, "a1"), (bound, "a1"), (left, "a1"), (stranger, "a1"))]
     await stage.api.patch(PODS, "left", {"metadata": {"finalizers": None}}, stage.namespace)
@@ -132,18 +121,4 @@ async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderSta
             return [await stage.observer.inspect("/a2"), (await stage.observer.get(f"{other}/inspect/a2")).json()]
 
         await eventually(books, lambda seen: seen[0] == seen[1], "both have the same book")
-    await stage.observer.check_right_cards("p", "q", "r")
-    await stage.observer.check_books()
-
-
-def _finalized(pod: Object) -> Object:
-    pod["metadata"]["finalizers"] = ["example.com/stay"]
-    return pod
-
-
-def _is_annotated(pod: Object) -> bool:
-    return spec.POD_INDEX in (pod["metadata"].get("annotations") or {})
-
-
-def _card(pod: Object) -> str:
-    return str(pod["metadata"]["annotations"][spec.POD_INDEX])
+    await stage.observer.check_all("p", "q", "r")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
-from clusters.api.resources import CONFIG_MAPS, PODS
-from clusters.api.waiting import eventually
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually, for_each, meanwhile
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage, Object
@@ -18,51 +18,38 @@ from e2e.observer import Observer
 
 async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) -> None:
     """D6: the total was divided by the count, so that 14 + 14 + 10 were three cards of 12: one of 14 fits twice, and no more."""
-    await observer.create(gpu_pod("one", 14, node="b2"), gpu_pod("two", 14, node="b2"))
-    await observer.running("one", "two")
+    await observer.run(gpu_pod("one", 14, node="b2"), gpu_pod("two", 14, node="b2"))
     await observer.create(gpu_pod("three", 12, node="b2"))
     await observer.waits_because("three", "nsufficient")
 
-    await observer.check_right_cards("one", "two")
-    await observer.check_books()
+    await observer.check_all("one", "two")
 
 
 async def test_d10_a_sick_card_has_no_room(stage: ExtenderStage, name: str) -> None:
     """D10: a card that is sick stayed in the book as free. (From the Xid to the scheduler: e2e/scenarios/test_sick_card.py.)"""
     await stage.node(name, 20, 2)
-    await stage.knows(name, 10, 10)
     await stage.booked("there", name, 1, 8)
     await stage.used(name, 0, 8)
-    sick = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"unhealthy-gpu-{name}"}}
-    await stage.api.create({**sick, "data": {"gpus": "0"}}, "kube-system")
-    try:
+    async with stage.banned(name, "0"):
         await _free(stage, name, [2])
         assert await stage.fits(stage.pod("p", 3), name) == []
         assert await stage.fits(stage.pod("p", 2), name) == [name]
-    finally:
-        await stage.api.delete(CONFIG_MAPS, f"unhealthy-gpu-{name}", "kube-system")
     await _free(stage, name, [10, 2])
 
 
 async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderStage, name: str) -> None:
     """D11: whatever could not be read was card 0; a number beside it counts."""
     await stage.node(name, 20, 2)
-    await stage.knows(name, 10, 10)
-    sick = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"unhealthy-gpu-{name}"}}
     for gpus in ("", "x", "-1", "1.5", "none"):
-        await stage.api.create({**sick, "data": {"gpus": f"{gpus},1"}}, "kube-system")
-        try:
+        async with stage.banned(name, f"{gpus},1"):
             # Card 1 is sick; the word beside it bans no card, so a pod fits, and two do not.
             await _free(stage, name, [10])
-        finally:
-            await stage.api.delete(CONFIG_MAPS, f"unhealthy-gpu-{name}", "kube-system")
         await _free(stage, name, [10, 10])
 
 
 async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderStage, name: str) -> None:
     """D12: the difference wrapped round, and a card with 20 of 16 used had room for a million."""
     await stage.node(name, 16, 1)
-    await stage.knows(name, 16)
     await stage.booked("heavy", name, 0, 20)
     await stage.used(name, 20)
 
@@ -73,10 +60,8 @@ async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderStage, 
 async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -> None:
     """D13: a node stayed as it was at first sight, until the extender restarted."""
     await stage.node(name, 16, 1)
-    await stage.knows(name, 16)
     for units, count, fits, large in ((160, 2, 80, 81), (24, 1, 24, 25), (8, 4, 2, 3)):
         await stage.resize(name, units, count)
-        await stage.knows(name, *[units // count] * count)
 
         assert await stage.fits(stage.pod("p", fits), name) == [name]
         assert await stage.fits(stage.pod("p", large), name) == []
@@ -85,23 +70,19 @@ async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -
 async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderStage, name: str) -> None:
     """D16, D18: maps shared without a lock leaked, or ended the program, under questions and events at the same time."""
     await stage.node(name, 100, 2)
-    await stage.knows(name, 50, 50)
-    done = asyncio.Event()
 
-    async def keep_asking() -> None:
-        while not done.is_set():
+    async def keep_asking(_: int) -> None:
+        while True:
             await stage.observer.inspect()
             await stage.filter(stage.pod("p", 1), name, "a1")
 
     async def come_and_go(number: int) -> None:
         for life in range(10):
             await stage.booked(f"p{number}", name, number % 2, 1 + life)
-            await stage.api.delete(PODS, f"p{number}", stage.namespace, grace_seconds=0)
+            await stage.observer.delete(f"p{number}", 0)
 
-    asking = [asyncio.create_task(keep_asking()) for _ in range(3)]
-    await asyncio.gather(*(come_and_go(number) for number in range(10)))
-    done.set()
-    await asyncio.gather(*asking)
+    async with meanwhile(for_each(keep_asking, range(3), at_once=3)):
+        await asyncio.gather(*(come_and_go(number) for number in range(10)))
 
     await stage.used(name, 0, 0)
 
@@ -109,10 +90,9 @@ async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderSta
 async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderStage, name: str) -> None:
     """D17: the uid of a force-deleted pod stayed booked for ever: a StatefulSet's pod, ten times over, holds its units once."""
     await stage.node(name, 20, 2)
-    await stage.knows(name, 10, 10)
     for life in range(10):
         await stage.booked("set-0", name, life % 2, 6)
-        await stage.api.delete(PODS, "set-0", stage.namespace, grace_seconds=0)
+        await stage.observer.delete("set-0", 0)
     await stage.booked("set-0", name, 0, 6)
 
     await stage.used(name, 6, 0)
@@ -122,22 +102,18 @@ async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderSta
 async def test_d18_the_book_can_be_read_while_it_changes(stage: ExtenderStage, name: str) -> None:
     """D18: reading it raced with writing it; each answer is of one moment: a pod that moves is on one card, not on two or none."""
     await stage.node(name, 20, 2)
-    await stage.knows(name, 10, 10)
     await stage.booked("mover", name, 0, 3)
     await stage.used(name, 3, 0)
     seen: list[list[int]] = []
-    done = asyncio.Event()
 
     async def keep_reading() -> None:
-        while not done.is_set():
+        while True:
             seen.append([card["usedGPU"] for card in await stage.cards(name)])
 
-    reading = asyncio.create_task(keep_reading())
-    for turn in range(20):
-        annotations = {"metadata": {"annotations": {spec.POD_INDEX: str((turn + 1) % 2)}}}
-        await stage.api.patch(PODS, "mover", annotations, stage.namespace)
-    done.set()
-    await reading
+    async with meanwhile(keep_reading()):
+        for turn in range(20):
+            annotations = {"metadata": {"annotations": {spec.POD_INDEX: str((turn + 1) % 2)}}}
+            await stage.api.patch(PODS, "mover", annotations, stage.namespace)
 
     assert seen
     assert all(sorted(used) == [0, 3] for used in seen)
@@ -147,9 +123,8 @@ async def test_d18_the_book_can_be_read_while_it_changes(stage: ExtenderStage, n
 async def _free(stage: ExtenderStage, node: str, blocks: list[int]) -> None:
     """Wait until what-if sees this number of healthy cards with this much room."""
 
-    async def look() -> list[int]:
-        said = await stage.ask(spec.EXPLAIN, stage.pod("p", 1))
+    def is_free(said: Object) -> bool:
         cards: list[Object] = next((one["cards"] for one in said["nodes"] if one["name"] == node), [])
-        return [card["free"] for card in cards if not card["reason"]]
+        return [card["free"] for card in cards if not card["reason"]] == blocks
 
-    await eventually(look, lambda seen: seen == blocks, f"{node} has {blocks} free")
+    await eventually(lambda: stage.ask(spec.EXPLAIN, stage.pod("p", 1)), is_free, f"{node} has {blocks} free")

@@ -19,8 +19,7 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 async def test_a_pod_that_waits_is_explained_card_by_card(observer: Observer) -> None:
     """Each card with its size, what it has free and why it does not do: what was answered, and how it is now."""
     fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
-    await observer.create(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
-    await observer.running(*fillers)
+    await observer.run(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
     await observer.create(gpu_pod("late", 4, node="b2"))
     await observer.waits_because("late", spec.REASON_NO_CARD_FITS)
     url = f"{observer.cluster.extender_url()}{spec.EXPLAIN}/{observer.namespace}"
@@ -46,9 +45,7 @@ async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderStag
     """The extender explains a pod that exists only as a manifest on every node with cards, and books and remembers nothing."""
     before = await stage.observer.inspect()
     small = await stage.ask(spec.EXPLAIN, gpu_pod("thought", 12))
-    large = await stage.ask(
-        spec.EXPLAIN, gpu_pod("thought", 12) | {"metadata": {"annotations": {spec.WISH_MODEL: "X"}}}
-    )
+    large = await stage.ask(spec.EXPLAIN, gpu_pod("thought", 12, annotations={spec.WISH_MODEL: "X"}))
 
     assert {"a1", "a2", "b2"} <= set(small["fits"])
     assert large["fits"] == []
@@ -61,8 +58,7 @@ async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderStag
 
 async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
     """The nodes that a thought fits are those that filter names for it, whatever is booked."""
-    await stage.observer.create(gpu_pod("there", 9, node="a1"), gpu_pod("too", 12, node="a2"))
-    await stage.observer.running("there", "too")
+    await stage.observer.run(gpu_pod("there", 9, node="a1"), gpu_pod("too", 12, node="a2"))
     await stage.used("a1", 9)
     nodes = [node["name"] for node in (await stage.observer.inspect())["nodes"]]
     for units in range(1, 17):
@@ -75,14 +71,10 @@ async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
 async def test_a_bound_pod_that_cannot_be_booked_is_reported(stage: ExtenderStage, name: str) -> None:
     """By an event on the pod: no scheduler asks about it any more."""
     await stage.node(name, 20, 2)
-    await stage.knows(name, 10, 10)
     await stage.booked("nowhere", name, 7, 4)
+    selector = "reason=GPUShareNotBooked,regarding.name=nowhere"
+    (event,) = await eventually(
+        lambda: stage.api.list(EVENTS_V1, stage.namespace, field_selector=selector), bool, "the pod has an event"
+    )
 
-    async def told() -> list[str]:
-        events = await stage.api.list(
-            EVENTS_V1, stage.namespace, field_selector="reason=GPUShareNotBooked,regarding.name=nowhere"
-        )
-        return [event["note"] for event in events]
-
-    (note,) = await eventually(told, bool, "the pod is told of")
-    assert f"annotations name card 7, but node {name} has the cards [0, 1]" in note
+    assert f"annotations name card 7, but node {name} has the cards [0, 1]" in event["note"]

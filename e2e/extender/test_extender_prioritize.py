@@ -9,12 +9,19 @@ from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage, Object
 from e2e.observer import Observer
 
+_SPREAD = {spec.WISH_POLICY: "spread"}
+
 
 @pytest.mark.promise("EXT-016")
 async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
     """A bare array in the order asked, integers from 0 to 10, also for unknown nodes and those that do not fit the pod."""
     names = ["b2", "nowhere", "a1", "a2"]
-    for pod in (stage.pod("p", 3), stage.pod("large", 12), stage.pod("huge", 99), _spread(stage.pod("s", 3))):
+    for pod in (
+        stage.pod("p", 3),
+        stage.pod("large", 12),
+        stage.pod("huge", 99),
+        stage.pod("s", 3, annotations=_SPREAD),
+    ):
         scores = await stage.prioritize(pod, *names)
 
         assert [one["Host"] for one in scores] == names
@@ -25,11 +32,10 @@ async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
 @pytest.mark.promise("EXT-017")
 async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: ExtenderStage) -> None:
     """The pod's wish decides, else the cluster's policy."""
-    await stage.observer.create(gpu_pod("there", 8, node="a2"))
-    await stage.observer.running("there")
+    await stage.observer.run(gpu_pod("there", 8, node="a2"))
     await stage.used("a2", 8, 0)
     binpack = await _scores(stage, stage.pod("p", 2))
-    spread = await _scores(stage, _spread(stage.pod("p", 2)))
+    spread = await _scores(stage, stage.pod("p", 2, annotations=_SPREAD))
 
     assert binpack["a2"] > binpack["b2"]
     assert spread["a2"] < spread["b2"]
@@ -41,8 +47,7 @@ async def test_pods_fill_the_node_that_is_in_use(observer: Observer) -> None:
     names = [f"p{number}" for number in range(4)]
     nodes = []
     for name in names:
-        await observer.create(gpu_pod(name, 2))
-        nodes.append((await observer.running(name))[0]["spec"]["nodeName"])
+        nodes.append((await observer.run(gpu_pod(name, 2)))[0]["spec"]["nodeName"])
 
     assert len(set(nodes)) == 1
     await observer.check_right_cards(*names)
@@ -52,21 +57,22 @@ async def test_pods_fill_the_node_that_is_in_use(observer: Observer) -> None:
 async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observer) -> None:
     """The second shares the first's card, the third does not, because its annotation forbids it."""
     cards = []
-    for pod in (gpu_pod("one", 2, node="a2"), gpu_pod("two", 2, node="a2"), _spread(gpu_pod("three", 2, node="a2"))):
-        await observer.create(pod)
-        (seen,) = await observer.running(pod["metadata"]["name"])
+    for pod in (
+        gpu_pod("one", 2, node="a2"),
+        gpu_pod("two", 2, node="a2"),
+        gpu_pod("three", 2, node="a2", annotations=_SPREAD),
+    ):
+        (seen,) = await observer.run(pod)
         cards.append(seen["metadata"]["annotations"][spec.POD_INDEX])
 
     assert cards[0] == cards[1] != cards[2]
-    await observer.check_right_cards("one", "two", "three")
-    await observer.check_books()
+    await observer.check_all("one", "two", "three")
 
 
 @pytest.mark.promise("EXT-018")
 async def test_a_pod_with_one_node_left_is_not_compared(observer: Observer) -> None:
     """The scheduler asks for scores if several nodes are left, and not for one; the extender's log shows it."""
-    await observer.create(gpu_pod("anywhere", 2), gpu_pod("here", 2, node="a2"))
-    await observer.running("anywhere", "here")
+    await observer.run(gpu_pod("anywhere", 2), gpu_pod("here", 2, node="a2"))
     asked = [line for line in observer.cluster.log("extender").splitlines() if f"pod={observer.namespace}/" in line]
 
     assert any(f"prioritized pod={observer.namespace}/anywhere " in line for line in asked)
@@ -76,8 +82,3 @@ async def test_a_pod_with_one_node_left_is_not_compared(observer: Observer) -> N
 
 async def _scores(stage: ExtenderStage, pod: Object) -> dict[str, int]:
     return {one["Host"]: one["Score"] for one in await stage.prioritize(pod, "a2", "b2")}
-
-
-def _spread(pod: Object) -> Object:
-    pod["metadata"]["annotations"] = {spec.WISH_POLICY: "spread"}
-    return pod

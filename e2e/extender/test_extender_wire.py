@@ -39,8 +39,7 @@ async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderSta
 @pytest.mark.promise("EXT-006", "EXT-007")
 async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage) -> None:
     """Nodes that the end of pods cures in the one, nodes that nothing cures in the other; none in both."""
-    await stage.observer.create(stage.pod("full", 14, scheduler="default-scheduler", node="a1"))
-    await stage.observer.running("full")
+    await stage.observer.run(stage.pod("full", 14, scheduler="default-scheduler", node="a1"))
     await stage.used("a1", 14)
     names = ["a1", "a2", "b2", "nowhere"]
     answer = await stage.filter(stage.pod("p", 11), *names)

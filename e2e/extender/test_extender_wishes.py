@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from clusters.api.api_client import ApiError
-from clusters.api.resources import PODS, RESOURCE_QUOTAS
+from clusters.api.resources import RESOURCE_QUOTAS
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_stage import Object
 from e2e.observer import Observer
 
@@ -18,87 +19,77 @@ from e2e.observer import Observer
 async def test_a_card_of_the_model_that_is_wished_for(observer: Observer) -> None:
     """Among a T4 and a tighter GTX 1080 Ti the wish decides, and what is banned is not taken."""
     await observer.create(
-        _wishing(gpu_pod("t4", 2, node="b2"), spec.WISH_MODEL, "t4"),
-        _wishing(gpu_pod("not-t4", 2, node="b2"), spec.WISH_MODEL + "-not", "T4"),
-        _wishing(gpu_pod("h100", 2, node="b2"), spec.WISH_MODEL, "H100,A100"),
+        gpu_pod("t4", 2, node="b2", annotations={spec.WISH_MODEL: "t4"}),
+        gpu_pod("not-t4", 2, node="b2", annotations={spec.WISH_MODEL + "-not": "T4"}),
+        gpu_pod("h100", 2, node="b2", annotations={spec.WISH_MODEL: "H100,A100"}),
     )
     pods = await observer.running("t4", "not-t4")
     names = {card["index"]: card["name"] for card in observer.cluster.cards("b2")}
 
-    assert "T4" in names[_card(pods[0])]
-    assert "1080" in names[_card(pods[1])]
+    assert "T4" in names[card_of(pods[0])]
+    assert "1080" in names[card_of(pods[1])]
     await observer.waits_because("h100", "wishes for")
-    await observer.check_right_cards("t4", "not-t4")
-    await observer.check_books()
+    await observer.check_all("t4", "not-t4")
 
 
 @pytest.mark.parametrize("index", [0, 1])
 async def test_the_card_of_the_uuid_that_is_wished_for(observer: Observer, index: int) -> None:
     """Either of two equal cards, and the container sees that one."""
     uuid = observer.uuids("a2")[index]
-    await observer.create(_wishing(gpu_pod("p", 2), spec.WISH_UUID, uuid))
-    await observer.running("p")
+    await observer.run(gpu_pod("p", 2, annotations={spec.WISH_UUID: uuid}))
     (pod,) = await observer.check_right_cards("p")
     ((told,),) = [await observer.variables(pod)]
 
-    assert (pod["spec"]["nodeName"], _card(pod)) == ("a2", index)
+    assert (pod["spec"]["nodeName"], card_of(pod)) == ("a2", index)
     assert told[spec.ENV_VISIBLE] == uuid
 
 
 async def test_pods_of_one_name_share_a_card(observer: Observer) -> None:
     """The second follows the first, though another card is tighter; if there is no room it waits for that card."""
     uuids = observer.uuids("a2")
-    await observer.create(_wishing(gpu_pod("first", 2, node="a2"), spec.WISH_SAME_CARD, "team"))
-    (first,) = await observer.running("first")
-    other = uuids[1 - _card(first)]
-    await observer.create(_wishing(gpu_pod("filler", 10, node="a2"), spec.WISH_UUID, other))
-    await observer.running("filler")
-    await observer.create(_wishing(gpu_pod("second", 3), spec.WISH_SAME_CARD, "team"))
-    (second,) = await observer.running("second")
-    await observer.create(_wishing(gpu_pod("third", 12), spec.WISH_SAME_CARD, "team"))
+    (first,) = await observer.run(gpu_pod("first", 2, node="a2", annotations={spec.WISH_SAME_CARD: "team"}))
+    other = uuids[1 - card_of(first)]
+    await observer.run(gpu_pod("filler", 10, node="a2", annotations={spec.WISH_UUID: other}))
+    (second,) = await observer.run(gpu_pod("second", 3, annotations={spec.WISH_SAME_CARD: "team"}))
+    await observer.create(gpu_pod("third", 12, annotations={spec.WISH_SAME_CARD: "team"}))
 
-    assert (second["spec"]["nodeName"], _card(second)) == ("a2", _card(first))
+    assert (second["spec"]["nodeName"], card_of(second)) == ("a2", card_of(first))
     await observer.waits_because("third", "")
     assert "nodeName" not in (await observer.pod("third"))["spec"]
-    await observer.check_right_cards("first", "second", "filler")
-    await observer.check_books()
+    await observer.check_all("first", "second", "filler")
 
 
 async def test_a_container_on_two_cards(observer: Observer) -> None:
     """Twelve units as 8 and 4: the container sees both cards, each has its part in the books, and what is left is others'."""
-    await observer.create(_wishing(gpu_pod("wide", 12, node="a2"), spec.WISH_SPLIT, "4, 8"))
-    await observer.running("wide")
+    await observer.run(gpu_pod("wide", 12, node="a2", annotations={spec.WISH_SPLIT: "4, 8"}))
     ((told,),) = [await observer.variables(await observer.pod("wide"))]
 
     assert set(told[spec.ENV_VISIBLE].split(",")) == set(observer.uuids("a2").values())
     assert told[spec.ENV_CONTAINER_UNITS] == "12"
     book = await observer.inspect("/a2")
     assert sorted(card["usedGPU"] for node in book["nodes"] for card in node["devs"]) == [4, 8]
-    await observer.create(gpu_pod("ten", 10, node="a2"), gpu_pod("six", 6, node="a2"))
-    await observer.running("ten", "six")
+    await observer.run(gpu_pod("ten", 10, node="a2"), gpu_pod("six", 6, node="a2"))
     await observer.check_right_cards("ten", "six")
 
 
 async def test_a_card_of_ones_own(observer: Observer) -> None:
     """Ten units as a whole card: the GTX 1080 Ti that has just these, once it is empty, and none of the larger ones."""
-    await observer.create(gpu_pod("there", 1, node="b2"))
-    await observer.running("there")
-    await observer.create(_wishing(gpu_pod("whole", 10, node="b2"), spec.WISH_SPLIT, "whole"))
+    await observer.run(gpu_pod("there", 1, node="b2"))
+    await observer.create(gpu_pod("whole", 10, node="b2", annotations={spec.WISH_SPLIT: "whole"}))
     await observer.waits_because("whole", spec.REASON_NO_CARD_FITS)
-    await observer.cluster.api.delete(PODS, "there", observer.namespace)
+    await observer.delete("there")
     (whole,) = await observer.running("whole", seconds=120)
-    await observer.create(gpu_pod("beside", 1, node="b2"))
-    (beside,) = await observer.running("beside")
+    (beside,) = await observer.run(gpu_pod("beside", 1, node="b2"))
 
-    card = next(card for card in observer.cluster.cards("b2") if card["index"] == _card(whole))
+    card = next(card for card in observer.cluster.cards("b2") if card["index"] == card_of(whole))
     assert "1080" in card["name"]
-    assert _card(beside) != _card(whole)
+    assert card_of(beside) != card_of(whole)
     await observer.check_right_cards("whole", "beside")
 
 
 async def test_a_wish_that_cannot_be_read_is_a_reason(observer: Observer) -> None:
     """The event names the annotation; no card is given that was not wished for."""
-    await observer.create(_wishing(gpu_pod("p", 2, node="a2"), spec.WISH_SPLIT, "most of it"))
+    await observer.create(gpu_pod("p", 2, node="a2", annotations={spec.WISH_SPLIT: "most of it"}))
 
     await observer.waits_because("p", spec.WISH_SPLIT)
 
@@ -109,31 +100,23 @@ async def test_a_quota_of_card_memory_holds(observer: Observer) -> None:
     hard = {f"requests.{spec.RESOURCE_MEMORY}": "5"}
     await observer.create({**quota, "spec": {"hard": hard}})
     await _is_used(observer, 0)
-    await observer.create(gpu_pod("first", 3, node="a1"))
-    await observer.running("first")
+    await observer.run(gpu_pod("first", 3, node="a1"))
     with pytest.raises(ApiError, match="exceeded quota"):
         await observer.create(gpu_pod("second", 3, node="a1"))
     await _is_used(observer, 3)
-    await observer.cluster.api.delete(PODS, "first", observer.namespace)
+    await observer.delete("first")
     await _is_used(observer, 0)
 
-    await observer.create(gpu_pod("second", 3, node="a1"))
-    await observer.running("second")
+    await observer.run(gpu_pod("second", 3, node="a1"))
     await observer.check_right_cards("second")
 
 
 async def _is_used(observer: Observer, units: int) -> None:
-    async def used() -> str:
-        quota = await observer.cluster.api.get(RESOURCE_QUOTAS, "cards", observer.namespace)
-        return str((quota.get("status", {}).get("used") or {}).get(f"requests.{spec.RESOURCE_MEMORY}"))
+    def is_counted(quota: Object) -> bool:
+        used = quota.get("status", {}).get("used") or {}
+        return str(used.get(f"requests.{spec.RESOURCE_MEMORY}")) == str(units)
 
-    await eventually(used, lambda seen: seen == str(units), f"the quota counts {units} units")
-
-
-def _wishing(pod: Object, name: str, value: str) -> Object:
-    pod["metadata"]["annotations"] = {name: value}
-    return pod
-
-
-def _card(pod: Object) -> int:
-    return int(pod["metadata"]["annotations"][spec.POD_INDEX])
+    api = observer.cluster.api
+    await eventually(
+        lambda: api.get(RESOURCE_QUOTAS, "cards", observer.namespace), is_counted, f"the quota counts {units} units"
+    )

@@ -21,8 +21,7 @@ async def populate(stage: ExtenderStage) -> dict[str, Object]:
         await stage.priority(_name(stage, value), value)
     found = {}
     for name, (units, value) in POPULATION.items():
-        await stage.observer.create(_of(stage, gpu_pod(name, units, node="a2"), value))
-        (found[name],) = await stage.observer.running(name)
+        (found[name],) = await stage.observer.run(_of(stage, gpu_pod(name, units, node="a2"), value))
     cards = {name: pod["metadata"]["annotations"][spec.POD_INDEX] for name, pod in found.items()}
     assert cards["a"] == cards["b"] != cards["c"] == cards["d"]
     return found
@@ -32,8 +31,7 @@ async def populate(stage: ExtenderStage) -> dict[str, Object]:
 async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observer) -> None:
     """The scheduler asks which ends make room; those of one card go, the others run on, and the pod is on that card."""
     before = await populate(stage)
-    await observer.create(_of(stage, gpu_pod("important", 12, node="a2"), 1000))
-    (important,) = await observer.running("important", seconds=120)
+    (important,) = await observer.run(_of(stage, gpu_pod("important", 12, node="a2"), 1000), seconds=120)
     # A victim with ended containers holds no card any more, though its object may still exist.
     await _left(observer, {"a", "b", "important"})
     left = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in await observer.pods()}
@@ -41,16 +39,14 @@ async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observe
     assert all(left[name] == before[name]["metadata"]["uid"] for name in ("a", "b"))
     freed = before["c"]["metadata"]["annotations"][spec.POD_INDEX]
     assert important["metadata"]["annotations"][spec.POD_INDEX] == freed
-    await observer.check_right_cards("a", "b", "important")
-    await observer.check_books()
+    await observer.check_all("a", "b", "important")
 
 
 @pytest.mark.promise("EXT-028")
 async def test_a_node_on_which_no_end_helps_is_dropped(stage: ExtenderStage) -> None:
     """A node is dropped if its cards are too small or its pods are as important; only uids of pods of that node are answered."""
     before = await populate(stage)
-    await stage.observer.create(_of(stage, gpu_pod("peer", 10, node="a1"), 1000))
-    (peer,) = await stage.observer.running("peer")
+    (peer,) = await stage.observer.run(_of(stage, gpu_pod("peer", 10, node="a1"), 1000))
     await stage.used("a1", 10)
     uids = {name: pod["metadata"]["uid"] for name, pod in before.items()}
     asked = _of(stage, stage.pod("important", 12), 1000)
@@ -68,9 +64,7 @@ async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderStage, obser
     before = await populate(stage)
     without = schedulers.configuration(observer.cluster.extender_url(), preemptVerb=None)
     async with stage.scheduler(without):
-        await observer.create(
-            _of(stage, stage.pod("important", 12, scheduler=schedulers.NAME, node="a2"), 1000),
-        )
+        await observer.create(_of(stage, stage.pod("important", 12, scheduler=schedulers.NAME, node="a2"), 1000))
         await _left(observer, {"a", "c", "important"})
         await observer.waits_because("important", spec.REASON_NO_CARD_FITS)
 
@@ -81,10 +75,10 @@ async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderStage, obser
 
 
 async def _left(observer: Observer, names: set[str]) -> None:
-    async def look() -> set[str]:
-        return {pod["metadata"]["name"] for pod in await observer.pods()}
+    def are_left(pods: list[Object]) -> bool:
+        return {pod["metadata"]["name"] for pod in pods} == names
 
-    await eventually(look, lambda seen: seen == names, f"{names} are left")
+    await eventually(observer.pods, are_left, f"{names} are left")
 
 
 def _name(stage: ExtenderStage, value: int) -> str:

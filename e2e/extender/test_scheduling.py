@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from clusters.api.resources import CONFIG_MAPS, PODS
 from clusters.api.waiting import eventually
 from clusters.local_cluster import SCHEDULER_CONFIG
 from clusters.provider import ClusterError
@@ -34,7 +33,6 @@ async def fleet(stage: ExtenderStage) -> str:
     labels = {"fleet": stage.namespace}
     await asyncio.gather(*(stage.node(name, 20, 4, labels=labels) for name in names[:-1]))
     await stage.node(names[-1], 20, 1, labels=labels)
-    await stage.knows(names[-1], 20)
     return names[-1]
 
 
@@ -55,14 +53,14 @@ async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: Extende
         await stage.create(pod_for(stage, "p"))
         assert await stage.bound_to("p") == last
     assert await stage.observer.events("p", "FailedScheduling") == []
-    await stage.api.delete(PODS, "p", stage.namespace, grace_seconds=0)
+    await stage.observer.delete("p", 0)
     await stage.used(last, 0)
     async with stage.scheduler(schedulers.configuration(stage.cluster.extender_url(), percentage=1)):
         # Which hundred comes first is chance; of several pods some are refused.
         for number in range(4):
             await stage.create(pod_for(stage, f"p{number}"))
             assert await stage.bound_to(f"p{number}") == last
-            await stage.api.delete(PODS, f"p{number}", stage.namespace, grace_seconds=0)
+            await stage.observer.delete(f"p{number}", 0)
             await stage.used(last, 0)
 
 
@@ -70,7 +68,6 @@ async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: Extende
 async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderStage, name: str) -> None:
     """Twenty units on two cards hold no pod of fifteen; on one they do. (When a pod has gone: E2E-003.)"""
     await stage.node(name, 20, 2)
-    await stage.knows(name, 10, 10)
     await stage.create(stage.pod("p", 15, scheduler="default-scheduler", node=name))
     await stage.observer.waits_because("p", "large enough")
     await stage.resize(name, 20, 1)
@@ -83,15 +80,16 @@ async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderS
 async def test_pods_are_called_when_a_card_is_declared_well(stage: ExtenderStage, name: str) -> None:
     """A card that is declared well wakes no pod on its own, so the extender calls those that wait for it."""
     await stage.node(name, 20, 1)
-    sick = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"unhealthy-gpu-{name}"}}
-    await stage.api.create({**sick, "data": {"gpus": "0"}}, "kube-system")
-    try:
-        await _refuses(stage, stage.pod("other", LARGE), name)
+    async with stage.banned(name, "0"):
+        other = stage.pod("other", LARGE)
+        await eventually(
+            lambda: stage.filter(other, name),
+            lambda answer: "unhealthy" in json.dumps(answer["FailedAndUnresolvableNodes"]),
+            "the extender knows that the card is sick",
+        )
         # The pod's scheduler does not exist: nothing asks but this case. No other node has such a card.
         (pod,) = await stage.create(stage.pod("p", LARGE))
         assert await stage.fits(pod, name) == []
-    finally:
-        await stage.api.delete(CONFIG_MAPS, f"unhealthy-gpu-{name}", "kube-system")
 
     await stage.is_called(name)
     assert await stage.fits(pod, name) == [name]
@@ -111,8 +109,7 @@ async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observ
     finally:
         await observer.cluster.launch("extender")
     await observer.running("p", seconds=120)
-    await observer.check_right_cards("p")
-    await observer.check_books()
+    await observer.check_all("p")
 
 
 @pytest.mark.promise("EXT-029", "EXT-037")
@@ -147,10 +144,3 @@ async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderSta
 async def _conditions(observer: Observer, name: str) -> list[str]:
     conditions: list[dict[str, Any]] = (await observer.pod(name))["status"].get("conditions") or []
     return [str(one["reason"]) for one in conditions if one["type"] == "PodScheduled"]
-
-
-async def _refuses(stage: ExtenderStage, pod: Object, node: str) -> None:
-    async def answer() -> str:
-        return json.dumps((await stage.filter(pod, node))["FailedAndUnresolvableNodes"])
-
-    await eventually(answer, lambda text: "unhealthy" in text, "the extender knows that the card is sick")

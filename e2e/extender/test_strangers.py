@@ -33,8 +33,7 @@ OTHERS: Final = pytest.mark.thorough("all verbs are read by the same server")
 @pytest_asyncio.fixture(loop_scope="session")
 async def book(stage: ExtenderStage) -> AsyncIterator[ExtenderStage]:
     """A book with something in it, which is the same in the end; and the extender goes on."""
-    await stage.observer.create(gpu_pod("there", 3, node="a1"))
-    await stage.observer.running("there")
+    await stage.observer.run(gpu_pod("there", 3, node="a1"))
     await stage.used("a1", 3)
     before = await stage.observer.inspect()
     yield stage

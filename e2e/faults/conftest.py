@@ -11,10 +11,8 @@ import pytest
 import pytest_asyncio
 
 from clusters.provider import Cluster, load_nodes
-from clusters.providers import Choices
-from clusters.targets import Target
 from e2e.faults.fault_stage import FaultStage
-from e2e.observer import observing, own_cluster
+from e2e.observer import OwnCluster, observing
 from e2e.report.case_notes import add_note
 
 _NODES: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "faults.yaml"
@@ -32,9 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def fault_cluster(request: pytest.FixtureRequest, target: Target, choices: Choices) -> AsyncIterator[Cluster]:
+async def fault_cluster(own: OwnCluster) -> AsyncIterator[Cluster]:
     """Two nodes."""
-    async with own_cluster(request.config.getoption("--cluster"), load_nodes(_NODES), target, choices) as cluster:
+    async with own(load_nodes(_NODES)) as cluster:
         yield cluster
 
 

@@ -6,15 +6,16 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from clusters.api.api_client import Object
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer
-from e2e.site.node_cards import amount
+from e2e.site.node_cards import Card, amount, described
 
 NODE: Final = "sick"
 BESIDE: Final = "beside"
@@ -40,18 +41,22 @@ class FaultStage:
         """Units that pods may use."""
         return amount(await self.node(name), spec.RESOURCE_MEMORY, "allocatable")
 
-    async def facts(self) -> list[dict[str, Any]]:
+    async def facts(self) -> list[Card]:
         """The plugin's verdict on each card."""
-        annotations = (await self.node())["metadata"].get("annotations") or {}
-        return list(json.loads(annotations.get(spec.NODE_CARDS, '{"cards": []}'))["cards"])
+        found = described(await self.node())
+        return list(found.cards.values()) if found else []
 
     async def sick(self) -> dict[int, str]:
         """The cards that are not healthy, and why."""
-        return {card["index"]: card["reason"] for card in await self.facts() if not card["healthy"]}
+        return {card.index: card.reason for card in await self.facts() if not card.healthy}
 
     async def units(self) -> dict[int, int]:
         """Units of each card."""
-        return {card["index"]: card["units"] for card in await self.facts()}
+        return {card.index: card.units for card in await self.facts()}
+
+    async def indices(self) -> dict[str, int]:
+        """Index of each card, by its UUID."""
+        return {card.uuid: card.index for card in await self.facts()}
 
     async def shows(self, what: str, *sick: int, since: float | None = None) -> None:
         """Wait until the cards ``sick`` are so, and no others, in the annotation and in allocatable; measured, from now."""
@@ -71,9 +76,8 @@ class FaultStage:
         """A pod on every card, large enough that no other fits beside it: card → pod."""
         units = await self.units()
         names = [f"{name}-{index}" for index in units]
-        await self.observer.create(*(gpu_pod(one, max(units.values()) - 1, node=NODE) for one in names))
-        pods = await self.observer.running(*names)
-        return {int(pod["metadata"]["annotations"][spec.POD_INDEX]): pod["metadata"]["name"] for pod in pods}
+        pods = await self.observer.run(*(gpu_pod(one, max(units.values()) - 1, node=NODE) for one in names))
+        return {card_of(pod): pod["metadata"]["name"] for pod in pods}
 
     async def heal(self) -> None:
         """Every fault is repaired, and an operator writes so. Each command is a process: a card that is well needs none."""

@@ -28,9 +28,8 @@ async def test_card_without_a_recovery_action_recovers_after_cool_down(faults: F
     await faults.command("repair", "2")
     await faults.shows("recovery by the driver's word (cool-down 1 s)")
 
-    assert "recovers" in faults.cluster.log("device_plugin", NODE) or "recovered" in faults.cluster.log(
-        "device_plugin", NODE
-    )
+    log = faults.cluster.log("device_plugin", NODE)
+    assert "recovers" in log or "recovered" in log
 
 
 async def test_a_lost_card_that_answers_again_recovers(faults: FaultStage) -> None:

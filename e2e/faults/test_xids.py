@@ -6,6 +6,7 @@ import pytest
 
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers.pod_requests import card_of
 from e2e.faults.fault_stage import BESIDE, FaultStage
 
 IGNORED = (13, 31, 43, 45, 68, 109)
@@ -35,7 +36,7 @@ async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> No
     assert await faults.sick() == {1: f"Xid {xid}"}
     assert await faults.allocatable(BESIDE) == beside
     running = await faults.observer.running(*pods.values())
-    assert all(not _restarts(pod) for pod in running)
+    assert not any(one.get("restartCount") for pod in running for one in pod["status"]["containerStatuses"])
     for index in (0, 2, 3):
         assert await faults.observer.events(pods[index], spec.EVENT_CARD_UNHEALTHY) == []
 
@@ -43,10 +44,8 @@ async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> No
 async def test_a_new_pod_avoids_a_sick_card(faults: FaultStage) -> None:
     """Three cards are full, the fourth is sick: the pod waits, and runs when the card recovers, which wakes it."""
     full = max((await faults.units()).values())
-    await faults.observer.create(*(gpu_pod(f"full-{number}", full, node="sick") for number in range(3)))
-    pods = await faults.observer.running(*(f"full-{number}" for number in range(3)))
-    taken = {int(pod["metadata"]["annotations"][spec.POD_INDEX]) for pod in pods}
-    (free,) = set(await faults.units()) - taken
+    pods = await faults.observer.run(*(gpu_pod(f"full-{number}", full, node="sick") for number in range(3)))
+    (free,) = set(await faults.units()) - set(map(card_of, pods))
     await faults.command("xid", str(free), "48")
     await faults.shows("Xid 48 on the last free card", free)
     await faults.observer.create(gpu_pod("late", 2, node="sick"))
@@ -54,7 +53,7 @@ async def test_a_new_pod_avoids_a_sick_card(faults: FaultStage) -> None:
     await faults.heal()
 
     (late,) = await faults.observer.running("late")
-    assert late["metadata"]["annotations"][spec.POD_INDEX] == str(free)
+    assert card_of(late) == free
 
 
 async def test_two_sick_cards(faults: FaultStage) -> None:
@@ -73,14 +72,7 @@ async def test_a_sick_card_stays_sick_over_a_restart_of_the_plugin(faults: Fault
     """A plugin that restarts has read no Xid; the Node remembers."""
     await faults.command("xid", "1", "79")
     await faults.shows("Xid 79 before a restart", 1)
-    await faults.cluster.kill("device_plugin", "sick")
-    await faults.cluster.launch("device_plugin", "sick")
+    await faults.observer.restart("sick", "plugin")
     await faults.shows("Xid 79 after the plugin's restart", 1)
 
     assert await faults.sick() == {1: "Xid 79"}
-
-
-def _restarts(pod: dict[str, object]) -> int:
-    status = pod["status"]
-    assert isinstance(status, dict)
-    return sum(int(one.get("restartCount", 0)) for one in status.get("containerStatuses") or ())

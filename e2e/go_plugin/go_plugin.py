@@ -4,52 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
 
 import grpc
 import grpc.aio
 
-from clusters.api.api_client import ApiClient
 from clusters.api.resources import NODES, PODS
 from clusters.clock import Clock
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.provider import Cluster
 from e2e import spec
 from e2e.go_plugin.go_answers import assigned, candidate, ids_of, variables
+from e2e.kubelet.sample_plugin import Context, SamplePlugin
 from e2e.observer import Observer
 
 _SOCKET: Final = "aliyungpushare.sock"
 _LOOK_SECONDS: Final = 0.1
-_MIB_PER_UNIT: Final = 1024
-
-Context = grpc.aio.ServicerContext[object, object]
 
 
-class GoPlugin(pb_grpc.DevicePluginServicer):
-    """``cards`` as ``Cluster.cards`` has them; ``folder`` is the kubelet's for plugins; ``clock`` gives Unix seconds."""
+class GoPlugin(SamplePlugin):
+    """It has no preference, never asks for the owner of ids, and repairs nothing."""
 
-    def __init__(
-        self,
-        api: ApiClient,
-        node: str,
-        folder: Path,
-        cards: Sequence[Mapping[str, Any]],
-        clock: Callable[[], float],
-    ) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, node: str) -> None:
+        cards = cluster.cards(node)
+        self._units = cards[0]["memory"]["total_mib"] // spec.MIB_PER_UNIT
+        super().__init__(dict.fromkeys(ids_of([card["uuid"] for card in cards], self._units), True))
+        self._api = cluster.api
         self._node = node
-        self._folder = folder
-        self._clock = clock
-        self._units = cards[0]["memory"]["total_mib"] // _MIB_PER_UNIT
+        self._folder = cluster.kubelet_folder(node) / "device-plugins"
         self._count = str(len(cards))
-        self._ids = ids_of([card["uuid"] for card in cards], self._units)
-        self._ended = asyncio.Event()
-        self._server: grpc.aio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    async def plug_in(self) -> None:
         """Write the number of cards, register, and register again with each new kubelet."""
         amounts = {spec.RESOURCE_COUNT: self._count}
         status = {"status": {"capacity": amounts, "allocatable": amounts}}
@@ -57,32 +44,20 @@ class GoPlugin(pb_grpc.DevicePluginServicer):
         await self._register()
         self._watch = asyncio.create_task(self._follow_kubelet(), name=f"the original's plugin on {self._node}")
 
-    async def stop(self) -> None:
-        """As killed: its socket stays behind."""
+    async def unplug(self) -> None:
+        """End it as a kill does: its socket stays behind."""
         if self._watch is not None:
             self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
-            self._watch = None
-        await self._end_server()
+            await asyncio.wait([self._watch])
+        await self.stop()
+
+    async def restart(self) -> None:
+        """End it as a kill does, and start it again."""
+        await self.unplug()
+        await self.plug_in()
 
     async def _register(self) -> None:
-        self._ended.clear()
-        socket = self._folder / _SOCKET
-        socket.unlink(missing_ok=True)
-        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix:{socket}")
-        await self._server.start()
-        async with grpc.aio.insecure_channel(f"unix:{self._folder / 'kubelet.sock'}") as channel:
-            request = pb.RegisterRequest(version="v1beta1", endpoint=_SOCKET, resource_name=spec.RESOURCE_MEMORY)
-            await pb_grpc.RegistrationStub(channel).Register(request, timeout=20)
-
-    async def _end_server(self) -> None:
-        self._ended.set()
-        if self._server is not None:
-            await self._server.stop(None)
-            self._server = None
+        await self.start(self._folder, spec.RESOURCE_MEMORY, _SOCKET)
 
     async def _follow_kubelet(self) -> None:
         known = self._kubelet()
@@ -91,12 +66,10 @@ class GoPlugin(pb_grpc.DevicePluginServicer):
             seen = self._kubelet()
             if seen in (None, known):
                 continue
-            try:
-                await self._end_server()
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await self.stop()
                 await self._register()
                 known = seen
-            except grpc.aio.AioRpcError:
-                continue
 
     def _kubelet(self) -> tuple[int, int] | None:
         """Which socket for registrations there is."""
@@ -106,19 +79,6 @@ class GoPlugin(pb_grpc.DevicePluginServicer):
             return None
         return found.st_ino, found.st_ctime_ns
 
-    async def GetDevicePluginOptions(  # noqa: N802  # gRPC's name
-        self, request: pb.Empty, context: Context
-    ) -> pb.DevicePluginOptions:
-        """It wants to be asked nothing else."""
-        return pb.DevicePluginOptions()
-
-    async def ListAndWatch(  # noqa: N802
-        self, request: pb.Empty, context: Context
-    ) -> AsyncIterator[pb.ListAndWatchResponse]:
-        """One list."""
-        yield pb.ListAndWatchResponse(devices=[pb.Device(ID=one, health="Healthy") for one in self._ids])
-        await self._ended.wait()
-
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
         """By amount and age."""
         (one,) = request.container_requests
@@ -127,33 +87,31 @@ class GoPlugin(pb_grpc.DevicePluginServicer):
         pod = candidate(await self._api.list(PODS, field_selector=selector), units)
         if pod is not None:
             where = pod["metadata"]
-            written = {"metadata": {"annotations": assigned(self._clock())}}
+            written = {"metadata": {"annotations": assigned(Clock().timestamp())}}
             await self._api.patch(PODS, where["name"], written, where["namespace"])
         answer = pb.AllocateResponse()
         answer.container_responses.add(envs=variables(pod, units, self._units))
         return answer
 
-    async def PreStartContainer(  # noqa: N802
-        self, request: pb.PreStartContainerRequest, context: Context
-    ) -> pb.PreStartContainerResponse:
-        """It is not asked."""
-        return pb.PreStartContainerResponse()
-
 
 @contextlib.asynccontextmanager
-async def in_the_place_of_ours(observer: Observer, node: str) -> AsyncIterator[None]:
-    """The original's plugin is on a simulated node while inside, and ours is not."""
+async def in_the_place_of_ours(observer: Observer, *nodes: str) -> AsyncIterator[Mapping[str, GoPlugin]]:
+    """The original's plugin is on these nodes while inside, and ours is not."""
     cluster = observer.cluster
-    offered = str((await cluster.api.get(NODES, node))["status"]["capacity"][spec.RESOURCE_MEMORY])
-    await cluster.kill("device_plugin", node)
-    folder = cluster.kubelet_folder(node) / "device-plugins"
-    plugin = GoPlugin(cluster.api, node, folder, cluster.cards(node), Clock().timestamp)
+    offered = {node: await observer.allocatable(node) for node in nodes}
+    plugins = {node: GoPlugin(cluster, node) for node in nodes}
+    for node in nodes:
+        await cluster.kill("device_plugin", node)
     try:
-        await plugin.start()
-        await observer.shows(node, offered)
-        yield
+        for node, plugin in plugins.items():
+            await plugin.plug_in()
+            await observer.shows(node, str(len(plugin.devices)))
+        yield plugins
     finally:
-        await plugin.stop()
-        await observer.shows(node, "0")
-        await cluster.launch("device_plugin", node)
-        await observer.shows(node, offered)
+        for node, plugin in plugins.items():
+            await plugin.unplug()
+            # A real kubelet reports it seconds later; a launch before would take the old plugin's cards for the new one's.
+            await observer.shows(node, "0")
+        for node in nodes:
+            await cluster.launch("device_plugin", node)
+            await observer.shows(node, offered[node])

@@ -7,7 +7,7 @@ from typing import Any, Final
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
 from e2e import spec
-from e2e.builders import SLEEPS, gpu_container, gpu_pod
+from e2e.builders import SLEEPS, gpu_pod
 from e2e.go_plugin.go_plugin import in_the_place_of_ours
 from e2e.observer import Observer
 
@@ -24,13 +24,12 @@ def all_there(pod: Object) -> bool:
 
 async def lives(observer: Observer, *names: str) -> dict[str, tuple[Any, ...]]:
     """Which containers of each pod run, and on which card."""
-    await observer.running(*names)
-
-    async def named() -> list[Object]:
-        return [await observer.pod(name) for name in names]
-
     # A pod runs with its first container: the second may not be there yet.
-    pods = await eventually(named, lambda found: all(map(all_there, found)), f"all containers of {names} are there")
+    pods = await eventually(
+        lambda: observer.running(*names),
+        lambda found: all(map(all_there, found)),
+        f"all containers of {names} are there",
+    )
     return {
         pod["metadata"]["name"]: (
             [one["containerID"] for one in pod["status"]["containerStatuses"]],
@@ -59,11 +58,9 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
     New pods fit beside them, and none gets a card without room.
     """
     async with in_the_place_of_ours(observer, NODE):
-        failing = gpu_pod("failing", node=NODE)
-        failing["spec"]["containers"] = [gpu_container("c0", 4, _FAILS)]
         await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("eight", 8, node=NODE))
         before = await lives(observer, "nine", "eight")
-        await observer.create(failing)
+        await observer.create(gpu_pod("failing", 4, node=NODE, plays=_FAILS))
         await starts_again(observer, "failing")
         told = {name: (await observer.variables(await observer.pod(name)))[0] for name in before}
         assert {name: one[spec.ENV_VISIBLE] for name, one in told.items()} == {
@@ -85,6 +82,5 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
 
     async with in_the_place_of_ours(observer, NODE):
         assert before | ours == await lives(observer, "nine", "eight", "three", "two")
-        await observer.check_right_cards("nine", "eight", "three", "two")
-        await observer.check_books()
+        await observer.check_all("nine", "eight", "three", "two")
     assert before | ours == await lives(observer, "nine", "eight", "three", "two")

@@ -16,6 +16,7 @@ import pytest
 from clusters.api.resources import NODES
 from clusters.kind.sweeping import LABEL, folder_of_runs
 from clusters.provider import Cluster
+from e2e import commands
 
 ROOT = Path(__file__).parents[2]
 # All that a cluster and the images of its programs are made of.
@@ -49,19 +50,16 @@ async def started(checkout: Path, *arguments: str) -> Process:
     return await asyncio.create_subprocess_exec(*argv, cwd=checkout, env=dict(os.environ), stdout=PIPE, stderr=STDOUT)
 
 
-async def said(checkout: Path, *arguments: str) -> tuple[int | None, str]:
+async def said(checkout: Path, *arguments: str) -> tuple[int, str]:
     """Its exit code and its output."""
-    process = await started(checkout, *arguments)
-    out, _ = await process.communicate()
-    return process.returncode, out.decode()
+    done = await commands.run(sys.executable, "-m", *arguments, folder=checkout)
+    return done.code, done.said
 
 
 async def containers(environment: dict[str, str]) -> set[str]:
     """The clusters that have containers."""
     argv = ["docker", "ps", "--all", "--format", f'{{{{.Label "{LABEL}"}}}}']
-    process = await asyncio.create_subprocess_exec(*argv, env=environment, stdout=PIPE)
-    out, _ = await process.communicate()
-    return set(out.decode().split())
+    return set((await commands.run(*argv, variables=environment)).output.split())
 
 
 async def test_another_checkout_comes_and_ends_alone(

@@ -14,7 +14,6 @@ from clusters.local_cluster import LocalCluster
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster
 from e2e.kubelet.kubelet_stage import Stage
-from e2e.kubelet.kubelets import KubeletUnderTest
 from e2e.kubelet.stand_in import StandIn
 from e2e.kubelet.worker import Worker
 from e2e.observer import Observer
@@ -30,28 +29,20 @@ def timings() -> Timings:
     return Timings().scaled(0.01)
 
 
-@pytest.fixture
-def number() -> int:
-    """A number that no other case has."""
-    return next(_NUMBERS)
-
-
 @pytest_asyncio.fixture(loop_scope="session")
-async def kubelet_under_test(cluster: Cluster, timings: Timings, number: int) -> AsyncIterator[KubeletUnderTest]:
-    """A kubelet of the cluster's kind."""
-    if not isinstance(cluster, LocalCluster):
-        yield Worker(cluster, _WORKER)
-        return
+async def stage(cluster: Cluster, observer: Observer, timings: Timings) -> AsyncIterator[Stage]:
+    """A kubelet of the cluster's kind, with a resource and a namespace of the case's own."""
+    number = next(_NUMBERS)
     with scratch_folder() as folder:
-        yield StandIn(cluster, f"kubelet-{number}", folder, timings)
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def stage(kubelet_under_test: KubeletUnderTest, observer: Observer, number: int) -> AsyncIterator[Stage]:
-    """The kubelet, a resource and a namespace of the case's own."""
-    stage = Stage(kubelet_under_test, observer.cluster.api, observer.namespace, f"case-{number}")
-    await stage.open()
-    try:
-        yield stage
-    finally:
-        await stage.close()
+        stage = Stage(
+            StandIn(cluster, f"kubelet-{number}", folder, timings)
+            if isinstance(cluster, LocalCluster)
+            else Worker(cluster, _WORKER),
+            observer,
+            f"case-{number}",
+        )
+        await stage.open()
+        try:
+            yield stage
+        finally:
+            await stage.close()

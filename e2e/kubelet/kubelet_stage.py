@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import grpc.aio
-
-from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.api_client import Object
 from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import DEFAULT_SECONDS, eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
-from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from e2e.builders import PLAYER
-from e2e.kubelet.kubelets import KubeletUnderTest
-from e2e.kubelet.sample_plugin import SamplePlugin
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy, pods_listed
+from e2e.kubelet.stand_in import StandIn
+from e2e.kubelet.worker import Worker
+from e2e.observer import Observer
 
+# The kubelet of a case: our stand-in, or a real one on a worker.
+KubeletUnderTest = StandIn | Worker
 # Prints its variables, then runs until it is stopped.
 ENV_AND_SLEEP = ["sh", "-c", "env; sleep infinity"]
 
@@ -25,10 +26,15 @@ class Stage:
     ``name`` is no other case's: a kubelet never forgets the name of a resource.
     """
 
-    def __init__(self, kubelet: KubeletUnderTest, api: ApiClient, namespace: str, name: str) -> None:
+    def __init__(self, kubelet: KubeletUnderTest, observer: Observer, name: str) -> None:
         self.kubelet = kubelet
-        self.api = api
-        self.namespace = namespace
+        self.api = observer.cluster.api
+        self.namespace = observer.namespace
+        self.pod = observer.pod
+        self.delete = observer.delete
+        self.reaches = observer.reaches
+        self.is_gone = observer.are_gone
+        self._observer = observer
         self.node = kubelet.node
         self.resource = f"example.com/{name}"
         self.by_hand = f"{self.resource}-by-hand"
@@ -41,9 +47,7 @@ class Stage:
 
     async def close(self) -> None:
         """Take the pods away, then the plugins, then what the kubelet has of the case."""
-        for pod in await self.pods():
-            await self.delete(pod["metadata"]["name"], grace_seconds=0)
-        await eventually(self.pods, lambda pods: not pods, f"the pods of {self.namespace} are gone")
+        await self._observer.clear()
         for plugin in self._plugins:
             await plugin.stop()
         await self._write_capacity(None)
@@ -56,6 +60,12 @@ class Stage:
         else:
             self._plugins.append(plugin)
         await plugin.start(self.kubelet.plugin_folder, self.resource, socket_name or self._socket_name)
+        return plugin
+
+    async def serve(self, count: int, **options: Any) -> SamplePlugin:
+        """Start a plugin with this number of healthy devices, and wait until the node shows them."""
+        plugin = await self.plug(SamplePlugin(healthy(count), **options))
+        await self.counts(count, count)
         return plugin
 
     async def restart(self, *, lose_checkpoint: bool = False) -> None:
@@ -76,11 +86,11 @@ class Stage:
     async def counts(self, capacity: int | None, allocatable: int | None, *, seconds: float = DEFAULT_SECONDS) -> None:
         """Wait until the node shows these amounts of the case's resource; None: no key."""
 
-        async def seen() -> tuple[Any, Any]:
+        async def seen() -> list[Any]:
             status = (await self.api.get(NODES, self.node))["status"]
-            return status["capacity"].get(self.resource), status["allocatable"].get(self.resource)
+            return [status[kind].get(self.resource) for kind in ("capacity", "allocatable")]
 
-        wanted = tuple(None if count is None else str(count) for count in (capacity, allocatable))
+        wanted = [None if count is None else str(count) for count in (capacity, allocatable)]
         what = f"{self.node} shows capacity, allocatable {wanted}"
         await eventually(seen, lambda found: found == wanted, what, seconds=seconds)
 
@@ -97,50 +107,23 @@ class Stage:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
         return await self.api.create(pod, self.namespace)
 
+    async def run(self, name: str, *containers: Object, **spec: Any) -> Object:
+        """Create such a pod, and wait until it runs; the pod."""
+        await self.create(name, *containers, **spec)
+        return await self.reaches(name, "Running")
+
     async def bind(self, name: str) -> None:
         """Bind a pod that is not bound yet to the node, as a scheduler would."""
-        target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
-        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
-        await self.api.request("POST", PODS.path(self.namespace, name, "binding"), body=binding)
-
-    async def delete(self, name: str, *, grace_seconds: int | None = None) -> None:
-        """Ask for a pod's end; the kubelet may have been quicker."""
-        try:
-            await self.api.delete(PODS, name, self.namespace, grace_seconds=grace_seconds)
-        except ApiError as error:
-            if error.reason != "NotFound":
-                raise
-
-    async def pods(self) -> list[Object]:
-        """The case's pods."""
-        return await self.api.list(PODS, self.namespace)
-
-    async def pod(self, name: str) -> Object:
-        """The pod as the API server has it."""
-        return await self.api.get(PODS, name, self.namespace)
-
-    async def reaches(self, name: str, phase: str) -> Object:
-        """Wait for a phase; the pod."""
-        return await eventually(
-            lambda: self.pod(name), lambda seen: seen["status"].get("phase") == phase, f"{name} is {phase}"
-        )
+        await self._observer.bind(name, self.node)
 
     async def restarts(self, name: str, count: int) -> None:
         """Wait until the pod's container was restarted this number of times."""
 
-        async def seen() -> int:
-            statuses = (await self.pod(name))["status"].get("containerStatuses") or [{}]
-            return int(statuses[0].get("restartCount", 0))
+        def is_restarted(pod: Object) -> bool:
+            statuses = pod["status"].get("containerStatuses") or [{}]
+            return int(statuses[0].get("restartCount", 0)) >= count
 
-        await eventually(seen, lambda found: found >= count, f"{name} was restarted {count} times")
-
-    async def is_gone(self, name: str) -> None:
-        """Wait until there is no such pod."""
-
-        async def names() -> list[str]:
-            return [pod["metadata"]["name"] for pod in await self.pods()]
-
-        await eventually(names, lambda found: name not in found, f"{name} is gone")
+        await eventually(lambda: self.pod(name), is_restarted, f"{name} was restarted {count} times")
 
     async def log(self, name: str, **query: str) -> str:
         """A container's log, through the API server."""
@@ -162,9 +145,7 @@ class Stage:
 
     async def listed(self) -> list[pb.PodResources]:
         """This case's pods, as PodResources lists them."""
-        async with grpc.aio.insecure_channel(f"unix:{self.kubelet.pod_resources_socket}") as channel:
-            answer = await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
-        return [pod for pod in answer.pod_resources if pod.namespace == self.namespace]
+        return [pod for pod in await pods_listed(self.kubelet.pod_resources_socket) if pod.namespace == self.namespace]
 
     async def holds(self, pod: str, ids: set[str]) -> None:
         """Wait until PodResources shows this of the pod's container ``main``; a kubelet that has just started knows no pods yet."""

@@ -11,6 +11,8 @@ import grpc.aio
 
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.kubelet.proto import podresources_pb2 as pr
+from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
 
 Context = grpc.aio.ServicerContext[object, object]
 
@@ -132,6 +134,13 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
         if self._at_start is not None:
             await self._at_start(tuple(request.devices_ids))
         return pb.PreStartContainerResponse()
+
+
+async def pods_listed(socket: Path) -> list[pr.PodResources]:
+    """The pods that the kubelet's PodResources lists. Raises grpc.aio.AioRpcError."""
+    async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+        answer = await pr_grpc.PodResourcesListerStub(channel).List(pr.ListPodResourcesRequest())
+    return list(answer.pod_resources)
 
 
 def healthy(count: int) -> dict[str, bool]:

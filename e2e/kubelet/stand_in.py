@@ -18,7 +18,7 @@ from clusters.local_cluster import LocalCluster
 
 
 class StandIn:
-    """Its sockets are in ``folder``, which is short. See ``KubeletUnderTest``."""
+    """Its sockets are in ``folder``, which is short. Each member is as ``Worker`` has it."""
 
     def __init__(self, cluster: LocalCluster, node: str, folder: Path, timings: Timings) -> None:
         self.node = node
@@ -47,19 +47,19 @@ class StandIn:
         await self._stack.aclose()
 
     async def stop(self) -> None:
-        """See the seam."""
+        """See ``Worker``."""
         await self._kubelet.stop(keep_containers=True)
 
     async def start(self) -> None:
-        """See the seam."""
+        """See ``Worker``."""
         await self._kubelet.start()
 
     async def reboot(self) -> None:
-        """See the seam."""
+        """See ``Worker``."""
         await self._kubelet.reboot()
 
     def lose_checkpoint(self) -> None:
-        """See the seam."""
+        """See ``Worker``."""
         (self.plugin_folder / checkpoint.FILE_NAME).unlink()
 
 

@@ -9,7 +9,7 @@ import pytest
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import eventually
 from e2e.kubelet.kubelet_stage import Stage
-from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.sample_plugin import healthy
 
 # Ends with an error once a second and restarts immediately, with its variables in its log.
 _ENV_AND_FAIL = ["sh", "-c", "env; sleep 0.3; exit 1"]
@@ -18,8 +18,7 @@ _ENV_AND_FAIL = ["sh", "-c", "env; sleep 0.3; exit 1"]
 @pytest.mark.promise("DP-022")
 async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
     """E1: through the scheduler; the container sees the ids that PodResources names; the same amount is free no more."""
-    await stage.plug(SamplePlugin(healthy(2)))
-    await stage.counts(2, 2)
+    await stage.serve(2)
     await stage.create(
         "first", stage.container(devices=2), nodeName=None, nodeSelector={"kubernetes.io/hostname": stage.node}
     )
@@ -39,8 +38,7 @@ async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
 @pytest.mark.promise("DP-022")
 async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage) -> None:
     """E1: a container that starts again has the same ids, and the plugin is not asked to allocate again."""
-    plugin = await stage.plug(SamplePlugin(healthy(5), pre_start=True))
-    await stage.counts(5, 5)
+    plugin = await stage.serve(5, pre_start=True)
     await stage.create("p", stage.container(devices=2, command=_ENV_AND_FAIL))
     await stage.restarts("p", 2)
 
@@ -52,12 +50,10 @@ async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage)
 @pytest.mark.promise("DP-022")
 async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: Stage) -> None:
     """E1, H 9, H 10: the resource counts 0 until the plugin is back; the pod runs on; an operator's resource stays as it is."""
-    plugin = await stage.plug(SamplePlugin(healthy(2)))
-    await stage.counts(2, 2)
+    plugin = await stage.serve(2)
     opaque = {"status": {"capacity": {"example.com/opaque": "163840"}}}
     await stage.api.patch(NODES, stage.node, opaque, subresource="status")
-    await stage.create("p", stage.container(devices=1))
-    before = await stage.reaches("p", "Running")
+    before = await stage.run("p", stage.container(devices=1))
     ids = (await stage.held())["p", "main"]
     await stage.restart()
 
@@ -65,8 +61,7 @@ async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: St
     await stage.holds("p", ids)
     await stage.plug(plugin)
     await stage.counts(2, 2)
-    await stage.create("q", stage.container(devices=1))
-    await stage.reaches("q", "Running")
+    await stage.run("q", stage.container(devices=1))
     after = await stage.pod("p")
     assert (
         after["status"]["containerStatuses"][0]["containerID"]
@@ -80,8 +75,7 @@ async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: St
 @pytest.mark.promise("DP-022")
 async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> None:
     """E1: all of them, one after the other; it is still the ids of the first Allocate."""
-    plugin = await stage.plug(SamplePlugin(healthy(5)))
-    await stage.counts(5, 5)
+    plugin = await stage.serve(5)
     await stage.create("p", stage.container(devices=1, command=_ENV_AND_FAIL))
     await stage.restarts("p", 1)
     ids = (await stage.held())["p", "main"]
@@ -93,8 +87,7 @@ async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> 
     await stage.holds("p", ids)
 
     # A container that does not run at the moment of a kubelet's restart is not let in again; this one runs.
-    await stage.create("q", stage.container(devices=1))
-    await stage.reaches("q", "Running")
+    await stage.run("q", stage.container(devices=1))
     others = (await stage.held())["q", "main"]
     await stage.restart()
     await stage.plug(plugin)
@@ -106,14 +99,12 @@ async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> 
 @pytest.mark.promise("DP-022")
 async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
     """E1: after a restart of the kubelet without its plugin it is still Succeeded, and capacity and allocatable are 0."""
-    plugin = await stage.plug(SamplePlugin(healthy(2)))
-    await stage.counts(2, 2)
+    plugin = await stage.serve(2)
     await stage.create("p", stage.container(devices=1, command=["true"]), restartPolicy="Never")
     await stage.reaches("p", "Succeeded")
     await plugin.stop()
     await stage.restart()
-    await stage.create("later", stage.container())
-    await stage.reaches("later", "Running")
+    await stage.run("later", stage.container())
 
     assert (await stage.pod("p"))["status"]["phase"] == "Succeeded"
     assert await stage.warnings("p") == []
@@ -122,8 +113,7 @@ async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
 @pytest.mark.promise("DP-022")
 async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
     """E1: a pod deleted while the kubelet is down gives its devices back, by force or with grace."""
-    plugin = await stage.plug(SamplePlugin(healthy(2)))
-    await stage.counts(2, 2)
+    plugin = await stage.serve(2)
     await stage.create("forced", stage.container(devices=1))
     await stage.create("graceful", stage.container(devices=1))
     await stage.reaches("forced", "Running")
@@ -135,8 +125,7 @@ async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
     await stage.plug(plugin)
     await stage.counts(2, 2)
     await stage.is_gone("graceful")
-    await stage.create("next", stage.container(devices=2))
-    await stage.reaches("next", "Running")
+    await stage.run("next", stage.container(devices=2))
 
     assert await stage.held() == {("next", "main"): set(healthy(2))}
 
@@ -144,11 +133,9 @@ async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
 @pytest.mark.promise("DP-022")
 async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Stage) -> None:
     """E1, B7, H 1, H 7: init and sidecar share an id, the app has another; Allocates first; the status names the app's only."""
-    plugin = await stage.plug(SamplePlugin(healthy(2), pre_start=True))
-    await stage.counts(2, 2)
+    plugin = await stage.serve(2, pre_start=True)
     inits = [stage.container("init", 1, command=["true"]), stage.container("sidecar", 1, restartPolicy="Always")]
-    await stage.create("p", stage.container("app", 1), initContainers=inits)
-    await stage.reaches("p", "Running")
+    await stage.run("p", stage.container("app", 1), initContainers=inits)
 
     held = await stage.held()
     assert held.keys() == {("p", "sidecar"), ("p", "app")}
@@ -165,10 +152,8 @@ async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Sta
 @pytest.mark.promise("DP-022")
 async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: Stage) -> None:
     """E1: the assignment is remembered, and still the pod fails admission while the plugin is away."""
-    await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
-    await stage.create("p", stage.container(devices=1))
-    await stage.reaches("p", "Running")
+    await stage.serve(1)
+    await stage.run("p", stage.container(devices=1))
     await stage.kubelet.reboot()
     pod = await stage.reaches("p", "Failed")
 
@@ -178,10 +163,8 @@ async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: Stage
 
 async def test_eviction_is_a_deletion_with_grace(stage: Stage) -> None:
     """B7: what the API evicts is stopped, and its devices serve the next."""
-    await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
-    await stage.create("p", stage.container(devices=1))
-    await stage.reaches("p", "Running")
+    await stage.serve(1)
+    await stage.run("p", stage.container(devices=1))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     await stage.api.request("POST", PODS.path(stage.namespace, "p", "eviction"), body=eviction)
     await stage.is_gone("p")
@@ -195,11 +178,9 @@ async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
 
     A kubelet (1.36.3, ``SyncTerminatingPod``) does not interrupt a stop for a shorter grace that is asked for later.
     """
-    await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
+    await stage.serve(1)
     slow = {"name": "SIMULATED_STOP_SECONDS", "value": "600"}
-    await stage.create("p", stage.container(devices=1, env=[slow]), terminationGracePeriodSeconds=10)
-    await stage.reaches("p", "Running")
+    await stage.run("p", stage.container(devices=1, env=[slow]), terminationGracePeriodSeconds=10)
     begun = time.monotonic()
     await stage.delete("p")
     # A kubelet that has not begun takes the shorter grace.

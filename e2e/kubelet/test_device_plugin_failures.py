@@ -44,8 +44,7 @@ async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
 @pytest.mark.promise("DP-022")
 async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
     """E2, B5: allocatable follows, capacity stays; the list replaces the one before."""
-    plugin = await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
+    plugin = await stage.serve(1)
     plugin.announce({"dev-0": False})
     await stage.counts(1, 0)
     plugin.announce({"dev-0": True})
@@ -59,10 +58,8 @@ async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
 @pytest.mark.promise("DP-022")
 async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) -> None:
     """E2, H 7: the pod is not touched, its status shows it (from 1.36 on); nothing is freed by its deletion."""
-    plugin = await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
-    await stage.create("p", stage.container(devices=1))
-    await stage.reaches("p", "Running")
+    plugin = await stage.serve(1)
+    await stage.run("p", stage.container(devices=1))
     assert await health_of(stage, "p") == shown(stage, "Healthy")
     plugin.announce({"dev-0": False})
 
@@ -79,8 +76,7 @@ async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) ->
 @pytest.mark.promise("DP-022")
 async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> None:
     """E2: in the status that it has ended with; a later one depends on the next holder of the device."""
-    await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
+    await stage.serve(1)
     await stage.create("p", stage.container(devices=1, command=["false"]), restartPolicy="Never")
     await stage.reaches("p", "Failed")
 
@@ -103,8 +99,7 @@ async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> N
 @pytest.mark.parametrize("timings", [Timings().scaled(0.005)], ids=["grace of 1.5 s"])
 async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) -> None:
     """E2, B5: 0/2, and after the grace period 0/0; the list is not asked for again; the key stays."""
-    plugin = await stage.plug(SamplePlugin(healthy(2)))
-    await stage.counts(2, 2)
+    plugin = await stage.serve(2)
     plugin.end_list()
 
     await stage.counts(2, 0)
@@ -115,8 +110,7 @@ async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) ->
 @pytest.mark.promise("DP-022")
 async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
     """E2: and it comes back with the next registration."""
-    plugin = await stage.plug(SamplePlugin(healthy(2)))
-    await stage.counts(2, 2)
+    plugin = await stage.serve(2)
     await plugin.stop()
     await stage.counts(2, 0)
     await stage.plug(plugin)
@@ -163,10 +157,8 @@ async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
 
 async def test_pods_before_the_plugin_after_a_kubelet_restart_fail(stage: Stage) -> None:
     """E2, H 9: bound pods that are not yet admitted fail immediately; running ones go on."""
-    await stage.plug(SamplePlugin(healthy(2)))
-    await stage.counts(2, 2)
-    await stage.create("before", stage.container(devices=1))
-    await stage.reaches("before", "Running")
+    await stage.serve(2)
+    await stage.run("before", stage.container(devices=1))
     await stage.kubelet.stop()
     await stage.create("meanwhile", stage.container(devices=1))
     await stage.kubelet.start()

@@ -34,12 +34,11 @@ async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
         lambda: stage.api.list(LEASES, "kube-node-lease", field_selector=f"metadata.name={stage.node}"), bool, "a lease"
     )
     spec = lease[0]["spec"]
-
-    async def renewed() -> str:
-        found = await stage.api.get(LEASES, stage.node, "kube-node-lease")
-        return str(found["spec"]["renewTime"])
-
-    await eventually(renewed, lambda time: time > spec["renewTime"], "the lease is renewed")
+    await eventually(
+        lambda: stage.api.get(LEASES, stage.node, "kube-node-lease"),
+        lambda found: str(found["spec"]["renewTime"]) > spec["renewTime"],
+        "the lease is renewed",
+    )
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (stage.node, 40)
     (owner,) = lease[0]["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("Node", node["metadata"]["uid"])
@@ -48,8 +47,7 @@ async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
 @pytest.mark.stand_in_only("a Node created bare has not the labels by which a worker's own pods are placed")
 async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
     """B6: the resources that a plugin announces come back with it, an operator's are lost; the Node does not come back alone."""
-    await stage.plug(SamplePlugin(healthy(3)))
-    await stage.counts(3, 3)
+    await stage.serve(3)
     await stage.declare()
     await stage.api.delete(NODES, stage.node)
     await eventually(
@@ -67,13 +65,11 @@ async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
 @pytest.mark.promise("DP-022")
 async def test_kubelet_without_checkpoint_gives_no_devices(stage: Stage) -> None:
     """B6: no amount is zeroed while the folder has other files; until the plugin is back its pods are let in without devices."""
-    plugin = await stage.plug(SamplePlugin(healthy(3)))
-    await stage.counts(3, 3)
+    plugin = await stage.serve(3)
     await stage.declare()
     await stage.restart(lose_checkpoint=True)
 
-    await stage.create("early", stage.container(devices=1))
-    await stage.reaches("early", "Running")
+    await stage.run("early", stage.container(devices=1))
     assert await stage.held() == {("early", "main"): set()}
     assert "IDS=" not in await stage.log("early")
     await stage.counts(3, 3)
@@ -82,8 +78,7 @@ async def test_kubelet_without_checkpoint_gives_no_devices(stage: Stage) -> None
     plugin.announce(healthy(4))
     await stage.plug(plugin)
     await stage.counts(4, 4)
-    await stage.create("late", stage.container(devices=1))
-    await stage.reaches("late", "Running")
+    await stage.run("late", stage.container(devices=1))
     assert len(await stage.told_ids("late")) == 1
 
 
@@ -114,8 +109,7 @@ async def test_logs_as_kubectl_asks_for_them(stage: Stage) -> None:
 async def test_a_log_is_followed_until_the_container_ends(stage: Stage) -> None:
     """``logs -f``: lines come when they are written, and the answer ends with the container."""
     script = "echo begun; sleep 2; echo later; sleep 2; echo last"
-    await stage.create("p", stage.container(command=["sh", "-c", script]), restartPolicy="Never")
-    await stage.reaches("p", "Running")
+    await stage.run("p", stage.container(command=["sh", "-c", script]), restartPolicy="Never")
     path = PODS.path(stage.namespace, "p", "log")
     async with stage.api.http.stream("GET", path, params={"follow": "true"}) as answer:
         lines = answer.lines()
@@ -136,8 +130,7 @@ async def test_a_log_is_followed_until_the_container_ends(stage: Stage) -> None:
 )
 async def test_a_log_that_is_not_there_says_why(stage: Stage, query: dict[str, str], code: int, text: str) -> None:
     """In the API server's words, or the kubelet's handed through."""
-    await stage.create("p", stage.container())
-    await stage.reaches("p", "Running")
+    await stage.run("p", stage.container())
 
     with pytest.raises(ApiError, match=text) as refusal:
         await stage.log("p", **query)
@@ -167,8 +160,7 @@ async def test_a_container_that_waits_has_no_log(stage: Stage) -> None:
 @pytest.mark.parametrize("verb", ["exec", "attach", "portforward"])
 async def test_what_needs_a_process_is_refused(stage: Stage, cluster: Cluster, verb: str) -> None:
     """A simulated container has none: the answer is a Status, and kubectl prints its message."""
-    await stage.create("p", stage.container())
-    await stage.reaches("p", "Running")
+    await stage.run("p", stage.container())
     upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
     params = {"command": "ls", "stdout": "true"} if verb != "portforward" else {}
     # An API server closes the connection afterwards without notice: no other request should find it in a pool.

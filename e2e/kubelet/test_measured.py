@@ -18,7 +18,7 @@ from clusters.api.waiting import eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from e2e.kubelet.kubelet_stage import Stage, held_by
-from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy, pods_listed
 from e2e.kubelet.worker import Worker
 
 # A kubelet answers Get unasked from this minor of Kubernetes 1 on, and shows the health of devices from that one on.
@@ -27,8 +27,7 @@ _GET_SINCE, _HEALTH_SINCE = 34, 36
 
 async def test_pods_are_admitted_one_by_one_in_binding_order(stage: Stage) -> None:
     """H 1: 10 pods of 3 containers, bound in another order than created: 30 Allocates, pod by pod, container by container."""
-    plugin = await stage.plug(SamplePlugin(healthy(40), pre_start=True))
-    await stage.counts(40, 40)
+    plugin = await stage.serve(40, pre_start=True)
     names = [f"p{number}" for number in range(10)]
     for name in names:
         sidecar = stage.container("sidecar", 1, restartPolicy="Always")
@@ -56,8 +55,7 @@ async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
         preferred.append(must + sorted(set(free) - set(must), reverse=True)[: size - len(must)])
         return preferred[-1]
 
-    plugin = await stage.plug(SamplePlugin(healthy(5), prefers=highest))
-    await stage.counts(5, 5)
+    plugin = await stage.serve(5, prefers=highest)
     for name, size in (("two", 2), ("one", 1), ("rest", 2)):
         await stage.create(name, stage.container(devices=size))
         await stage.reaches(name, "Running")
@@ -81,11 +79,9 @@ async def test_an_init_containers_ids_have_to_be_preferred(stage: Stage) -> None
         musts.append(must)
         return must + sorted(set(free) - set(must))[: size - len(must)]
 
-    plugin = await stage.plug(SamplePlugin(healthy(5), prefers=choose))
-    await stage.counts(5, 5)
+    plugin = await stage.serve(5, prefers=choose)
     inits = [stage.container("init", 1, command=["true"]), stage.container("again", 1, command=["true"])]
-    await stage.create("p", stage.container("app", 3), initContainers=inits)
-    await stage.reaches("p", "Running")
+    await stage.run("p", stage.container("app", 3), initContainers=inits)
 
     assert musts == [[], ["dev-0"]]
     assert [set(ids) for ids in plugin.asked("Allocate")] == [{"dev-0"}, {"dev-0"}, {"dev-0", "dev-1", "dev-2"}]
@@ -101,10 +97,8 @@ async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
         if stage.kubelet.minor >= _GET_SINCE:
             got.append(await get(stage, "p"))
 
-    plugin = await stage.plug(SamplePlugin(healthy(5), at_start=look))
-    await stage.counts(5, 5)
-    await stage.create("p", stage.container(devices=3))
-    await stage.reaches("p", "Running")
+    plugin = await stage.serve(5, at_start=look)
+    await stage.run("p", stage.container(devices=3))
 
     (ids,) = plugin.asked("PreStartContainer")
     assert [held_by(one) for one in listed] == [{("p", "main"): set(ids)}]
@@ -117,10 +111,8 @@ async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
 @pytest.mark.promise("DP-022")
 async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
     """E1: PodResources v1alpha1, with the messages of v1 and fewer fields, is still served."""
-    await stage.plug(SamplePlugin(healthy(3)))
-    await stage.counts(3, 3)
-    await stage.create("p", stage.container("one", 2), stage.container("two", 1))
-    await stage.reaches("p", "Running")
+    await stage.serve(3)
+    await stage.run("p", stage.container("one", 2), stage.container("two", 1))
 
     async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
         ask = channel.unary_unary(
@@ -143,31 +135,25 @@ async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
     await stage.kubelet.declare_cdi(
         {"cdiVersion": "0.6.0", "kind": "example.com/card", "devices": [{"name": "x", "containerEdits": edits}]}
     )
-    await stage.plug(SamplePlugin(healthy(1), cdi_device="example.com/card=x"))
-    await stage.counts(1, 1)
-    await stage.create("p", stage.container(devices=1))
-    await stage.reaches("p", "Running")
+    await stage.serve(1, cdi_device="example.com/card=x")
+    await stage.run("p", stage.container(devices=1))
 
     await eventually(lambda: stage.log("p"), lambda log: "SEEN_BY_CDI=yes" in log.splitlines(), "the edit is seen")
 
 
 async def test_the_pods_own_variable_wins(stage: Stage) -> None:
     """H 6, B7: of a name that both set, the container sees the value of the pod's spec."""
-    await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
-    await stage.create("p", stage.container(devices=1, env=[{"name": "IDS", "value": "mine"}]))
-    await stage.reaches("p", "Running")
+    await stage.serve(1)
+    await stage.run("p", stage.container(devices=1, env=[{"name": "IDS", "value": "mine"}]))
 
     assert await stage.told_ids("p") == {"mine"}
 
 
 async def test_the_status_names_the_devices_of_app_containers(stage: Stage) -> None:
     """H 7: every id of each container, none of sidecars and init containers; kubelets before 1.36 say nothing."""
-    await stage.plug(SamplePlugin(healthy(6)))
-    await stage.counts(6, 6)
+    await stage.serve(6)
     inits = [stage.container("init", 1, command=["true"]), stage.container("sidecar", 1, restartPolicy="Always")]
-    await stage.create("p", stage.container("one", 2), stage.container("two", 1), initContainers=inits)
-    await stage.reaches("p", "Running")
+    await stage.run("p", stage.container("one", 2), stage.container("two", 1), initContainers=inits)
     held = await stage.held()
     shows = stage.kubelet.minor >= _HEALTH_SINCE
     wanted = {name: held["p", name] if shows else set() for name in ("one", "two")}
@@ -182,8 +168,7 @@ async def test_the_status_names_the_devices_of_app_containers(stage: Stage) -> N
 
 async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> None:
     """B7: a pod that is too large for the node in another way has been allocated for, and its devices serve the next."""
-    plugin = await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
+    plugin = await stage.serve(1)
     huge = stage.container(devices=1)
     huge["resources"]["requests"] = {"cpu": "4000"}
     await stage.create("p", huge)
@@ -191,19 +176,16 @@ async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> N
 
     assert status["reason"] == "OutOfcpu"
     assert len(plugin.asked("Allocate")) == 1
-    await stage.create("q", stage.container(devices=1))
-    await stage.reaches("q", "Running")
+    await stage.run("q", stage.container(devices=1))
 
 
 async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Stage) -> None:
     """B7, C: only active pods are listed; the ids of an ended one go to the next that asks."""
-    await stage.plug(SamplePlugin(healthy(2)))
-    await stage.counts(2, 2)
+    await stage.serve(2)
     await stage.create("p", stage.container(devices=2, command=["true"]), restartPolicy="Never")
     await stage.reaches("p", "Succeeded")
     await eventually(stage.held, lambda held: held == {}, "the ended pod is not listed")
-    await stage.create("q", stage.container(devices=2))
-    await stage.reaches("q", "Running")
+    await stage.run("q", stage.container(devices=2))
 
     assert await stage.held() == {("q", "main"): set(healthy(2))}
 
@@ -211,8 +193,7 @@ async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Sta
 @pytest.mark.promise("DP-022")
 async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
     """B3: the last plugin to register is dropped when the older list ends, so a plugin ends its old list first."""
-    old = await stage.plug(SamplePlugin(healthy(1)))
-    await stage.counts(1, 1)
+    old = await stage.serve(1)
     new = await stage.plug(SamplePlugin(healthy(3)), "newer.sock")
     await stage.counts(3, 3)
     old.end_list()
@@ -226,11 +207,10 @@ async def test_a_burst_of_questions_is_turned_away(stage: Stage) -> None:
     """C: beyond a burst of ten, and a hundred a second, PodResources answers ResourceExhausted."""
 
     async def ask() -> str:
-        async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
-            try:
-                await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
-            except grpc.aio.AioRpcError as error:
-                return f"{error.code().name}: {error.details()}"
+        try:
+            await pods_listed(stage.kubelet.pod_resources_socket)
+        except grpc.aio.AioRpcError as error:
+            return f"{error.code().name}: {error.details()}"
         return ""
 
     answers = await asyncio.gather(*(ask() for _ in range(60)))

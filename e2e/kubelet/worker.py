@@ -17,9 +17,8 @@ import grpc.aio
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
-from clusters.kubelet.proto import podresources_pb2 as pb
-from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from clusters.provider import Cluster
+from e2e.kubelet.sample_plugin import pods_listed
 
 _KUBELET: Final = "kubelet"
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"
@@ -27,7 +26,11 @@ _CDI_FOLDER: Final = "/etc/cdi"
 
 
 class Worker:
-    """See ``KubeletUnderTest``."""
+    """One node's kubelet, up between ``open`` and ``close``.
+
+    ``minor`` is that of its Kubernetes release: 36 for 1.36. In ``plugin_folder`` this process can serve a socket for it, and at
+    ``pod_resources_socket`` ask it which container has which devices.
+    """
 
     def __init__(self, cluster: Cluster, node: str) -> None:
         self.node = node
@@ -48,23 +51,23 @@ class Worker:
             await self.start()
 
     async def stop(self) -> None:
-        """See the seam."""
+        """Go down; containers run on."""
         await self._cluster.kill(_KUBELET, self.node)
         self._is_down = True
 
     async def start(self) -> None:
-        """See the seam."""
+        """Come up again, with new sockets; returns when plugins can register."""
         await self._cluster.launch(_KUBELET, self.node)
         self._is_down = False
         await self._answers()
 
     async def reboot(self) -> None:
-        """See the seam."""
+        """The machine restarts: all containers end, the checkpoint stays."""
         await self._cluster.restart_kubelet(self.node, reboot=True)
         await self._answers()
 
     def lose_checkpoint(self) -> None:
-        """See the seam."""
+        """The file in which it keeps the devices of containers is removed; it is down during that."""
         Path(self.plugin_folder / _CHECKPOINT).unlink()
 
     async def declare_cdi(self, specification: Mapping[str, object]) -> None:
@@ -80,11 +83,10 @@ class Worker:
         """Its second socket may come after the first."""
 
         async def asked() -> bool:
-            async with grpc.aio.insecure_channel(f"unix:{self.pod_resources_socket}") as channel:
-                try:
-                    await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
-                except grpc.aio.AioRpcError:
-                    return False
+            try:
+                await pods_listed(self.pod_resources_socket)
+            except grpc.aio.AioRpcError:
+                return False
             return True
 
         await eventually(asked, bool, f"the kubelet of {self.node} shows which container has which devices")

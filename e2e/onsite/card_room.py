@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from e2e import spec
 from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import slots_of, units_of
 from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, described
-from e2e.site.picture import annotations_of, shares_or_none
+from e2e.site.picture import shares_or_none
 
 _SLOTS: Final = "slots"
 _UNITS: Final[Mapping[str, int]] = {"GiB": 1024, "MiB": 1}
@@ -100,7 +99,7 @@ def room_on(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> NodeR
         amount(node, spec.RESOURCE_SLOT, "allocatable") - sum(map(slots_of, there)) if counts_slots else None,
     )
     ordered = tuple(sorted(rooms, key=lambda room: (-room.free.units, room.index)))
-    return NodeRoom(name, mib_per_unit(node), free, ordered)
+    return NodeRoom(name, _mib_per_unit(shown), free, ordered)
 
 
 def _shares(pod: Mapping[str, Any], shown: Cards) -> Mapping[int, int]:
@@ -110,17 +109,15 @@ def _shares(pod: Mapping[str, Any], shown: Cards) -> Mapping[int, int]:
     return shares if is_placed else dict.fromkeys(shown.cards, asked)
 
 
-def mib_per_unit(node: Mapping[str, Any]) -> int:
+def _mib_per_unit(shown: Cards) -> int:
     """The size of a unit of the node, in MiB. Raises UnreadableError.
 
     The original's device plugin does not write its unit on the node: it is GiB, or MiB with ``--memory-unit=MiB``.
     """
-    text = annotations_of(node).get(spec.NODE_CARDS)
-    if text is None:
-        largest = max((card.units for card in averaged(node).cards.values()), default=0)
+    if not shown.mode:
+        largest = max((card.units for card in shown.cards.values()), default=0)
         return 1 if largest > _MANY else spec.MIB_PER_UNIT
     try:
-        unit = str(json.loads(text)["unit"])
-        return _UNITS[unit] if unit in _UNITS else int(unit.removesuffix("MiB"))
-    except (ValueError, TypeError, KeyError) as error:
+        return _UNITS[shown.unit] if shown.unit in _UNITS else int(shown.unit.removesuffix("MiB"))
+    except ValueError as error:
         raise UnreadableError(f"its unit is not known: {error}") from error

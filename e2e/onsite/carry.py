@@ -9,13 +9,10 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from e2e.report.sources import NOTE
-from e2e.site.site_error import SiteError
-
-if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+from e2e.site import SiteError
 
 _HELP: Final = "make a folder to carry to a GPU machine without a network; FOLDER/run there is `python -m e2e machine`"
 _CHECKOUT: Final = Path(__file__).parents[2]
@@ -49,7 +46,7 @@ exec ../venv/bin/python -m e2e machine --report "$work/validation" "$@"
 """
 
 
-def add_verbs(verbs: Verbs) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The verb; see ``look_verbs.add_verbs``."""
     parser = verbs.add_parser("carry", help=_HELP, description=_HELP)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="is made; must be empty if it is there")

@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 
 from e2e.report import verdict_plugin
+from e2e.site import SiteError
 from e2e.site.report.report_files import JSON_FILE, make_ready, read_report
 from e2e.site.report.site_verdict import verdict_of
-from e2e.site.site_error import SiteError
 
 _CASES: Final = Path(__file__).parent / "test_onsite.py"
 OK, FAILED, MISUSED, UNTRUE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 4, 130

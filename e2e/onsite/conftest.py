@@ -22,14 +22,13 @@ from e2e import real_kubelets
 from e2e.onsite import site_results
 from e2e.onsite.gaps import not_judged
 from e2e.onsite.machine_recording import RecordingError
-from e2e.onsite.pod_priority import low_priority
 from e2e.onsite.site import USAGE, Site
 from e2e.onsite.site_nodes import discovered, names_of
 from e2e.onsite.site_options import permissions
 from e2e.onsite.tenancy import Tenancy, TenancyError
+from e2e.site import SiteError
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.picture import Picture
-from e2e.site.site_error import SiteError
 
 # Nodes of a cluster of our own: more of them would show nothing new about the cases.
 _MOST_NODES: Final = 3
@@ -99,7 +98,6 @@ async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIt
         async with contextlib.AsyncExitStack() as entered:
             visit = await site_results.look_before(config, site_cluster.api, _names(config))
             await entered.enter_async_context(tenancy.held())
-            await entered.enter_async_context(low_priority(site_cluster.api, tenancy.run, tenancy.check))
             clean_up = entered.pop_all()
     config.stash[site_results.VISIT] = visit
     yield Site(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from e2e import commands
 from fake_nvml.guard import DRIVER_FOLDER
 
 # By this name the dynamic loader finds the driver's own, as every program does.
@@ -44,16 +43,11 @@ async def conformance() -> list[str] | None:
     # Its own conftest alone: those above need what a carried folder has not.
     options = ("-q", "--no-header", "-p", "no:cacheprovider", "--confcutdir", str(_CONFORMANCE), "-k", "real")
     command = (sys.executable, "-m", "pytest", *options, str(_CONFORMANCE / "test_any_driver.py"))
-    pipe = asyncio.subprocess.PIPE
     # pytest cuts the reason of a failure to the width of the terminal.
-    wide = {**os.environ, "COLUMNS": "250"}
-    process = await asyncio.create_subprocess_exec(
-        *command, env=wide, stdout=pipe, stderr=asyncio.subprocess.STDOUT, cwd=_ROOT
-    )
-    output, _ = await process.communicate()
-    lines = output.decode(errors="replace").splitlines()
+    done = await commands.run(*command, folder=_ROOT, variables={"COLUMNS": "250"})
+    lines = done.said.splitlines()
     broken = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    return broken or ([] if process.returncode == 0 else lines[-_LAST_LINES:])
+    return broken or ([] if done.code == 0 else lines[-_LAST_LINES:])
 
 
 def _content(text: str) -> dict[str, Any]:
@@ -66,11 +60,9 @@ async def _fake_nvml(*arguments: str, state: Path | None = None) -> str:
 
     The variable with the ``state`` allows simulated cards on a machine that has a driver.
     """
-    command = (sys.executable, "-c", "import sys; from fake_nvml.main import main; sys.exit(main())", *arguments)
-    environment = {**os.environ, **({"FAKENVML_STATE": str(state)} if state is not None else {})}
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environment)
-    output, error = await process.communicate()
-    if process.returncode:
-        raise RecordingError(f"fake-nvml {arguments[0]}: {error.decode(errors='replace').strip()}")
-    return output.decode()
+    program = "import sys; from fake_nvml.main import main; sys.exit(main())"
+    variables = {} if state is None else {"FAKENVML_STATE": str(state)}
+    done = await commands.python("-c", program, *arguments, variables=variables)
+    if done.code:
+        raise RecordingError(f"fake-nvml {arguments[0]}: {done.errors.strip()}")
+    return done.output

@@ -36,12 +36,7 @@ class Carrier:
 
 
 def probe_pod(
-    name: str,
-    room: NodeRoom,
-    carrier: Carrier,
-    units: Sequence[int],
-    *arguments: object,
-    card_uuid: str = "",
+    name: str, room: NodeRoom, carrier: Carrier, units: Sequence[int], *arguments: object, card_uuid: str = ""
 ) -> dict[str, Any]:
     """A pod with one container for each amount of units, on the room's node; each runs the probe with these arguments.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import shlex
@@ -16,15 +15,14 @@ from clusters.api.api_client import ApiError, Object
 from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually, glimpse
 from clusters.provider import Cluster, ClusterError
-from e2e import spec
+from e2e import commands, spec
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.onsite.card_room import NodeRoom, room_on
-from e2e.onsite.gaps import not_judged
-from e2e.onsite.image_trouble import image_trouble
+from e2e.onsite.gaps import image_trouble, not_judged
 from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
 from e2e.onsite.tenancy import Tenancy
-from e2e.site.picture import condition, words_of
+from e2e.site.picture import condition, labels_of, words_of
 from e2e.site.preflight_picture import DEVICE_PLUGIN, KUBE_SYSTEM
 from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
@@ -36,30 +34,23 @@ _DISRUPTED: Final = "DisruptionTarget"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The most that a run has on the cluster at a time, and how long it waits for a pod (an image may have to come).
-
-    ``units`` are those of a node; 0: as many as 8 GiB are.
-    """
+class Permissions:
+    """The choices of an administrator: the most that a run has on the cluster at a time, and what it may do there."""
 
     units: int = 0
+    """Those of a node; 0: as many as 8 GiB are."""
     pods: int = 4
     seconds: float = 300.0
+    """How long a run waits for a pod (an image may have to come)."""
+    image: str = ""
+    """Any image with Python 3 for the pods; "" for the device plugin's own."""
+    allow_disruption: bool = False
+    restart_kubelet: str = ""
+    """A command of this machine that restarts the kubelet of ``{node}``; "" if none may be restarted."""
 
     def units_on(self, mib_per_unit: int) -> int:
         """The most units on a node with units of this size."""
         return self.units or _MOST_MIB // mib_per_unit
-
-
-@dataclass(frozen=True, slots=True)
-class Permissions:
-    """The choices of an administrator. ``image`` is any image with Python 3 for the pods; "" for the device plugin's own."""
-
-    limits: Limits = Limits()
-    image: str = ""
-    allow_disruption: bool = False
-    restart_kubelet: str = ""
-    """A command of this machine that restarts the kubelet of ``{node}``; "" if none may be restarted."""
 
 
 class Site:
@@ -99,24 +90,21 @@ class Site:
 
     async def room(self, name: str) -> NodeRoom:
         """The room on a node's cards now; leaves a gap if the node does not take pods."""
-        try:
-            node, pods = await self.node(name), await self.api.list(PODS)
-        except ApiError as error:
-            if error.code == _NOT_FOUND:
-                not_judged(f"{name} has left the cluster")
-            raise
-        if why := why_closed(node, pods, self.permissions.limits.pods):
+        return await self._room_beside(name, await self.api.list(PODS))
+
+    async def _room_beside(self, name: str, pods: list[Object]) -> NodeRoom:
+        node = await self.api.find(NODES, name)
+        if node is None:
+            not_judged(f"{name} has left the cluster")
+        if why := why_closed(node, pods, self.permissions.pods):
             not_judged(f"{name} {why}")
         return room_on(node, pods)
 
     async def pod(self, name: str) -> Object:
         """A pod of ours; leaves a gap if others have removed it, as they may: our pods have a very low priority."""
-        try:
-            pod = await self.api.get(PODS, self._full(name), NAMESPACE)
-        except ApiError as error:
-            if error.code == _NOT_FOUND:
-                not_judged(f"pod {name} was removed by others")
-            raise
+        pod = await self.api.find(PODS, self._full(name), NAMESPACE)
+        if pod is None:
+            not_judged(f"pod {name} was removed by others")
         if pod["metadata"].get("deletionTimestamp"):
             conditions = {one["type"]: one.get("message", "") for one in pod["status"].get("conditions") or ()}
             not_judged(f"pod {name} was deleted by others: {conditions.get(_DISRUPTED, 'nothing shows why')}")
@@ -143,10 +131,7 @@ class Site:
     async def plugins(self, node: str) -> list[Object]:
         """The pods of device plugins on a node, by the label that the original and ours have."""
         return await self.api.list(
-            PODS,
-            KUBE_SYSTEM,
-            label_selector=f"component={DEVICE_PLUGIN}",
-            field_selector=f"spec.nodeName={node}",
+            PODS, KUBE_SYSTEM, label_selector=f"component={DEVICE_PLUGIN}", field_selector=f"spec.nodeName={node}"
         )
 
     async def looks_at_usage(self, node: str) -> bool:
@@ -165,12 +150,13 @@ class Site:
 
         ``units`` and ``containers`` are those of each pod; ``mib`` is its memory, in place of ``units``.
         """
-        left = await self._left()
+        pods_there = await self.api.list(PODS)
+        left = [pod for pod in pods_there if self._is_left(pod)]
         if names := [pod["metadata"]["name"] for pod in left if _node_of(pod) == node]:
             not_judged(f"pod {names[0]} of an earlier case is still on {node}")
-        room = await self.room(node)
+        room = await self._room_beside(node, pods_there)
         units = room.units_of(mib) if mib else units
-        limits = self.permissions.limits
+        limits = self.permissions
         most = limits.units_on(room.mib_per_unit)
         if pods * units > most or pods + len(left) > limits.pods:
             not_judged(
@@ -183,10 +169,10 @@ class Site:
             not_judged(f"{node} has room on {where} for {fitting} pods of {units} units, and this case needs {pods}")
         return room
 
-    async def _left(self) -> list[Object]:
-        """The pods of earlier cases that could not be removed."""
-        pods = await self.api.list(PODS, NAMESPACE, label_selector=f"{RUN_LABEL}={self._tenancy.run}")
-        return [pod for pod in pods if not pod["metadata"]["name"].endswith(f"-{self._case}")]
+    def _is_left(self, pod: Object) -> bool:
+        """Is it of an earlier case of this run, and could not be removed?"""
+        is_ours = pod["metadata"]["namespace"] == NAMESPACE and labels_of(pod).get(RUN_LABEL) == self._tenancy.run
+        return is_ours and not pod["metadata"]["name"].endswith(f"-{self._case}")
 
     async def create(self, manifest: Object) -> None:
         """Create a pod for which ``needs`` found room. Raises TenancyError if the namespace was lost."""
@@ -195,7 +181,7 @@ class Site:
 
     async def delete(self, name: str) -> None:
         """Delete a pod of ours and wait until it is gone."""
-        await self._tenancy.remove(self._full(name), seconds=self.permissions.limits.seconds)
+        await self._tenancy.remove(self._full(name), seconds=self.permissions.seconds)
 
     @contextlib.asynccontextmanager
     async def clean(self) -> AsyncIterator[None]:
@@ -205,7 +191,7 @@ class Site:
         try:
             yield
         finally:
-            await self._tenancy.remove(ending=ending, seconds=self.permissions.limits.seconds)
+            await self._tenancy.remove(ending=ending, seconds=self.permissions.seconds)
 
     async def replace_plugin(self, node: str) -> None:
         """End a node's device plugin, and wait until its next one runs and the node offers its memory again.
@@ -234,7 +220,7 @@ class Site:
             now = (await self.node(node))["status"]["allocatable"].get(spec.RESOURCE_MEMORY)
             return now == offered and any(is_ready(pod) for pod in plugins)
 
-        await eventually(is_back, bool, f"another plugin serves {node}", seconds=self.permissions.limits.seconds)
+        await eventually(is_back, bool, f"another plugin serves {node}", seconds=self.permissions.seconds)
 
     async def restart_kubelet(self, node: str) -> None:
         """Restart a node's kubelet, by the administrator's command if there is one, and wait until the node is ready again.
@@ -255,18 +241,15 @@ class Site:
     async def _run_command(self, node: str) -> None:
         before = heartbeat(await self.node(node))
         command = [word.format(node=node) for word in shlex.split(self.permissions.restart_kubelet)]
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        output, _ = await process.communicate()
-        assert process.returncode == 0, f"{shlex.join(command)} ended with {process.returncode}: {output.decode()}"
+        done = await commands.run(*command)
+        assert done.code == 0, f"{shlex.join(command)} ended with {done.code}: {done.said}"
 
         async def is_back() -> bool:
             now = await self.node(node)
             offers = now["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0") != "0"
             return offers and heartbeat(now) != before and condition(now, "Ready") == "True"
 
-        await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.limits.seconds)
+        await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.seconds)
 
     async def runs(self, name: str) -> Object:
         """Wait until a pod of ours runs or has ended well; the pod. Raises NotReachedError with its events.
@@ -280,7 +263,7 @@ class Site:
         return await self._phase(name, "Succeeded", "Failed")
 
     async def _phase(self, name: str, *phases: str) -> Object:
-        seconds = self.permissions.limits.seconds
+        seconds = self.permissions.seconds
 
         def is_settled(pod: Object) -> bool:
             return pod["status"].get("phase") in ("Succeeded", "Failed", *phases) or bool(image_trouble(pod))

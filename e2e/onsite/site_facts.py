@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from e2e import spec
 from e2e.site.invariants import COMPONENTS
+from e2e.site.node_cards import UnreadableError, described
 from e2e.site.node_invariants import other_resources
-from e2e.site.picture import annotations_of, labels_of, words_of
+from e2e.site.picture import labels_of, words_of
 from e2e.site.preflight_picture import DEVICE_PLUGIN
 from e2e.site.site_report import CardFacts, NodeFacts
 
@@ -69,7 +68,7 @@ def node_facts(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> No
         kernel=info.get("kernelVersion", ""),
         system=info.get("osImage", ""),
         architecture=info.get("architecture", ""),
-        cards=_cards(annotations_of(node).get(spec.NODE_CARDS, "")),
+        cards=_cards(node),
         other_resources=tuple(other_resources(node)),
         are_cards_simulated=is_simulated(node, pods),
     )
@@ -91,10 +90,12 @@ def on_this_machine(node: NodeFacts, driver: str, are_simulated: bool) -> NodeFa
     )
 
 
-def _cards(text: str) -> tuple[CardFacts, ...]:
-    """The cards of an annotation; none if it cannot be read, which the invariants report."""
+def _cards(node: Mapping[str, Any]) -> tuple[CardFacts, ...]:
+    """The cards of the node's annotation; none if it cannot be read, which the invariants report."""
     try:
-        cards = json.loads(text or "{}").get("cards", [])
-        return tuple(CardFacts(card["index"], card["uuid"], card["model"], card["mib"]) for card in cards)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        found = described(node)
+    except UnreadableError:
         return ()
+    return tuple(
+        CardFacts(card.index, card.uuid, card.model, card.mib) for card in (found.cards if found else {}).values()
+    )

@@ -8,23 +8,23 @@ from typing import Any, Final
 import pytest
 
 from clusters.providers import EXISTING
-from e2e.onsite.site import Limits, Permissions
+from e2e.onsite.site import Permissions
 from e2e.real_kubelets import STAND_INS
 from e2e.site import kubeconfig_choice
 
-_LIMITS: Final = Limits()
+_USUAL: Final = Permissions()
 OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     **kubeconfig_choice.OPTIONS,
     "--nodes": {"default": "", "help": "nodes to validate, with commas (default: all that share cards)"},
     "--max-units": {
         "type": int,
-        "default": _LIMITS.units,
+        "default": _USUAL.units,
         "help": "most units at a time (default: as many as 8 GiB are)",
     },
-    "--max-pods": {"type": int, "default": _LIMITS.pods, "help": "most pods at a time (default: %(default)s)"},
+    "--max-pods": {"type": int, "default": _USUAL.pods, "help": "most pods at a time (default: %(default)s)"},
     "--pod-seconds": {
         "type": float,
-        "default": _LIMITS.seconds,
+        "default": _USUAL.seconds,
         "help": "longest wait for a pod; its image may have to come (default: %(default)s)",
     },
     "--probe-image": {"default": "", "help": "image with python3 for the pods (default: the device plugin's own)"},
@@ -72,7 +72,7 @@ def check(config: pytest.Config) -> None:
 def permissions(config: pytest.Config) -> Permissions:
     """The permissions of this run."""
     option = config.getoption
-    limits = Limits(option("--max-units"), option("--max-pods"), option("--pod-seconds"))
+    limits = (option("--max-units"), option("--max-pods"), option("--pod-seconds"))
     # A stand-in kubelet pulls no image, and runs the probe by whichever is named.
     image = option("--probe-image") or ("python:3" if option("--cluster") in STAND_INS else "")
-    return Permissions(limits, image, option("--allow-disruption"), option("--restart-kubelet"))
+    return Permissions(*limits, image, option("--allow-disruption"), option("--restart-kubelet"))

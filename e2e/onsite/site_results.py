@@ -21,13 +21,13 @@ from e2e.onsite.gaps import why_not_judged
 from e2e.onsite.site_facts import node_facts, on_this_machine, programs
 from e2e.report.sources import state
 from e2e.report.verdict_plugin import verdict_of
+from e2e.site import SiteError
 from e2e.site.findings import Finding
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.observe import Observation
 from e2e.site.preflight_reading import preflight
 from e2e.site.report import site_verdict
 from e2e.site.report.report_files import write_reports
-from e2e.site.site_error import SiteError
 from e2e.site.site_report import CaseResult, NodeFacts, PreflightLine, SiteReport, Verdict
 from e2e.site.validation_namespace import NAMESPACE
 
@@ -116,7 +116,7 @@ async def _record(visit: Visit) -> None:
 
 async def _findings(api: ApiClient) -> list[Finding]:
     observation = Observation(api, _LOOK_SECONDS, lambda line: None)
-    return (await observation.run(api.http.url, 0.0, asyncio.Event())).findings
+    return (await observation.run(0.0, asyncio.Event())).findings
 
 
 class SiteResults:

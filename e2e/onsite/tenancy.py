@@ -1,4 +1,4 @@
-"""The one namespace of a validation, and the lease by which two runs never meet.
+"""The one namespace of a validation, the lease by which two runs never meet, and the PriorityClass of its pods.
 
 A run has the namespace while its name is in the lease. Each step changes one object at the version that the run has seen, so of
 two runs that take it together one succeeds, and the other looks again and finds the state below it::
@@ -10,10 +10,14 @@ two runs that take it together one succeeds, and the other looks again and finds
     a lease that is renewed  -> refuse to start
     this run's lease         -> write its name on the namespace too, delete the pods that are left, and begin
 
-In the end a run deletes the pods with its label, and then the namespace if its name is on it, which takes the lease along. A
-namespace that an administrator has made (with the label of ``KEEP``) stays, and the lease is deleted alone. A run that was
-stopped, and whose lease another one took, finds the other's name on both, and deletes its own pods alone. No name comes back:
-what a run reads before it finds its name in the lease was there while it had the namespace.
+If a pod does not fit, kube-scheduler evicts pods of lower priority for it. A look at the room before does not rule that out,
+because other pods may come in between. Only ``preemptionPolicy: Never`` does, which a pod gets from a PriorityClass alone: so a run
+makes one, in place of one that a killed run left, unless an administrator has made it.
+
+In the end a run deletes the pods with its label, the class that it made, and then the namespace if its name is on it, which
+takes the lease along. A namespace that an administrator has made (with the label of ``KEEP``) stays, and the lease is deleted
+alone. A run that was stopped, and whose lease another one took, finds the other's name on both, and deletes its own pods alone.
+No name comes back: what a run reads before it finds its name in the lease was there while it had the namespace.
 """
 
 from __future__ import annotations
@@ -22,15 +26,19 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
+
+import yaml
 
 from clusters.api.api_client import JSON_PATCH, RETRY_SECONDS, ApiClient, ApiError, Object, is_passing
 from clusters.api.connection import TransportError
-from clusters.api.resources import LEASES, NAMESPACES, PODS, Resource
+from clusters.api.resources import LEASES, NAMESPACES, PODS, PRIORITY_CLASSES, Resource
 from clusters.api.waiting import NotReachedError, eventually, finished, meanwhile
-from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
+from e2e.site.picture import labels_of
+from e2e.site.validation_namespace import KEEP, NAMESPACE, PRIORITY_CLASS, RUN_LABEL
 
 LEASE: Final = "run"
 # A lease that is not renewed for this long is that of a run which was killed, in seconds.
@@ -52,6 +60,8 @@ _EARLY: Final = ("service account", "PriorityClass")
 # Goes on while the machine or this process sleeps.
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _TROUBLE: Final = (ApiError, TransportError, NotReachedError)
+_RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
+_TODO: Final = "kubectl apply -f e2e/onsite/validate-rbac.yaml"
 
 
 class TenancyError(Exception):
@@ -75,10 +85,11 @@ class Tenancy:
         self._renewed = -math.inf
         self._has_written = False
         self._is_kept = False
+        self._may_read_class = False
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """The namespace is there and ours inside, and nothing of this run is there behind. Raises TenancyError."""
+        """The namespace is there and ours inside, with the class, and nothing of this run is there behind. Raises TenancyError."""
         async with contextlib.AsyncExitStack() as stack:
             try:
                 try:
@@ -124,7 +135,12 @@ class Tenancy:
 
     async def _take(self) -> None:
         until = _now() + _GONE_SECONDS
-        while not (await self._has_namespace() and await self._has_lease() and await self._has_label()):
+        while not (
+            await self._has_namespace()
+            and await self._has_lease()
+            and await self._has_label()
+            and await self._has_class()
+        ):
             if _now() > until:
                 raise TenancyError(
                     f"namespace {NAMESPACE} is still being deleted, or other runs start and end there; try again later"
@@ -133,13 +149,13 @@ class Tenancy:
 
     async def _has_namespace(self) -> bool:
         """Is there one, which a run or the administrator made? If not, take a step. Raises TenancyError if it is another's."""
-        namespace = await self._find(NAMESPACES, NAMESPACE)
+        namespace = await self._api.find(NAMESPACES, NAMESPACE)
         if namespace is None:
             await self._create_if_absent({"apiVersion": "v1", "kind": NAMESPACES.kind, **self._named(NAMESPACE)})
             return False
         if namespace["metadata"].get("deletionTimestamp"):
             return False
-        if not _labels(namespace).keys() & {RUN_LABEL, KEEP}:
+        if not labels_of(namespace).keys() & {RUN_LABEL, KEEP}:
             raise TenancyError(
                 f"namespace {NAMESPACE} exists and no validation made it; delete it, or label it {KEEP}=true if its pods may go"
             )
@@ -147,7 +163,7 @@ class Tenancy:
 
     async def _has_lease(self) -> bool:
         """Is the lease this run's? If not, take a step. Raises TenancyError if another run renews it."""
-        lease = await self._find(LEASES, LEASE, NAMESPACE)
+        lease = await self._api.find(LEASES, LEASE, NAMESPACE)
         if lease is not None and _holder(lease) == self.run:
             self._lease_uid = lease["metadata"]["uid"]
             return not await self._renew()
@@ -167,15 +183,39 @@ class Tenancy:
 
     async def _has_label(self) -> bool:
         """Is the namespace this run's to delete, or the administrator's? If not, take a step."""
-        namespace = await self._find(NAMESPACES, NAMESPACE)
+        namespace = await self._api.find(NAMESPACES, NAMESPACE)
         # The lease was this run's after the namespace was read, so no later run has changed the namespace before.
         if namespace is None or namespace["metadata"].get("deletionTimestamp") or await self._renew():
             return False
-        self._is_kept = KEEP in _labels(namespace)
-        if self._is_kept or _labels(namespace).get(RUN_LABEL) == self.run:
+        self._is_kept = KEEP in labels_of(namespace)
+        if self._is_kept or labels_of(namespace).get(RUN_LABEL) == self.run:
             return True
         await self._change(NAMESPACES, namespace, {"op": "add", "path": _LABEL_PATH, "value": self.run})
         return False
+
+    async def _has_class(self) -> bool:
+        """Is there a PriorityClass for which no pod is evicted? If not, take a step. Raises TenancyError if that cannot be."""
+        with _about_class("cannot be read"):
+            found = await self._api.find(PRIORITY_CLASSES, PRIORITY_CLASS)
+        self._may_read_class = True
+        # No later run has made it: the lease was this run's after the class was read.
+        if await self._renew():
+            return False
+        if found is None:
+            manifest = manifest_of_class()
+            manifest["metadata"]["labels"] = {RUN_LABEL: self.run}
+            with _about_class("is missing and cannot be made"):
+                await self._create_if_absent(manifest)
+            return False
+        # If an administrator applies the file over a run's class, that adds the label of ``KEEP``.
+        if RUN_LABEL in labels_of(found) and KEEP not in labels_of(found) and not self._made(found):
+            first = f"kubectl delete priorityclass {PRIORITY_CLASS}, then "
+            with _about_class("of a run that was killed cannot be deleted", first):
+                await self._api.delete_exactly(PRIORITY_CLASSES, found)
+            return False
+        if found.get("preemptionPolicy") != "Never":
+            raise TenancyError(f"PriorityClass {PRIORITY_CLASS} lets pods evict others; delete it, then {_TODO}")
+        return True
 
     async def _is_old(self, lease: Object) -> bool:
         """Wait until it has not been renewed for as long as it lasts; False if it is gone. Raises TenancyError if it is renewed."""
@@ -186,7 +226,7 @@ class Tenancy:
         while looks:
             await asyncio.sleep(LEASE_SECONDS / _RENEWALS)
             asked = _now()
-            now = await self._find(LEASES, LEASE, NAMESPACE)
+            now = await self._api.find(LEASES, LEASE, NAMESPACE)
             if now is None:
                 return False
             if now["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"]:
@@ -233,7 +273,7 @@ class Tenancy:
         except ApiError as error:
             if error.code not in _CHANGED:
                 raise
-            lease = await self._find(LEASES, LEASE, NAMESPACE)
+            lease = await self._api.find(LEASES, LEASE, NAMESPACE)
             if lease is None or lease["metadata"]["uid"] != self._lease_uid:
                 return "the lease of this run is gone"
             if _holder(lease) == self.run:
@@ -264,7 +304,7 @@ class Tenancy:
                 is_early = _code(error) == 403 and any(word in str(error) for word in _EARLY)
                 if _code(error) == 409 and may_be_there:
                     pod = await self._api.get(PODS, name, NAMESPACE)
-                    if _labels(pod).get(RUN_LABEL) == self.run:
+                    if labels_of(pod).get(RUN_LABEL) == self.run:
                         return pod
                 if not (is_early or is_passing(error)) or _now() > until:
                     raise
@@ -296,23 +336,25 @@ class Tenancy:
         """Delete what has this run's name, and nothing else. Raises TenancyError."""
         if not self._has_written:
             return
-        failed: list[Exception] = []
-        for step in (
-            self.remove(),
-            self._delete_while(self._made, NAMESPACES, NAMESPACE),
-            self._delete_while(lambda lease: _holder(lease) == self.run, LEASES, LEASE, NAMESPACE),
-        ):
+        failed: dict[str, Exception] = {}
+        kinds = f"pods,leases --namespace {NAMESPACE}" if self._is_kept else "namespaces"
+        steps = [(kinds, self.remove())]
+        if self._may_read_class:
+            steps.append(("priorityclasses", self._delete_while(self._made, PRIORITY_CLASSES, PRIORITY_CLASS)))
+        steps.append((kinds, self._delete_while(self._made, NAMESPACES, NAMESPACE)))
+        steps.append((kinds, self._delete_while(lambda one: _holder(one) == self.run, LEASES, LEASE, NAMESPACE)))
+        for what, step in steps:
             try:
                 await step
             except _TROUBLE as error:
-                failed.append(error)
+                failed.setdefault(what, error)
         if failed:
-            kinds = f"pods,leases --namespace {NAMESPACE}" if self._is_kept else "namespaces"
-            command = f"kubectl delete {kinds} --selector {RUN_LABEL}={self.run}"
-            raise TenancyError(f"something of this run is left; remove it with: {command} ({failed[0]})") from failed[0]
+            commands = " && ".join(f"kubectl delete {what} --selector {RUN_LABEL}={self.run}" for what in failed)
+            first = next(iter(failed.values()))
+            raise TenancyError(f"something of this run is left; remove it with: {commands} ({first})") from first
 
-    def _made(self, namespace: Object) -> bool:
-        return _labels(namespace).get(RUN_LABEL) == self.run and KEEP not in _labels(namespace)
+    def _made(self, item: Object) -> bool:
+        return labels_of(item).get(RUN_LABEL) == self.run and KEEP not in labels_of(item)
 
     async def _delete_while(
         self, is_mine: Callable[[Object], bool], resource: Resource, name: str, namespace: str | None = None
@@ -320,7 +362,7 @@ class Tenancy:
         """Delete it at a version at which it is this run's, and wait until it is gone or another's. Raises NotReachedError."""
 
         async def left() -> Object | None:
-            item = await self._find(resource, name, namespace)
+            item = await self._api.find(resource, name, namespace)
             if item is None or not is_mine(item):
                 return None
             if not item["metadata"].get("deletionTimestamp"):
@@ -329,17 +371,20 @@ class Tenancy:
 
         await eventually(left, lambda item: item is None, f"{resource.kind} {name} is gone", seconds=_GONE_SECONDS)
 
-    async def _find(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
-        try:
-            return await self._api.get(resource, name, namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
+
+def manifest_of_class() -> Object:
+    """The PriorityClass as an administrator makes it."""
+    manifests = yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8"))
+    return next(one for one in manifests if one["kind"] == PRIORITY_CLASSES.kind)
 
 
-def _labels(item: Object) -> dict[str, str]:
-    return item["metadata"].get("labels") or {}
+@contextlib.contextmanager
+def _about_class(what: str, first: str = "") -> Iterator[None]:
+    """Raise TenancyError for an error of the API server."""
+    try:
+        yield
+    except ApiError as error:
+        raise TenancyError(f"PriorityClass {PRIORITY_CLASS} {what}: {error.message}; {first}{_TODO}") from error
 
 
 def _holder(lease: Object) -> str:

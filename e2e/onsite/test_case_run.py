@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import ApiError, Object
-from clusters.api.resources import NAMESPACES
-from clusters.api.waiting import eventually
+from clusters.api import kubeconfig_file
 from clusters.provider import Cluster
 from e2e.__main__ import main
+from e2e.commands import python
 from e2e.onsite.case_run import report_folder
-from e2e.site.site_error import SiteError
+from e2e.site import SiteError
 from e2e.site.validation_namespace import NAMESPACE
+from e2e.tenant import granted, remove_namespace
 
 _RUN: Final = "import sys; from pathlib import Path; from e2e.onsite.case_run import run_cases; "
 _CALL: Final = "sys.exit(run_cases(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))"
@@ -41,17 +40,13 @@ class Run:
         self.report = folder / "report"
         self._folder = folder
 
-    async def of(self, cluster: str, *options: str, plugin: str = "") -> tuple[int | None, str]:
+    async def of(self, cluster: str, *options: str, plugin: str = "") -> tuple[int, str]:
         """The exit code and the output; ``plugin`` is Python that pytest loads."""
         (self._folder / "extra_plugin.py").write_text(f"import os, signal, warnings\nimport pytest\n\n{plugin}")
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", _RUN + _CALL, cluster, str(self.report), "-p", "extra_plugin", *options),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(Path.cwd()), str(self._folder)))},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-        return process.returncode, output.decode()
+        arguments = (cluster, str(self.report), "-p", "extra_plugin", *options)
+        folders = os.pathsep.join((str(Path.cwd()), str(self._folder)))
+        done = await python("-c", _RUN + _CALL, *arguments, variables={"PYTHONPATH": folders})
+        return done.code, done.said
 
     def document(self) -> dict[str, Any]:
         """The report."""
@@ -68,36 +63,12 @@ def run(tmp_path: Path) -> Run:
 async def _no_namespace_behind(cluster: Cluster) -> AsyncIterator[None]:
     """No case leaves the namespace to the next."""
     yield
-    try:
-        await cluster.api.delete(NAMESPACES, NAMESPACE)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-
-    async def names() -> list[str]:
-        return [one["metadata"]["name"] for one in await cluster.api.list(NAMESPACES)]
-
-    await eventually(names, lambda found: NAMESPACE not in found, "the namespace is gone")
+    await remove_namespace(cluster.api, NAMESPACE)
 
 
-async def options_of(cluster: Cluster, account: str, rules: list[dict[str, Any]]) -> list[str]:
+async def options_of(cluster: Cluster, stack: AsyncExitStack, account: str, rules: list[dict[str, Any]]) -> list[str]:
     """The options of a run with these rights on the session's cluster, in which no pod is created."""
-    metadata = {"name": account}
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": "kube-system"}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": account}
-    manifests: list[Object] = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": "kube-system"}},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules},
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": metadata,
-            "roleRef": role,
-            "subjects": [subject],
-        },
-    ]
-    for manifest in manifests:
-        await cluster.api.create(manifest)
+    await stack.enter_async_context(granted(cluster.api, "kube-system", account, rules, in_all_namespaces=True))
     kubeconfig = await cluster.kubeconfig_of(f"kube-system/{account}")
     return ["--yes", f"--kubeconfig={kubeconfig}", "--max-pods=0", "--nodes=a1"]
 
@@ -185,14 +156,8 @@ def test_an_old_report_is_removed_first(tmp_path: Path, monkeypatch: pytest.Monk
 
 async def test_a_server_that_is_away_is_one_error(run: Run, tmp_path: Path) -> None:
     """The exit code is that of a run in which nothing was tried, and the output has one line about it."""
-    document = {
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        "users": [{"name": "c", "user": {}}],
-        "current-context": "c",
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(document))
-    code, output = await run.of("existing", "--yes", f"--kubeconfig={tmp_path / 'kubeconfig'}")
+    path = kubeconfig_file.write(tmp_path / "kubeconfig", "http://127.0.0.1:1", ca=None)
+    code, output = await run.of("existing", "--yes", f"--kubeconfig={path}")
 
     check_nothing_was_tried(run, code, output)
 
@@ -200,7 +165,8 @@ async def test_a_server_that_is_away_is_one_error(run: Run, tmp_path: Path) -> N
 async def test_a_right_that_is_missing_is_one_error(run: Run, cluster: Cluster) -> None:
     """An account that may not read pods tries nothing, and the error names what it may not."""
     rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]
-    code, output = await run.of("existing", *await options_of(cluster, "reads-nodes", rules))
+    async with AsyncExitStack() as stack:
+        code, output = await run.of("existing", *await options_of(cluster, stack, "reads-nodes", rules))
 
     check_nothing_was_tried(run, code, output)
     assert 'cannot list resource "pods"' in output
@@ -241,7 +207,8 @@ def pytest_pyfunc_call(pyfuncitem):
 async def test_a_clean_up_that_fails_fails_the_run(run: Run, cluster: Cluster) -> None:
     """It is a result of its own, with the way to what is left, even if no case ran."""
     rules = [*_READS, *_NAMESPACES, *_CLASSES, *_LEASES]
-    code, output = await run.of("existing", *await options_of(cluster, "leaves", rules))
+    async with AsyncExitStack() as stack:
+        code, output = await run.of("existing", *await options_of(cluster, stack, "leaves", rules))
     assert code == 3, output
     results = {case["name"]: case for case in run.document()["cases"]}
     clean_up = results.pop("clean-up")

@@ -21,13 +21,15 @@ pytestmark = pytest.mark.stand_in_only("the mechanism is the same on real kubele
 _FINALIZER = "tests.gpushare/stuck"
 
 
-@pytest.fixture
-def hasty_site(site: Site) -> Iterator[Site]:
-    """It waits two seconds for a pod."""
+@contextlib.contextmanager
+def hasty(site: Site) -> Iterator[None]:
+    """Inside, it waits two seconds for a pod: for what never comes, and for nothing that does."""
     patient = site.permissions
-    site.permissions = replace(patient, limits=replace(patient.limits, seconds=2.0))
-    yield site
-    site.permissions = patient
+    site.permissions = replace(patient, seconds=2.0)
+    try:
+        yield
+    finally:
+        site.permissions = patient
 
 
 @pytest.mark.usefixtures("clean")
@@ -48,38 +50,39 @@ async def test_a_pod_that_others_delete_leaves_a_gap(site: Site, node: str) -> N
 
 
 @pytest.mark.usefixtures("clean")
-async def test_room_that_others_take_leaves_a_gap(hasty_site: Site, node: str, observer: Observer) -> None:
+async def test_room_that_others_take_leaves_a_gap(site: Site, node: str, observer: Observer) -> None:
     """A pod waits for room that was there when the case began; with room it would be a fault that it waits."""
-    room = await hasty_site.needs(node)
+    room = await site.needs(node)
     for card in room.cards:
-        await observer.create(gpu_pod(f"taker-{card.index}", card.units, node=node))
-        await observer.running(f"taker-{card.index}")
-    await hold(hasty_site, room, "late", 1, seconds=0, mib=0)
+        await observer.run(gpu_pod(f"taker-{card.index}", card.units, node=node))
+    await hold(site, room, "late", 1, seconds=0, mib=0)
 
-    with pytest.raises(pytest.skip.Exception, match=f"not judged: others took the room on {node} for pod late"):
-        await hasty_site.ended("late")
+    took = f"not judged: others took the room on {node} for pod late"
+    with hasty(site), pytest.raises(pytest.skip.Exception, match=took):
+        await site.ended("late")
 
 
-async def test_a_pod_that_does_not_go_disturbs_no_other_node(hasty_site: Site) -> None:
+async def test_a_pod_that_does_not_go_disturbs_no_other_node(site: Site) -> None:
     """The cases of its own node are not judged while it is there, and those of other nodes go on."""
-    api = hasty_site.api
-    stuck = await leave_a_pod(hasty_site, "a2")
+    stuck = await leave_a_pod(site, "a2")
     try:
-        async with hasty_site.clean():
+        async with site.clean():
             with pytest.raises(pytest.skip.Exception, match=f"pod {stuck} of an earlier case is still on a2"):
-                await hasty_site.needs("a2")
-            await hold(hasty_site, await hasty_site.needs("a1"), "held", 1, seconds=0, mib=0)
-            await hasty_site.ended("held")
+                await site.needs("a2")
+            await hold(site, await site.needs("a1"), "held", 1, seconds=0, mib=0)
+            await site.ended("held")
     finally:
-        await api.patch(PODS, stuck, {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+        await site.api.patch(PODS, stuck, {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
 
 
 async def leave_a_pod(site: Site, node: str) -> str:
     """The name of a pod that a case leaves, because it does not go."""
     keep, name = {"metadata": {"finalizers": [_FINALIZER]}}, ""
-    with contextlib.suppress(NotReachedError):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(NotReachedError))
         async with site.clean():
             await hold(site, await site.needs(node), "held", 1, seconds=600, mib=0)
-            name = (await site.runs("held"))["metadata"]["name"]
+            name = str((await site.runs("held"))["metadata"]["name"])
             await site.api.patch(PODS, name, keep, NAMESPACE, content_type=MERGE_PATCH)
+            stack.enter_context(hasty(site))
     return name

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import platform
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.commands import python
 from e2e.onsite.carry import carry
-from e2e.site.site_error import SiteError
+from e2e.site import SiteError
 from fake_nvml.box import Box
 from fake_nvml.native.build import library_folder
 from fake_nvml.native.compiler import CompilerError
 from fake_nvml.state import State
-
-
-async def run(folder: Path, **variables: str) -> tuple[int | None, str]:
-    """The command with these variables: its exit code and output."""
-    command = (sys.executable, "-m", "e2e", "machine", "--report", str(folder))
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        env={**os.environ, **variables},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    return process.returncode, output.decode()
 
 
 async def test_a_machine_is_judged_on_its_own_libraries(tmp_path: Path) -> None:
@@ -40,13 +25,14 @@ async def test_a_machine_is_judged_on_its_own_libraries(tmp_path: Path) -> None:
             libraries = library_folder(state.driver())
         except CompilerError as error:
             pytest.skip(f"no library in C: {error}")
-        code, output = await run(tmp_path / "report", FAKENVML_STATE=str(state.path), LD_LIBRARY_PATH=str(libraries))
+        variables = {"FAKENVML_STATE": str(state.path), "LD_LIBRARY_PATH": str(libraries)}
+        done = await python("-m", "e2e", "machine", "--report", str(tmp_path / "report"), variables=variables)
     document: dict[str, Any] = json.loads((tmp_path / "report" / "site_report.json").read_text())
     failed = [case for case in document["cases"] if case["verdict"] == "failed"]
     (node,) = document["nodes"]
 
     # Without a kernel module the verdict cannot be more than incomplete.
-    assert (code, failed) == (4, []), output
+    assert (done.code, failed) == (4, []), done.said
     assert document["are_cards_simulated"]
     assert (node["driver"], node["kernel"]) == ("535.104", platform.release())
     assert document["recordings"][node["name"]]["cards"]
@@ -63,10 +49,10 @@ async def test_a_machine_without_a_driver_is_not_tried(tmp_path: Path) -> None:
     """The exit code is 1 without an NVML library, and the output has the reason."""
     if Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a driver")
-    code, output = await run(tmp_path / "report")
+    done = await python("-m", "e2e", "machine", "--report", str(tmp_path / "report"))
 
-    assert code == 1, output
-    assert "libnvidia-ml.so.1" in output
+    assert done.code == 1, done.said
+    assert "libnvidia-ml.so.1" in done.said
 
 
 def test_a_folder_to_carry_must_be_empty(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
             lambda name=name: site.lines(name),  # type: ignore[misc]  # bound at once
             lambda lines: any(is_over(line) for line in lines),
             f"{name} holds its memory",
-            seconds=site.permissions.limits.seconds,
+            seconds=site.permissions.seconds,
         )
         needs_driver(site, node, *steps)
         assert not failures(steps), failures(steps)
@@ -145,7 +145,7 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
     if not card.uuid:
         pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
     # Books the surplus on the same card and leaves it alone, so that no pod of others misses it.
-    await hold(site, room, "idle", units, seconds=_LONG + site.permissions.limits.seconds, mib=0, card_uuid=card.uuid)
+    await hold(site, room, "idle", units, seconds=_LONG + site.permissions.seconds, mib=0, card_uuid=card.uuid)
     assert annotations_of(await site.runs("idle"))[spec.POD_INDEX] == str(card.index)
     try:
         # With its CUDA context it uses as much as both have booked, at most.
@@ -155,7 +155,7 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
             lambda: site.events("greedy", spec.EVENT_MEMORY_OVERUSE),
             bool,
             f"greedy has an event {spec.EVENT_MEMORY_OVERUSE}",
-            seconds=site.permissions.limits.seconds,
+            seconds=site.permissions.seconds,
         )
     finally:
         await site.delete("greedy")
@@ -222,7 +222,7 @@ async def look(site: Site, room: NodeRoom, name: str, *units: int) -> None:
 
 async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
     """As ``look``, but again while the kubelet refuses the pod: it does so until the device plugin has registered."""
-    until = asyncio.get_running_loop().time() + site.permissions.limits.seconds
+    until = asyncio.get_running_loop().time() + site.permissions.seconds
     while True:
         await _create(site, room, name, (1,), "look")
         pod = await site.ended(name)

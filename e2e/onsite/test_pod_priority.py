@@ -1,4 +1,4 @@
-"""Promises of e2e.onsite.pod_priority on a cluster that runs."""
+"""Promises of e2e.onsite.tenancy about the PriorityClass, on a cluster that runs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,24 @@ import pytest
 import pytest_asyncio
 
 from clusters.api.api_client import ApiClient, ApiError, Object
-from clusters.api.resources import PODS, PRIORITY_CLASSES
-from clusters.api.waiting import eventually
+from clusters.api.resources import PRIORITY_CLASSES
 from clusters.provider import Cluster
-from e2e.builders import plain_container
-from e2e.onsite.pod_priority import low_priority, manifest_of_class
-from e2e.onsite.tenancy import TenancyError
-from e2e.site.validation_namespace import PRIORITY_CLASS, RUN_LABEL
+from e2e.builders import gpu_pod
+from e2e.onsite.tenancy import TenancyError, manifest_of_class
+from e2e.onsite.test_tenancy import run_of
+from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS, RUN_LABEL
+from e2e.tenant import admitted, granted, remove_namespace
 
-_TODO = "kubectl apply -f e2e/onsite/validate-rbac.yaml"
+_ALL_BUT_CLASSES = [{"apiGroups": ["", "coordination.k8s.io"], "resources": ["*"], "verbs": ["*"]}]
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
 async def _without_class(cluster: Cluster) -> AsyncIterator[None]:
-    """No case leaves the class to the next, nor finds that of another."""
+    """No case leaves the class and the namespace to the next, nor finds the class of another."""
     await remove(cluster)
     yield
     await remove(cluster)
-
-
-async def is_held() -> None:
-    """No other run is there."""
+    await remove_namespace(cluster.api, NAMESPACE)
 
 
 async def remove(cluster: Cluster) -> None:
@@ -41,8 +38,7 @@ async def remove(cluster: Cluster) -> None:
 
 async def found(cluster: Cluster) -> Object | None:
     """The class, None if it is not there."""
-    classes = await cluster.api.list(PRIORITY_CLASSES)
-    return next((one for one in classes if one["metadata"]["name"] == PRIORITY_CLASS), None)
+    return await cluster.api.find(PRIORITY_CLASSES, PRIORITY_CLASS)
 
 
 def labelled(**changes: Any) -> Object:
@@ -54,60 +50,38 @@ def labelled(**changes: Any) -> Object:
 
 async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster) -> None:
     """A pod of the class has a priority below that of pods without a class, and no scheduler evicts another for it."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    pod["spec"] = {"containers": [plain_container("c")], "priorityClassName": PRIORITY_CLASS}
-
-    async def admitted() -> Any:
-        try:
-            return await cluster.api.request("POST", PODS.path("default"), body=pod, params={"dryRun": "All"})
-        except ApiError:
-            return None
-
-    async with low_priority(cluster.api, "one", is_held):
-        made = await eventually(admitted, bool, f"pods of PriorityClass {PRIORITY_CLASS} are admitted")
+    pod = gpu_pod("p", 1)
+    pod["spec"]["priorityClassName"] = PRIORITY_CLASS
+    async with run_of(cluster.api, "one").held():
+        made = await admitted(cluster.api, pod, "default", dry_run=True)
 
     assert made["spec"]["priority"] < 0
     assert made["spec"]["preemptionPolicy"] == "Never"
 
 
-async def test_the_class_is_gone_after_the_run(cluster: Cluster) -> None:
-    """A run that may make the class does, with its label, and removes it."""
-    async with low_priority(cluster.api, "one", is_held):
+@pytest.mark.parametrize(
+    "before", [None, labelled(preemptionPolicy="PreemptLowerPriority")], ids=["none", "a killed run's"]
+)
+async def test_the_class_is_gone_after_the_run(cluster: Cluster, before: Object | None) -> None:
+    """A run that may make the class does, with its label, in place of what a killed run left, and removes it."""
+    if before is not None:
+        await cluster.api.create(before)
+    async with run_of(cluster.api, "one").held():
         inside = await found(cluster)
 
     assert inside is not None
-    assert inside["metadata"]["labels"] == {RUN_LABEL: "one"}
+    assert (inside["metadata"]["labels"], inside["preemptionPolicy"]) == ({RUN_LABEL: "one"}, "Never")
     assert await found(cluster) is None
 
 
-async def test_the_class_of_an_administrator_stays(cluster: Cluster) -> None:
-    """The class of validate-rbac.yaml is used as it is."""
-    await cluster.api.create(manifest_of_class())
-    before = await found(cluster)
-    async with low_priority(cluster.api, "one", is_held):
-        pass
-
-    assert await found(cluster) == before
-
-
-async def test_the_class_of_a_killed_run_goes_with_the_next(cluster: Cluster) -> None:
-    """A class with a run's label is replaced, whatever it was like."""
-    await cluster.api.create(labelled(preemptionPolicy="PreemptLowerPriority"))
-    async with low_priority(cluster.api, "next", is_held):
-        inside = await found(cluster)
-
-    assert inside is not None
-    assert (inside["metadata"]["labels"], inside["preemptionPolicy"]) == ({RUN_LABEL: "next"}, "Never")
-    assert await found(cluster) is None
-
-
-async def test_a_class_that_was_applied_over_a_runs_stays(cluster: Cluster) -> None:
-    """Applying the file adds its label to the class that a killed run left, which is the administrator's from then on."""
+@pytest.mark.parametrize("label", [{}, {RUN_LABEL: "killed"}], ids=["made", "applied over a killed run's"])
+async def test_the_class_of_an_administrator_stays(cluster: Cluster, label: dict[str, str]) -> None:
+    """The class of validate-rbac.yaml is used as it is, also if its label was added to the class that a killed run left."""
     manifest = manifest_of_class()
-    manifest["metadata"]["labels"] |= {RUN_LABEL: "killed"}
+    manifest["metadata"]["labels"] |= label
     await cluster.api.create(manifest)
     before = await found(cluster)
-    async with low_priority(cluster.api, "one", is_held):
+    async with run_of(cluster.api, "one").held():
         pass
 
     assert await found(cluster) == before
@@ -115,7 +89,7 @@ async def test_a_class_that_was_applied_over_a_runs_stays(cluster: Cluster) -> N
 
 async def test_a_run_leaves_the_class_of_another(cluster: Cluster) -> None:
     """A run that finds another class in place of its own in the end does not delete it."""
-    async with low_priority(cluster.api, "one", is_held):
+    async with run_of(cluster.api, "one").held():
         await remove(cluster)
         await cluster.api.create(labelled())
 
@@ -126,7 +100,7 @@ async def test_a_class_that_evicts_is_refused(cluster: Cluster) -> None:
     """A class of that name that lets pods evict others is not used, and stays."""
     await cluster.api.create(manifest_of_class() | {"preemptionPolicy": "PreemptLowerPriority"})
     with pytest.raises(TenancyError, match="lets pods evict others"):
-        async with low_priority(cluster.api, "one", is_held):
+        async with run_of(cluster.api, "one").held():
             pass
 
     assert await found(cluster) is not None
@@ -134,8 +108,11 @@ async def test_a_class_that_evicts_is_refused(cluster: Cluster) -> None:
 
 async def test_an_account_without_the_right_is_refused(cluster: Cluster) -> None:
     """An account that may not read the class is referred to the file that has the right."""
-    kubeconfig = await cluster.kubeconfig_of("kube-system/default")
-    async with ApiClient.from_kubeconfig(kubeconfig) as api:
-        with pytest.raises(TenancyError, match=rf"cannot be read: .*; {_TODO}"):
-            async with low_priority(api, "one", is_held):
+    refusal = r"cannot be read: .*; kubectl apply -f e2e/onsite/validate-rbac.yaml"
+    async with (
+        granted(cluster.api, "default", "reads-no-class", _ALL_BUT_CLASSES, in_all_namespaces=True),
+        ApiClient.from_kubeconfig(await cluster.kubeconfig_of("default/reads-no-class")) as api,
+    ):
+        with pytest.raises(TenancyError, match=refusal):
+            async with run_of(api, "one").held():
                 pass

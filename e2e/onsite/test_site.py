@@ -1,30 +1,48 @@
-"""Promises of e2e.onsite.site about nodes and limits."""
+"""Promises of e2e.onsite about nodes, limits, and the pods that are created."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+import yaml
 
-from e2e.onsite.site import Limits
+from clusters.deploy.render import OVERLAY_KIND
+from clusters.embedded.scheduling.node_match import accepts_node
+from e2e.onsite.card_room import NodeRoom, Room
+from e2e.onsite.probe_pods import Carrier, probe_pod
+from e2e.onsite.site import Permissions
+from e2e.onsite.site_facts import is_simulated
 from e2e.onsite.site_nodes import discovered, why_closed
 from e2e.site.picture import Picture
 from e2e.site.test_invariants import NOW
 
 
-def node(name: str = "n", *, label: str = "true", ready: str = "True", **spec: Any) -> dict[str, Any]:
+def node(
+    name: str = "n", labels: dict[str, str] | None = None, *, ready: str = "True", runtime: str = "", **spec: Any
+) -> dict[str, Any]:
     """A node that takes pods, unless something about it is changed."""
     status = {
         "conditions": [{"type": "Ready", "status": ready}],
         "allocatable": {"pods": "5"},
         "capacity": {"aliyun.com/gpu-mem": "14"},
+        "nodeInfo": {"containerRuntimeVersion": runtime or "containerd://2.1"},
     }
-    return {"metadata": {"name": name, "labels": {"gpushare": label}}, "spec": spec, "status": status}
+    return {"metadata": {"name": name, "labels": labels or {"gpushare": "true"}}, "spec": spec, "status": status}
 
 
 def pods(count: int) -> list[dict[str, Any]]:
     """Pods that run on the node."""
     return [{"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}}] * count
+
+
+def plugin(where: str = "n", component: str = "gpushare-device-plugin", **changes: Any) -> dict[str, Any]:
+    """A device plugin's pod, with these changes to its container."""
+    container = {"name": "gpushare", "image": "gpushare/device-plugin:1.2", "command": ["gpushare-device-plugin"]}
+    return {
+        "metadata": {"name": "p", "labels": {"component": component}},
+        "spec": {"nodeName": where, "containers": [{**container, **changes}]},
+    }
 
 
 @pytest.mark.parametrize(
@@ -54,7 +72,7 @@ def test_a_large_limit_of_pods_is_read() -> None:
 
 def test_only_labelled_or_named_nodes_are_validated() -> None:
     """One without the label is validated if it is named, one that is cordoned leaves gaps, and an unknown name is an error."""
-    picture = Picture(NOW, [node("a"), node("b", label="no"), node("c", unschedulable=True)], ())
+    picture = Picture(NOW, [node("a"), node("b", {"gpushare": "no"}), node("c", unschedulable=True)], ())
 
     assert discovered(picture, []) == ["a", "c"]
     assert discovered(picture, ["b"]) == ["b"]
@@ -65,4 +83,43 @@ def test_only_labelled_or_named_nodes_are_validated() -> None:
 @pytest.mark.parametrize(("units", "mib_per_unit", "most"), [(0, 1024, 8), (0, 1, 8192), (3, 1, 3)])
 def test_the_limit_is_8_gib_unless_it_is_given(units: int, mib_per_unit: int, most: int) -> None:
     """The default means the same amount of memory on each node, whatever its unit is."""
-    assert Limits(units).units_on(mib_per_unit) == most
+    assert Permissions(units).units_on(mib_per_unit) == most
+
+
+def test_a_pod_is_pinned_by_the_name_of_its_node() -> None:
+    """Labels may differ from the name, be missing, or be the same on two nodes."""
+    pod = probe_pod("p", NodeRoom("a", 1024, Room(9), ()), Carrier("python:3"), [1], "look")
+
+    assert accepts_node(pod, node("a"))
+    assert accepts_node(pod, node("a", {"kubernetes.io/hostname": "other"}))
+    assert not accepts_node(pod, node("b", {"kubernetes.io/hostname": "a"}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "pod", "expected"),
+    [
+        (node(), plugin(), False),
+        (node(runtime="simulated://1"), plugin(), True),
+        (node(labels={"clusters.gpushare/device-plugin": "x"}), plugin(), True),
+        (node(), plugin(env=[{"name": "FAKENVML_STATE", "value": "/state"}]), True),
+        (node(), plugin(command=["gpushare-device-plugin-simulated"]), True),
+        (node(), plugin(image="registry.site/gpushare/device-plugin-simulated:1.2"), True),
+        (node(), plugin(volumeMounts=[{"name": "cards", "mountPath": "/var/lib/gpushare-simulated"}]), True),
+        (node(), plugin("other", command=["gpushare-device-plugin-simulated"]), False),
+        (node(), plugin(component="theirs", command=["card-simulated"]), False),
+    ],
+)
+def test_simulated_cards_are_recognised(changed: dict[str, Any], pod: dict[str, Any], expected: bool) -> None:
+    """A node's runtime, its labels, or the device plugin on it show that its cards are simulated; other nodes do not count."""
+    assert is_simulated(changed, [pod]) is expected
+
+
+def test_the_overlay_with_simulated_cards_is_recognised() -> None:
+    """A device plugin as our manifests for simulated cards have it marks its node, whatever its image is called."""
+    manifest = yaml.safe_load((OVERLAY_KIND / "simulated-cards.yaml").read_text())
+    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+
+    assert is_simulated(node(), [plugin(**container)])
+    for part in ("command", "volumeMounts"):
+        del container[part]
+        assert is_simulated(node(), [plugin(**container)])

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import operator
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.api.api_client import MERGE_PATCH, ApiClient, Object
 from clusters.api.connection import Connection
-from clusters.api.program_pod import service_account_token
 from clusters.api.resources import LEASES, NAMESPACES, PODS
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
@@ -23,18 +22,10 @@ from e2e.onsite import tenancy
 from e2e.onsite.probe_pods import CONTAINER_SECURITY, POD_SECURITY
 from e2e.onsite.tenancy import LEASE, Tenancy, TenancyError
 from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
+from e2e.tenant import admitted, remove_namespace
 
-_ACCOUNT = {"name": "administrator", "namespace": "default"}
-_ADMINISTRATOR: tuple[dict[str, Any], ...] = (
-    {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _ACCOUNT},
-    {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "administrator"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", **_ACCOUNT}],
-    },
-)
+# The labels of the administrator's namespace.
+KEPT = {KEEP: "true"}
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
@@ -42,24 +33,24 @@ async def _soon(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> AsyncItera
     """A killed run is recognised within a second, and no case leaves the namespace to the next."""
     monkeypatch.setattr(tenancy, "LEASE_SECONDS", 1.0)
     yield
-    with contextlib.suppress(ApiError):
-        await cluster.api.delete(NAMESPACES, NAMESPACE)
-    await eventually(lambda: is_there(cluster), operator.not_, "the namespace is gone")
+    await remove_namespace(cluster.api, NAMESPACE)
+
+
+class Entrance(NamedTuple):
+    """A door, and an administrator's client that calls through it."""
+
+    door: Door
+    api: ApiClient
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def through_door(cluster: Cluster) -> AsyncIterator[tuple[ApiClient, Door]]:
-    """An administrator's client that calls through a door, and the door."""
-    with contextlib.suppress(ApiError):
-        for manifest in _ADMINISTRATOR:
-            await cluster.api.create(manifest)
-    token = await service_account_token(cluster.api, "default", "administrator")
-    door = Door()
-    door.lead_to(cluster.kubeconfig)
+async def entrance(cluster: Cluster) -> AsyncIterator[Entrance]:
+    """To the cluster."""
+    door = Door(Connection.from_kubeconfig(cluster.kubeconfig))
     await door.open()
     try:
-        async with ApiClient(Connection(door.url, headers={"Authorization": f"Bearer {token}"})) as api:
-            yield api, door
+        async with ApiClient(Connection(door.url)) as api:
+            yield Entrance(door, api)
     finally:
         await door.close()
 
@@ -67,11 +58,6 @@ async def through_door(cluster: Cluster) -> AsyncIterator[tuple[ApiClient, Door]
 def run_of(api: ApiClient, name: str, lines: list[str] | None = None) -> Tenancy:
     """A run's tenancy; its lines are kept."""
     return Tenancy(api, name, (lines if lines is not None else []).append)
-
-
-async def keep_a_namespace(cluster: Cluster) -> None:
-    """Make the administrator's namespace."""
-    await make_a_namespace(cluster, {KEEP: "true"})
 
 
 async def make_a_namespace(cluster: Cluster, labels: dict[str, str]) -> None:
@@ -89,17 +75,25 @@ async def leave_a_lease(cluster: Cluster) -> None:
 
 async def leave_a_pod(cluster: Cluster, manifest: Object | None = None) -> None:
     """Create a pod beside any run; its namespace may be so new that its ServiceAccount is not there yet."""
+    await admitted(cluster.api, manifest or a_pod("left"), NAMESPACE)
 
-    async def is_created() -> bool:
-        try:
-            await cluster.api.create(manifest or a_pod("left"), NAMESPACE)
-        except ApiError as error:
-            if error.code != 403:
-                raise
-            return False
-        return True
 
-    await eventually(is_created, bool, "the pod is created")
+@contextlib.asynccontextmanager
+async def a_held_up_pod(cluster: Cluster) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+    """A pod that was left and does not go is there inside; the result waits until a run has deleted it."""
+    pod = a_pod("held-up")
+    pod["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
+    await leave_a_pod(cluster, pod)
+    try:
+        yield lambda: eventually(
+            lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
+            lambda seen: "deletionTimestamp" in seen["metadata"],
+            "the run deletes what was left",
+            seconds=300,
+        )
+    finally:
+        freed = {"metadata": {"finalizers": None}}
+        await cluster.api.patch(PODS, "held-up", freed, NAMESPACE, content_type=MERGE_PATCH)
 
 
 def a_pod(name: str) -> dict[str, Any]:
@@ -111,7 +105,7 @@ def a_pod(name: str) -> dict[str, Any]:
 
 async def is_there(cluster: Cluster) -> bool:
     """Does the namespace exist?"""
-    return NAMESPACE in [one["metadata"]["name"] for one in await cluster.api.list(NAMESPACES)]
+    return await cluster.api.find(NAMESPACES, NAMESPACE) is not None
 
 
 async def test_the_namespace_is_gone_after_the_run(cluster: Cluster) -> None:
@@ -159,7 +153,7 @@ async def test_a_namespace_of_others_is_not_touched(cluster: Cluster) -> None:
 
 async def test_the_administrators_namespace_is_emptied_and_stays(cluster: Cluster) -> None:
     """A namespace with the label for keeping is emptied and used as it is, and has no pod and no lease behind."""
-    await keep_a_namespace(cluster)
+    await make_a_namespace(cluster, KEPT)
     await leave_a_pod(cluster)
     async with (run := run_of(cluster.api, "one")).held():
         assert await pods(cluster) == {}
@@ -185,22 +179,19 @@ async def test_a_run_that_lost_its_lease_creates_nothing(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("state", ["kept", "made"])
-async def test_a_run_that_was_stopped_spares_the_next_run(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], state: str
-) -> None:
+async def test_a_run_that_was_stopped_spares_the_next_run(cluster: Cluster, entrance: Entrance, state: str) -> None:
     """A run which cannot renew its lease until another has it deletes its own pods alone, and creates no more."""
-    api, door = through_door
     if state == "kept":
-        await keep_a_namespace(cluster)
-    stopped = run_of(api, "stopped")
+        await make_a_namespace(cluster, KEPT)
+    stopped = run_of(entrance.api, "stopped")
     async with contextlib.AsyncExitStack() as stack:
         async with stopped.held():
             await stopped.create(a_pod("early"))
-            door.refuse = refusing("PATCH")
+            entrance.door.refuse = refusing("PATCH")
             next_run = run_of(cluster.api, "next")
             await stack.enter_async_context(next_run.held())
             await next_run.create(a_pod("theirs"))
-            door.refuse = refusing()
+            entrance.door.refuse = refusing()
             with pytest.raises(TenancyError, match="run next took the lease"):
                 await stopped.create(a_pod("late"))
             before = await everything(cluster)
@@ -216,7 +207,7 @@ async def test_a_run_that_was_stopped_spares_the_next_run(
 async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: str) -> None:
     """One of several starters holds the namespace, whatever was there, and the others are refused and disturb nothing."""
     if "kept" in state:
-        await keep_a_namespace(cluster)
+        await make_a_namespace(cluster, KEPT)
     elif "made" in state:
         await make_a_namespace(cluster, {RUN_LABEL: "killed"})
     if "killed" in state:
@@ -249,75 +240,59 @@ async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: st
     assert await is_there(cluster) is ("kept" in state)
 
 
-async def test_an_outage_does_not_end_a_run(cluster: Cluster, through_door: tuple[ApiClient, Door]) -> None:
+async def test_an_outage_does_not_end_a_run(cluster: Cluster, entrance: Entrance) -> None:
     """A run that could not renew its lease for longer than it lasts goes on if no other took it in between."""
-    api, door = through_door
-    run = run_of(api, "one")
+    run = run_of(entrance.api, "one")
     async with run.held():
-        door.refuse = refusing("PATCH")
+        entrance.door.refuse = refusing("PATCH")
         await asyncio.sleep(2 * tenancy.LEASE_SECONDS)
-        door.refuse = refusing()
+        entrance.door.refuse = refusing()
         await run.create(a_pod("after"))
 
         assert set(await pods(cluster)) == {"after"}
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-async def test_a_pod_is_created_once_in_trouble(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], *, is_lost: bool
-) -> None:
+async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, entrance: Entrance, *, is_lost: bool) -> None:
     """If a creation is refused, the next attempt creates the pod; if its answer is lost, the first one did."""
-    api, door = through_door
-    run = run_of(api, "one")
+    run = run_of(entrance.api, "one")
     async with run.held():
-        times = iter([True, True])
+        strike = refusing("POST", code=429, times=2)
 
-        async def is_struck(call: Call) -> bool:
-            return call.method == "POST" and next(times, False)
-
-        async def refuse(call: Call) -> int:
-            return 429 if await is_struck(call) else 0
+        async def lose(call: Call) -> bool:
+            return bool(await strike(call))
 
         if is_lost:
-            door.lose = is_struck
+            entrance.door.lose = lose
         else:
-            door.refuse = refuse
+            entrance.door.refuse = strike
         pod = await run.create(a_pod("one"))
 
         assert await pods(cluster) == {"one": pod["metadata"]["uid"]}
 
 
 @pytest.mark.parametrize("code", [429, 503])
-async def test_trouble_while_a_run_cleans_up_leaves_nothing(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], code: int
-) -> None:
+async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, entrance: Entrance, code: int) -> None:
     """An API server that refuses deletions for a moment is asked again."""
-    api, door = through_door
-    async with (run := run_of(api, "one")).held():
+    async with (run := run_of(entrance.api, "one")).held():
         await run.create(a_pod("one"))
-        times = iter(range(3))
-
-        async def refuse(call: Call) -> int:
-            return code if call.method == "DELETE" and next(times, None) is not None else 0
-
-        door.refuse = refuse
+        entrance.door.refuse = refusing("DELETE", code=code, times=3)
 
     assert not await is_there(cluster)
 
 
 async def test_a_run_that_cannot_clean_up_names_the_command(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, entrance: Entrance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If deletions are refused for good, the error has the command that removes what is left."""
-    api, door = through_door
-    await keep_a_namespace(cluster)
+    await make_a_namespace(cluster, KEPT)
     await leave_a_pod(cluster)
     monkeypatch.setattr(tenancy, "PATIENCE_SECONDS", 0.5)
-    run = run_of(api, "one")
+    run = run_of(entrance.api, "one")
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(run.held())
         await run.create(a_pod("one"))
-        door.refuse = refusing("DELETE")
+        entrance.door.refuse = refusing("DELETE")
         with pytest.raises(TenancyError) as caught:
             await stack.aclose()
 
@@ -326,11 +301,8 @@ async def test_a_run_that_cannot_clean_up_names_the_command(
 
 
 @pytest.mark.parametrize("created", ["namespaces", "leases"])
-async def test_a_start_that_is_interrupted_leaves_nothing(
-    cluster: Cluster, through_door: tuple[ApiClient, Door], created: str
-) -> None:
+async def test_a_start_that_is_interrupted_leaves_nothing(cluster: Cluster, entrance: Entrance, created: str) -> None:
     """A run that is cancelled while its first objects are being created has none of them behind."""
-    api, door = through_door
     came, gone_on = asyncio.Event(), asyncio.Event()
 
     async def lose(call: Call) -> bool:
@@ -340,10 +312,10 @@ async def test_a_start_that_is_interrupted_leaves_nothing(
         return False
 
     async def start() -> None:
-        async with run_of(api, "one").held():
+        async with run_of(entrance.api, "one").held():
             raise AssertionError("it was cancelled before")
 
-    door.lose = lose
+    entrance.door.lose = lose
     task = asyncio.create_task(start())
     await came.wait()
     task.cancel()
@@ -357,34 +329,28 @@ async def test_a_start_that_is_interrupted_leaves_nothing(
 
 async def test_a_start_that_is_interrupted_later_leaves_nothing(cluster: Cluster) -> None:
     """A run that is cancelled while it waits for the pods of a killed run to end has no lease behind."""
-    await keep_a_namespace(cluster)
-    held_up = a_pod("held-up")
-    held_up["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
-    await leave_a_pod(cluster, held_up)
+    await make_a_namespace(cluster, KEPT)
 
     async def start() -> None:
         async with run_of(cluster.api, "one").held():
             raise AssertionError("it was cancelled before")
 
-    task = asyncio.create_task(start())
-    await eventually(
-        lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
-        lambda pod: "deletionTimestamp" in pod["metadata"],
-        "the run deletes what was left",
-    )
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await cluster.api.patch(PODS, "held-up", {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+    async with a_held_up_pod(cluster) as is_deleted:
+        task = asyncio.create_task(start())
+        await is_deleted()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
     assert await cluster.api.list(LEASES, NAMESPACE) == []
 
 
-def refusing(*methods: str) -> Callable[[Call], Awaitable[int]]:
-    """A door's answer to calls of these methods."""
+def refusing(*methods: str, code: int = 503, times: int | None = None) -> Callable[[Call], Awaitable[int]]:
+    """A door's answer to calls of these methods, or to the first ones of them."""
+    left = itertools.count() if times is None else iter(range(times))
 
     async def refuse(call: Call) -> int:
-        return 503 if call.method in methods else 0
+        return code if call.method in methods and next(left, None) is not None else 0
 
     return refuse
 

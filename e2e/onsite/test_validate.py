@@ -14,10 +14,9 @@ from typing import Any, Final
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
-from clusters.api.resources import EVENTS, LEASES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from clusters.api.resources import EVENTS, LEASES, NODES, PODS, PRIORITY_CLASSES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.builders import gpu_pod
@@ -26,11 +25,12 @@ from e2e.observer import Observer
 from e2e.onsite import tenancy
 from e2e.onsite.card_room import room_on
 from e2e.onsite.tenancy import Tenancy
-from e2e.onsite.test_tenancy import a_pod, leave_a_pod
+from e2e.onsite.test_tenancy import a_held_up_pod, a_pod
+from e2e.real_kubelets import STAND_INS
 from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
+from e2e.tenant import admitted, applied, remove_namespace
 
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
-_ACCOUNT: Final = "kube-system/gpushare-validate"
 _CUDA: Final = "test_a_program_gets_the_memory_of_its_share"
 _TOGETHER: Final = "test_pods_that_run_together_fit_the_cards"
 _SMI: Final = "test_nvidia_smi_shows_the_card_alone"
@@ -44,28 +44,19 @@ _RUN_SECONDS: Final = 20.0
 class Validation:
     """The command with the rights that its file asks for."""
 
-    def __init__(self, cluster: Cluster, kubeconfig: Path, report: Path, image: str) -> None:
+    def __init__(self, kubeconfig: Path, report: Path, image: str) -> None:
         self.report = report
-        self._command = (
-            sys.executable,
-            "-m",
-            "e2e",
-            "validate",
-            "--kubeconfig",
-            str(kubeconfig),
-            "--report",
-            str(report),
-        )
-        self._image = ("--probe-image", image) if image else ()
-        self._cluster = cluster
+        self._command = [sys.executable, "-m", "e2e", "validate", f"--kubeconfig={kubeconfig}", f"--report={report}"]
+        self._command += [f"--probe-image={image}"] if image else []
         self._output = ""
         self._started: list[asyncio.subprocess.Process] = []
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start it."""
-        command = (*self._command, *self._image, *arguments)
         out = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*command, stdout=out, stderr=asyncio.subprocess.STDOUT)
+        process = await asyncio.create_subprocess_exec(
+            *self._command, *arguments, stdout=out, stderr=asyncio.subprocess.STDOUT
+        )
         self._started.append(process)
         return process
 
@@ -92,31 +83,20 @@ class Validation:
 @pytest_asyncio.fixture(loop_scope="session")
 async def validation(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> AsyncIterator[Validation]:
     """The account and the namespace of the file are there inside, and gone behind."""
-    for manifest in yaml.safe_load_all(_RIGHTS.read_text()):
-        # What an earlier case made is good as well.
-        with contextlib.suppress(ApiError):
-            await cluster.api.create(manifest)
-    is_stand_in = request.config.getoption("--cluster") in ("embedded", "controlplane")
-    image = "python:3" if is_stand_in else ""
-    validation = Validation(cluster, await cluster.kubeconfig_of(_ACCOUNT), tmp_path / "report", image)
+    is_stand_in = request.config.getoption("--cluster") in STAND_INS
+    validation = Validation(await applied(cluster, _RIGHTS), tmp_path / "report", "python:3" if is_stand_in else "")
     yield validation
     validation.end()
-    await cluster.api.delete(NAMESPACES, NAMESPACE)
     with contextlib.suppress(ApiError):
         await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
-
-    async def is_gone() -> bool:
-        return NAMESPACE not in [one["metadata"]["name"] for one in await cluster.api.list(NAMESPACES)]
-
-    await eventually(is_gone, bool, "the namespace is gone")
+    await remove_namespace(cluster.api, NAMESPACE)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def bystanders(observer: Observer, cluster: Cluster) -> AsyncIterator[None]:
     """Pods of others, with bookings, and a resource of a second plugin on the first node."""
     node = str((await nodes_with_cards(cluster))[0]["metadata"]["name"])
-    await observer.create(gpu_pod("tenant", 3, node=node), gpu_pod("other", 2))
-    await observer.running("tenant", "other")
+    await observer.run(gpu_pod("tenant", 3, node=node), gpu_pod("other", 2))
 
     async def offer(amount: str | None) -> None:
         patch = {"status": {"capacity": {"nvidia.com/gpu": amount}}}
@@ -204,7 +184,7 @@ async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Val
     for card in cards:
         tenant = gpu_pod(f"tenant-{card.index}", card.units - (card is cards[-1]), node=node["metadata"]["name"])
         tenant["spec"]["priorityClassName"] = PRIORITY_CLASS
-        await admit(observer, tenant)
+        await admitted(cluster.api, tenant, observer.namespace)
         await observer.running(f"tenant-{card.index}")
     before = await traces(cluster, "tenant-")
     _, output = await validation.run("--yes", "--nodes", node["metadata"]["name"])
@@ -239,21 +219,6 @@ async def test_without_the_priority_class_nothing_starts(cluster: Cluster, valid
     assert await left(cluster) == []
 
 
-async def admit(observer: Observer, pod: Object) -> None:
-    """Create a pod as soon as the API server's admission knows its PriorityClass."""
-
-    async def is_created() -> bool:
-        try:
-            await observer.create(pod)
-        except ApiError as error:
-            if error.code != 403:
-                raise
-            return False
-        return True
-
-    await eventually(is_created, bool, f"{pod['metadata']['name']} is admitted")
-
-
 @pytest.mark.minutes_on_kind(1, "a run that waits for its pods to go")
 async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Validation) -> None:
     """SIGTERM in the middle of a case ends the run, and its pods are gone."""
@@ -276,19 +241,11 @@ async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Valida
 @pytest.mark.minutes_on_kind(1, "a run that waits for a pod to go")
 async def test_a_run_that_is_interrupted_early_leaves_nothing(cluster: Cluster, validation: Validation) -> None:
     """SIGTERM while a run waits for what another one left ends it, and its lease is gone."""
-    held_up = a_pod("held-up")
-    held_up["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
-    await leave_a_pod(cluster, held_up)
-    process = await validation.start("--yes")
-    await eventually(
-        lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
-        lambda pod: "deletionTimestamp" in pod["metadata"],
-        "the run deletes what was left",
-        seconds=300,
-    )
-    process.send_signal(signal.SIGTERM)
-    output, _ = await process.communicate()
-    await cluster.api.patch(PODS, "held-up", {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
+    async with a_held_up_pod(cluster) as is_deleted:
+        process = await validation.start("--yes")
+        await is_deleted()
+        process.send_signal(signal.SIGTERM)
+        output, _ = await process.communicate()
 
     assert process.returncode == 130, output.decode()
     assert await cluster.api.list(LEASES, NAMESPACE) == []

@@ -1,35 +1,42 @@
-"""``python -m e2e validate``: the cases for any cluster, run on one that exists; first the plan, then, if agreed, the cases."""
+"""``python -m e2e validate`` and ``machine``: the cases on a cluster that exists, or on this machine's own cards.
+
+On a cluster the plan comes first, and then, if agreed, the cases. ``machine`` needs a driver, and neither Kubernetes nor a network.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import TransportError
 from clusters.api.resources import NODES, PODS
-from clusters.providers import EXISTING
+from clusters.provider import ClusterError
+from clusters.providers import BARE, EXISTING
+from clusters.real_node import RealNode, machine_name
 from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.case_run import CODES_HELP, OK, add_report, report_folder, run_cases
 from e2e.onsite.site_nodes import discovered, names_of
+from e2e.site import SiteError
 from e2e.site.kubeconfig_choice import connection
+from e2e.site.machine_preflight import machine_preflight
 from e2e.site.node_cards import UnreadableError
 from e2e.site.picture import Picture
-from e2e.site.site_error import SiteError
+from e2e.site.preflight_lines import as_text
 from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 
-if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
-
+_BARE: Final = "run the device plugin and real CUDA processes on this machine's cards, by a stand-in kubelet in an embedded cluster"
 _HELP: Final = "run small pods on a cluster, and report what of sharing works there; prints its plan first"
 
 
-def add_verbs(verbs: Verbs) -> None:
-    """The verb; see ``look_verbs.add_verbs``."""
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The verbs; see ``look_verbs.add_verbs``."""
     parser = verbs.add_parser("validate", help=_HELP, description=_HELP, epilog=CODES_HELP)
     parser.set_defaults(run=_validate)
     site_options.add_options(parser.add_argument)
@@ -37,6 +44,19 @@ def add_verbs(verbs: Verbs) -> None:
         "--target", default="gpushare", help="what is installed there: a name in e2e/targets, or a file"
     )
     add_report(parser)
+    machine = verbs.add_parser("machine", help=_BARE, description=_BARE, epilog=CODES_HELP)
+    add_report(machine)
+    machine.set_defaults(run=_machine)
+
+
+def _machine(arguments: argparse.Namespace) -> int:
+    folder = report_folder(arguments.report)
+    print(as_text(machine_preflight()), flush=True)  # noqa: T201  # a command's output
+    try:
+        RealNode(machine_name(), Path(), dict(os.environ)).look()
+    except ClusterError as error:
+        raise SiteError(f"nothing was tried: {error}") from error
+    return run_cases(BARE, folder)
 
 
 def _validate(arguments: argparse.Namespace) -> int:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
-from e2e.report.verdict_table import WORST_FIRST, Case, Column, Table, Verdict, columns_of, counts
+import msgspec
+
+from e2e.report.verdict_table import WORST_FIRST, Case, Table, columns_of, counts
 
 NOT_RUN: Final = "not run"
-_FORM: Final = 1
 _LEGEND: Final = (
     "What did not run at this commit says so. Numbers in round brackets count the parameters of a case; those in square "
     "brackets are notes, at the end."
@@ -20,20 +19,15 @@ _COUNTED: Final = ("passed", "skipped", "failed", "error", NOT_RUN)
 
 def to_json(table: Table) -> str:
     """All that is known, one node id a row."""
-    return json.dumps({"form": _FORM, **asdict(table)}, indent=1) + "\n"
+    return msgspec.json.format(msgspec.json.encode(table), indent=1).decode() + "\n"
 
 
 def from_json(text: str) -> Table:
     """The table out of the text of ``to_json``. Raises ValueError for anything else."""
     try:
-        document = json.loads(text)
-        if document["form"] != _FORM:
-            raise ValueError(f"form {document['form']} of the table is not known")
-        columns = {name: Column(**column) for name, column in document["columns"].items()}
-        cases = {name: _case(row) for name, row in document["cases"].items()}
-        return Table(document["commit"], document["target"], columns, cases)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"not a table of verdicts: {error!r}") from error
+        return msgspec.json.decode(text, type=Table)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a table of verdicts: {error}") from error
 
 
 def to_markdown(table: Table, promises: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
@@ -53,10 +47,6 @@ def to_markdown(table: Table, promises: Mapping[str, tuple[str, tuple[str, ...]]
     if notes:
         parts += ["## Notes\n", "".join(f"{number}. {_escaped(reason)}\n" for reason, number in notes.items())]
     return "\n".join(parts)
-
-
-def _case(row: Mapping[str, Any]) -> Case:
-    return Case(tuple(row["promises"]), {name: Verdict(**verdict) for name, verdict in row["verdicts"].items()})
 
 
 def _by_test(table: Table) -> dict[str, list[Case]]:
@@ -120,6 +110,12 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of any texts."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(_escaped(cell) for cell in line)} |\n" for line in lines)
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _escaped(text: str) -> str:

@@ -28,6 +28,14 @@ def state(root: Path) -> str:
     return f"{commit}+{hashlib.sha256(changes).hexdigest()[:8]}" if changes else commit
 
 
+def commit_number() -> int:
+    """The commit of this checkout: the seed of what is random in a run, so that each sees something new; 1 if there is none."""
+    try:
+        return int(_git(Path(__file__).parent, "rev-parse", "--short=7", "HEAD"), 16)
+    except (OSError, subprocess.SubprocessError):
+        return 1
+
+
 def _untracked(root: Path) -> bytes:
     """The content of files that git neither tracks nor ignores."""
     names = _git(root, "ls-files", "--others", "--exclude-standard", "-z").decode(errors="surrogateescape")

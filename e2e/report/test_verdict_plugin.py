@@ -159,3 +159,10 @@ def test_unwritable_table_is_reported_and_changes_no_verdict(tmp_path: Path) -> 
 def test_the_columns_of_a_case_follow_from_its_fixtures(fixtures: tuple[str, ...], profiles: tuple[str, ...]) -> None:
     """One cluster, the two that are compared, or none."""
     assert profiles_of(fixtures, "kind") == profiles
+
+
+def test_nothing_is_printed_from_beside_the_cases() -> None:
+    """The process that prints reads ``e2e/conftest.py`` alone when pytest-xdist's run the cases; tables elsewhere were lost."""
+    conftests = (ROOT / "e2e").glob("*/**/conftest.py")
+
+    assert [path for path in conftests if "pytest_terminal_summary" in path.read_text()] == []

@@ -9,7 +9,7 @@ pytest-xdist.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,7 @@ import pytest
 
 from e2e import promises
 from e2e.report import verdict_files
+from e2e.report.pages import NOT_RUN
 from e2e.report.sources import state
 from e2e.report.verdict_table import Case, Column, Table, Verdict, counts
 
@@ -29,10 +30,6 @@ _ON_ONE: Final = frozenset({"choices", "cluster"})
 _ON_BOTH: Final = frozenset({"sides", "bare_sides", "sessions"})
 _BOTH: Final = ("embedded", "controlplane")
 _LONGEST_REASON: Final = 300
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
 
 
 def add_options(group: pytest.OptionGroup) -> None:
@@ -48,10 +45,9 @@ def add_options(group: pytest.OptionGroup) -> None:
 class Verdicts:
     """One session; register it with pytest's plugin manager under ``NAME``. The cases are those that lie in ``cases``."""
 
-    def __init__(self, config: pytest.Config, cases: Path, clock: Callable[[], datetime.datetime] = _now) -> None:
+    def __init__(self, config: pytest.Config, cases: Path) -> None:
         self._config = config
         self._folder_of_cases = cases
-        self._clock = clock
         self._folder = config.rootpath / config.getoption("--verdicts", default=Path("artefacts"))
         self._cluster: str = config.getoption("--cluster", default="embedded")
         self._target = Path(config.getoption("--target", default="gpushare")).stem
@@ -112,7 +108,7 @@ class Verdicts:
             terminalreporter.write_line(self._line)
 
     def _table(self) -> Table:
-        date = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         minor = str(self._config.getoption("--kubernetes", default=""))
         clusters = dict.fromkeys(name for case in self._cases.values() for name in case.verdicts)
         # The option is for the real programs; the embedded cluster itself reports the release that it imitates.
@@ -159,9 +155,7 @@ def _promises() -> Mapping[str, tuple[str, tuple[str, ...]]]:
 def _line(run: Table, table: Table, page: Path) -> str:
     parts = []
     for name in run.columns:
-        found = counts(
-            Table(run.commit, run.target, cases={k: v for k, v in run.cases.items() if name in v.verdicts}), name
-        )
-        words = ", ".join(f"{count} {word}" for word, count in found.items() if count)
+        found = counts(run, name)
+        words = ", ".join(f"{count} {word}" for word, count in found.items() if count and word != NOT_RUN)
         parts.append(f"{name} {run.columns[name].kubernetes}: {words}".replace("  ", " "))
     return f"verdicts at {table.commit}: {'; '.join(parts)}; table of {len(table.cases)} cases in {page}"

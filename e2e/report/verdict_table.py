@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Final, Literal
+
+import msgspec
 
 Outcome = Literal["passed", "skipped", "failed", "error"]
 # The outcome of a case is the worst of its parameters' outcomes.
@@ -13,8 +14,7 @@ WORST_FIRST: Final[tuple[Outcome, ...]] = ("error", "failed", "skipped", "passed
 CLUSTERS: Final = ("embedded", "controlplane", "kind")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """The result of one case on one cluster."""
 
     outcome: Outcome
@@ -22,8 +22,7 @@ class Verdict:
     """Why it was skipped, or how it failed, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A cluster's last run."""
 
     kubernetes: str
@@ -32,24 +31,24 @@ class Column:
     """When the run ended, UTC, as RFC 3339 has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One row: ``promises`` are ids of ``e2e.promises``, ``verdicts`` are by cluster; a cluster that is missing did not run it."""
 
     promises: tuple[str, ...] = ()
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: dict[str, Verdict] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """All of it. ``cases`` are by pytest's node id."""
 
     commit: str
     """The state of the sources."""
     target: str
     """What was judged."""
-    columns: Mapping[str, Column] = field(default_factory=dict)
-    cases: Mapping[str, Case] = field(default_factory=dict)
+    columns: dict[str, Column] = {}
+    cases: dict[str, Case] = {}
+    form: Literal[1] = 1
+    """The form of the file; a later one would be another number."""
 
 
 def columns_of(clusters: Iterable[str]) -> list[str]:

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from clusters.api.api_client import Object
-from clusters.api.waiting import NotReachedError, eventually, meanwhile
+from clusters.api.waiting import NotReachedError, eventually, meanwhile, until
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.bursts.judge import is_running, is_turned_away, why
+from e2e.bursts.judge import all_run, is_running, is_turned_away, leaves, why
 from e2e.checkers.right_card import wrong_totals
 from e2e.observer import Observer
 
@@ -43,8 +43,7 @@ class Churn:
 
     async def settle_in(self) -> dict[str, tuple[Any, ...]]:
         """Pods that stay: nine units on one card, two containers of three and two on the other; which containers, on which card."""
-        await self._observer.create(gpu_pod("nine", 9, node=self._node))
-        await self._observer.running("nine")
+        await self._observer.run(gpu_pod("nine", 9, node=self._node))
         await self._observer.create(gpu_pod("three-two", 3, 2, node=self._node))
         self._stay = frozenset({"nine", "three-two"})
         # A pod runs as soon as one of its containers does.
@@ -77,9 +76,6 @@ class Churn:
             await self._replace_refused()
             return await self._observer.pods()
 
-        def all_run(pods: list[Object]) -> bool:
-            return bool(pods) and all(is_running(pod) and not _leaves(pod) for pod in pods)
-
         try:
             return await eventually(look, all_run, "every pod runs", seconds=_SETTLE_SECONDS)
         except NotReachedError as error:
@@ -92,24 +88,15 @@ class Churn:
         for pod in pods:
             self.wrong_totals += wrong_totals(pod, await self._observer.variables(pod))
 
-    async def whole(self, units: str) -> None:
-        """Wait until all of the node's memory may be used."""
-
-        await self._observer.shows(self._node, units, seconds=120)
-
     async def creates_more_than(self, count: int) -> None:
         """Wait until more pods than this number have been created."""
-
-        async def created() -> int:
-            return self.created
-
-        await eventually(created, lambda seen: seen > count, "a pod has come", seconds=_SETTLE_SECONDS)
+        await until(lambda: self.created, lambda seen: seen > count, "a pod has come", seconds=_SETTLE_SECONDS)
 
     async def _go_on(self) -> None:
         while True:
             await self._replace_refused()
             others = [pod for pod in await self._observer.pods() if pod["metadata"]["name"] not in self._stay]
-            staying = [pod for pod in others if not _leaves(pod)]
+            staying = [pod for pod in others if not leaves(pod)]
             if len(staying) < _COUNT:
                 await self._create()
             elif len(others) == _COUNT:
@@ -119,7 +106,7 @@ class Churn:
 
     async def _replace_refused(self) -> None:
         for pod in await self._observer.pods():
-            if pod["status"].get("phase") != "Failed" or _leaves(pod):
+            if pod["status"].get("phase") != "Failed" or leaves(pod):
                 continue
             # No other reason is known for which a pod of this test may fail.
             assert is_turned_away(pod, frozenset({self._node})), why(pod)
@@ -139,7 +126,3 @@ def reason(pod: Mapping[str, Any]) -> str:
     status = pod["status"]
     text = status.get("message", "").partition("Allocate failed due to ")[2].partition(", which is")[0]
     return f"{status.get('reason')}: {text}" if text else str(status.get("reason"))
-
-
-def _leaves(pod: Mapping[str, Any]) -> bool:
-    return "deletionTimestamp" in pod["metadata"]

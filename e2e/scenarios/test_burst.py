@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, meanwhile
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.overcommit import Sizes, booked_in_api, check_inspect
@@ -51,14 +51,11 @@ async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> N
             overbooked.extend(finding for finding in seen if "in the extender's book, 0 in the API" not in finding)
             await asyncio.sleep(0.05)
 
-    onlooker = asyncio.create_task(look_on())
-    try:
+    async with meanwhile(look_on()):
         await observer.create(*manifests)
         pods = await eventually(
             observer.pods, lambda seen: is_settled(seen, sizes), "all that fit run", seconds=_SECONDS
         )
-    finally:
-        onlooker.cancel()
     assert overbooked == []
     phases = Counter(pod["status"]["phase"] for pod in pods)
     assert phases["Running"] + phases["Pending"] == PODS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -44,11 +44,27 @@ class Site:
         self.kubelet = kubelet
         self.simulated = simulated
 
-    async def plugin(self, target: str, *arguments: str) -> Program:
-        """The device plugin of a target with more arguments, not yet started."""
+    @contextlib.asynccontextmanager
+    async def serving(
+        self, target: str, *arguments: str, until: Callable[[], Awaitable[bool]]
+    ) -> AsyncIterator[Program]:
+        """The device plugin of a target with more arguments is there inside, and has come so far."""
         chosen = load_target(target)
         account = await self.cluster.kubeconfig_of(chosen.device_plugin.account, NODE)
-        return self.simulated.device_plugin(chosen, account, arguments)
+        plugin = self.simulated.device_plugin(chosen, account, arguments)
+        try:
+            await plugin.launch(until)
+            yield plugin
+        finally:
+            await plugin.stop()
+
+    async def offers_memory(self) -> bool:
+        """Does the node offer any?"""
+        return (await self.amounts()).get(spec.RESOURCE_MEMORY, "0") != "0"
+
+    async def has_warned(self) -> bool:
+        """Is there an event about the memory that the kubelet owns?"""
+        return bool(await self.warnings())
 
     async def amounts(self) -> dict[str, str]:
         """The node's allocatable of each resource."""
@@ -95,15 +111,11 @@ async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(site: Site) 
 
     The event on the Node has the remedy, and the remedy is enough.
     """
-    ids = await site.plugin("gpushare")
-    await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
-    # Two resources, each with a registration of its own: the slots may be there a moment later.
-    await site.shows(mem="14", count="1", slot="14")
-    await ids.stop()
+    async with site.serving("gpushare", until=site.offers_memory):
+        # Two resources, each with a registration of its own: the slots may be there a moment later.
+        await site.shows(mem="14", count="1", slot="14")
 
-    slots = await site.plugin("gpushare-slots")
-    try:
-        await slots.launch(lambda: _is_said(site))
+    async with site.serving("gpushare-slots", until=site.has_warned) as slots:
         await site.shows(mem="0", slot="0")
         (event,) = await site.warnings()
         for word in ("kubelet_internal_checkpoint", "drain", "stop the kubelet", "move", "start the kubelet"):
@@ -117,35 +129,20 @@ async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(site: Site) 
         # It stays: the kubelet does not own it any more, and after a restart of its own neither.
         await site.kubelet.restart()
         await site.shows(mem=total, count="1", slot="48")
-    finally:
-        await slots.stop()
 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.02)], ids=["fifty times as fast"])
 async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site) -> None:
     """A kubelet without pods lets go of the memory five minutes after its plugin has gone, so no person has to act."""
-    ids = await site.plugin("gpushare")
-    await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
-    await ids.stop()
-    slots = await site.plugin("gpushare-slots")
-    try:
-        await slots.launch(lambda: _is_said(site))
+    async with site.serving("gpushare", until=site.offers_memory):
+        pass
+    async with site.serving("gpushare-slots", until=site.has_warned):
         await site.shows(mem=str(_memory_of(site)), count="1", slot="48")
-    finally:
-        await slots.stop()
 
 
 def _memory_of(site: Site) -> int:
     (card,) = site.simulated.cards()
     return int(card["memory"]["total_mib"])
-
-
-async def _is_shown(site: Site, resource: str) -> bool:
-    return (await site.amounts()).get(resource, "0") != "0"
-
-
-async def _is_said(site: Site, reason: str = "GPUShareResourceOwned", about: str = "") -> bool:
-    return bool(await site.warnings(reason, about))
 
 
 @pytest.mark.parametrize(
@@ -161,16 +158,14 @@ async def test_a_node_keeps_its_unit_until_its_pods_have_ended(
     site: Site, observer: Observer, before: tuple[str, ...], after: tuple[str, ...], units: int, total: str
 ) -> None:
     """Pods that run hold their memory, and the node serves the new unit once the last of them has ended."""
-    first = await site.plugin(*before)
-    await first.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
-    await site.shows(count="1")
-    await observer.create(gpu_pod("former", units, node=NODE))
-    await observer.running("former")
-    await first.stop()
+    async with site.serving(*before, until=site.offers_memory):
+        await site.shows(count="1")
+        await observer.run(gpu_pod("former", units, node=NODE))
 
-    second = await site.plugin(*after)
-    try:
-        await second.launch(lambda: _is_said(site, "GPUShareUnitInUse", f"{observer.namespace}/former"))
+    async def has_warned() -> bool:
+        return bool(await site.warnings("GPUShareUnitInUse", f"{observer.namespace}/former"))
+
+    async with site.serving(*after, until=has_warned):
         event = (await site.warnings("GPUShareUnitInUse", f"{observer.namespace}/former"))[0]
         for word in (before[1].partition("=")[2], after[1].partition("=")[2], "Drain"):
             assert word in event["message"]
@@ -179,7 +174,4 @@ async def test_a_node_keeps_its_unit_until_its_pods_have_ended(
 
         await observer.delete("former", grace_seconds=0)
         await site.shows(mem=total, count="1")
-        await observer.create(gpu_pod("later", 1, node=NODE))
-        await observer.running("later")
-    finally:
-        await second.stop()
+        await observer.run(gpu_pod("later", 1, node=NODE))

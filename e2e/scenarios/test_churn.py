@@ -27,19 +27,13 @@ async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureR
     Other pods come and go during that, and get right cards.
     """
     count = request.config.getoption("--restarts")
-    cluster = observer.cluster
     churn = Churn(observer, NODE, seed=count)
     before = await churn.settle_in()
     async with churn.going_on():
         for _ in range(count):
             created = churn.created
-            if what != "kubelet":
-                await cluster.kill("device_plugin", NODE)
-            if what != "plugin":
-                await cluster.restart_kubelet(NODE)
-            if what != "kubelet":
-                await cluster.launch("device_plugin", NODE)
-            await churn.whole(UNITS)
+            await observer.restart(NODE, what)
+            await observer.shows(NODE, UNITS, seconds=120)
             # Not all restarts before the first pod: a kubelet must be up again to let one go.
             await churn.creates_more_than(created)
     pods = await churn.settled()
@@ -48,8 +42,7 @@ async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureR
     say(request, f"{count} restarts of {what}", churn)
     assert before == await churn.lives()
     assert churn.created >= count
-    await observer.check_right_cards(*(pod["metadata"]["name"] for pod in pods), totals=False)
-    await observer.check_books()
+    await observer.check_all(*(pod["metadata"]["name"] for pod in pods), totals=False)
 
 
 @pytest.mark.promise("DP-022")
@@ -61,11 +54,10 @@ async def test_reboots_under_churn(observer: Observer, request: pytest.FixtureRe
             # Some of each round are there when the power fails.
             await eventually(observer.pods, lambda pods: len(pods) >= 3, "pods are there")
             await observer.cluster.restart_kubelet(NODE, reboot=True)
-            await churn.whole(UNITS)
+            await observer.shows(NODE, UNITS, seconds=120)
         pods = await churn.settled()
         await churn.count_wrong_totals(pods)
-        await observer.check_right_cards(*(pod["metadata"]["name"] for pod in pods), totals=False)
-        await observer.check_books()
+        await observer.check_all(*(pod["metadata"]["name"] for pod in pods), totals=False)
 
     say(request, "2 reboots", churn)
 

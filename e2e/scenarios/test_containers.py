@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from clusters.api.api_client import Object
 from clusters.api.resources import DAEMON_SETS, PODS
 from clusters.api.waiting import eventually
-from clusters.clock import Clock
 from e2e import spec
-from e2e.builders import ENDS_AT_ONCE, gpu_container, gpu_pod, plain_container
+from e2e.builders import ENDS_AT_ONCE, booking, controller, gpu_container, gpu_pod, plain_container
 from e2e.observer import Observer
 
 
@@ -45,8 +45,7 @@ async def test_an_init_container_that_asks_for_more(observer: Observer) -> None:
 @pytest.mark.promise("DP-014")
 async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
     """Defect D21: it has units of its own on the pod's card, and is booked."""
-    await observer.create(with_init("p", 2, 3, sidecar=4, node="a2"))
-    await observer.running("p")
+    await observer.run(with_init("p", 2, 3, sidecar=4, node="a2"))
 
     (pod,) = await observer.check_right_cards("p")
     assert pod["metadata"]["annotations"][spec.POD_UNITS] == "9"
@@ -58,8 +57,7 @@ async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
 async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer) -> None:
     """All kinds in one pod, twice, beside each other."""
     names = ["first", "second"]
-    await observer.create(*(with_init(name, 1, 2, init=6, sidecar=2, node="a2") for name in names))
-    await observer.running(*names)
+    await observer.run(*(with_init(name, 1, 2, init=6, sidecar=2, node="a2") for name in names))
 
     pods = await observer.check_right_cards(*names)
     assert {pod["metadata"]["annotations"][spec.POD_UNITS] for pod in pods} == {"6"}
@@ -68,15 +66,13 @@ async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer
 
 async def test_a_pod_bound_by_hand(observer: Observer) -> None:
     """Defect D22: a card is chosen on the node, all five annotations are written, and the extender counts it."""
-    await observer.create(gpu_pod("by-hand", 9, bound_to="a2"))
-    await observer.running("by-hand")
+    await observer.run(gpu_pod("by-hand", 9, bound_to="a2"))
 
     (pod,) = await observer.check_right_cards("by-hand")
     written = pod["metadata"]["annotations"]
     names = (spec.POD_INDEX, spec.POD_UNITS, spec.POD_DEVICE_UNITS, spec.POD_ASSIGNED, spec.POD_ASSUME_TIME)
     assert all(name in written for name in names)
-    await observer.create(gpu_pod("scheduled", 9, node="a2"))
-    await observer.running("scheduled")
+    await observer.run(gpu_pod("scheduled", 9, node="a2"))
     (scheduled,) = await observer.check_right_cards("scheduled")
     assert scheduled["metadata"]["annotations"][spec.POD_INDEX] != written[spec.POD_INDEX]
     await observer.check_books()
@@ -84,65 +80,34 @@ async def test_a_pod_bound_by_hand(observer: Observer) -> None:
 
 async def test_a_pod_bound_by_hand_to_a_full_node_does_not_run(observer: Observer) -> None:
     """The last guard: 9 + 9 are on two cards of 14; 8 more would fit in total, and on no card. It fails with the reason."""
-    await observer.create(gpu_pod("one", 9, node="a2"), gpu_pod("two", 9, node="a2"))
-    await observer.running("one", "two")
+    await observer.run(gpu_pod("one", 9, node="a2"), gpu_pod("two", 9, node="a2"))
     await observer.create(gpu_pod("by-hand", 8, bound_to="a2"))
 
-    async def failed() -> dict[str, Any]:
-        return dict((await observer.pod("by-hand"))["status"])
-
-    status = await eventually(failed, lambda seen: seen.get("phase") == "Failed", "it fails")
-    assert "8" in status["message"]
-    await observer.check_right_cards("one", "two")
-    await observer.check_books()
+    assert "8" in (await observer.reaches("by-hand", "Failed"))["status"]["message"]
+    await observer.check_all("one", "two")
 
 
 async def test_annotations_written_by_hand_over_book_no_card(observer: Observer) -> None:
     """If a card is over-booked in the API, no container starts on it without room."""
-    await observer.create(gpu_pod("rightful", 9, node="a1"))
-    await observer.running("rightful")
-    liar = gpu_pod("liar", 9, bound_to="a1")
-    liar["metadata"]["annotations"] = {
-        spec.POD_INDEX: "0",
-        spec.POD_UNITS: "9",
-        spec.POD_DEVICE_UNITS: "14",
-        spec.POD_ASSIGNED: "false",
-        spec.POD_ASSUME_TIME: "1700000000000000000",
-    }
-    await observer.create(liar)
+    await observer.run(gpu_pod("rightful", 9, node="a1"))
+    await observer.create(gpu_pod("liar", 9, bound_to="a1", annotations=booking(9, card=0)))
 
-    async def failed() -> str:
-        return str((await observer.pod("liar"))["status"].get("phase"))
-
-    await eventually(failed, lambda phase: phase == "Failed", "it fails")
+    await observer.reaches("liar", "Failed")
     await observer.check_right_cards("rightful")
 
 
 async def test_a_daemon_sets_pods(observer: Observer) -> None:
     """Defect D22: one on each GPU node, by the scheduler or past it; each on a card of its node, all counted."""
-    container = gpu_container("main", 2)
-    template = {
-        "metadata": {"labels": {"app": "d"}},
-        "spec": {"containers": [container], "nodeSelector": {"gpushare": "true"}},
-    }
-    manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "d"},
-        "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
-    }
-    await observer.create(manifest)
+    pod = {"containers": [gpu_container("main", 2)], "nodeSelector": {"gpushare": "true"}}
+    await observer.create(controller("DaemonSet", "d", pod))
     nodes = {node for node, cards in (await observer.sizes()).items() if cards}
 
-    async def where() -> set[str]:
-        return {
-            pod["spec"].get("nodeName", "") for pod in await observer.pods() if pod["status"].get("phase") == "Running"
-        }
+    def run_everywhere(pods: list[Object]) -> bool:
+        return {pod["spec"].get("nodeName") for pod in pods if pod["status"].get("phase") == "Running"} == nodes
 
     try:
-        await eventually(where, lambda seen: seen == nodes, "one runs on each node")
-        await observer.check_right_cards(*(pod["metadata"]["name"] for pod in await observer.pods()))
-        await observer.check_books()
+        await eventually(observer.pods, run_everywhere, "one runs on each node")
+        await observer.check_all(*(pod["metadata"]["name"] for pod in await observer.pods()))
     finally:
         await observer.cluster.api.delete(DAEMON_SETS, "d", observer.namespace)
 
@@ -151,19 +116,10 @@ async def test_a_daemon_sets_pods(observer: Observer) -> None:
 async def test_one_container_on_several_cards(observer: Observer, split: dict[str, int]) -> None:
     """The multi-card annotation: ids on both cards, both UUIDs in the variable, both booked."""
     total = sum(split.values())
-    pod = gpu_pod("wide", total, bound_to="a2")
-    pod["metadata"]["annotations"] = {
-        spec.POD_ALLOCATION: json.dumps({"0": split}),
-        spec.POD_INDEX: "0",
-        spec.POD_UNITS: str(total),
-        spec.POD_DEVICE_UNITS: "14",
-        spec.POD_ASSIGNED: "false",
-        spec.POD_ASSUME_TIME: str(int(Clock().timestamp() * 1e9)),
-    }
-    await observer.create(pod)
-    await observer.running("wide")
+    annotations = {**booking(total, card=0), spec.POD_ALLOCATION: json.dumps({"0": split})}
+    (pod,) = await observer.run(gpu_pod("wide", total, bound_to="a2", annotations=annotations))
 
-    (told,) = await observer.variables(await observer.pod("wide"))
+    (told,) = await observer.variables(pod)
     uuids = observer.uuids("a2")
     assert set(told[spec.ENV_VISIBLE].split(",")) == {uuids[0], uuids[1]}
     assert told[spec.ENV_INDEX] == "0,1"
@@ -177,8 +133,7 @@ async def test_a_pod_without_card_memory_is_left_alone(observer: Observer) -> No
     """No annotation, no variables; it sees no card."""
     plain = gpu_pod("plain", node="a1")
     plain["spec"]["containers"] = [plain_container("c0")]
-    await observer.create(plain)
-    (pod,) = await observer.running("plain")
+    (pod,) = await observer.run(plain)
 
     assert spec.POD_INDEX not in (pod["metadata"].get("annotations") or {})
     log = await observer.cluster.api.text(PODS.path(observer.namespace, "plain", "log"), {"container": "c0"})

@@ -9,10 +9,11 @@ import pytest
 
 from clusters.api.api_client import Object
 from clusters.api.resources import NODES, PODS
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import JOB, gpu_pod
 from e2e.bursts.judge import is_running, is_turned_away
+from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer
 
 NODE = "a2"
@@ -33,15 +34,6 @@ def container_of(pod: Object) -> str:
     return str(pod["status"]["containerStatuses"][0].get("containerID"))
 
 
-async def outcome(observer: Observer, name: str) -> str:
-    """Wait until a pod runs or has failed; which of the two."""
-
-    async def phase() -> str:
-        return str((await observer.pod(name))["status"].get("phase"))
-
-    return await eventually(phase, lambda seen: seen in ("Running", "Failed"), f"it is known what becomes of {name}")
-
-
 async def run_though_turned_away(observer: Observer, name: str, units: int) -> None:
     """Create a pod and wait until it runs; one that a kubelet turns away as it has just started is replaced, as by an owner."""
     await observer.create(gpu_pod(name, units, node=NODE))
@@ -49,74 +41,54 @@ async def run_though_turned_away(observer: Observer, name: str, units: int) -> N
     async def runs() -> bool:
         pod = await observer.pod(name)
         if is_turned_away(pod, frozenset({NODE})):
-            await observer.cluster.api.delete(PODS, name, observer.namespace, grace_seconds=0)
+            await observer.delete(name, 0)
             await observer.create(gpu_pod(name, units, node=NODE))
         return is_running(pod)
 
-    await eventually(runs, lambda seen: seen, f"{name} runs")
+    await eventually(runs, bool, f"{name} runs")
 
 
 @pytest.mark.promise("DP-007", "DP-022", "E2E-005")
 @pytest.mark.parametrize("what", ["plugin", "kubelet", "both"])
 async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
     """Running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
-    await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
-    await observer.running("nine", "two")
-    before = {name: (await observer.pod(name))["metadata"]["annotations"][spec.POD_INDEX] for name in ("nine", "two")}
-    if what in ("plugin", "both"):
-        await observer.cluster.kill("device_plugin", NODE)
-    if what != "plugin":
-        await observer.cluster.restart_kubelet(NODE)
-    if what in ("plugin", "both"):
-        await observer.cluster.launch("device_plugin", NODE)
+    before = await observer.run(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
+    await observer.restart(NODE, what)
     await observer.shows(NODE, "28")
 
-    (nine, two) = await observer.running("nine", "two")
-    assert before == {
-        "nine": nine["metadata"]["annotations"][spec.POD_INDEX],
-        "two": two["metadata"]["annotations"][spec.POD_INDEX],
-    }
+    assert list(map(card_of, before)) == list(map(card_of, await observer.running("nine", "two")))
     # The node still shows the kubelet's amounts from before the restart: a pod may come before the plugin has.
     await run_though_turned_away(observer, "late", 9)
     await observer.create(gpu_pod("too-much", 10, node=NODE))
     await observer.waits_because("too-much", "nsufficient")
-    await observer.check_right_cards("nine", "two", "late")
-    await observer.check_books()
+    await observer.check_all("nine", "two", "late")
 
 
 async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer) -> None:
     """A kubelet without its checkpoint turns its running pods away; those that replace them fit, and nothing over them."""
-    await observer.create(gpu_pod("before", 9, node=NODE))
-    await observer.running("before")
+    await observer.run(gpu_pod("before", 9, node=NODE))
     times = registrations(observer)
     await observer.cluster.restart_kubelet(NODE, lose_checkpoint=True)
 
     # The amount proves nothing here: such a kubelet goes on showing it, and lets pods in without devices until the plugin is back.
-    async def again() -> int:
-        return registrations(observer)
-
-    await eventually(again, lambda seen: seen > times, "the plugin is registered again")
+    await until(lambda: registrations(observer), lambda seen: seen > times, "the plugin is registered again")
     await observer.shows(NODE, "28")
 
-    replacements = ["a", "b"] if await outcome(observer, "before") == "Failed" else ["a"]
-    await observer.create(*(gpu_pod(name, 9, node=NODE) for name in replacements))
-    await observer.running(*replacements)
-    await observer.check_right_cards(*replacements)
-    await observer.check_books()
+    before = await observer.reaches("before", "Running", "Failed")
+    replacements = ["a", "b"] if before["status"]["phase"] == "Failed" else ["a"]
+    await observer.run(*(gpu_pod(name, 9, node=NODE) for name in replacements))
+    await observer.check_all(*replacements)
 
 
 @pytest.mark.promise("DP-015", "PR-005")
 @pytest.mark.real_kubelet_only(
     "the stand-in admits at once, before the plugin has registered again; a real one a second later"
 )
-async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
-    observer: Observer,
-) -> None:
+async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(observer: Observer) -> None:
     """A kubelet that starts admits them by age, not as they were bound; each gets its own card, and nothing is repaired."""
     cluster, names = observer.cluster, ("old", "young")
     # With this one the kubelet takes back what pods before had; once it is away it does that only after it has admitted all.
-    await observer.create(gpu_pod("first", 1, node=NODE))
-    await observer.running("first")
+    await observer.run(gpu_pod("first", 1, node=NODE))
     await cluster.kill("kubelet", NODE)
     try:
         for name in names:
@@ -128,23 +100,21 @@ async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
         for name in reversed(names):
             await cluster.api.patch(PODS, name, {"spec": {"schedulingGates": None}}, observer.namespace)
             await eventually(partial(observer.pod, name), is_bound, f"{name} is bound")
-        before = [(await observer.pod(name))["metadata"]["annotations"][spec.POD_INDEX] for name in names]
+        before = [card_of(await observer.pod(name)) for name in names]
         repairs = cluster.log("device_plugin", NODE).count(" exchanged pod=")
     finally:
         await cluster.launch("kubelet", NODE)
     pods = await observer.running(*names)
 
-    assert before == [pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods]
+    assert before == list(map(card_of, pods))
     assert cluster.log("device_plugin", NODE).count(" exchanged pod=") == repairs
-    await observer.check_right_cards(*names)
-    await observer.check_books()
+    await observer.check_all(*names)
 
 
 @pytest.mark.promise("DP-022")
 async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
     """Pods of before come back on their cards, or fail because the plugin was not there yet; their room is not lost."""
-    await observer.create(gpu_pod("before", 9, node=NODE))
-    (old,) = await observer.running("before")
+    (old,) = await observer.run(gpu_pod("before", 9, node=NODE))
     await observer.cluster.restart_kubelet(NODE, reboot=True)
     await observer.shows(NODE, "28")
 
@@ -155,19 +125,16 @@ async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
         )
 
     phase = await eventually(come_back, lambda seen: seen in ("again", "Failed"), "the pod of before is known of again")
-    await observer.create(gpu_pod("after", 9, node=NODE), gpu_pod("beside", 5, node=NODE))
-    await observer.running("after", "beside")
+    await observer.run(gpu_pod("after", 9, node=NODE), gpu_pod("beside", 5, node=NODE))
     running = ["after", "beside", *(["before"] if phase == "again" else [])]
-    await observer.check_right_cards(*running)
-    await observer.check_books()
+    await observer.check_all(*running)
 
 
 @pytest.mark.stand_in_only("a real kubelet corrects the status of such a pod when it starts")
 async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> None:
     """A pod of phase Failed with a status that still shows a running container keeps its card until its node boots again."""
     cluster = observer.cluster
-    await observer.create(gpu_pod("shut", 9, node=NODE), gpu_pod("other", 9, node=NODE))
-    shut, _ = await observer.running("shut", "other")
+    shut, _ = await observer.run(gpu_pod("shut", 9, node=NODE), gpu_pod("other", 9, node=NODE))
     await cluster.kill("kubelet", NODE)
     try:
         failed = {"status": {"phase": "Failed", "reason": "Terminated"}}
@@ -181,8 +148,7 @@ async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> No
     now = await observer.pod("shut")
     assert is_running(now | {"status": {**now["status"], "phase": "Running"}}), "its status is as it was"
     assert container_of(now) == container_of(shut)
-    await observer.check_right_cards("next")
-    await observer.check_books()
+    await observer.check_all("next")
 
 
 async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
@@ -191,8 +157,7 @@ async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
     await observer.cluster.restart_kubelet(NODE)
     await observer.shows(NODE, "28")
 
-    await observer.create(gpu_pod("p", 9, node=NODE))
-    await observer.running("p")
+    await observer.run(gpu_pod("p", 9, node=NODE))
     await observer.check_right_cards("p")
 
 
@@ -202,16 +167,12 @@ async def test_a_succeeded_pod_gives_its_card_back(observer: Observer) -> None:
     job = gpu_pod("job", 14, node=NODE, plays=JOB)
     job["spec"]["restartPolicy"] = "Never"
     await observer.create(job)
-
-    async def phase() -> str:
-        return str((await observer.pod("job"))["status"].get("phase"))
-
-    await eventually(phase, lambda seen: seen == "Succeeded", "the job is done")
+    await observer.reaches("job", "Succeeded")
     await observer.cluster.restart_kubelet(NODE)
     await observer.shows(NODE, "28")
     # The job's ids are free for the kubelet when it has looked at it once more.
     await run_though_turned_away(observer, "a", 14)
     await run_though_turned_away(observer, "b", 14)
 
-    assert await phase() == "Succeeded"
+    assert (await observer.pod("job"))["status"]["phase"] == "Succeeded"
     await observer.check_right_cards("a", "b")

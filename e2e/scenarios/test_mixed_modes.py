@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from clusters.api import admission_policies
-from clusters.api.resources import MUTATING_ADMISSION_POLICIES, NODES, PODS
+from clusters.api.api_client import Object
+from clusters.api.resources import MUTATING_ADMISSION_POLICIES, NODES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices
 from clusters.targets import load_target
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.observer import Observer, own_cluster
+from e2e.checkers.pod_requests import card_of
+from e2e.observer import Observer, OwnCluster
+from e2e.site.node_cards import amount, described
 
 # Two cards of 81,920 MiB with two slots each, beside a T4 of 14 GiB.
 _NODES = (
@@ -30,9 +31,9 @@ pytestmark = pytest.mark.minutes_on_kind(5, "a cluster of its own, with a node i
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def fleet(request: pytest.FixtureRequest, choices: Choices) -> AsyncIterator[Cluster]:
+async def fleet(own: OwnCluster) -> AsyncIterator[Cluster]:
     """One node in slots mode, one in ids mode; no policy."""
-    async with own_cluster(request.config.getoption("--cluster"), _NODES, load_target("gpushare"), choices) as cluster:
+    async with own(_NODES, load_target("gpushare")) as cluster:
         yield cluster
 
 
@@ -44,9 +45,7 @@ async def seen(fleet: Cluster) -> AsyncIterator[Observer]:
     try:
         yield observer
     finally:
-        for pod in await observer.pods():
-            await fleet.api.delete(PODS, pod["metadata"]["name"], "default", grace_seconds=0)
-        await eventually(observer.pods, lambda pods: not pods, "the pods are gone")
+        await observer.clear()
 
 
 def slotted(pod: dict[str, Any]) -> dict[str, Any]:
@@ -54,16 +53,6 @@ def slotted(pod: dict[str, Any]) -> dict[str, Any]:
     for container in pod["spec"]["containers"]:
         container["resources"]["limits"][spec.RESOURCE_SLOT] = "1"
     return pod
-
-
-def cards_of(fleet: Cluster, node: str) -> Callable[[], Awaitable[list[dict[str, Any]]]]:
-    """The node's publication of its cards."""
-
-    async def read() -> list[dict[str, Any]]:
-        annotations = (await fleet.api.get(NODES, node))["metadata"]["annotations"]
-        return list(json.loads(annotations["aliyun.com/gpushare-cards"])["cards"])
-
-    return read
 
 
 async def test_a_pod_without_slots_goes_to_nodes_in_ids_mode_only(seen: Observer) -> None:
@@ -77,8 +66,9 @@ async def test_a_pod_without_slots_goes_to_nodes_in_ids_mode_only(seen: Observer
 
 async def test_a_pod_that_names_its_slots_goes_to_either_node(seen: Observer) -> None:
     """In ids mode the slot is there and means nothing; the variables are those of the memory."""
-    await seen.create(slotted(gpu_pod("here", 3, node="whole")), slotted(gpu_pod("there", 20_001, 8_138, node="exact")))
-    here, there = await seen.running("here", "there")
+    here, there = await seen.run(
+        slotted(gpu_pod("here", 3, node="whole")), slotted(gpu_pod("there", 20_001, 8_138, node="exact"))
+    )
     (mine,) = await seen.variables(here)
     first, second = await seen.variables(there)
 
@@ -94,34 +84,34 @@ async def test_card_without_a_slot_takes_no_pod_whatever_its_memory(seen: Observ
     await seen.create(slotted(gpu_pod("three", 5, 5, 5, node="exact")))
     await seen.waits_because("three", "no GPU of the node has a slot for each container")
     names = [f"small-{number}" for number in range(16)]
-    await seen.create(*(slotted(gpu_pod(name, 5, node="exact")) for name in names))
-    pods = await seen.running(*names)
+    pods = await seen.run(*(slotted(gpu_pod(name, 5, node="exact")) for name in names))
     given = [pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods]
     assert sorted(given) == sorted([*map(str, range(8))] * 2)
 
     await seen.create(slotted(gpu_pod("late", 5, node="exact")))
     await seen.waits_because("late", "gpu-slot")
-    await seen.cluster.api.delete(PODS, "small-3", "default", grace_seconds=0)
+    await seen.delete("small-3", 0)
     await seen.running("late")
 
 
 async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Observer) -> None:
     """A lower amount would make a kubelet that restarts refuse running pods; the extender passes the card over."""
-    read = cards_of(seen.cluster, "exact")
-    await seen.create(slotted(gpu_pod("before", 81_920, node="exact")))
-    (before,) = await seen.running("before")
-    index = int(before["metadata"]["annotations"][spec.POD_INDEX])
-
+    (before,) = await seen.run(slotted(gpu_pod("before", 81_920, node="exact")))
+    index = card_of(before)
     await seen.cluster.fake_nvml("exact", "xid", str(index), _XID)
-    await eventually(read, lambda cards: not cards[index]["healthy"], "the card is published as sick")
 
-    async def amounts() -> dict[str, str]:
-        return dict((await seen.cluster.api.get(NODES, "exact"))["status"]["allocatable"])
+    def is_sick(node: Object) -> bool:
+        cards = described(node)
+        return cards is not None and not cards.cards[index].healthy
 
-    await eventually(amounts, lambda seen: str(seen[spec.RESOURCE_SLOT]) == "14", "two slots are gone")
-    assert str((await amounts())[spec.RESOURCE_MEMORY]) == str(8 * 81_920)
-    await seen.create(*(slotted(gpu_pod(f"after-{number}", 81_920, node="exact")) for number in range(7)))
-    others = await seen.running(*(f"after-{number}" for number in range(7)))
+    await eventually(lambda: seen.cluster.api.get(NODES, "exact"), is_sick, "the card is published as sick")
+    node = await eventually(
+        lambda: seen.cluster.api.get(NODES, "exact"),
+        lambda node: amount(node, spec.RESOURCE_SLOT, "allocatable") == 14,
+        "two slots are gone",
+    )
+    assert amount(node, spec.RESOURCE_MEMORY, "allocatable") == 8 * 81_920
+    others = await seen.run(*(slotted(gpu_pod(f"after-{number}", 81_920, node="exact")) for number in range(7)))
     assert str(index) not in {pod["metadata"]["annotations"][spec.POD_INDEX] for pod in others}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-import pytest
 import pytest_asyncio
 
 from clusters.api.api_client import ApiError
@@ -13,35 +12,23 @@ from clusters.api.node_operations import cordon, delete_node, drain
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices
-from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.observer import Observer, observing, own_cluster
-from e2e.real_kubelets import STAND_INS
+from e2e.observer import Observer, OwnCluster, observing
 
 # Nodes of the session's clusters, with one card and with two.
 LEFT: Final = "a1"
 RIGHT: Final = "a2"
 
 
-@pytest.fixture
-def shared(request: pytest.FixtureRequest) -> Cluster | None:
-    """The session's cluster if nodes are real: others would take a minute, and this is the last case of its process."""
-    provider = request.config.getoption("--cluster")
-    return None if provider in STAND_INS else request.getfixturevalue("cluster")
-
-
 @pytest_asyncio.fixture(loop_scope="session")
-async def spoilt(
-    request: pytest.FixtureRequest, shared: Cluster | None, target: Target, choices: Choices
-) -> AsyncIterator[Cluster]:
-    """Two nodes that the case may change for good."""
+async def spoilt(shared: Cluster | None, own: OwnCluster) -> AsyncIterator[Cluster]:
+    """Two nodes that the case may change for good: it is the last one of its process."""
     if shared is not None:
         yield shared
         return
     nodes = [NodeSpec(LEFT, "t4x1", "535.104"), NodeSpec(RIGHT, "t4x2", "535.104")]
-    async with own_cluster(request.config.getoption("--cluster"), nodes, target, choices) as cluster:
+    async with own(nodes) as cluster:
         yield cluster
 
 
@@ -65,8 +52,7 @@ async def test_nodes_come_and_go_and_the_book_follows(pair: Observer) -> None:
     """Drained, its Node deleted and made again by its kubelet, beside a machine that joins: each pod keeps to its card."""
     cluster = pair.cluster
     before = await memory(cluster, LEFT)
-    await pair.create(gpu_pod("moves", 3, node=LEFT), gpu_pod("stays", 5, node=RIGHT))
-    await pair.running("moves", "stays")
+    await pair.run(gpu_pod("moves", 3, node=LEFT), gpu_pod("stays", 5, node=RIGHT))
 
     assert await drain(cluster.api, LEFT) == ["pair/moves"]
     await pair.create(gpu_pod("waits", 1, node=LEFT))
@@ -83,6 +69,5 @@ async def test_nodes_come_and_go_and_the_book_follows(pair: Observer) -> None:
     await cluster.add_node(NodeSpec("late", "gtx1080tix1", "418.87"))
     await pair.create(gpu_pod("again", 14, node=LEFT), gpu_pod("new", 10, node="late"))
     await pair.running("again", "new", "stays")
-    await pair.check_right_cards("again", "new", "stays")
-    await pair.check_books()
+    await pair.check_all("again", "new", "stays")
     assert units == before

@@ -10,23 +10,18 @@ import pytest_asyncio
 
 from clusters.api.resources import PODS
 from clusters.provider import load_nodes
-from clusters.providers import Choices
-from clusters.targets import Target
 from e2e import spec
 from e2e.builders import DEMO, gpu_pod
-from e2e.observer import Observer, observing, own_cluster
+from e2e.checkers.pod_requests import card_of
+from e2e.observer import Observer, OwnCluster, observing
 
 _NODES = Path(__file__).parents[2] / "clusters" / "simulated" / "runtimes.yaml"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def observer(request: pytest.FixtureRequest, target: Target, choices: Choices) -> AsyncIterator[Observer]:
+async def observer(own: OwnCluster) -> AsyncIterator[Observer]:
     """A namespace on a cluster of the case's own."""
-    provider = request.config.getoption("--cluster")
-    async with (
-        own_cluster(provider, load_nodes(_NODES), target, choices) as cluster,
-        observing(cluster, "runtimes") as observer,
-    ):
+    async with own(load_nodes(_NODES)) as cluster, observing(cluster, "runtimes") as observer:
         yield observer
 
 
@@ -36,10 +31,7 @@ async def test_each_way_of_naming_a_card_shows_it_and_no_other(observer: Observe
     ways = {
         "by-cri": ("CDI device nvidia.com/gpu={uuid}", "void"),
         "by-annotation": ("CDI device nvidia.com/gpu={nvml}", "void"),
-        "by-mount": (
-            "mount /var/run/nvidia-container-devices/{uuid}",
-            "/var/run/nvidia-container-devices",
-        ),
+        "by-mount": ("mount /var/run/nvidia-container-devices/{uuid}", "/var/run/nvidia-container-devices"),
     }
     names = [(f"{node}-{number}", node) for node in ways for number in range(2)]
     await observer.create(*(gpu_pod(name, 8, node=node, plays=DEMO) for name, node in names))
@@ -47,8 +39,7 @@ async def test_each_way_of_naming_a_card_shows_it_and_no_other(observer: Observe
 
     for pod in pods:
         name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
-        index = int(pod["metadata"]["annotations"][spec.POD_INDEX])
-        card = observer.cluster.cards(node)[index]
+        card = observer.cluster.cards(node)[card_of(pod)]
         line, variable = ways[node]
         log = await observer.cluster.api.text(PODS.path("runtimes", name, "log"))
         assert line.format(uuid=card["uuid"], nvml=card["index"]) in log.splitlines()

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import DEMO, STOPS_SLOWLY, gpu_pod
@@ -17,11 +16,9 @@ from e2e.observer import Observer
 async def test_three_pods_share_one_card(observer: Observer) -> None:
     """Three pods of 1 GiB on a node with one card run on it together, and hold what their image holds."""
     names = [f"share-{number}" for number in range(3)]
-    await observer.create(*(gpu_pod(name, 1, node="a1", plays=DEMO) for name in names))
-    await observer.running(*names)
+    await observer.run(*(gpu_pod(name, 1, node="a1", plays=DEMO) for name in names))
 
-    await observer.check_right_cards(*names)
-    await observer.check_books()
+    await observer.check_all(*names)
     (card,) = observer.cluster.cards("a1")
     assert [process["mib"] for process in card["processes"]] == [1253, 1253, 1253]
 
@@ -30,19 +27,17 @@ async def test_three_pods_share_one_card(observer: Observer) -> None:
 async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Observer) -> None:
     """2 + 2 + 2 units are left on three cards; 4 wait, the event has the reason, and take the card that is freed."""
     fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
-    await observer.create(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
-    await observer.running(*fillers)
+    await observer.run(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
     await observer.create(gpu_pod("late", 4, node="b2"))
 
     await observer.waits_because("late", spec.REASON_NO_CARD_FITS)
     assert (await observer.pod("late"))["status"]["phase"] == "Pending"
 
     freed = (await observer.pod("fill-b"))["metadata"]["annotations"][spec.POD_INDEX]
-    await observer.cluster.api.delete(PODS, "fill-b", observer.namespace)
+    await observer.delete("fill-b")
     (late,) = await observer.running("late")
     assert freed == late["metadata"]["annotations"][spec.POD_INDEX]
-    await observer.check_right_cards("late", "fill-a", "fill-c")
-    await observer.check_books()
+    await observer.check_all("late", "fill-a", "fill-c")
 
 
 async def test_a_pod_larger_than_any_card_waits_for_that_reason(observer: Observer) -> None:
@@ -55,8 +50,7 @@ async def test_a_pod_larger_than_any_card_waits_for_that_reason(observer: Observ
 async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> None:
     """On two T4 (14) and a 1080 Ti (10) three pods of 12, 12 and 10 fit, each on a card of its own (defects D5, D6)."""
     sizes = {"big-0": 12, "big-1": 12, "small": 10}
-    await observer.create(*(gpu_pod(name, units, node="b2") for name, units in sizes.items()))
-    await observer.running(*sizes)
+    await observer.run(*(gpu_pod(name, units, node="b2") for name, units in sizes.items()))
 
     pods = await observer.check_right_cards(*sizes)
     assert len({pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods}) == 3
@@ -68,23 +62,20 @@ async def test_two_equal_pods_created_together_get_their_own_cards(observer: Obs
     """Two pods of 9 units cannot share a card of 14, and neither gets the other's card (ext#220, defect D1)."""
     for round_number in range(3):
         names = [f"twin-{round_number}-{number}" for number in range(2)]
-        await observer.create(*(gpu_pod(name, 9, node="a2") for name in names))
-        await observer.running(*names)
+        await observer.run(*(gpu_pod(name, 9, node="a2") for name in names))
 
         pods = await observer.check_right_cards(*names)
         assert len({pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods}) == 2
         await observer.check_books()
-        await asyncio.gather(*(observer.cluster.api.delete(PODS, name, observer.namespace) for name in names))
+        await asyncio.gather(*(observer.delete(name) for name in names))
         await eventually(observer.pods, lambda pods: not pods, "the twins are gone")
 
 
 async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -> None:
     """Containers of 1 and 2 units run on the pod's one card, and each gets its own amount (ext#143, defect D2)."""
-    await observer.create(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))
-    await observer.running("two", "three")
+    await observer.run(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))
 
-    await observer.check_right_cards("two", "three")
-    await observer.check_books()
+    await observer.check_all("two", "three")
 
 
 async def test_memory_stays_booked_until_the_containers_are_gone(observer: Observer) -> None:
@@ -93,7 +84,7 @@ async def test_memory_stays_booked_until_the_containers_are_gone(observer: Obser
     slow["spec"]["terminationGracePeriodSeconds"] = 30
     await observer.create(slow)
     await observer.running("leaving")
-    await observer.cluster.api.delete(PODS, "leaving", observer.namespace)
+    await observer.delete("leaving")
     await observer.create(gpu_pod("next", 14, node="a1"))
 
     # The scheduler's own sum still counts the leaving pod, so the reason may be either's.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 import pytest
@@ -11,7 +10,9 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer
+from e2e.site.node_cards import described
 
 # Two cards of 14 units.
 NODE: Final = "a2"
@@ -24,8 +25,9 @@ async def heal(observer: Observer, card: int) -> None:
 
     async def told() -> list[int]:
         node = await cluster.api.get(NODES, NODE)
-        cards = json.loads(node["metadata"]["annotations"][spec.NODE_CARDS])["cards"]
-        sick = [one["index"] for one in cards if not one["healthy"]]
+        cards = described(node)
+        assert cards is not None
+        sick = [one.index for one in cards.cards.values() if not one.healthy]
         if sick and spec.NODE_RECOVERED not in node["metadata"]["annotations"]:
             word = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, sick))}}}
             await cluster.api.patch(NODES, NODE, word)
@@ -37,17 +39,15 @@ async def heal(observer: Observer, card: int) -> None:
 @pytest.mark.promise("DP-006", "DP-021")
 async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer) -> None:
     """A pod on it goes on and gets an event, a new one gets the other card; an annotation brings the card back."""
-    await observer.create(gpu_pod("on-it", 3, node=NODE))
-    (pod,) = await observer.running("on-it")
-    card = int(pod["metadata"]["annotations"][spec.POD_INDEX])
+    (pod,) = await observer.run(gpu_pod("on-it", 3, node=NODE))
+    card = card_of(pod)
     await observer.cluster.fake_nvml(NODE, "xid", str(card), "79")
     try:
         await observer.shows(NODE, "14")
 
         await observer.event_text("on-it", spec.EVENT_CARD_UNHEALTHY)
-        await observer.create(gpu_pod("beside", 3, node=NODE))
-        _, beside = await observer.running("on-it", "beside")
-        assert int(beside["metadata"]["annotations"][spec.POD_INDEX]) != card
+        (beside,) = await observer.run(gpu_pod("beside", 3, node=NODE))
+        assert card_of(beside) != card
         await observer.check_right_cards("on-it", "beside")
     finally:
         await heal(observer, card)

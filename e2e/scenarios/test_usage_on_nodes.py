@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
-from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
-from clusters.providers import Choices
-from clusters.targets import Target
 from e2e import spec
 from e2e.builders import DEMO, gpu_pod
-from e2e.scenarios.observing import ObservedNamespace, open_observed
+from e2e.scenarios.conftest import ObservedNamespace
 
 MIB = 1024 * 1024
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def observed(
-    request: pytest.FixtureRequest, target: Target, choices: Choices
-) -> AsyncIterator[ObservedNamespace]:
-    """A cluster of the case's own."""
-    async with open_observed(request.config.getoption("--cluster"), target, choices) as found:
-        yield found
 
 
 @pytest.mark.stand_in_only("the metrics of a plugin in a pod are not on this machine's loopback")
 async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: ObservedNamespace) -> None:
     """The demo's player holds 1253 MiB on a booking of 1024: event and metric on the node that looks; gone with the pod."""
     observer = observed.observer
-    await observer.create(
+    await observer.run(
         gpu_pod("greedy", 1, node="u1", plays=DEMO),
         gpu_pod("modest", 2, node="u1", plays=DEMO),
         gpu_pod("unseen", 1, node="u2", plays=DEMO),
     )
-    await observer.running("greedy", "modest", "unseen")
 
     text = await observer.event_text("greedy", spec.EVENT_MEMORY_OVERUSE)
     assert text.startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
@@ -54,7 +38,7 @@ async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: Observed
     assert await observed.values("u2", "gpushare_pod_booked_bytes", "pod") == {("unseen",): 1024 * MIB}
     assert await observed.values("u2", "gpushare_pod_used_bytes", "pod") == {}
 
-    await observer.cluster.api.delete(PODS, "greedy", observer.namespace, grace_seconds=0)
+    await observer.delete("greedy", 0)
     await eventually(
         lambda: observed.values("u1", "gpushare_pod_booked_bytes", "pod"),
         lambda seen: ("greedy",) not in seen,

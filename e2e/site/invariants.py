@@ -36,13 +36,9 @@ def versions(picture: Picture) -> Iterator[Finding]:
                 found[key].add(f"{COMPONENTS[component]} {version}")
     for parts in found.values():
         if len({part.rsplit(" ", 1)[1] for part in parts}) > 1:
-            yield Finding(
-                "warning",
-                "version-skew",
-                "programs",
-                f"these run at the same time: {', '.join(sorted(parts))}",
-                "finish the roll-out: kubectl --namespace kube-system rollout status, for the DaemonSet and the Deployment",
-            )
+            todo = "finish the roll-out: kubectl --namespace kube-system rollout status, for the DaemonSet and the Deployment"
+            text = f"these run at the same time: {', '.join(sorted(parts))}"
+            yield Finding("warning", "version-skew", "programs", text, todo)
 
 
 def _image(name: str) -> tuple[str, str]:

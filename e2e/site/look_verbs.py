@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -18,9 +18,6 @@ from e2e.site.machine_preflight import machine_preflight
 from e2e.site.observe import Observation, as_json, summary
 from e2e.site.preflight_lines import as_text, is_wrong
 from e2e.site.preflight_reading import preflight
-
-if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _FINDINGS: Final = 3
 _OBSERVE: Final = "report each invariant of sharing that a cluster breaks; nothing is created or changed"
@@ -33,7 +30,7 @@ _CODES: Final = (
 )
 
 
-def add_verbs(verbs: Verbs) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Each sets ``run``, a function of the arguments that returns the exit code and may raise SiteError, OSError and ValueError."""
     observe = verbs.add_parser("observe", help=_OBSERVE, description=_OBSERVE, epilog=_CODES)
     _add_common(observe)
@@ -69,7 +66,7 @@ async def _observe(arguments: argparse.Namespace) -> int:
     is_json = arguments.output == "json"
     async with ApiClient(connection(arguments)) as api:
         observation = Observation(api, arguments.every, _error if is_json else _say)
-        outcome = await observation.run(api.http.url, arguments.length, ended)
+        outcome = await observation.run(arguments.length, ended)
     _say(as_json(outcome) if is_json else summary(outcome))
     return _FINDINGS if outcome.findings else 0
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from e2e.site.preflight_lines import Rule, Seen, UnseenError, judged, ok, unknow
 from e2e.site.site_report import PreflightLine
 
 _MACHINE: Final = "machine"
+_ok, _wrong, _unknown = (partial(judgement, _MACHINE) for judgement in (ok, wrong, unknown))
 _VERSION: Final = re.compile(r"\s(\d+\.\d+(?:\.\d+)?)\s")
 _MINOR: Final = re.compile(r"Device Minor:\s*(\d+)")
 _MODEL: Final = re.compile(r"Model:\s*(.+)")
@@ -70,15 +71,15 @@ def driver(machine: Machine) -> Iterator[Seen]:
     try:
         text = (machine.root / "proc/driver/nvidia/version").read_text()
     except OSError:
-        yield wrong(_MACHINE, "/proc/driver/nvidia/version is not there: no driver is loaded", _INSTALL_DRIVER)
+        yield _wrong("/proc/driver/nvidia/version is not there: no driver is loaded", _INSTALL_DRIVER)
         return
     found = _VERSION.search(text)
     version = found[1] if found else "of unknown version"
     models = ", ".join(f"{minor}: {model}" for minor, model in sorted(machine.cards.items()))
     if models:
-        yield ok(_MACHINE, f"driver {version}; cards {models}")
+        yield _ok(f"driver {version}; cards {models}")
     else:
-        yield wrong(_MACHINE, f"driver {version} sees no card", "look for NVRM in the kernel's log, and at lspci")
+        yield _wrong(f"driver {version} sees no card", "look for NVRM in the kernel's log, and at lspci")
 
 
 def device_files(machine: Machine) -> Iterator[Seen]:
@@ -91,13 +92,11 @@ def device_files(machine: Machine) -> Iterator[Seen]:
         raise UnseenError("the driver shows no card, so no file is looked for", _INSTALL_DRIVER)
     if missing:
         todo = "run nvidia-modprobe -u -c0 as root, or nvidia-smi; they make the files"
-        yield wrong(_MACHINE, f"not there: {', '.join(missing)}", todo)
+        yield _wrong(f"not there: {', '.join(missing)}", todo)
     elif closed:
-        yield wrong(
-            _MACHINE, f"this user may not open {', '.join(closed)}", "run it as root, or correct the files' rights"
-        )
+        yield _wrong(f"this user may not open {', '.join(closed)}", "run it as root, or correct the files' rights")
     else:
-        yield ok(_MACHINE, ", ".join(f"/dev/{name}" for name in names))
+        yield _ok(", ".join(f"/dev/{name}" for name in names))
 
 
 def libraries(machine: Machine) -> Iterator[Seen]:
@@ -107,18 +106,16 @@ def libraries(machine: Machine) -> Iterator[Seen]:
         yield from _library_files(machine.root)
         return
     if "crash" in probed:
-        yield wrong(
-            _MACHINE, f"a library does not come back: {probed['crash']}", "install the driver's libraries again"
-        )
+        yield _wrong(f"a library does not come back: {probed['crash']}", "install the driver's libraries again")
         return
     for name, error in probed["libraries"].items():
         if error:
-            yield wrong(_MACHINE, f"{name} cannot be loaded: {error}", "install the libraries of the driver's version")
+            yield _wrong(f"{name} cannot be loaded: {error}", "install the libraries of the driver's version")
         elif name == driver_probe.NVML and probed["nvml"]:
             todo = "after an update of the driver restart the machine, so that module and library are of one version"
-            yield wrong(_MACHINE, f"{name} does not start: {probed['nvml']}", todo)
+            yield _wrong(f"{name} does not start: {probed['nvml']}", todo)
         else:
-            yield ok(_MACHINE, f"{name} can be loaded")
+            yield _ok(f"{name} can be loaded")
 
 
 def container_runtime(machine: Machine) -> Iterator[Seen]:
@@ -127,9 +124,7 @@ def container_runtime(machine: Machine) -> Iterator[Seen]:
     found = [one for one in configurations(machine.root) if used in ("", one.owner)]
     if not found:
         text = f"no configuration of {used or 'containerd, docker or CRI-O'} is there: NVIDIA's runtime is not in use"
-        yield wrong(
-            _MACHINE, text, "install NVIDIA's container toolkit, then nvidia-ctk runtime configure --set-as-default"
-        )
+        yield _wrong(text, "install NVIDIA's container toolkit, then nvidia-ctk runtime configure --set-as-default")
     seen = [_of_runtime(machine.root, one) for one in found]
     # If the kubelet names none of them, one that is as it must be is taken to be the one.
     yield from seen if used else ([one for one in seen if one.judgement == "ok"] or seen)
@@ -141,24 +136,24 @@ def device_plugin_folder(machine: Machine) -> Iterator[Seen]:
     try:
         sockets = sorted(path.name for path in folder.iterdir() if path.suffix == ".sock")
     except FileNotFoundError:
-        yield wrong(_MACHINE, f"/{_DEVICE_PLUGINS} is not there: no kubelet ran here", "join the machine to a cluster")
+        yield _wrong(f"/{_DEVICE_PLUGINS} is not there: no kubelet ran here", "join the machine to a cluster")
         return
     others = [name for name in sockets if _OTHER_SOCKET.search(name)]
     if "kubelet.sock" not in sockets:
-        yield wrong(_MACHINE, f"/{_DEVICE_PLUGINS}/kubelet.sock is not there", "start the kubelet")
+        yield _wrong(f"/{_DEVICE_PLUGINS}/kubelet.sock is not there", "start the kubelet")
     elif others:
         text = f"other plugins have sockets in /{_DEVICE_PLUGINS}: {', '.join(others)}"
-        yield wrong(_MACHINE, text, "keep them off this node; delete the socket of a plugin that is gone")
+        yield _wrong(text, "keep them off this node; delete the socket of a plugin that is gone")
     else:
-        yield ok(_MACHINE, f"/{_DEVICE_PLUGINS} has {', '.join(sockets)}")
+        yield _ok(f"/{_DEVICE_PLUGINS} has {', '.join(sockets)}")
 
 
 def pod_resources(machine: Machine) -> Iterator[Seen]:
     """The kubelet shows which container has which devices."""
     if (machine.root / _POD_RESOURCES).exists():
-        yield ok(_MACHINE, f"/{_POD_RESOURCES}")
+        yield _ok(f"/{_POD_RESOURCES}")
     else:
-        yield wrong(_MACHINE, f"/{_POD_RESOURCES} is not there", "start the kubelet; before Kubernetes 1.15 update it")
+        yield _wrong(f"/{_POD_RESOURCES} is not there", "start the kubelet; before Kubernetes 1.15 update it")
 
 
 def ports(machine: Machine) -> Iterator[Seen]:
@@ -172,11 +167,11 @@ def ports(machine: Machine) -> Iterator[Seen]:
     for port, command in sorted(others.items()):
         text = f"port {port}, which {wanted[port]} asks for, is taken"
         if command:
-            yield wrong(_MACHINE, f"{text} by {command[:60]}", "change the port of one of them")
+            yield _wrong(f"{text} by {command[:60]}", "change the port of one of them")
         else:
-            yield unknown(_MACHINE, f"{text} by a program that this user may not see", "run it as root")
+            yield _unknown(f"{text} by a program that this user may not see", "run it as root")
     if not others:
-        yield ok(_MACHINE, f"no other program has {', '.join(map(str, wanted))}")
+        yield _ok(f"no other program has {', '.join(map(str, wanted))}")
 
 
 def mig(machine: Machine) -> Iterator[Seen]:
@@ -185,46 +180,46 @@ def mig(machine: Machine) -> Iterator[Seen]:
         raise UnseenError("NVML showed no card", "run nvidia-smi --query-gpu=index,mig.mode.current --format=csv")
     cards = [str(index) for index, is_mig in enumerate(machine.probed["mig"]) if is_mig]
     if cards:
-        judgement = wrong if len(cards) == len(machine.probed["mig"]) else unknown
+        judgement = _wrong if len(cards) == len(machine.probed["mig"]) else _unknown
         todo = "nvidia-smi -mig 0 for a card that is to be shared; gpushare leaves the others alone"
-        yield judgement(_MACHINE, f"cards in MIG mode: {', '.join(cards)}", todo)
+        yield judgement(f"cards in MIG mode: {', '.join(cards)}", todo)
     else:
-        yield ok(_MACHINE, "no card is in MIG mode")
+        yield _ok("no card is in MIG mode")
 
 
 def mps(machine: Machine) -> Iterator[Seen]:
     """No MPS daemon runs: containers do not have its pipe."""
     if any(_MPS in command for _, command in command_lines(machine.root / "proc")):
         text = "an MPS daemon runs: containers without its pipe cannot use a card in exclusive mode"
-        yield unknown(_MACHINE, text, "look at nvidia-smi -q -d COMPUTE; echo quit | nvidia-cuda-mps-control ends it")
+        yield _unknown(text, "look at nvidia-smi -q -d COMPUTE; echo quit | nvidia-cuda-mps-control ends it")
     else:
-        yield ok(_MACHINE, "no MPS daemon runs")
+        yield _ok("no MPS daemon runs")
 
 
 def _library_files(root: Path) -> Iterator[Seen]:
     for name in driver_probe.LIBRARIES:
         found = next((path for folder in _LIBRARY_FOLDERS for path in root.glob(f"{folder}/{name}")), None)
         if found is None:
-            yield wrong(_MACHINE, f"{name} is in none of the usual folders", _INSTALL_DRIVER)
+            yield _wrong(f"{name} is in none of the usual folders", _INSTALL_DRIVER)
         else:
-            yield ok(_MACHINE, f"/{found.relative_to(root)} is there; not loaded below another root")
+            yield _ok(f"/{found.relative_to(root)} is there; not loaded below another root")
 
 
 def _of_runtime(root: Path, one: Configuration) -> Seen:
     place = f"{one.owner} (/{one.path})"
     configure = f"nvidia-ctk runtime configure --runtime={one.owner} --set-as-default, and restart {one.owner}"
     if one.error:
-        return unknown(_MACHINE, f"{place} cannot be read: {one.error}", "run it as root, or mend the file")
+        return _unknown(f"{place} cannot be read: {one.error}", "run it as root, or mend the file")
     missing = [program for program in one.of_nvidia.values() if not _is_program(root, program)]
     if missing:
         todo = "install NVIDIA's container toolkit"
-        return wrong(_MACHINE, f"{place} names {', '.join(missing)}, which is not there", todo)
+        return _wrong(f"{place} names {', '.join(missing)}, which is not there", todo)
     if one.default in one.of_nvidia:
-        return ok(_MACHINE, f"{place}: NVIDIA's runtime is the default ({one.default})")
+        return _ok(f"{place}: NVIDIA's runtime is the default ({one.default})")
     if one.of_nvidia:
         text = f"{place}: NVIDIA's runtime is there ({', '.join(one.of_nvidia)}), the default is {one.default}"
-        return unknown(_MACHINE, text, f"add components/runtime-class, or {configure}")
-    return wrong(_MACHINE, f"{place} has no runtime of NVIDIA's, so containers get no card", configure)
+        return _unknown(text, f"add components/runtime-class, or {configure}")
+    return _wrong(f"{place} has no runtime of NVIDIA's, so containers get no card", configure)
 
 
 def _is_program(root: Path, program: str) -> bool:

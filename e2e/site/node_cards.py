@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from e2e import spec
 from e2e.quantities import whole_number
@@ -17,23 +18,35 @@ class UnreadableError(ValueError):
     """An annotation that does not describe cards, or an amount that is none; the text has what is wrong in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(msgspec.Struct, frozen=True):
     """One card as the node's annotation has it; ``units`` is its size, in the node's unit."""
 
     index: int
     uuid: str
     units: int
-    slots: int
     healthy: bool
-    reason: str
+    slots: int = 0
+    reason: str = ""
+    model: str = ""
+    mib: int = 0
+
+
+class _Version(msgspec.Struct, frozen=True):
+    v: int
+
+
+class _Document(msgspec.Struct, frozen=True):
+    mode: str
+    cards: tuple[Card, ...]
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """The cards of one node; ``mode`` is ``ids`` or ``slots``, or "" for those that were only counted."""
+    """The cards of one node; ``mode`` is ``ids`` or ``slots``, and it and ``unit`` are "" for those that were only counted."""
 
     mode: str
+    unit: str
     cards: Mapping[int, Card]
 
     @property
@@ -67,35 +80,20 @@ def described(node: Mapping[str, Any]) -> Cards | None:
     if text is None:
         return None
     try:
-        document = json.loads(text)
-        version = document["v"]
+        version = msgspec.json.decode(text, type=_Version).v
         if version != _VERSION:
             raise UnreadableError(f"its version is {version}, and only {_VERSION} is known")
-        cards = [_card(item) for item in document["cards"]]
-        mode = str(document["mode"])
-    except UnreadableError:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        document = msgspec.json.decode(text, type=_Document)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UnreadableError(f"{type(error).__name__}: {error}") from error
-    by_index = {card.index: card for card in cards}
-    if len(by_index) != len(cards):
+    by_index = {card.index: card for card in document.cards}
+    if len(by_index) != len(document.cards):
         raise UnreadableError("two cards have the same index")
-    return Cards(mode, by_index)
+    return Cards(document.mode, document.unit, by_index)
 
 
 def averaged(node: Mapping[str, Any]) -> Cards:
     """Cards of equal size, as both extenders assume of a node with the original's plugin. Raises UnreadableError."""
     count = amount(node, spec.RESOURCE_COUNT)
     units = amount(node, spec.RESOURCE_MEMORY) // count if count else 0
-    return Cards("", {index: Card(index, "", units, 0, True, "") for index in range(count)})
-
-
-def _card(item: Mapping[str, Any]) -> Card:
-    return Card(
-        int(item["index"]),
-        str(item["uuid"]),
-        int(item["units"]),
-        int(item.get("slots", 0)),
-        bool(item["healthy"]),
-        str(item.get("reason", "")),
-    )
+    return Cards("", "", {index: Card(index, "", units, True) for index in range(count)})

@@ -40,12 +40,9 @@ def cards_annotation(picture: Picture) -> Iterator[Finding]:
         try:
             described(node)
         except UnreadableError as error:
+            todo = "restart the node's device plugin, which writes it; if it is of a newer version, update the extender"
             yield Finding(
-                "error",
-                "cards-annotation",
-                f"node {name}",
-                f"{spec.NODE_CARDS} cannot be read: {error}",
-                "restart the node's device plugin, which writes it; if it is of a newer version, update the extender",
+                "error", "cards-annotation", f"node {name}", f"{spec.NODE_CARDS} cannot be read: {error}", todo
             )
 
 
@@ -63,21 +60,14 @@ def capacity(picture: Picture) -> Iterator[Finding]:
         if cards is None or spec.NODE_CARDS not in annotations_of(node):
             continue
         if not (units if cards.mode == "ids" else slots):
-            yield Finding(
-                "error",
-                "stale-annotation",
-                f"node {name}",
-                f"it describes {len(cards.cards)} cards and offers nothing: no device plugin is registered there",
-                f"start the device plugin, or remove the annotation {spec.NODE_CARDS} if sharing was removed from the node",
-            )
+            text = f"it describes {len(cards.cards)} cards and offers nothing: no device plugin is registered there"
+            todo = f"start the device plugin, or remove the annotation {spec.NODE_CARDS} if sharing was removed from the node"
+            yield Finding("error", "stale-annotation", f"node {name}", text, todo)
         elif (units, count) != (cards.units, len(cards.cards)):
-            yield Finding(
-                "error",
-                "capacity",
-                f"node {name}",
-                f"it offers {units} units on {count} cards, its annotation describes {cards.units} on {len(cards.cards)}",
-                "restart the node's device plugin; if the node has two of them, remove one",
-            )
+            described_ones = f"its annotation describes {cards.units} on {len(cards.cards)}"
+            text = f"it offers {units} units on {count} cards, {described_ones}"
+            todo = "restart the node's device plugin; if the node has two of them, remove one"
+            yield Finding("error", "capacity", f"node {name}", text, todo)
 
 
 def sick_cards(picture: Picture) -> Iterator[Finding]:
@@ -90,17 +80,13 @@ def sick_cards(picture: Picture) -> Iterator[Finding]:
             if card.healthy and not is_banned:
                 continue
             reason = card.reason or (f"listed in ConfigMap {_UNHEALTHY}{name}" if is_banned else "no reason is given")
-            on_it = [
-                name_of(pod) for pod in picture.bound_pods.get(name, ()) if card.index in (shares_or_none(pod) or ())
-            ]
-            pods = f"; on it: {', '.join(on_it)}" if on_it else ""
-            yield Finding(
-                "error",
-                "sick-card",
-                f"node {name} card {card.index}",
-                f"the card is sick: {reason}{pods}",
-                "see docs/troubleshooting.md, GPUShareCardUnhealthy: mend the card, or replace it, and restart its pods",
+            bound = picture.bound_pods.get(name, ())
+            on_it = [name_of(pod) for pod in bound if card.index in (shares_or_none(pod) or ())]
+            text = f"the card is sick: {reason}" + (f"; on it: {', '.join(on_it)}" if on_it else "")
+            todo = (
+                "see docs/troubleshooting.md, GPUShareCardUnhealthy: mend the card, or replace it, and restart its pods"
             )
+            yield Finding("error", "sick-card", f"node {name} card {card.index}", text, todo)
 
 
 def over_booked(picture: Picture) -> Iterator[Finding]:
@@ -116,26 +102,18 @@ def over_booked(picture: Picture) -> Iterator[Finding]:
             total = sum(units for _, units in parts)
             if card is not None and total > card.units:
                 pods = ", ".join(f"{pod} {units}" for pod, units in sorted(parts))
-                yield Finding(
-                    "error",
-                    "over-booked",
-                    f"node {name} card {index}",
-                    f"its pods book {total} units, it has {card.units}: {pods}",
-                    "delete a pod of the card; then find which program bound it without a look at the card",
-                )
+                text = f"its pods book {total} units, it has {card.units}: {pods}"
+                todo = "delete a pod of the card; then find which program bound it without a look at the card"
+                yield Finding("error", "over-booked", f"node {name} card {index}", text, todo)
 
 
 def one_owner(picture: Picture) -> Iterator[Finding]:
     """No other plugin offers the cards that a node shares."""
     for name, node in picture.sharing_nodes.items():
         if others := other_resources(node):
-            yield Finding(
-                "warning",
-                "other-plugin",
-                f"node {name}",
-                f"it offers {', '.join(others)} as well: pods of both plugins may get the same card",
-                "keep the other plugin off nodes with the label gpushare=true",
-            )
+            text = f"it offers {', '.join(others)} as well: pods of both plugins may get the same card"
+            todo = "keep the other plugin off nodes with the label gpushare=true"
+            yield Finding("warning", "other-plugin", f"node {name}", text, todo)
 
 
 def _unhealthy_maps(picture: Picture) -> dict[str, Object]:

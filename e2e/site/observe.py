@@ -11,27 +11,26 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from clusters.api.api_client import ApiClient, ApiError, remember
 from clusters.api.connection import TransportError
 from clusters.api.resources import CONFIG_MAPS, NODES, PODS, Resource
+from e2e.site import SiteError
 from e2e.site.findings import Finding, Reported, counts, in_order
 from e2e.site.invariants import RULES, judge
+from e2e.site.kubeconfig_choice import PATIENCE, version_of
 from e2e.site.picture import Object, Picture
-from e2e.site.site_error import SiteError
 
 _KUBE_SYSTEM: Final = "kube-system"
 _FORBIDDEN: Final = 403
-# Against an API server that does not answer, in seconds.
-_PATIENCE: Final = 30.0
 
 
 @dataclass(slots=True)
 class Outcome:
     """The result of a run; ``not_judged`` are promises that it could not look at, each with its reason."""
 
-    server: str = ""
+    server: str
     kubernetes: str = ""
     looks: int = 0
     missed_looks: int = 0
@@ -39,11 +38,6 @@ class Outcome:
     pods: int = 0
     findings: list[Finding] = field(default_factory=list)
     not_judged: list[str] = field(default_factory=list)
-
-    def document(self) -> dict[str, Any]:
-        """For a machine."""
-        promises = {name: rule.__doc__ for name, rule in RULES.items()}
-        return {**asdict(self), "findings": [asdict(finding) for finding in self.findings], "promises": promises}
 
 
 @dataclass(slots=True)
@@ -75,16 +69,16 @@ class Observation:
         self._config_maps: _Mirror | None = _Mirror(CONFIG_MAPS, _KUBE_SYSTEM)
         self._reported = Reported()
         self._outcome = Outcome(
-            not_judged=["containers on the cards that they were promised: the API server does not show their devices"]
+            api.http.url,
+            not_judged=["containers on the cards that they were promised: the API server does not show their devices"],
         )
 
-    async def run(self, server: str, seconds: float, ended: asyncio.Event) -> Outcome:
+    async def run(self, seconds: float, ended: asyncio.Event) -> Outcome:
         """Look for this long or until ``ended``, twice at least.
 
         Raises SiteError, also if two looks of the whole time were not answered, or the account lost its rights.
         """
-        self._outcome.server = server
-        await self._greet(server)
+        self._outcome.kubernetes = await version_of(self._api)
         async with self._following() as watches:
             until = asyncio.get_running_loop().time() + seconds
             while not ended.is_set():
@@ -96,16 +90,9 @@ class Observation:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), self._every)
         if self._outcome.looks < 2 and not ended.is_set():
-            raise SiteError(f"the API server at {server} stopped answering, so nothing was judged")
+            raise SiteError(f"the API server at {self._outcome.server} stopped answering, so nothing was judged")
         self._outcome.findings = in_order(self._reported.confirmed.values())
         return self._outcome
-
-    async def _greet(self, server: str) -> None:
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                self._outcome.kubernetes = (await self._api.request("GET", "/version"))["gitVersion"]
-        except (ApiError, TransportError, TimeoutError) as error:
-            raise SiteError(f"the API server at {server} does not answer: {str(error) or 'timeout'}") from error
 
     @contextlib.asynccontextmanager
     async def _following(self) -> AsyncIterator[Sequence[asyncio.Task[None]]]:
@@ -122,11 +109,11 @@ class Observation:
         tasks = [asyncio.create_task(mirror.follow(self._api)) for mirror in mirrors]
         try:
             try:
-                async with asyncio.timeout(_PATIENCE):
+                async with asyncio.timeout(PATIENCE):
                     await asyncio.gather(*(mirror.is_whole.wait() for mirror in mirrors))
             except TimeoutError as error:
                 _raise_what_ended(tasks)
-                raise SiteError(f"the API server did not list nodes and pods within {_PATIENCE:.0f} s") from error
+                raise SiteError(f"the API server did not list nodes and pods within {PATIENCE:.0f} s") from error
             yield tasks
         finally:
             for task in tasks:
@@ -191,7 +178,7 @@ def summary(outcome: Outcome) -> str:
 
 def as_json(outcome: Outcome) -> str:
     """The whole result, for a machine."""
-    return json.dumps(outcome.document(), indent=2)
+    return json.dumps({**asdict(outcome), "promises": {name: rule.__doc__ for name, rule in RULES.items()}}, indent=2)
 
 
 def _time() -> str:

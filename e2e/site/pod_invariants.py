@@ -33,15 +33,9 @@ def pod_annotations(picture: Picture) -> Iterator[Finding]:
     nodes = picture.sharing_nodes
     for pod in picture.sharing_pods:
         node = nodes.get(pod["spec"].get("nodeName") or "")
-        faults = _faults(pod, None if node is None else cards_of(node)) if node is not None else []
-        if faults:
-            yield Finding(
-                "error",
-                "pod-annotations",
-                f"pod {name_of(pod)}",
-                "; ".join(faults),
-                "delete the pod, so that it is scheduled again; only gpushare's programs write these annotations",
-            )
+        if node is not None and (faults := _faults(pod, cards_of(node))):
+            todo = "delete the pod, so that it is scheduled again; only gpushare's programs write these annotations"
+            yield Finding("error", "pod-annotations", f"pod {name_of(pod)}", "; ".join(faults), todo)
 
 
 def forged(picture: Picture) -> Iterator[Finding]:
@@ -55,13 +49,8 @@ def forged(picture: Picture) -> Iterator[Finding]:
             text = f"{', '.join(present)}: written by {', '.join(sorted(authors))}"
         else:
             continue
-        yield Finding(
-            "error",
-            "forged-annotation",
-            f"pod {name_of(pod)}",
-            text,
-            "remove the annotations from the manifest of the pod, and delete the pod; the policies of our manifests refuse it",
-        )
+        todo = "remove the annotations from the manifest of the pod, and delete the pod; the policies of our manifests refuse it"
+        yield Finding("error", "forged-annotation", f"pod {name_of(pod)}", text, todo)
 
 
 def bypassed(picture: Picture) -> Iterator[Finding]:
@@ -76,13 +65,11 @@ def bypassed(picture: Picture) -> Iterator[Finding]:
         if not road and has_card:
             continue
         chosen = "the device plugin chose its card" if has_card else "no card was chosen for it"
-        yield Finding(
-            "warning" if has_card else "error",
-            "bypassed",
-            f"pod {name_of(pod)}",
-            f"it came to node {node} past the extender ({road or 'its scheduler does not ask the extender'}): {chosen}",
-            "let the scheduler place it: no nodeName in the manifest, and the extender in that scheduler's configuration",
+        text = (
+            f"it came to node {node} past the extender ({road or 'its scheduler does not ask the extender'}): {chosen}"
         )
+        todo = "let the scheduler place it: no nodeName in the manifest, and the extender in that scheduler's configuration"
+        yield Finding("warning" if has_card else "error", "bypassed", f"pod {name_of(pod)}", text, todo)
 
 
 def stuck(picture: Picture) -> Iterator[Finding]:

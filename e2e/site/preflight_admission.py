@@ -1,4 +1,4 @@
-"""Judges what the API server admits, and the rights of the account, before an installation or a validation. Pure."""
+"""Judges the API server, what it admits, and the rights of the account, before an installation or a validation. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from typing import Final
 from clusters.api.resources import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
 from e2e.site.picture import Object, labels_of
 from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
-from e2e.site.preflight_picture import (
-    INSTALL,
-    KUBE_SYSTEM,
-    MUTATING_WEBHOOKS,
-    ClusterPicture,
-    Right,
-)
+from e2e.site.preflight_picture import INSTALL, KUBE_SYSTEM, MUTATING_WEBHOOKS, ClusterPicture, Right
 from e2e.site.validation_namespace import NAMESPACE as VALIDATION
 from e2e.site.validation_namespace import PRIORITY_CLASS
 
+# The kube-scheduler of older minors does not read base/scheduler-config.yaml.
+_OLDEST: Final = 25
 # The first minor that has ValidatingAdmissionPolicies.
 _POLICIES_SINCE: Final = 30
 _ENFORCE: Final = "pod-security.kubernetes.io/enforce"
@@ -46,6 +42,18 @@ RIGHTS: Final[Mapping[str, tuple[Right, ...]]] = {
     "namespaces": _rights("namespaces", "create", "delete", namespace=""),
     "priorityclasses": _rights("priorityclasses", "create", "delete", group="scheduling.k8s.io", namespace=""),
 }
+
+
+def api_server(picture: ClusterPicture) -> Iterator[Seen]:
+    """The API server is of a version that gpushare supports."""
+    if not picture.minor:
+        text = f"it has version {picture.version or 'none'}, which cannot be read"
+        yield unknown("cluster", text, f"compare it with 1.{_OLDEST}, the oldest that is supported")
+    elif picture.minor < _OLDEST:
+        todo = f"update Kubernetes: its kube-scheduler reads the configuration from 1.{_OLDEST} on"
+        yield wrong("cluster", f"Kubernetes {picture.version} is too old", todo)
+    else:
+        yield ok("cluster", f"Kubernetes {picture.version}")
 
 
 def rights(picture: ClusterPicture) -> Iterator[Seen]:
@@ -84,10 +92,9 @@ def policies(picture: ClusterPicture) -> Iterator[Seen]:
         text = "none is there: pods may be given cards by annotations and variables that a person writes"
         yield unknown("cluster", text, "apply clusters/deploy/base without components/without-policies")
     elif missing or unbound:
-        parts = [f"{', '.join(missing)} missing"] * bool(missing) + [f"{', '.join(unbound)} without a binding"] * bool(
-            unbound
-        )
-        yield wrong("cluster", "; ".join(parts), "apply clusters/deploy/base again")
+        parts = {"missing": missing, "without a binding": unbound}
+        text = "; ".join(f"{', '.join(names)} {what}" for what, names in parts.items() if names)
+        yield wrong("cluster", text, "apply clusters/deploy/base again")
     else:
         yield ok("cluster", f"all {len(there)} are there, each with its binding")
 
@@ -128,6 +135,7 @@ def _changes_pods(rule: Object) -> bool:
 
 
 ADMISSION_RULES: Final[Mapping[str, Rule[ClusterPicture]]] = {
+    "API server": api_server,
     "rights": rights,
     "admission policies": policies,
     "webhooks": webhooks,

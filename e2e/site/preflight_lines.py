@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from e2e.report.pages import text_table
 from e2e.site.site_report import Judgement, PreflightLine
 
 _P = TypeVar("_P")
@@ -68,18 +69,14 @@ def is_wrong(lines: Sequence[PreflightLine]) -> bool:
 
 def as_text(lines: Sequence[PreflightLine]) -> str:
     """For people: a line for each judgement, in columns, and the counts below."""
-    columns = [(line.judgement.upper() if line.judgement == "wrong" else line.judgement, line.name) for line in lines]
-    subjects = [line.subject for line in lines]
-    widths = [max(map(len, column), default=0) for column in (*zip(*columns, strict=True), subjects)]
-    texts = [
-        "  ".join(
-            [*(cell.ljust(width) for cell, width in zip((*cells, line.subject), widths, strict=True)), _text(line)]
+    rows = [
+        (
+            line.judgement.upper() if line.judgement == "wrong" else line.judgement,
+            line.name,
+            line.subject,
+            f"{line.text}; {line.todo}" if line.todo else line.text,
         )
-        for cells, line in zip(columns, lines, strict=True)
+        for line in lines
     ]
     counts = Counter(line.judgement for line in lines)
-    return "\n".join([*texts, ", ".join(f"{counts[word]} {word}" for word in _JUDGEMENTS)])
-
-
-def _text(line: PreflightLine) -> str:
-    return f"{line.text}; {line.todo}" if line.todo else line.text
+    return "\n".join([*text_table(rows), ", ".join(f"{counts[word]} {word}" for word in _JUDGEMENTS)])

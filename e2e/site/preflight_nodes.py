@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from clusters.api.resources import NODES, PODS
@@ -11,13 +12,7 @@ from e2e.site import node_invariants
 from e2e.site.node_cards import amount, described, offers
 from e2e.site.picture import Object, annotations_of, condition, is_labelled, name_of
 from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
-from e2e.site.preflight_picture import (
-    DEVICE_PLUGIN,
-    INSTALL,
-    ClusterPicture,
-    has_ended,
-    minor_of,
-)
+from e2e.site.preflight_picture import DEVICE_PLUGIN, INSTALL, ClusterPicture, has_ended, minor_of
 
 # From Kubernetes 1.28 on a kubelet may be three minors older than its API server, before two; it may never be newer.
 _SKEW_SINCE: Final = 28
@@ -36,94 +31,27 @@ _OTHER_PROGRAMS: Final = (
 
 def labels(picture: ClusterPicture) -> Iterator[Seen]:
     """Nodes that share cards have the label that places the device plugin."""
-    nodes = picture.sharing.sharing_nodes
-    for name, node in nodes.items():
-        if is_labelled(node):
-            yield ok(_node(name), "gpushare=true")
-        elif offers(node, spec.RESOURCE_MEMORY):
-            text = f"it offers {spec.RESOURCE_MEMORY} and lacks the label gpushare=true, which places the device plugin"
-            yield wrong(_node(name), text, f"kubectl label node {name} gpushare=true")
-        else:
-            todo = f"kubectl label node {name} gpushare=true, or remove the annotation {spec.NODE_CARDS}"
-            yield wrong(_node(name), "its cards are described, it offers none and lacks the label gpushare=true", todo)
-    if not nodes:
-        yield unknown(
-            "cluster",
-            f"none of {len(picture.all(NODES))} nodes has the label gpushare=true",
-            "kubectl label node NODE gpushare=true for each node with cards, before the device plugin is installed",
-        )
+    yield from _each(picture, _label_of)
+    if not picture.sharing.sharing_nodes:
+        text = f"none of {len(picture.all(NODES))} nodes has the label gpushare=true"
+        todo = "kubectl label node NODE gpushare=true for each node with cards, before the device plugin is installed"
+        yield unknown("cluster", text, todo)
 
 
 def readiness(picture: ClusterPicture) -> Iterator[Seen]:
     """They are ready, and pods may come."""
-    for name, node in picture.sharing.sharing_nodes.items():
-        ready = condition(node, "Ready")
-        pressures = [
-            kind for kind in ("MemoryPressure", "DiskPressure", "PIDPressure") if condition(node, kind) == "True"
-        ]
-        spec_of = node.get("spec") or {}
-        taints = [
-            f"{taint['key']}:{taint['effect']}"
-            for taint in spec_of.get("taints") or ()
-            if taint["effect"] != "PreferNoSchedule" and not taint["key"].startswith("node.kubernetes.io/")
-        ]
-        if ready != "True":
-            todo = f"kubectl describe node {name}: look at its conditions, then at the kubelet's log"
-            yield wrong(_node(name), f"its condition Ready is {ready or 'not there'}", todo)
-        elif spec_of.get("unschedulable"):
-            yield wrong(_node(name), "it is cordoned: no pod comes to it", f"kubectl uncordon {name}")
-        elif pressures:
-            yield wrong(_node(name), f"it is under {', '.join(pressures)}", "free what it lacks; it evicts pods")
-        elif taints:
-            todo = "give pods that share cards the tolerations"
-            yield unknown(_node(name), f"ready, and only pods that tolerate {', '.join(taints)} come to it", todo)
-        else:
-            yield ok(_node(name), "ready and schedulable")
+    yield from _each(picture, _readiness_of)
 
 
 def versions(picture: ClusterPicture) -> Iterator[Seen]:
     """The kubelet's version fits the API server's; what else the node runs is named."""
-    server = picture.minor
-    oldest = server - (3 if server >= _SKEW_SINCE else 2)
-    for name, node in picture.sharing.sharing_nodes.items():
-        info = (node.get("status") or {}).get("nodeInfo") or {}
-        kubelet = str(info.get("kubeletVersion", ""))
-        parts = (info.get(key) or "" for key in ("containerRuntimeVersion", "kernelVersion", "osImage", "architecture"))
-        text = ", ".join([f"kubelet {kubelet or 'of unknown version'}", *(part for part in parts if part)])
-        minor = minor_of(kubelet)
-        if not minor or not server:
-            todo = "compare kubectl version with kubectl get nodes yourself"
-            yield unknown(_node(name), f"{text}: the versions cannot be compared", todo)
-        elif not oldest <= minor <= server:
-            relation = "newer" if minor > server else "too old"
-            todo = "update the API server" if minor > server else "update the kubelet"
-            yield wrong(_node(name), f"{text}: the kubelet is {relation} for API server {picture.version}", todo)
-        else:
-            yield ok(_node(name), text)
+    yield from _each(picture, partial(_versions_of, picture))
 
 
 def device_plugin(picture: ClusterPicture) -> Iterator[Seen]:
     """One device plugin is ready on each node that shares cards."""
     pods = picture.programs(DEVICE_PLUGIN)
-    for name, node in picture.sharing.sharing_nodes.items():
-        here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
-        if len(here) > 1:
-            names = ", ".join(map(name_of, here))
-            yield wrong(
-                _node(name), f"{len(here)} device plugins are on it: {names}", "remove all DaemonSets of it but one"
-            )
-        elif here:
-            yield _of_plugin(name, here[0])
-        elif offers(node, spec.RESOURCE_MEMORY, "allocatable"):
-            text = f"it offers cards, and no pod with the label component={DEVICE_PLUGIN} is on it"
-            yield unknown(_node(name), text, "check the program that registers its cards yourself")
-        elif picture.is_installed():
-            text = f"no pod with the label component={DEVICE_PLUGIN} is on it"
-            yield wrong(
-                _node(name), text, "kubectl --namespace kube-system describe daemonset gpushare-device-plugin-ds"
-            )
-        else:
-            yield unknown(_node(name), "the device plugin is not installed", INSTALL)
+    yield from _each(picture, partial(_plugin_of, picture, pods))
 
 
 def cards(picture: ClusterPicture) -> Iterator[Seen]:
@@ -145,13 +73,81 @@ def other_plugins(picture: ClusterPicture) -> Iterator[Seen]:
         resources = node_invariants.other_resources(node)
         here = [name_of(pod) for pod in others if pod["spec"].get("nodeName") == name]
         if resources or here:
-            seen = [f"it offers {', '.join(resources)}"] * bool(resources) + [f"{', '.join(here)} run on it"] * bool(
-                here
-            )
+            seen = [f"it offers {', '.join(resources)}"] if resources else []
+            seen += [f"{', '.join(here)} run on it"] if here else []
             text = f"{' and '.join(seen)}: pods of both plugins may get the same card"
             yield wrong(_node(name), text, "keep the other plugin off nodes with the label gpushare=true")
         else:
             yield ok(_node(name), "none is there")
+
+
+def _each(picture: ClusterPicture, judge: Callable[[Object, str, str], Seen]) -> Iterator[Seen]:
+    """The judgement of each node that shares cards, with its name and the subject of its line."""
+    return (judge(node, name, _node(name)) for name, node in picture.sharing.sharing_nodes.items())
+
+
+def _label_of(node: Object, name: str, subject: str) -> Seen:
+    if is_labelled(node):
+        return ok(subject, "gpushare=true")
+    if offers(node, spec.RESOURCE_MEMORY):
+        text = f"it offers {spec.RESOURCE_MEMORY} and lacks the label gpushare=true, which places the device plugin"
+        return wrong(subject, text, f"kubectl label node {name} gpushare=true")
+    todo = f"kubectl label node {name} gpushare=true, or remove the annotation {spec.NODE_CARDS}"
+    return wrong(subject, "its cards are described, it offers none and lacks the label gpushare=true", todo)
+
+
+def _readiness_of(node: Object, name: str, subject: str) -> Seen:
+    ready, spec_of = condition(node, "Ready"), node.get("spec") or {}
+    pressures = [kind for kind in ("MemoryPressure", "DiskPressure", "PIDPressure") if condition(node, kind) == "True"]
+    taints = [
+        f"{taint['key']}:{taint['effect']}"
+        for taint in spec_of.get("taints") or ()
+        if taint["effect"] != "PreferNoSchedule" and not taint["key"].startswith("node.kubernetes.io/")
+    ]
+    if ready != "True":
+        todo = f"kubectl describe node {name}: look at its conditions, then at the kubelet's log"
+        return wrong(subject, f"its condition Ready is {ready or 'not there'}", todo)
+    if spec_of.get("unschedulable"):
+        return wrong(subject, "it is cordoned: no pod comes to it", f"kubectl uncordon {name}")
+    if pressures:
+        return wrong(subject, f"it is under {', '.join(pressures)}", "free what it lacks; it evicts pods")
+    if taints:
+        text = f"ready, and only pods that tolerate {', '.join(taints)} come to it"
+        return unknown(subject, text, "give pods that share cards the tolerations")
+    return ok(subject, "ready and schedulable")
+
+
+def _versions_of(picture: ClusterPicture, node: Object, _: str, subject: str) -> Seen:
+    server = picture.minor
+    info = (node.get("status") or {}).get("nodeInfo") or {}
+    kubelet = str(info.get("kubeletVersion", ""))
+    parts = (info.get(key) or "" for key in ("containerRuntimeVersion", "kernelVersion", "osImage", "architecture"))
+    text = ", ".join([f"kubelet {kubelet or 'of unknown version'}", *(part for part in parts if part)])
+    minor = minor_of(kubelet)
+    if not minor or not server:
+        todo = "compare kubectl version with kubectl get nodes yourself"
+        return unknown(subject, f"{text}: the versions cannot be compared", todo)
+    if minor > server:
+        return wrong(subject, f"{text}: the kubelet is newer for API server {picture.version}", "update the API server")
+    if minor < server - (3 if server >= _SKEW_SINCE else 2):
+        return wrong(subject, f"{text}: the kubelet is too old for API server {picture.version}", "update the kubelet")
+    return ok(subject, text)
+
+
+def _plugin_of(picture: ClusterPicture, pods: list[Object], node: Object, name: str, subject: str) -> Seen:
+    here = [pod for pod in pods if pod["spec"].get("nodeName") == name]
+    if len(here) > 1:
+        names = ", ".join(map(name_of, here))
+        return wrong(subject, f"{len(here)} device plugins are on it: {names}", "remove all DaemonSets of it but one")
+    if here:
+        return _of_plugin(name, here[0])
+    missing = f"no pod with the label component={DEVICE_PLUGIN} is on it"
+    if offers(node, spec.RESOURCE_MEMORY, "allocatable"):
+        todo = "check the program that registers its cards yourself"
+        return unknown(subject, f"it offers cards, and {missing}", todo)
+    if picture.is_installed():
+        return wrong(subject, missing, "kubectl --namespace kube-system describe daemonset gpushare-device-plugin-ds")
+    return unknown(subject, "the device plugin is not installed", INSTALL)
 
 
 def _of_plugin(node: str, pod: Object) -> Seen:

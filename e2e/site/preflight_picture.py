@@ -21,10 +21,7 @@ KUBE_SYSTEM: Final = "kube-system"
 INSTALL: Final = "install it as clusters/deploy/README.md has it"
 RIGHTS_FILE: Final = "bind the account to the role in e2e/site/preflight-rbac.yaml"
 MUTATING_WEBHOOKS: Final = Resource(
-    "admissionregistration.k8s.io/v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    namespaced=False,
+    "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
 
 
@@ -62,10 +59,7 @@ class ClusterPicture:
         """As ``observe`` sees it. Raises UnseenError without nodes; what else cannot be listed is not there."""
         pods, maps = (self.listed.get(resource, ()) for resource in (PODS, CONFIG_MAPS))
         return Picture(
-            self.now,
-            self.all(NODES),
-            () if isinstance(pods, str) else pods,
-            None if isinstance(maps, str) else maps,
+            self.now, self.all(NODES), () if isinstance(pods, str) else pods, None if isinstance(maps, str) else maps
         )
 
     @property

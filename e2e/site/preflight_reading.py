@@ -1,9 +1,12 @@
-"""Asks an API server for all that the preflight judges. It lists, and asks about rights; nothing is created or changed."""
+"""Asks an API server for all that the preflight judges, in the order in which to mend what is wrong.
+
+It lists, and asks about rights; nothing is created or changed. ``machine_preflight`` looks at a machine.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -23,15 +26,17 @@ from clusters.api.resources import (
     Resource,
 )
 from clusters.deploy.render import BASE
+from e2e.site.kubeconfig_choice import version_of
 from e2e.site.picture import Object
-from e2e.site.preflight import judge
-from e2e.site.preflight_admission import RIGHTS
+from e2e.site.preflight_admission import ADMISSION_RULES, RIGHTS
+from e2e.site.preflight_lines import Rule, judged
+from e2e.site.preflight_nodes import NODE_RULES
 from e2e.site.preflight_picture import KUBE_SYSTEM, MUTATING_WEBHOOKS, ClusterPicture, Right
-from e2e.site.site_error import SiteError
+from e2e.site.preflight_programs import PROGRAM_RULES
 from e2e.site.site_report import PreflightLine
 
 # By kind, the one namespace of which it is listed; "" for all.
-_LISTED: Final[dict[Resource, str]] = {
+LISTED: Final[Mapping[Resource, str]] = {
     NODES: "",
     PODS: "",
     DEPLOYMENTS: "",
@@ -44,8 +49,7 @@ _LISTED: Final[dict[Resource, str]] = {
 }
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _NOT_FOUND: Final = 404
-# Against an API server that does not answer, in seconds.
-_PATIENCE: Final = 30.0
+RULES: Final[Mapping[str, Rule[ClusterPicture]]] = {**ADMISSION_RULES, **NODE_RULES, **PROGRAM_RULES}
 
 
 async def preflight(api: ApiClient) -> list[PreflightLine]:
@@ -53,20 +57,21 @@ async def preflight(api: ApiClient) -> list[PreflightLine]:
     return judge(await look(api))
 
 
+def judge(picture: ClusterPicture) -> list[PreflightLine]:
+    """All lines of the cluster. Pure."""
+    return judged(RULES, picture, "cluster")
+
+
 async def look(api: ApiClient) -> ClusterPicture:
     """The cluster at this moment. A part that the account may not see is left out with the reason. Raises SiteError."""
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            version = str((await api.request("GET", "/version"))["gitVersion"])
-    except (ApiError, TransportError, TimeoutError) as error:
-        raise SiteError(f"the API server at {api.http.url} does not answer: {str(error) or 'timeout'}") from error
+    version = await version_of(api)
     wanted = [right for of_one in RIGHTS.values() for right in of_one]
-    listed = await asyncio.gather(*(_list(api, resource, namespace) for resource, namespace in _LISTED.items()))
+    listed = await asyncio.gather(*(_list(api, resource, namespace) for resource, namespace in LISTED.items()))
     answers = await asyncio.gather(*(_may(api, right) for right in wanted))
     return ClusterPicture(
         datetime.now(UTC),
         version,
-        dict(zip(_LISTED, listed, strict=True)),
+        dict(zip(LISTED, listed, strict=True)),
         dict(zip(wanted, answers, strict=True)),
         _policies(),
     )

@@ -1,8 +1,9 @@
-"""The result of a validation of an existing cluster or machine, as a value: what reports are made of. Pure."""
+"""The result of a validation of an existing cluster or machine, as a value, and its cases by nodes. Pure."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -11,6 +12,9 @@ from e2e.site.findings import Finding
 # Skipped is a case about something that the site has not; not judged is one that might have shown a fault, but could not run.
 Verdict = Literal["passed", "failed", "skipped", "not judged"]
 Judgement = Literal["ok", "wrong", "unknown"]
+NOT_RUN: Final = "not run"
+WHOLE_CLUSTER: Final = "whole cluster"
+_WORST_FIRST: Final[tuple[Verdict, ...]] = ("failed", "not judged", "skipped", "passed")
 
 
 class PreflightLine(msgspec.Struct, frozen=True):
@@ -93,3 +97,27 @@ class SiteReport(msgspec.Struct, frozen=True):
     """The state of this suite's sources, as ``e2e.report.sources`` has it."""
     form: Literal[1] = 1
     """The form of the file; a later one would be another number."""
+
+
+def columns_of(*reports: SiteReport) -> list[str]:
+    """The nodes as the reports describe them, then those that only cases name; "" is the whole cluster."""
+    described = [node.name for report in reports for node in report.nodes]
+    return list(dict.fromkeys(described + [case.node for report in reports for case in report.cases]))
+
+
+def rows_of(*reports: SiteReport) -> dict[str, str]:
+    """The promise of each case, by its name."""
+    return {case.name: case.promise for report in reversed(reports) for case in report.cases}
+
+
+def pairs_of(*reports: SiteReport) -> list[tuple[str, str]]:
+    """Case and node of each result that is expected: a case of nodes has one on every node, one of the whole cluster just one."""
+    kinds = {(case.name, bool(case.node)) for report in reports for case in report.cases}
+    nodes = columns_of(*reports)
+    return [(name, node) for name in rows_of(*reports) for node in nodes if (name, bool(node)) in kinds]
+
+
+def cells_of(report: SiteReport) -> Mapping[tuple[str, str], CaseResult]:
+    """The results by case and node; of a case that ran several times the worst."""
+    worst_last = sorted(report.cases, key=lambda case: _WORST_FIRST.index(case.verdict), reverse=True)
+    return {(case.name, case.node): case for case in worst_last}

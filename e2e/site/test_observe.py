@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 import pytest_asyncio
-import yaml
 
-from clusters.api.api_client import ApiError
+from clusters.api import kubeconfig_file
 from clusters.api.resources import NODES, PODS
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import gpu_pod
-from e2e.observer import Observer
+from e2e.builders import NOBODY, binding, booking, gpu_pod
+from e2e.commands import python
+from e2e.observer import Observer, OwnCluster
+from e2e.tenant import applied
 
 _RIGHTS: Final = Path(__file__).parent / "observe-rbac.yaml"
-_ACCOUNT: Final = "kube-system/gpushare-observe"
 _FINDINGS: Final = 3
 _CARD: Final = {
     "index": 0,
@@ -40,31 +36,18 @@ _CARD: Final = {
 
 async def observe(cluster: Cluster, *arguments: str) -> tuple[int, dict[str, Any], str]:
     """The command with the rights that its file asks for: its exit code, its JSON, and its progress."""
-    for manifest in yaml.safe_load_all(_RIGHTS.read_text()):
-        # An account that an earlier case made is good as well.
-        with contextlib.suppress(ApiError):
-            await cluster.api.create(manifest)
-    kubeconfig = await cluster.kubeconfig_of(_ACCOUNT)
-    command = (sys.executable, "-m", "e2e", "observe", "--kubeconfig", str(kubeconfig), "--every", "1s", "-o", "json")
-    process = await asyncio.create_subprocess_exec(
-        *command, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    output, progress = await process.communicate()
-    assert process.returncode in (0, _FINDINGS), progress.decode()
-    return process.returncode, json.loads(output), progress.decode()
+    options = (f"--kubeconfig={await applied(cluster, _RIGHTS)}", "--every=1s", "--output=json")
+    code, output, progress = await python("-m", "e2e", "observe", *options, *arguments)
+    assert code in (0, _FINDINGS), progress
+    return code, json.loads(output), progress
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def unguarded(request: pytest.FixtureRequest, choices: Choices, target: Target) -> AsyncIterator[Cluster]:
+async def unguarded(own: OwnCluster, target: Target) -> AsyncIterator[Cluster]:
     """Three nodes without the policies that refuse what a person writes on pods, as an older installation is."""
     nodes = [NodeSpec(name, box="t4x1") for name in ("g1", "g2", "g3")]
-    without = msgspec.structs.replace(target, policies=())
-    cluster = make_cluster(request.config.getoption("--cluster"), nodes, without, choices)
-    await cluster.start()
-    try:
+    async with own(nodes, msgspec.structs.replace(target, policies=())) as cluster:
         yield cluster
-    finally:
-        await cluster.stop()
 
 
 async def test_observe_is_silent_on_a_busy_cluster(observer: Observer) -> None:
@@ -72,11 +55,9 @@ async def test_observe_is_silent_on_a_busy_cluster(observer: Observer) -> None:
     looking = asyncio.create_task(observe(observer.cluster, "--for", "8s"))
     for round_number in range(3):
         names = [f"busy-{round_number}-{number}" for number in range(4)]
-        for name in names:
-            await observer.create(gpu_pod(name, 2))
-        await observer.running(*names)
+        await observer.run(*(gpu_pod(name, 2) for name in names))
         for name in names[:2]:
-            await observer.cluster.api.delete(PODS, name, observer.namespace)
+            await observer.delete(name)
     code, document, progress = await looking
     assert (code, document["findings"]) == (0, []), progress
     assert document["looks"] > 1
@@ -91,11 +72,10 @@ async def test_observe_names_each_planted_fault_and_no_other(unguarded: Cluster)
     for node in ("g1", "g2"):
         await unguarded.kill("kubelet", node)
     for name in ("over-1", "over-2"):
-        await api.create(_unscheduled(gpu_pod(name, 8)), "default")
-        await _bind(unguarded, name, "g1", {spec.POD_INDEX: "0", spec.POD_UNITS: "8", spec.POD_ASSIGNED: "false"})
-    forged = _unscheduled(gpu_pod("forged", 1))
-    forged["metadata"]["annotations"] = {spec.POD_INDEX: "0"}
-    await api.create(forged, "default")
+        await api.create(gpu_pod(name, 8, scheduler=NOBODY), "default")
+        body = binding(name, "g1", annotations=booking(8, card=0))
+        await api.request("POST", PODS.path("default", name, "binding"), body=body)
+    await api.create(gpu_pod("forged", 1, scheduler=NOBODY, annotations={spec.POD_INDEX: "0"}), "default")
     await api.create(gpu_pod("by-hand", 1, bound_to="g2"), "default")
     await unguarded.fake_nvml("g3", "lose", "0")
     cards = {"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": [_CARD]}
@@ -119,36 +99,7 @@ async def test_observe_names_each_planted_fault_and_no_other(unguarded: Cluster)
 
 async def test_observe_without_an_api_server_fails_with_its_url(tmp_path: Path) -> None:
     """The exit code is 1, and one line names the server that does not answer."""
-    user = {"name": "u", "user": {}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-    config = {
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
-        "contexts": [context],
-        "users": [user],
-        "current-context": "c",
-    }
-    path = tmp_path / "config"
-    path.write_text(yaml.safe_dump(config))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "e2e", "observe", "--kubeconfig", str(path), stderr=asyncio.subprocess.PIPE
-    )
-    _, errors = await process.communicate()
-    assert process.returncode == 1
-    assert errors.decode().startswith("observe: the API server at http://127.0.0.1:9 does not answer")
-
-
-def _unscheduled(pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod with a scheduler that does not exist, so that only the test binds it."""
-    pod["spec"]["schedulerName"] = "of-no-scheduler"
-    return pod
-
-
-async def _bind(cluster: Cluster, name: str, node: str, annotations: dict[str, str]) -> None:
-    """Bind a pod as an extender does: the annotations come with the Binding."""
-    binding = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
-    await cluster.api.request("POST", PODS.path("default", name, "binding"), body=binding)
+    path = kubeconfig_file.write(tmp_path / "config", "http://127.0.0.1:9", ca=None)
+    code, _, errors = await python("-m", "e2e", "observe", f"--kubeconfig={path}")
+    assert code == 1
+    assert errors.startswith("observe: the API server at http://127.0.0.1:9 does not answer")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import os
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
-from clusters.api.api_client import ApiError
 from clusters.api.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -30,19 +25,21 @@ from clusters.api.resources import (
 from clusters.deploy.render import FOLDER
 from clusters.provider import Cluster
 from e2e import spec
+from e2e.commands import python
 from e2e.site import default_ports
-from e2e.site.preflight import judge
 from e2e.site.preflight_admission import RIGHTS
 from e2e.site.preflight_lines import as_text, is_wrong
 from e2e.site.preflight_picture import MUTATING_WEBHOOKS, ClusterPicture, Right
+from e2e.site.preflight_reading import LISTED, judge
 from e2e.site.site_report import PreflightLine
 from e2e.site.validation_namespace import NAMESPACE
+from e2e.tenant import applied
 
 _CONFIG: Final = "/etc/kubernetes/scheduler-gpushare-config.yaml"
 _ALL_RIGHTS: Final[Mapping[Right, bool | str]] = dict.fromkeys(
     (right for wanted in RIGHTS.values() for right in wanted), True
 )
-_PATH: Final = Path(__file__).parent / "preflight-rbac.yaml"
+_RIGHTS: Final = Path(__file__).parent / "preflight-rbac.yaml"
 
 
 def node(name: str = "a1", *, labels: Mapping[str, str] | None = None, **status: Any) -> dict[str, Any]:
@@ -110,15 +107,20 @@ def lines(
         NODES: [node(), control_plane],
         PODS: [plugin(), extender, scheduler(volume={"hostPath": {"path": _CONFIG}})],
         DEPLOYMENTS: [deployment()],
-        SERVICES: [],
         NAMESPACES: [{"metadata": {"name": "kube-system"}}],
-        CONFIG_MAPS: [],
         VALIDATING_ADMISSION_POLICIES: [{"metadata": {"name": "gpushare-x"}}],
         VALIDATING_ADMISSION_POLICY_BINDINGS: [{"spec": {"policyName": "gpushare-x"}}],
-        MUTATING_WEBHOOKS: [],
     }
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    return judge(ClusterPicture(now, version, {**listed, **(changes or {})}, rights, frozenset({"gpushare-x"})))
+    now, nothing = datetime(2026, 1, 1, tzinfo=UTC), dict[Resource, Any].fromkeys(LISTED, ())
+    return judge(
+        ClusterPicture(now, version, {**nothing, **listed, **(changes or {})}, rights, frozenset({"gpushare-x"}))
+    )
+
+
+def only(name: str, changes: Mapping[Resource, Any]) -> PreflightLine:
+    """The one line of that name."""
+    (line,) = [one for one in lines(changes) if one.name == name]
+    return line
 
 
 def bad(found: list[PreflightLine]) -> list[tuple[str, str, str]]:
@@ -185,12 +187,10 @@ def test_a_plugin_that_is_not_ready_is_wrong() -> None:
     """A plugin that waits, two on one node, and none at all."""
     ended = plugin()
     ended["status"]["conditions"] = []
-    (line,) = [one for one in lines({PODS: [ended]}) if one.name == "device plugin"]
+    line = only("device plugin", {PODS: [ended]})
     assert (line.judgement, line.subject) == ("wrong", "node a1")
-    (line,) = [one for one in lines({PODS: [plugin(), plugin()]}) if one.name == "device plugin"]
-    assert line.text.startswith("2 device plugins")
-    (line,) = [one for one in lines({PODS: []}) if one.name == "device plugin"]
-    assert line.judgement == "unknown"
+    assert only("device plugin", {PODS: [plugin(), plugin()]}).text.startswith("2 device plugins")
+    assert only("device plugin", {PODS: []}).judgement == "unknown"
 
 
 def test_other_plugins_of_the_cards_are_named() -> None:
@@ -202,8 +202,7 @@ def test_other_plugins_of_the_cards_are_named() -> None:
         "nvidia.com/mig-1g.5gb": "0",
     }
     other = pod("nvidia-x", image="nvcr.io/nvidia/k8s-device-plugin:v0.17.0")
-    found = lines({NODES: [node(capacity=amounts)], PODS: [plugin(), other]})
-    (line,) = [one for one in found if one.name == "other plugins"]
+    line = only("other plugins", {NODES: [node(capacity=amounts)], PODS: [plugin(), other]})
     assert line.text.startswith("it offers nvidia.com/gpu and kube-system/nvidia-x run on it")
 
 
@@ -223,8 +222,7 @@ def test_a_scheduler_is_judged_by_its_config(pods: list[Any], judgement: str, wo
     maps = [
         {"metadata": {"name": name, "namespace": "kube-system"}, "data": {"x": text}} for name, text in contents.items()
     ]
-    found = lines({PODS: [plugin(), *pods], CONFIG_MAPS: maps})
-    (line,) = [one for one in found if one.name == "scheduler"]
+    line = only("scheduler", {PODS: [plugin(), *pods], CONFIG_MAPS: maps})
     assert (line.judgement, words in line.text) == (judgement, True), line.text
 
 
@@ -238,8 +236,7 @@ def test_a_second_scheduler_may_be_the_one_with_a_config() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
-    [(deployment(2, 2), "do not know of each other"), (deployment(ready=0), "0 of 1 are ready")],
+    ("changed", "words"), [(deployment(2, 2), "do not know of each other"), (deployment(ready=0), "0 of 1 are ready")]
 )
 def test_an_extender_that_is_not_right_is_wrong(changed: dict[str, Any], words: str) -> None:
     """Two without a guard, and one that is not ready."""
@@ -297,7 +294,7 @@ def test_admission_that_stands_in_the_way_is_named() -> None:
 def test_what_may_not_be_listed_is_unknown() -> None:
     """Without any right no line is wrong, and none is missing."""
     refused = "cannot list resource"
-    kinds = (NODES, PODS, DEPLOYMENTS, SERVICES, NAMESPACES, VALIDATING_ADMISSION_POLICIES, MUTATING_WEBHOOKS)
+    kinds = LISTED.keys() - {CONFIG_MAPS, VALIDATING_ADMISSION_POLICY_BINDINGS}
     found = lines(dict.fromkeys(kinds, refused))
     assert not is_wrong(found)
     unknown = {line.name for line in found if line.judgement == "unknown"}
@@ -310,29 +307,11 @@ def test_an_api_server_that_is_too_old_is_wrong() -> None:
     assert bad(lines(version="x"))[0] == ("API server", "cluster", "unknown")
 
 
-async def _run(*arguments: str, kubeconfig: str = "") -> tuple[int, str, str]:
-    """The command: its exit code, its output and its errors."""
-    environment = os.environ | {"KUBECONFIG": kubeconfig}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "e2e", "preflight", *arguments),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=environment,
-    )
-    output, errors = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode(), errors.decode()
-
-
 async def test_preflight_of_a_running_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """With the rights of its file it sees everything, and finds only what a validation may not do with them."""
-    for manifest in yaml.safe_load_all(_PATH.read_text()):
-        with contextlib.suppress(ApiError):
-            await cluster.api.create(manifest)
-    kubeconfig = await cluster.kubeconfig_of("kube-system/gpushare-preflight")
     # As kubectl does it: a file of $KUBECONFIG that is not there is passed over.
-    named = os.pathsep.join([str(tmp_path / "none"), str(kubeconfig)])
-    code, output, errors = await _run("-o", "json", kubeconfig=named)
+    named = os.pathsep.join([str(tmp_path / "none"), str(await applied(cluster, _RIGHTS))])
+    code, output, errors = await python("-m", "e2e", "preflight", "-o", "json", variables={"KUBECONFIG": named})
     found = [PreflightLine(**line) for line in json.loads(output)["lines"]]
     assert code == 3, errors
     assert {line.name for line in found if line.judgement == "wrong"} == {"rights"}
@@ -343,7 +322,6 @@ async def test_preflight_of_a_running_cluster(cluster: Cluster, tmp_path: Path) 
 
 async def test_preflight_without_an_api_server_fails(tmp_path: Path) -> None:
     """The exit code is 1 with a line that names the server or the file, and 2 for a wrong call."""
-    code, _, errors = await _run("--kubeconfig", str(tmp_path / "none"))
-    assert (code, errors.startswith("preflight: there is no kubeconfig at")) == (1, True)
-    code, _, errors = await _run("--root", "/x")
-    assert code == 2
+    done = await python("-m", "e2e", "preflight", "--kubeconfig", str(tmp_path / "none"))
+    assert (done.code, done.errors.startswith("preflight: there is no kubeconfig at")) == (1, True)
+    assert (await python("-m", "e2e", "preflight", "--root", "/x")).code == 2

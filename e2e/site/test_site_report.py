@@ -15,10 +15,9 @@ from e2e.__main__ import main
 from e2e.site.findings import Finding
 from e2e.site.report.comparison import compare
 from e2e.site.report.compatibility import file_name_of, markdown_of
-from e2e.site.report.document import from_json, to_json
 from e2e.site.report.html_page import to_html
 from e2e.site.report.junit import to_junit
-from e2e.site.report.report_files import write_reports
+from e2e.site.report.report_files import from_json, to_json, write_reports
 from e2e.site.report.site_verdict import verdict_of
 from e2e.site.site_report import CardFacts, CaseResult, NodeFacts, PreflightLine, SiteReport
 

@@ -10,15 +10,14 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from clusters.api.resources import NODES, PODS
+from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.provider import NodeSpec
-from clusters.providers import Choices
 from clusters.targets import load_target
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.checkers.pod_requests import units_of
-from e2e.observer import Observer, observing, own_cluster
+from e2e.checkers.pod_requests import card_of, units_of
+from e2e.observer import Observer, OwnCluster, observing
 from e2e.real_kubelets import STAND_INS
 from e2e.site.node_cards import amount
 
@@ -38,13 +37,12 @@ def cards(request: pytest.FixtureRequest) -> int:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def slots_cluster(request: pytest.FixtureRequest, choices: Choices, cards: int) -> AsyncIterator[Any]:
+async def slots_cluster(request: pytest.FixtureRequest, own: OwnCluster, cards: int) -> AsyncIterator[Any]:
     """Our programs in slots mode, with the policy that adds slots to pods, if the API server has such policies."""
     if request.config.getoption("--target") != "gpushare":
         pytest.skip("slots mode is of our own programs; the target is another")
     nodes = [NodeSpec(NODE, box=_EIGHT if cards > 2 else _TWO)]
-    target = load_target("gpushare-slots")
-    async with own_cluster(request.config.getoption("--cluster"), nodes, target, choices) as cluster:
+    async with own(nodes, load_target("gpushare-slots")) as cluster:
         yield cluster
 
 
@@ -71,7 +69,7 @@ async def test_pods_of_odd_sizes_fill_the_cards_to_the_mib(slots: Observer, card
             name = f"p-{card}-{number}"
             await slots.create(slot_pod(name, mib))
             # The smallest free block that holds it is on the card of the one before: one after the other fills a card.
-            await _bound(slots, name)
+            await eventually(lambda name=name: slots.pod(name), is_bound, f"{name} is bound")  # type: ignore[misc]  # at once
             names.append(name)
     await slots.running(*names)
     await slots.create(slot_pod("too-much", 1))
@@ -79,11 +77,8 @@ async def test_pods_of_odd_sizes_fill_the_cards_to_the_mib(slots: Observer, card
 
     pods = await slots.check_right_cards(*names)
     await slots.check_books()
-    booked: dict[str, int] = {}
-    for pod in pods:
-        index = pod["metadata"]["annotations"][spec.POD_INDEX]
-        booked[index] = booked.get(index, 0) + int(pod["metadata"]["annotations"][spec.POD_UNITS])
-    assert booked == {str(card): MIB for card in range(cards)}
+    assert [int(pod["metadata"]["annotations"][spec.POD_UNITS]) for pod in pods] == list(map(units_of, pods))
+    assert booked_by_card(pods, cards) == dict.fromkeys(range(cards), MIB)
     assert {pod["metadata"]["annotations"][spec.POD_DEVICE_UNITS] for pod in pods} == {str(MIB)}
 
 
@@ -103,14 +98,12 @@ async def test_nearly_five_pods_a_card_at_once(slots: Observer, cards: int) -> N
 
     await eventually(settled, lambda running: running >= 0.85 * count, "nearly all run: what is left is in pieces")
     running = [pod["metadata"]["name"] for pod in await slots.pods() if pod["status"].get("phase") == "Running"]
-    await slots.check_right_cards(*running)
-    await slots.check_books()
+    await slots.check_all(*running)
 
 
 async def test_a_pod_of_two_containers_takes_two_slots(slots: Observer, cards: int) -> None:
     """One id each, both on the pod's card; the node's memory is the kubelet's to count, and ours to write."""
-    await slots.create(slot_pod("two", 8_139, 20_003))
-    await slots.running("two")
+    await slots.run(slot_pod("two", 8_139, 20_003))
 
     (pod,) = await slots.check_right_cards("two")
     assert [one[spec.ENV_CONTAINER_UNITS] for one in await slots.variables(pod)] == ["8139", "20003"]
@@ -123,8 +116,7 @@ async def test_the_policy_adds_the_slot(slots: Observer) -> None:
     version = await slots.cluster.api.request("GET", "/version")
     if int(version["minor"].rstrip("+")) < 36:
         pytest.skip(f"MutatingAdmissionPolicy came with Kubernetes 1.36; this is 1.{version['minor']}")
-    await slots.create(gpu_pod("plain", 20_001))
-    (pod,) = await slots.running("plain")
+    (pod,) = await slots.run(gpu_pod("plain", 20_001))
 
     assert pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] == "1"
     await slots.check_right_cards("plain")
@@ -135,15 +127,12 @@ async def test_books_survive_restarts_of_everything(slots: Observer, cards: int)
     await slots.create(*(slot_pod(f"half-{number}", MIB // 2 + 1) for number in range(cards)))
     halves = [f"half-{number}" for number in range(cards)]
     await slots.running(*halves)
-    await slots.cluster.kill("device_plugin", NODE)
-    await slots.cluster.restart_kubelet(NODE)
-    await slots.cluster.launch("device_plugin", NODE)
+    await slots.restart(NODE, "both")
     await slots.create(slot_pod("rest", MIB // 2 - 1), slot_pod("too-much", MIB // 2))
 
     await slots.running("rest", *halves)
     await slots.waits_because("too-much", "nsufficient")
-    await slots.check_right_cards("rest", *halves)
-    await slots.check_books()
+    await slots.check_all("rest", *halves)
 
 
 async def test_amounts_are_exact_over_restarts_of_the_kubelet(slots: Observer, cards: int) -> None:
@@ -164,12 +153,11 @@ async def test_amounts_are_exact_over_restarts_of_the_kubelet(slots: Observer, c
         await slots.check_books()
         assert await _amount(slots, "capacity", spec.RESOURCE_MEMORY) == cards * MIB
         if step == 1:
-            await slots.cluster.api.delete(PODS, "p-0-1", slots.namespace, grace_seconds=1)
+            await slots.delete("p-0-1", 1)
             del there["p-0-1"], lives["p-0-1"]
-            await _gone(slots, "p-0-1")
+            await slots.are_gone("p-0-1")
     free = sorted(MIB - booked for booked in booked_by_card(await slots.pods(), cards).values())
-    await slots.create(slot_pod("rest", free[-1]))
-    await slots.running("rest")
+    await slots.run(slot_pod("rest", free[-1]))
     await slots.create(slot_pod("too-much", free[-2] + 1))
     await slots.waits_because("too-much", "")
     await slots.check_books()
@@ -179,7 +167,7 @@ def booked_by_card(pods: list[Any], cards: int) -> dict[int, int]:
     """MiB that annotations put on each card."""
     booked = dict.fromkeys(range(cards), 0)
     for pod in pods:
-        booked[int(pod["metadata"]["annotations"][spec.POD_INDEX])] += units_of(pod)
+        booked[card_of(pod)] += units_of(pod)
     return booked
 
 
@@ -189,19 +177,10 @@ async def _containers(slots: Observer, *names: str) -> dict[str, str]:
     return {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["containerID"] for pod in pods}
 
 
-async def _gone(slots: Observer, name: str) -> None:
-    async def names() -> list[str]:
-        return [pod["metadata"]["name"] for pod in await slots.pods()]
-
-    await eventually(names, lambda seen: name not in seen, f"{name} is gone")
-
-
 async def _amount(slots: Observer, kind: str, resource: str) -> int:
     return amount(await slots.cluster.api.get(NODES, NODE), resource, kind)
 
 
-async def _bound(slots: Observer, name: str) -> None:
-    async def node() -> str:
-        return str((await slots.cluster.api.get(PODS, name, slots.namespace))["spec"].get("nodeName", ""))
-
-    await eventually(node, lambda seen: seen == NODE, f"{name} is bound")
+def is_bound(pod: Any) -> bool:
+    """Has it the node?"""
+    return bool(pod["spec"].get("nodeName") == NODE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from e2e.site.report.matrix import NOT_RUN, WHOLE_CLUSTER, cells_of, columns_of, pairs_of
+from e2e.report.pages import text_table
 from e2e.site.report.site_verdict import verdict_of
-from e2e.site.site_report import CaseResult, SiteReport
+from e2e.site.site_report import NOT_RUN, WHOLE_CLUSTER, CaseResult, SiteReport, cells_of, columns_of, pairs_of
 
 # By case and node, the result in each report.
 _Cells = Mapping[tuple[str, str], tuple[CaseResult | None, CaseResult | None]]
@@ -50,16 +50,14 @@ def compare(first: SiteReport, second: SiteReport) -> Comparison:
     return Comparison("\n".join(lines), len(different))
 
 
-def _matrix(cells: _Cells, nodes: Sequence[str]) -> Iterator[str]:
+def _matrix(cells: _Cells, nodes: Sequence[str]) -> list[str]:
     """A cell has one word if both reports agree, else that of A and that of B."""
     words = {pair: " | ".join(dict.fromkeys(map(_word, both))) for pair, both in cells.items()}
     rows = [["case", *(node or WHOLE_CLUSTER for node in nodes)]]
     rows += [
         [name, *(words.get((name, node), "") for node in nodes)] for name in dict.fromkeys(name for name, _ in cells)
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    return text_table(rows)
 
 
 def _word(result: CaseResult | None) -> str:

@@ -14,9 +14,18 @@ import yaml
 from e2e.site.findings import in_order
 from e2e.site.report.compatibility import cards_of, file_name_of, markdown_of
 from e2e.site.report.markup import table, tag
-from e2e.site.report.matrix import NOT_RUN, WHOLE_CLUSTER, cells_of, columns_of, pairs_of, rows_of
 from e2e.site.report.site_verdict import kind_of_cards, verdict_of
-from e2e.site.site_report import Judgement, NodeFacts, SiteReport
+from e2e.site.site_report import (
+    NOT_RUN,
+    WHOLE_CLUSTER,
+    Judgement,
+    NodeFacts,
+    SiteReport,
+    cells_of,
+    columns_of,
+    pairs_of,
+    rows_of,
+)
 
 _Rows = list[list[str | Element]]
 

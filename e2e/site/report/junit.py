@@ -9,9 +9,8 @@ from xml.etree.ElementTree import Element
 
 from e2e.site.report.compatibility import cards_of
 from e2e.site.report.markup import tag
-from e2e.site.report.matrix import WHOLE_CLUSTER, columns_of
 from e2e.site.report.site_verdict import kind_of_cards, verdict_of
-from e2e.site.site_report import CaseResult, NodeFacts, SiteReport
+from e2e.site.site_report import WHOLE_CLUSTER, NodeFacts, SiteReport, columns_of
 
 _DECLARATION: Final = '<?xml version="1.0" encoding="utf-8"?>\n'
 # The verdict's element: what is incomplete must not look good.
@@ -32,7 +31,11 @@ def to_junit(report: SiteReport) -> str:
         )
     ]
     for node in columns_of(report):
-        results = [_result(case) for case in report.cases if case.node == node]
+        results = [
+            _case(case.name, node or WHOLE_CLUSTER, _OF_CASE.get(case.verdict), case.reason, case.seconds)
+            for case in report.cases
+            if case.node == node
+        ]
         properties = _versions(report) | (_of_node(facts[node]) if node in facts else {})
         suites.append(_suite(report, node or WHOLE_CLUSTER, properties, results))
     root = tag("testsuites", *suites, name="gpushare", time=f"{report.seconds:.3f}")
@@ -42,12 +45,8 @@ def to_junit(report: SiteReport) -> str:
 
 def _suite(report: SiteReport, name: str, properties: Mapping[str, str], cases: list[Element]) -> Element:
     shown = [tag("property", name=key, value=value) for key, value in properties.items() if value]
-    amounts = {
-        "tests": len(cases),
-        "failures": sum(case.find("failure") is not None for case in cases),
-        "errors": sum(case.find("error") is not None for case in cases),
-        "skipped": sum(case.find("skipped") is not None for case in cases),
-    }
+    kinds = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    amounts = {key: sum(case.find(kind) is not None for case in cases) for key, kind in kinds.items()}
     return tag(
         "testsuite",
         tag("properties", *shown),
@@ -56,12 +55,9 @@ def _suite(report: SiteReport, name: str, properties: Mapping[str, str], cases: 
         hostname=name,
         timestamp=report.started,
         time=f"{sum(float(case.get('time', '0')) for case in cases):.3f}",
+        tests=str(len(cases)),
         **{key: str(amount) for key, amount in amounts.items()},
     )
-
-
-def _result(case: CaseResult) -> Element:
-    return _case(case.name, case.node or WHOLE_CLUSTER, _OF_CASE.get(case.verdict), case.reason, case.seconds)
 
 
 def _case(name: str, suite: str, outcome: str | None, reason: str, seconds: float = 0.0) -> Element:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from e2e.site.report.comparison import compare
 from e2e.site.report.report_files import read_report, write_reports
 from e2e.site.report.site_verdict import verdict_of
 
-if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
-
 _DIFFERENT: Final = 3
 
 
-def add_verbs(verbs: Verbs) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Each sets ``run``, a function of the arguments that returns the exit code and may raise OSError and ValueError."""
     text = "write the JSON, HTML and JUnit files of a report again, from its JSON"
     report = verbs.add_parser("report", help=text, description=text)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from e2e.site.report.matrix import columns_of
-from e2e.site.site_report import SiteReport
+from e2e.site.site_report import SiteReport, columns_of
 
 
 @dataclass(frozen=True, slots=True)

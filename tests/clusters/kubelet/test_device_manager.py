@@ -34,8 +34,8 @@ async def test_one_allocate_for_each_container_in_order(node) -> None:
 
 
 @pytest.mark.promise("G3-06")
-async def test_the_plugins_preference_is_obeyed(node) -> None:
-    """The plugin's preference is obeyed, and the plugin is asked even if nothing is left to choose."""
+async def test_the_kubelet_takes_the_ids_that_a_plugin_prefers(node) -> None:
+    """The kubelet allocates the ids that a plugin prefers, and asks for its preference even if nothing is left to choose."""
     plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
     plugin.prefer = lambda available, must, size: sorted(available)[-size:]
 

@@ -1,0 +1,18 @@
+"""The samples that a program publishes for Prometheus. Pure."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+
+def samples_in(text: str, name: str, **labels: str) -> list[Sample]:
+    """The samples of that name with these labels."""
+    families = text_string_to_metric_families(text)
+    samples = (sample for family in families for sample in family.samples if sample.name == name)
+    return [one for one in samples if labels.items() <= one.labels.items()]
+
+
+def total_in(text: str, name: str, **labels: str) -> float:
+    """The sum of them."""
+    return sum(one.value for one in samples_in(text, name, **labels))

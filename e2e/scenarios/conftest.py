@@ -1,0 +1,42 @@
+"""A cluster with device plugins that observe their nodes: their metrics for Prometheus, and their events on pods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest_asyncio
+import yaml
+
+from clusters.provider import load_nodes
+from e2e.metrics import samples_in
+from e2e.observer import Observer, OwnCluster, observing
+
+_CLUSTERS: Final = Path(__file__).parents[2] / "clusters"
+_NODES: Final = _CLUSTERS / "simulated" / "usage.yaml"
+_DELETE_ROLE: Final = _CLUSTERS / "deploy" / "components" / "delete-unadmitted" / "rbac.yaml"
+
+
+class ObservedNamespace:
+    """A case's namespace on it."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+
+    async def values(self, node: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+        """One series of a node's plugin, read as Prometheus does: these labels to value."""
+        log = self.observer.cluster.log("device_plugin", node)
+        port = re.findall(r"metrics at address=127\.0\.0\.1 port=(\d+)", log)[-1]
+        samples = samples_in((await self.observer.get(f"http://127.0.0.1:{port}/metrics")).text, name)
+        return {tuple(one.labels[label] for label in labels): one.value for one in samples}
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def observed(own: OwnCluster) -> AsyncIterator[ObservedNamespace]:
+    """A cluster of the case's own: node u1 looks at use and deletes stuck pods, node u2 does neither."""
+    async with own(load_nodes(_NODES)) as cluster, observing(cluster, "observed") as observer:
+        for manifest in yaml.safe_load_all(_DELETE_ROLE.read_text()):
+            await cluster.api.create(manifest)
+        yield ObservedNamespace(observer)
