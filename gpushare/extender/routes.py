@@ -78,10 +78,11 @@ class Routes:
 
     def _answer(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         """No await in it: the answer is of one moment, unless the path is of those that wait."""
-        path, reads = request.path, request.method in ("GET", "HEAD")
-        if path in self._posts and request.method == "POST":
-            answer = self._posts[path](request.body)
+        path, verb = request.path, self._posts.get(request.path)
+        if verb is not None and request.method == "POST":
+            answer = verb(request.body)
             return Answer(200, JSON, answer) if isinstance(answer, bytes) else _awaited(answer, request)
+        reads = request.method in ("GET", "HEAD")
         if path in self._gets and reads:
             found = self._gets[path]()
             return found if isinstance(found, Answer) else _awaited(found, request)
@@ -106,7 +107,7 @@ class Routes:
             metrics.count_raised(BIND, error)
             raise
         finally:
-            metrics.took(BIND, began)
+            metrics.latencies[BIND].add(metrics.clock_ns() - began)
 
     async def _inspect(self) -> bytes:
         """All nodes. Callers that wait together get the same answer, of a later moment than any of them asked."""
