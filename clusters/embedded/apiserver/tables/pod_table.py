@@ -157,6 +157,11 @@ def _address(pod: Object) -> str:
     return str(addresses[0].get("ip") or NONE) if addresses else text_at(pod, "status", "podIP") or NONE
 
 
+def _gates(pod: Object) -> str:
+    gates = [str(one.get("conditionType")) for one in list_at(pod, "spec", "readinessGates")]
+    return f"{sum(_is_true(pod, gate) for gate in gates)}/{len(gates)}" if gates else NONE
+
+
 COLUMNS: Final = (
     NAME,
     text("Ready", _ready),
@@ -166,4 +171,5 @@ COLUMNS: Final = (
     text("IP", _address, WIDE),
     text("Node", lambda pod: text_at(pod, "spec", "nodeName") or NONE, WIDE),
     text("Nominated Node", lambda pod: text_at(pod, "status", "nominatedNodeName") or NONE, WIDE),
+    text("Readiness Gates", _gates, WIDE),
 )
