@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from e2e.bursts.burst_plan import HELD_MIB_PER_UNIT
-from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_of
+from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.right_card import check_pod, wrong_totals
 
@@ -151,7 +151,7 @@ def _check_held(running: Sequence[Mapping[str, Any]], seen: Seen) -> list[str]:
     """The processes on each card are those of the pods with an annotation that names it, to the MiB."""
     expected: dict[tuple[str, int], int] = defaultdict(int)
     for pod in running:
-        (index,) = shares_of(pod) or (-1,)
+        (index,) = shares_or_none(pod) or (-1,)
         units = sum(one.units for one in gpu_containers(pod) if one.kind != "init")
         expected[pod["spec"]["nodeName"], index] += units * HELD_MIB_PER_UNIT
     return [

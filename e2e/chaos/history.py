@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from clusters.api.api_client import ApiClient, Object
 from clusters.api.resources import PODS
 from clusters.api.waiting import DEFAULT_SECONDS, meanwhile, until
-from e2e.checkers.overcommit import Sizes, booked_in_api
+from e2e.checkers.overcommit import Sizes, booked_in_api, unreadable
 
 
 class History:
@@ -48,8 +48,9 @@ class History:
             self.bound.add(uid)
         self._pods[uid] = pod
         node = pod["spec"].get("nodeName")
+        self.findings += unreadable([pod])
         for (name, card), units in booked_in_api(list(self._pods.values())).items():
-            if name == node and units > self._sizes[name].get(card, 0):
+            if name == node and node in self._sizes and units > self._sizes[name].get(card, 0):
                 metadata = pod["metadata"]
                 self.findings.append(
                     f"card {card} of {name} has {self._sizes[name].get(card, 0)} units and {units} are booked "

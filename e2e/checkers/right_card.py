@@ -32,6 +32,7 @@ def check_pod(
     index = annotations.get(spec.POD_INDEX)
     if index is None:
         return [f"{name}: no annotation names a card"]
+    uuid = next((uuid for card, uuid in uuids.items() if str(card) == index), None)
     amounts = [str(one.units) for one in gpu_containers(pod)]
     findings = []
     if len(containers) != len(amounts):
@@ -46,9 +47,9 @@ def check_pod(
             if given.get(key) != value
         ]
         shown = given.get(spec.ENV_VISIBLE, "")
-        is_right = shown in (uuids.get(int(index)), index)
+        is_right = shown in (uuid, index)
         # A node that does not publish UUIDs leaves open which card has this one.
-        is_open = shown in _OTHER_MEANS or (shown.startswith(_UUID) and int(index) not in uuids)
+        is_open = shown in _OTHER_MEANS or (shown.startswith(_UUID) and uuid is None)
         if not is_right and not (by_other_means and is_open):
             findings.append(f"{name} container {number}: sees {given.get(spec.ENV_VISIBLE)}, should see card {index}")
     if annotations.get(spec.POD_ASSIGNED) != "true":

@@ -69,6 +69,50 @@ def test_annotations_beyond_a_card_are_found() -> None:
     assert len(check_api([pod("a", 1, card=5)], SIZES)) == 1
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {spec.POD_INDEX: "one"},
+        {spec.POD_ALLOCATION: "[]"},
+        {spec.POD_ALLOCATION: '{"c": {"0": "much"}}'},
+        {spec.POD_ALLOCATION: "{"},
+    ],
+    ids=["a word", "a list", "an amount in words", "no JSON"],
+)
+def test_unreadable_annotations_are_a_finding(wrong: dict[str, str]) -> None:
+    """The finding names the pod and the annotation, and the cards of other pods are judged."""
+    odd = pod("odd", 3)
+    odd["metadata"]["annotations"] |= wrong
+    (name, text), *_ = wrong.items()
+    first, *others = check_api([odd, pod("a", 8), pod("b", 7)], SIZES)
+    assert first.startswith("odd: ")
+    assert name in first
+    assert text in first
+    assert len(others) == 1
+    assert len(check_api([odd], SIZES)) == 1
+
+
+def test_nodes_of_other_cases_are_not_judged() -> None:
+    """A pod that is bound to a node without known cards over-books none."""
+    stray = pod("stray", 99)
+    stray["spec"]["nodeName"] = "elsewhere"
+    assert check_api([stray], SIZES) == []
+
+
+def test_a_node_that_is_gone_is_found_in_the_book() -> None:
+    """The extender's book must not keep a node that the API does not have."""
+    book = inspect(8, 0)
+    book["nodes"].append({"name": "gone", "devs": [{"id": 0, "totalGPU": 14, "usedGPU": 0}]})
+    assert check_inspect(book, [pod("a", 8)], SIZES) == ["gone: is in the extender's book, and no Node has this name"]
+
+
+def test_variables_that_name_no_card_are_a_finding() -> None:
+    """A variable that is missing, or is no number, is named with its pod."""
+    for wrong in ({}, {spec.ENV_INDEX: "one"}, {spec.ENV_CONTAINER_UNITS: "much"}):
+        given = told(0, 1, "GPU-a") | wrong if wrong else {}
+        assert len(check_containers({("n", "a"): [given, told(1, 1, "GPU-b")]}, UUIDS, SIZES)) == 1
+
+
 def test_no_evidence_is_not_a_pass() -> None:
     """An empty cluster proves nothing."""
     with pytest.raises(UnknownError):
@@ -111,8 +155,9 @@ def test_containers_with_too_large_amounts_are_found() -> None:
         (pod("a", 3), [told(1, 3, "GPU-b")], 2),
         (pod("a", 3), [told(0, 3, "no-gpu-has-3GiB-to-run")], 1),
         (pod("a", 3, assigned="false"), [told(0, 3, "GPU-a")], 1),
+        (pod("a", 3, card="one"), [told(0, 3, "GPU-a")], 2),
     ],
-    ids=["right", "one missing", "swapped", "wrong card", "nonsense", "not assigned"],
+    ids=["right", "one missing", "swapped", "wrong card", "nonsense", "not assigned", "no index"],
 )
 def test_a_wrong_card_or_amount_is_found(made: dict[str, Any], containers: list[dict[str, str]], findings: int) -> None:
     """Each container of a pod alone."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from clusters.api.api_client import ApiError, Object
 from clusters.api.node_operations import delete_node
 from clusters.api.resources import EVENTS, NODES
-from clusters.api.waiting import until
+from clusters.api.waiting import NotReachedError, until
 from clusters.processes.program import Program
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
@@ -25,6 +25,8 @@ from fake_nvml.state import State
 NEW_KUBELET: Final = "v1.36.3"
 # With this one a T4 has 15079 MiB.
 DRIVER_OF_14_UNITS: Final = "418.87"
+# A kubelet publishes these before a plugin comes.
+_SIZE: Final = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 _BOXES: Final = Path(__file__).parents[1] / "boxes"
 OLD_KUBELET: Final = "v1.30.14"
 
@@ -55,7 +57,8 @@ class PluginStage:
         await self.api.create(node)
         self._stack.push_async_callback(self._remove_node)
         info = {"kubeletVersion": kubelet, "bootID": f"{self.node}-1"}
-        await self.api.patch(NODES, self.node, {"status": {"nodeInfo": _node_info(info)}}, subresource="status")
+        status = {"nodeInfo": _node_info(info), "capacity": _SIZE, "allocatable": _SIZE}
+        await self.api.patch(NODES, self.node, {"status": status}, subresource="status")
         await self.kubelet.start()
         self._stack.push_async_callback(self.kubelet.stop)
 
@@ -91,7 +94,10 @@ class PluginStage:
             count = sum(1 for one in self.kubelet.registrations if one.resource == resource)
             return self.kubelet.latest(resource) if count > after else None
 
-        found = await until(newest, lambda one: one is not None, f"{resource} is registered ({self._tail()})")
+        try:
+            found = await until(newest, lambda one: one is not None, f"{resource} is registered")
+        except NotReachedError as error:
+            raise NotReachedError(f"{error}; the plugin's log ends with:\n{self._tail()}") from error
         assert found is not None
         return found
 

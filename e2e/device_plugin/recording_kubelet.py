@@ -104,7 +104,9 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
     async def prefer(
         self, resource: str, available: Collection[str], size: int, must: Collection[str] = ()
     ) -> list[str]:
-        """GetPreferredAllocation for one container. Raises grpc.aio.AioRpcError."""
+        """The ids for one container: GetPreferredAllocation's if the plugin offers that, else any. Raises grpc.aio.AioRpcError."""
+        if not self._plugin(resource).options.get_preferred_allocation_available:
+            return [*must, *(one for one in available if one not in must)][:size]
         one = pb.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
         )
@@ -122,7 +124,9 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         return list(answer.container_responses)
 
     async def pre_start(self, resource: str, ids: Sequence[str]) -> None:
-        """PreStartContainer, with a kubelet's 30 s. Raises grpc.aio.AioRpcError."""
+        """PreStartContainer, with a kubelet's 30 s, if the plugin requires it. Raises grpc.aio.AioRpcError."""
+        if not self._plugin(resource).options.pre_start_required:
+            return
         async with self._channel(resource) as channel:
             request = pb.PreStartContainerRequest(devices_ids=list(ids))
             await pb_grpc.DevicePluginStub(channel).PreStartContainer(request, timeout=30)
@@ -131,10 +135,14 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         """From now on PodResources shows that a container has these ids."""
         self.holdings.setdefault((namespace, pod), {})[container] = [list(group) for group in groups]
 
-    def _channel(self, resource: str) -> grpc.aio.Channel:
+    def _plugin(self, resource: str) -> Registration:
         registration = self.latest(resource)
         assert registration is not None, f"no plugin is registered for {resource}"
-        return grpc.aio.insecure_channel(f"unix:{self._folder / registration.endpoint}", options=_CLIENT_OPTIONS)
+        return registration
+
+    def _channel(self, resource: str) -> grpc.aio.Channel:
+        endpoint = self._folder / self._plugin(resource).endpoint
+        return grpc.aio.insecure_channel(f"unix:{endpoint}", options=_CLIENT_OPTIONS)
 
     async def Register(  # noqa: N802  # gRPC's name
         self, request: pb.RegisterRequest, context: grpc.aio.ServicerContext[object, object]

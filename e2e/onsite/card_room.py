@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from e2e import spec
-from e2e.checkers.overcommit import is_over
+from e2e.checkers.overcommit import is_over, shares_or_none
 from e2e.checkers.pod_requests import slots_of, units_of
 from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, described
-from e2e.site.picture import shares_or_none
 
 _SLOTS: Final = "slots"
 _UNITS: Final[Mapping[str, int]] = {"GiB": 1024, "MiB": 1}

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from e2e import spec
+from e2e.checkers.overcommit import shares_or_none
 from e2e.site.findings import Finding
 from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, described
-from e2e.site.picture import Object, Picture, annotations_of, name_of, shares_or_none
+from e2e.site.picture import Object, Picture, annotations_of, name_of
 
 _UNHEALTHY: Final = "unhealthy-gpu-"
 _OURS: Final = (spec.RESOURCE_MEMORY, spec.RESOURCE_COUNT, spec.RESOURCE_SLOT)

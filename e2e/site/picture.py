@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from e2e import spec
-from e2e.checkers.overcommit import is_over, shares_of
+from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import gpu_containers
 
 Object = Mapping[str, Any]
@@ -65,14 +65,6 @@ def names_card(pod: Object) -> bool:
 def seconds_since(now: datetime, text: str | None) -> float:
     """The age of an API server's time, in seconds; 0 without one."""
     return (now - datetime.fromisoformat(text)).total_seconds() if text else 0.0
-
-
-def shares_or_none(pod: Object) -> dict[int, int] | None:
-    """The units of a pod on each card, by its annotations; None if they cannot be read."""
-    try:
-        return shares_of(pod)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return None
 
 
 def labels_of(item: Object) -> Mapping[str, str]:

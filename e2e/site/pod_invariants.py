@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from e2e import spec
+from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.pod_requests import units_of
 from e2e.site.findings import Finding
 from e2e.site.node_cards import Cards
 from e2e.site.node_invariants import cards_of
-from e2e.site.picture import Object, Picture, annotations_of, name_of, names_card, seconds_since, shares_or_none
+from e2e.site.picture import Object, Picture, annotations_of, name_of, names_card, seconds_since
 
 # A state between two others that lasts longer than this is stuck, in seconds: the kubelet asks the plugin while it admits a
 # pod, and a pod's deletion time has its grace in it.
