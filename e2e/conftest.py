@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -123,28 +123,30 @@ def nodes(request: pytest.FixtureRequest) -> list[NodeSpec]:
 
 
 @pytest.fixture(scope="session")
-def own(request: pytest.FixtureRequest, choices: Choices, target: Target) -> OwnCluster:
-    """Makes a cluster of a case's or a module's own."""
+def own(
+    request: pytest.FixtureRequest, choices: Choices, target: Target, tmp_path_factory: pytest.TempPathFactory
+) -> OwnCluster:
+    """Makes a cluster of a case's or a module's own; the logs of its programs stay in a folder ``programs<number>``."""
 
-    def make(nodes: Sequence[NodeSpec], other: Target | None = None) -> AbstractAsyncContextManager[Cluster]:
-        return own_cluster(request.config.getoption("--cluster"), nodes, other or target, choices)
+    @asynccontextmanager
+    async def make(nodes: Sequence[NodeSpec], other: Target | None = None) -> AsyncIterator[Cluster]:
+        async with own_cluster(request.config.getoption("--cluster"), nodes, other or target, choices) as cluster:
+            try:
+                yield cluster
+            finally:
+                folder = tmp_path_factory.mktemp("programs")
+                for program, node in [("extender", None), *(("device_plugin", node.name) for node in nodes)]:
+                    (folder / f"{program}-{node or 'all'}.log").write_text(cluster.log(program, node))
 
     return make
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def cluster(
-    request: pytest.FixtureRequest, own: OwnCluster, nodes: list[NodeSpec], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Cluster]:
+async def cluster(request: pytest.FixtureRequest, own: OwnCluster, nodes: list[NodeSpec]) -> AsyncIterator[Cluster]:
     """Nodes of mixed cards, with the target's programs."""
     async with own(nodes) as cluster:
         request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
-        try:
-            yield cluster
-        finally:
-            artefacts = tmp_path_factory.mktemp("programs")
-            for program, node in [("extender", None), *(("device_plugin", node.name) for node in nodes)]:
-                (artefacts / f"{program}-{node or 'all'}.log").write_text(cluster.log(program, node))
+        yield cluster
 
 
 @pytest.fixture(scope="session")
