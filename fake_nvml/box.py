@@ -33,7 +33,7 @@ _BOXES = Path(__file__).with_name("boxes")
 # As many as the state file has room for.
 MAX_CARDS = 64
 _SEED = "node"
-# The last two are written by record, for people.
+# The last two are written by record. Of ``system`` only the calls that the driver refused are read.
 _KEYS = {"driver", "cards", "simulated", "system"}
 
 

@@ -2,10 +2,12 @@
 
 The map of this package, from the bottom up (arrows of import go down only, ``make check`` holds them):
 
-* ``wire`` every name that another program can see; ``errors`` the tree of our errors;
-* ``model`` the nouns: quantity, device, pod, allocation, node, placement. Pure;
+* ``wire`` every name that another program can see; ``errors`` the tree of our errors; ``manifests`` the objects of Kubernetes
+  with the fields that are read; ``bounds`` how large anything from outside may be;
+* ``model`` the nouns: quantity, pod, allocation, node and its devices, placement. Pure;
 * ``kube`` the Kubernetes edge (knows nothing of GPUs), ``nvml`` the NVML edge (knows nothing of Kubernetes);
-* ``settings`` flags and environment of each program, ``logs`` one log format;
+* ``flags`` how a flag is declared; ``settings``, ``plugin_flags`` those of each program; ``logs`` one log format;
+* ``serving`` the HTTP server of the programs;
 * ``extender``, ``deviceplugin``, ``kubectl_inspect``: the programs. They do not know each other.
 """
 

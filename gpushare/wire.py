@@ -73,8 +73,7 @@ ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 # Annotation of a node, written by the extender when it has room for a pod that waits: schedulers look again. Ours.
 ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
-# Reasons of the events that our programs write, on pods and (from GPUShareCardNotShared on) on nodes. Ours; docs/troubleshooting.md
-# explains each.
+# Reasons of the events that our programs write, on pods and on nodes. Ours; docs/troubleshooting.md explains each.
 EVENT_HELD: Final = "GPUShareHeld"
 EVENT_NO_CARD: Final = "GPUShareNoCard"
 EVENT_ANNOTATIONS_CHANGED: Final = "GPUShareAnnotationsChanged"

@@ -1,6 +1,6 @@
 """From what was seen to a verdict. Pure: lists of findings, empty when all is well.
 
-A checker that saw nothing to judge reports that (``Unknown``): no evidence is not a pass.
+A checker that saw nothing to judge reports that (``UnknownError``): no evidence is not a pass.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which card of a node a pod gets, and why none. Pure.
 
-Among the cards that hold the request and that the pod wishes for the policy decides; between equal ones the lower index.
+The policy decides among the cards that hold the request and that the pod wishes for; of equal ones the lower index wins.
 ``binpack``, the default, is best fit, the rule of the original (``pkg/cache/nodeinfo.go``): the smallest free block that is large
 enough, so that large blocks stay whole for large pods. ``spread`` uses all cards evenly. ``fragmentation`` keeps what is free
 useful for the pods that are expected: it takes the card on which least comes to be wasted (``model.outlook``). On a node in slots
@@ -65,8 +65,8 @@ _NO_CARD_FITS: Final = Refusal(wire.REASON_NO_CARD_FITS)
 class Question:
     """A request, and what of the whole cluster matters to it.
 
-    ``policy`` is its own or the cluster's; ``home`` the cards, by node, on which pods are that it shares a card with (empty: it is
-    the first, or it wishes for none). ``outlook`` is there if the policy needs it, and then the pod's ``cpu_milli`` and the
+    ``policy`` is its own or the cluster's; ``home`` has the cards, by node, of the pods with which it shares a card
+    (empty: it is the first, or it wishes for none). ``outlook`` is there if the policy needs it, and then the pod's ``cpu_milli`` and the
     ``free_cpu`` of nodes count too, if they are known.
     """
 
