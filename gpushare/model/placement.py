@@ -66,8 +66,8 @@ class Question:
     """A request, and what of the whole cluster matters to it.
 
     ``policy`` is its own or the cluster's; ``home`` has the cards, by node, of the pods with which it shares a card
-    (empty: it is the first, or it wishes for none). ``outlook`` is there if the policy needs it, and then the pod's ``cpu_milli`` and the
-    ``free_cpu`` of nodes count too, if they are known.
+    (empty: it is the first, or it wishes for none). ``outlook`` is there if the policy needs it, and then the pod's
+    ``cpu_milli`` and the ``free_cpu`` of nodes count too, if they are known.
     """
 
     request: Request

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from gpushare import wire
@@ -52,6 +53,10 @@ def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> It
         node = as_a_node(sight)
         for pod in waiting:
             yield pod, _cards_for(pod, sight, node)
+
+
+def _has_uid(uid: str, pod: Pod) -> bool:
+    return pod.metadata.uid == uid
 
 
 def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
@@ -120,26 +125,25 @@ class HandBound:
         *,
         reports: bool = True,
     ) -> None:
-        """Give each of those ``wanted`` its cards, first bound first, until ``stop`` is true. Raises ApiError.
+        """Give each of those ``wanted`` that are there now its cards, first bound first, until ``stop`` is true. Raises ApiError.
 
-        With ``reports`` the pods that get none are reported, once each. A kubelet's call does without, so it waits for no event.
-        ``entries`` as in ``NodeView.now``.
+        Pods that come later are left for the next run: they must not keep a kubelet's call waiting. With ``reports`` the pods
+        that get none are reported, once each. A kubelet's call does without, so it waits for no event. ``entries`` as in
+        ``NodeView.now``.
         """
-        done: set[str] = set()
-        while not stop():
-            # Anew after each, because others may have changed the node since.
-            sight = self.view.now(entries)
-            for pod, found in judged(sight, wanted):
-                is_old = isinstance(found, Refusal) and (not reports or pod.metadata.uid in self.reported)
-                if not is_old and pod.metadata.uid not in done:
-                    break
-            else:
+        sight = self.view.now(entries)
+        for uid in [pod.metadata.uid for pod, _ in judged(sight, wanted)]:
+            if stop():
                 return
-            done.add(pod.metadata.uid)
-            if isinstance(found, Refusal):
-                await self._report(pod, found.reason)
-            else:
-                await self._place(pod, found, {card.index: card.units for card in sight.cards})
+            for pod, found in judged(sight, partial(_has_uid, uid)):
+                if not isinstance(found, Refusal):
+                    await self._place(pod, found, {card.index: card.units for card in sight.cards})
+                elif reports and uid not in self.reported:
+                    await self._report(pod, found.reason)
+                else:
+                    continue
+                # Judge the next one by what is there now: others may have changed the node meanwhile.
+                sight = self.view.now(entries)
 
     async def _report(self, pod: Pod, reason: str) -> None:
         self.reported.add(pod.metadata.uid)

@@ -40,7 +40,7 @@ class HoldReason(enum.Enum):
     NO_CARD = "NoCard"
     """No annotation names a card, and none has room."""
     NO_ROOM = "NoRoom"
-    """The card that the container has is booked for others, who may leave."""
+    """The card that the container has is booked for others, which may leave."""
     SETTLING = "Settling"
     """The card's room is free; binds decided before the mark was seen may still be under way."""
     REFUSED = "WriteRefused"
@@ -83,6 +83,9 @@ class Verification:
         """
         if not DeviceIds(self.view.node.cards.cards).cards_of(device_ids):
             return None
+        # Another call may have let it start while this one waited.
+        if (known := self.known_right(device_ids)) is not None:
+            return known
         entries = await self.view.read_records()
         await self.view.refresh(_LIST_ATTEMPTS)
         grant = self.view.now(entries).holdings.owner(device_ids)

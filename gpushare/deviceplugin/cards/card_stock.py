@@ -27,7 +27,7 @@ class CardStock:
         # UUIDs of cards that answered in this process.
         self._answered: frozenset[str] = frozenset()
         # The texts of the last count about cards that are not shared, or cannot be read: each is reported once.
-        self._reported: frozenset[str] = frozenset()
+        self._reported: dict[str, frozenset[str]] = {}
 
     def take(self, survey: Survey) -> frozenset[str]:
         """Bring ``cards`` to this count; the UUIDs of those that are lost. Raises ContainerFaultError."""
@@ -54,13 +54,17 @@ class CardStock:
         for uuid in survey.missed:
             _LOG.warning("the driver asks for a recovery of a card after an unreported fault uuid=%s", uuid)
             self._health.miss(uuid)
-        troubles = dict.fromkeys(withheld.values(), wire.EVENT_CARD_NOT_SHARED)
-        troubles |= dict.fromkeys(self._unreadable(survey, roster), wire.EVENT_CARD_UNREADABLE)
-        for text in troubles.keys() - self._reported:
-            _LOG.warning("card trouble event=%s reason=%s", troubles[text], text)
-            self._news.report(troubles[text], text)
-        self._reported = frozenset(troubles)
+        self._report(wire.EVENT_CARD_NOT_SHARED, withheld.values())
+        self._report(wire.EVENT_CARD_UNREADABLE, self._unreadable(survey, roster))
         return roster.lost
+
+    def _report(self, event: str, texts: Iterable[str]) -> None:
+        """Report what the count before did not have."""
+        found = frozenset(texts)
+        for text in found - self._reported.get(event, frozenset()):
+            _LOG.warning("card trouble event=%s reason=%s", event, text)
+            self._news.report(event, text)
+        self._reported[event] = found
 
     def problem(self, error: NvmlError) -> str:
         """NVML does not show the cards; what to report. Raises ContainerFaultError if a new container is needed."""

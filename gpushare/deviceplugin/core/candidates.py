@@ -1,8 +1,8 @@
 """Which container a kubelet's call is for, because Allocate does not name it. Pure.
 
 A kubelet admits one pod at a time, in the order of ``node_pods``, and asks container by container: ordinary init
-containers and sidecars first, then the containers (measured on 1.36, see *What a real kubelet does with a device plugin* in ``e2e/README.md``). So
-the next call belongs to the pod that was answered last, if it is half done, else to the first in that order that waits.
+containers and sidecars first, then the containers (measured on 1.36, see *What a real kubelet does with a device plugin* in
+``e2e/README.md``). So the next call belongs to the pod that was answered last, if it is half done, else to the first in that order that waits.
 Pods that the kubelet turned away for another reason are passed over when the amount does not match. The order is a hint:
 the kubelet's records show after each call which pod it was for, and the owner is verified before the container starts.
 

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -304,3 +305,23 @@ async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch
         await kubelet.start("uid-fits", ids)
         with pytest.raises(grpc.aio.AioRpcError, match="a pod of 6 units of GiB .* --mode slots"):
             await kubelet.admit(4)
+
+
+async def test_spare_slots_answer_calls_that_were_not_offered() -> None:
+    """GetPreferredAllocation gets any ids, those that it must have first, and PreStartContainer lets the container start."""
+    cards = SimpleNamespace(listeners=[], cards=SimpleNamespace(cards=()))
+    server = DevicePluginServer(None, cast("NodeWriter", cards))
+    asked = pb.ContainerPreferredAllocationRequest(
+        available_deviceIDs=["gs-any-1", "gs-any-2"], must_include_deviceIDs=["gs-any-0"], allocation_size=2
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        await server.start(Path(folder) / "slot.sock")
+        try:
+            async with grpc.aio.insecure_channel(f"unix:{folder}/slot.sock") as channel:
+                stub = pb_grpc.DevicePluginStub(channel)
+                preferred = await stub.GetPreferredAllocation(pb.PreferredAllocationRequest(container_requests=[asked]))
+                await stub.PreStartContainer(pb.PreStartContainerRequest(devices_ids=["gs-any-0"]))
+        finally:
+            await server.stop()
+
+    assert list(preferred.container_responses[0].deviceIDs) == ["gs-any-0", "gs-any-1"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpushare import wire
 from gpushare.errors import NoCandidateError
+from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.admission_stage import UUIDS, Stage, gpu_pod, stage
 
 
@@ -148,3 +150,27 @@ async def test_a_pod_of_many_containers_is_counted() -> None:
         await node.admit("behind")
 
         assert (node.has("many"), node.card("many"), node.has("behind")) == ({0}, "0", {1})
+
+
+async def test_pods_that_come_later_keep_no_start_waiting() -> None:
+    """A start judges the pods without a card that are there when it begins, however many come meanwhile."""
+    async with stage([gpu_pod("mine", 2, card=0)], (14, 14, 10)) as node:
+        await node.admit("mine")
+        # The annotation is gone and a new process knows nothing of it, so the start judges the pods without a card.
+        node.pod("mine")["metadata"]["annotations"].clear()
+        node.start_plugin()
+        node.api.pods.append(gpu_pod("large-0", 99, card=None))
+        came = 0
+
+        def another_comes(method: str, path: str) -> None:
+            nonlocal came
+            if method == "POST" and came < 50:
+                came += 1
+                pod = gpu_pod(f"large-{came}", 99, card=None)
+                node.api.pods.append(pod)
+                node.pods.set(msgspec.convert(pod, Pod))
+
+        node.api.fault = another_comes
+        await node.start("mine")
+
+        assert len([event for event in node.api.events if event]) == 1
