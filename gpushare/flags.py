@@ -146,14 +146,23 @@ def _from_go(argv: Sequence[str], declared: Sequence[Flag]) -> list[str]:
     for one in declared:
         known |= dict.fromkeys((one.name, one.alias), one.is_switch and has_positional)
     found: list[str] = []
-    for at, word in enumerate(argv):
-        if word == "--":
+    for at, whole in enumerate(argv):
+        if whole == "--":
             return [*found, *argv[at:]]
-        name, equals, value = word.lstrip("-").partition("=")
-        if word.startswith("-") and name in known:
-            word = _option(name) + (f"={value}" if equals else "=true" if known[name] else "")
-        found.append(word)
+        for word in _apart(whole, known):
+            name, equals, value = word.lstrip("-").partition("=")
+            if word.startswith("-") and name in known:
+                word = _option(name) + (f"={value}" if equals else "=true" if known[name] else "")
+            found.append(word)
     return found
+
+
+def _apart(word: str, known: Mapping[str, bool]) -> list[str]:
+    """Short switches that are written together, each as a word: ``-dA`` is ``-d -A``, and ``-dojson`` is ``-d -ojson``."""
+    name = word[1:].partition("=")[0]
+    if word.startswith("-") and known.get(name[:1]) and name[1:2].isalpha() and name not in known:
+        return [word[:2], *_apart(f"-{word[2:]}", known)]
+    return [word]
 
 
 def _option(name: str) -> str:

@@ -93,7 +93,8 @@ def trusting(authority: bytes, certificate: bytes, key: bytes, *, insecure: bool
 
     Raises OSError and ValueError.
     """
-    context = ssl.create_default_context(cadata=authority.decode("ascii") or None)
+    # Comments between certificates may be in any language, and Python takes ASCII only.
+    context = ssl.create_default_context(cadata=authority.decode("ascii", "replace").replace("\ufffd", "?") or None)
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

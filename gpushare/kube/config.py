@@ -6,6 +6,7 @@ when they change. Here are the choice between them, and the proxy.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 import os
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+import yarl
 
 from gpushare.errors import UsageError
 from gpushare.kube import kubeconfig
@@ -59,7 +62,7 @@ def connect(
                 server,
                 followed(read, sources),
                 Login(user, access.cluster),
-                proxy=_proxy_of(access.cluster, is_outside=is_outside),
+                proxy=proxy_of(access.cluster, is_outside=is_outside),
                 timeout_seconds=timeout_seconds,
             )
         )
@@ -90,19 +93,42 @@ def _in_cluster(service_account: str) -> Access:
     return Access("in-cluster", cluster, User(token_file=f"{service_account}/token"))
 
 
-def _proxy_of(cluster: Cluster, *, is_outside: bool) -> str | None:
+def proxy_of(cluster: Cluster, *, is_outside: bool) -> str | None:
     """That of the kubeconfig, else that of the environment, which is for the world outside. Raises ValueError for another kind."""
     proxy = cluster.proxy_url
     if not proxy and is_outside and not _is_loopback(cluster.server):
         parts, found = urlsplit(cluster.server), getproxies()
         # NO_PROXY may name a host with its port or without.
-        if not any(map(proxy_bypass, (parts.hostname or "", parts.netloc.rpartition("@")[2]))):
+        hosts = (parts.hostname or "", parts.netloc.rpartition("@")[2])
+        if not any(map(proxy_bypass, hosts)) and not _is_spared(parts.hostname or "", found.get("no", "")):
             proxy = found.get(parts.scheme) or found.get("all") or ""
             proxy = proxy if not proxy or "://" in proxy else f"http://{proxy}"
-    kind = proxy.partition("://")[0]
-    if kind not in ("", "http", "https"):
-        raise ValueError(f"its proxy is of the kind {kind!r}, and only http and https are supported")
-    return proxy or None
+    return _checked(proxy) if proxy else None
+
+
+def _checked(proxy: str) -> str:
+    """The URL of a proxy. Raises ValueError without the URL, which may have a password."""
+    try:
+        url = yarl.URL(proxy)
+        has_place = bool(url.host and url.port)
+    except ValueError:
+        raise ValueError("the URL of its proxy has no host and port that can be read") from None
+    if "://" in proxy and url.scheme not in ("http", "https"):
+        raise ValueError(f"its proxy is of the kind {url.scheme!r}, and only http and https are supported")
+    if "://" not in proxy or not has_place:
+        raise ValueError("the URL of its proxy must be http://HOST:PORT or https://HOST:PORT")
+    return str(url)
+
+
+def _is_spared(host: str, spared: str) -> bool:
+    """Does NO_PROXY name the host in a way that Go's client knows and Python does not: any host, a network, ``*.domain``?"""
+    for word in (one.strip().lower() for one in spared.split(",")):
+        if word == "*" or (word.startswith("*.") and host.endswith(word[1:])):
+            return True
+        with contextlib.suppress(ValueError):
+            if ipaddress.ip_address(host) in ipaddress.ip_network(word, strict=False):
+                return True
+    return False
 
 
 def _sends_login(server: str) -> bool:

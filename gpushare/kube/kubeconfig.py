@@ -94,11 +94,12 @@ def read(paths: Sequence[Path], context: str | None) -> Access:
     """What a context names, the current one unless named. Raises UsageError for files that cannot be used."""
     current, found = _merged(paths)
     named = context or current
+    files = ":".join(str(path) for path in paths if path.exists())
     if not named:
-        raise UsageError(f"the kubeconfig {paths[0]} has no current context; pass --context")
+        raise UsageError(f"the kubeconfig {files} has no current context; pass --context")
     chosen: Context | None = found.get(("contexts", named))
     if chosen is None:
-        raise UsageError(f"the kubeconfig {paths[0]} has no context {named!r}")
+        raise UsageError(f"the kubeconfig {files} has no context {named!r}")
     try:
         cluster = found["clusters", chosen.cluster]
         user = found["users", chosen.user] if chosen.user else User()

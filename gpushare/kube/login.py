@@ -100,6 +100,8 @@ class _Plugin:
         version, mode = str(plugin.api_version), plugin.interactive_mode or ""
         if version not in _VERSIONS:
             raise UsageError(f"the login plugin's apiVersion is {version!r}; it must be one of {', '.join(_VERSIONS)}")
+        if not plugin.command:
+            raise UsageError("the login plugin has no command")
         # Only the older version has a default.
         self._mode = mode or (_IF_AVAILABLE if version != _VERSIONS[0] else "")
         if self._mode not in _MODES:

@@ -79,7 +79,9 @@ def followed(read: Callable[[], Access], sources: Sequence[Path]) -> FollowedCon
 def _context(access: Access) -> ssl.SSLContext:
     _, cluster, user = access
     if cluster.certificate_authority_data:
-        context = ssl.create_default_context(cadata=_decoded(cluster.certificate_authority_data).decode())
+        # Comments between certificates may be in any language, and Python takes ASCII only.
+        text = _decoded(cluster.certificate_authority_data).decode("ascii", "replace").replace("\ufffd", "?")
+        context = ssl.create_default_context(cadata=text)
     else:
         context = ssl.create_default_context(cafile=cluster.certificate_authority or None)
     if cluster.insecure_skip_tls_verify:

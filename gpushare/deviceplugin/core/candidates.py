@@ -2,9 +2,9 @@
 
 A kubelet admits one pod at a time, in the order of ``node_pods``, and asks container by container: ordinary init
 containers and sidecars first, then the containers (measured on 1.36, see *What a real kubelet does with a device plugin* in
-``e2e/README.md``). So the next call belongs to the pod that was answered last, if it is half done, else to the first in that order that waits.
-Pods that the kubelet turned away for another reason are passed over when the amount does not match. The order is a hint:
-the kubelet's records show after each call which pod it was for, and the owner is verified before the container starts.
+``e2e/README.md``). So the next call belongs to the pod that was answered last, if it is half done, else to the first in that
+order that waits. Pods that the kubelet turned away for another reason are passed over when the amount does not match. The order
+is a hint: the kubelet's records show after each call which pod it was for, and the owner is verified before the container starts.
 
 The last guard is asked before each answer, over what containers hold by the kubelet's records, not over what is written on
 pods: if a card is over-booked in the API, no container gets onto it without room.

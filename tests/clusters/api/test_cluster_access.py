@@ -1,9 +1,10 @@
 from pathlib import Path
 
 import pytest
+import trustme
 import yaml
 
-from clusters.api.cluster_access import merged
+from clusters.api.cluster_access import merged, trusting
 from clusters.api.connection import Connection
 
 
@@ -34,6 +35,12 @@ def test_several_files_are_one_kubeconfig(tmp_path: Path) -> None:
     assert whole["current-context"] == "other"
     assert Connection.from_kubeconfig(files).url == "http://three"
     assert Connection.from_kubeconfig(files, "same").url == "http://one"
+
+
+def test_a_cluster_authority_may_have_comments_in_any_language() -> None:
+    """A bundle of certificates with accents between them is read."""
+    authority = "# Autorité\n".encode() + trustme.CA().cert_pem.bytes()
+    assert len(trusting(authority, b"", b"", insecure=False).get_ca_certs()) == 1
 
 
 def test_paths_stay_relative_to_their_own_file(tmp_path: Path) -> None:

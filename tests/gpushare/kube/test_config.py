@@ -23,6 +23,7 @@ from gpushare.errors import UsageError
 from gpushare.kube import config, http_pool
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
+from gpushare.kube.kubeconfig import Cluster
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, listing, status
 from tests.servers import until
 
@@ -435,6 +436,26 @@ def test_a_kubeconfig_that_makes_no_sense_says_so(tmp_path: Path, nowhere: str, 
         config.connect(str(path), service_account=nowhere)
 
 
+def test_an_authority_may_have_comments_in_any_language(connect: Connect) -> None:
+    """A bundle of certificates with accents between them is read, as data as from a file."""
+    pem = "# Autorité\n".encode() + trustme.CA().cert_pem.bytes()
+    connect("https://cluster.invalid", **{"certificate-authority-data": base64.b64encode(pem).decode()})
+
+
+def test_the_kubeconfig_that_is_there_is_named(tmp_path: Path, nowhere: str) -> None:
+    """If some of several files are missing, an error names the others."""
+    (tmp_path / "there").write_text("{}")
+    with pytest.raises(UsageError, match=f"the kubeconfig {tmp_path}/there has no current context"):
+        config.connect(f"{tmp_path}/absent:{tmp_path}/there", service_account=nowhere)
+
+
+def test_a_login_plugin_without_a_command_is_refused(connect: Connect) -> None:
+    """It is refused at the start and by name, as by kubectl."""
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}}
+    with pytest.raises(UsageError, match="the login plugin has no command"):
+        connect("https://cluster.invalid", user)
+
+
 def test_a_missing_kubeconfig_says_what_to_do(nowhere: str) -> None:
     """The error names the flag."""
     with pytest.raises(UsageError, match="--kubeconfig"):
@@ -720,6 +741,52 @@ async def test_a_proxy_that_refuses_is_an_error_without_effects(connect: Connect
     assert "sesame" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("server", "spared", "is_spared"),
+    [
+        ("10.1.2.3:6443", "10.0.0.0/8", True),
+        ("10.1.2.3:6443", "10.1.2.3/8", True),
+        ("10.1.2.3:6443", "192.168.0.0/16, fd00::/8", False),
+        ("[fd00::1]:6443", "10.0.0.0/8, fd00::/8", True),
+        ("api.corp.example", "*.corp.example", True),
+        ("corp.example", "*.corp.example", False),
+        ("api.other.example", "x, *", True),
+        ("api.other.example", "*.corp.example,10.0.0.0/8", False),
+    ],
+)
+def test_networks_and_domains_need_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, server: str, spared: str, is_spared: bool
+) -> None:
+    """NO_PROXY may name networks, domains with a star, and every host among others, as for kubectl."""
+    monkeypatch.setenv("https_proxy", "http://proxy.invalid:3128")
+    monkeypatch.setenv("no_proxy", spared)
+    chosen = config.proxy_of(Cluster(f"https://{server}"), is_outside=True)
+    assert chosen == (None if is_spared else "http://proxy.invalid:3128")
+
+
+@pytest.mark.parametrize(
+    ("proxy", "reason"),
+    [
+        ("socks5://127.0.0.1:1080", "'socks5', and only http and https"),
+        ("http://", "http://HOST:PORT"),
+        ("http://user:sesame@proxy:abc", "no host and port"),
+        ("http://user:sesame@proxy:99999", "no host and port"),
+        ("http://[::1", "no host and port"),
+        ("user:sesame@proxy:3128", "http://HOST:PORT"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_refused(connect: Connect, proxy: str, reason: str) -> None:
+    """It is refused at the start, because requests past it would go another way; its password is not shown."""
+    with pytest.raises(UsageError, match=reason) as caught:
+        connect("https://cluster.invalid", **{"proxy-url": proxy})
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_proxy_may_be_written_in_capitals(connect: Connect) -> None:
+    """The kind of a proxy is read in either case, as by kubectl."""
+    connect("https://cluster.invalid", **{"proxy-url": "HTTP://proxy.invalid:3128"})
+
+
 @pytest.mark.parametrize("spared", ["", "cluster.invalid", ".invalid", "*"])
 async def test_proxies_of_the_environment(connect: Connect, monkeypatch: pytest.MonkeyPatch, spared: str) -> None:
     """HTTP_PROXY counts for other machines, unless NO_PROXY names them."""
@@ -735,9 +802,3 @@ async def test_proxies_of_the_environment(connect: Connect, monkeypatch: pytest.
             await list_once(client)
 
     assert len(api.calls) == (0 if spared else 1)
-
-
-def test_a_proxy_of_another_kind_is_refused(connect: Connect) -> None:
-    """A proxy of another kind is refused at the start, because requests past it would go another way."""
-    with pytest.raises(UsageError, match="'socks5', and only http and https"):
-        connect("https://cluster.invalid", **{"proxy-url": "socks5://127.0.0.1:1080"})

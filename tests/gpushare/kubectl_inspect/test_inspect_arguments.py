@@ -51,6 +51,11 @@ def test_go_spellings_of_details(words: list[str]) -> None:
         (["--no-headers=false"], {}),
         (["--sort-by", "{.allocated}"], {"sort_by": "allocated"}),
         (["-sort-by=total"], {"sort_by": "total"}),
+        (["-dA"], {"details": True, "all_namespaces": True}),
+        (["-Ad"], {"details": True, "all_namespaces": True}),
+        (["-dn", "team"], {"details": True, "namespace": "team"}),
+        (["-dnteam"], {"details": True, "namespace": "team"}),
+        (["-dojson"], {"details": True, "output": "json"}),
     ],
 )
 def test_kubectls_flags_for_lists(words: list[str], expected: dict[str, object]) -> None:
