@@ -58,7 +58,7 @@ class Flag:
 
     @property
     def default_shown(self) -> str:
-        """What holds without the flag, for people; "" for nothing."""
+        """The value without the flag, for people; "" for nothing."""
         value = self.shown or self.default
         return " or ".join(filter(None, (self.variable and f"${self.variable}", value)))
 

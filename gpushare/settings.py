@@ -61,7 +61,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramSettings:
-    """What both programs have."""
+    """The flags that both programs have."""
 
     kubeconfig: str | None = flag(
         "kubeconfig", "kubeconfig", "", optional(str), variable="KUBECONFIG", shown="the pod's service account"

@@ -22,7 +22,7 @@ _PARTS: Final = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 
 class ClusterAccess(NamedTuple):
-    """A server, the client's side of TLS unless it is plain HTTP, and the Authorization header, which is read anew by each call."""
+    """A server, the client's side of TLS unless it is plain HTTP, and the Authorization header, which each call reads again."""
 
     url: str
     tls: ssl.SSLContext | None
@@ -84,7 +84,7 @@ def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 def pem(data: bytes, file: str) -> bytes:
-    """What is given as data, else in a file; nothing without either. Raises OSError."""
+    """The bytes that are given as data, else those of a file, else none. Raises OSError."""
     return data or (Path(file).read_bytes() if file else b"")
 
 

@@ -59,7 +59,7 @@ class RealControlPlane:
         self.scheduler_url = ""
         """Where kube-scheduler answers health and metrics."""
         self.kubeconfig = folder / "kubeconfig"
-        """Of an administrator (group system:masters); there once the API server is ready."""
+        """An administrator's kubeconfig (group system:masters); it is there once the API server is ready."""
 
     async def start(self, *, controllers: bool = True) -> None:
         """Start etcd and the API server, and the controllers unless they are turned off. Raises ClusterError."""

@@ -34,9 +34,9 @@ class Equipment:
     container_specification: str
     """With what the nodes' containerd begins each container: as the node image has it, with the node's cards."""
     images: program_images.ProgramImages
-    """Of the programs under test, and of the player."""
+    """The images of the programs under test, and of the player."""
     archive: Path
-    """Of those images that pods of a kind cluster run, in a folder of such archives."""
+    """The archives of the images that pods of a kind cluster run, in a folder of such archives."""
     kubectl: Path
 
 

@@ -42,7 +42,7 @@ class DeviceManager:
         # The plugin of each resource; None if it belonged to a former life of this kubelet.
         self._endpoints: dict[str, PluginClient | None] = {}
         self._streams: set[asyncio.Task[None]] = set()
-        # Of the resources with a plugin that has been lost.
+        # The resources of plugins that have been lost.
         self._graces: dict[str, asyncio.TimerHandle] = {}
         self._one_at_a_time = asyncio.Lock()
         self._admitted = ""
@@ -236,7 +236,7 @@ class DeviceManager:
             if allocation.resource not in self._endpoints:
                 raise PreStartError(f"endpoint not found in cache for a registered resource: {allocation.resource}")
             client = self._endpoints[allocation.resource]
-            # What a plugin of a former life wants is not known: its containers start.
+            # Nothing is known of the options of a plugin of a former life: its containers start.
             if client is None or not client.options.pre_start_required:
                 continue
             try:

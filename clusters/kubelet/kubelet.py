@@ -95,7 +95,7 @@ class Kubelet:
             self._timings,
             self._clock,
             self._boot,
-            # Of the book of then: the start makes a new one.
+            # These belong to the book of then: the start makes a new one.
             told=lambda resources: devices.book.told(resources),
         )
         lease = NodeLease(self._client, self.machine.name, self._timings, self._clock)

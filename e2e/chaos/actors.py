@@ -48,9 +48,9 @@ class Actor:
     is_ready: Callable[[], Awaitable[bool]]
     road: Road
     url: str = ""
-    """Of an extender: where its verbs are."""
+    """The URL of an extender's verbs."""
     metrics: str = ""
-    """Of an extender: where its metrics are."""
+    """The URL of an extender's metrics."""
 
     async def kill(self, seconds: float) -> None:
         """SIGKILL; started again after this time."""

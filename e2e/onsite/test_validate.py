@@ -168,7 +168,7 @@ async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validatio
     code, output = await validation.run("--yes", "--nodes", ",".join(nodes))
     document = validation.document()
 
-    # Of the second plugin the report has to warn.
+    # The report has to warn of the second plugin.
     assert (code, document["why"]) == (_INCOMPLETE, f"Preflight found other plugins of node {nodes[0]} wrong."), output
     assert {case["verdict"] for case in document["cases"]} <= {"passed", "skipped"}
     assert await traces(cluster) == before

@@ -20,7 +20,7 @@ from clusters.api.resources import ALL
 from e2e.parity.parity_objects import JSON, JSON_PATCH, MERGE, STRATEGIC, Object
 from e2e.parity.sides import Both, Side
 
-# Of kinds with one plural the first counts: events are those of the core group.
+# If two kinds have the same plural, the first counts: events are those of the core group.
 _KINDS: Final = {resource.plural: resource for resource in reversed(ALL)}
 
 

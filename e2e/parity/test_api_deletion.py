@@ -49,7 +49,7 @@ _CASES: Cases = {
     "a second DELETE only shortens": [
         *bound(),
         *(graceful("p", wanted, left) for wanted, left in ((20, 20), (60, 20), (None, 20))),
-        # What ends gracefully takes no other options.
+        # A deletion with grace takes no other options.
         delete("pods/p", 200, {"gracePeriodSeconds": 20, "propagationPolicy": "Foreground"}),
         *(graceful("p", 10, 10) for _ in range(2)),
         get("pods/p"),

@@ -44,7 +44,7 @@ class Table(msgspec.Struct, frozen=True):
     commit: str
     """The state of the sources."""
     target: str
-    """What was judged."""
+    """The programs that were judged."""
     columns: dict[str, Column] = {}
     cases: dict[str, Case] = {}
     form: Literal[1] = 1

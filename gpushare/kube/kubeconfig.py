@@ -91,7 +91,7 @@ _FILES: Final = ("certificate_authority", "client_certificate", "client_key", "t
 
 
 def read(paths: Sequence[Path], context: str | None) -> Access:
-    """What a context names, the current one unless named. Raises UsageError for files that cannot be used."""
+    """The cluster and the user of a context, by default of the current one. Raises UsageError for files that cannot be used."""
     current, found = _merged(paths)
     named = context or current
     files = ":".join(str(path) for path in paths if path.exists())

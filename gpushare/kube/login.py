@@ -47,7 +47,7 @@ class Login:
         self._impersonation = _impersonation(user)
 
     async def __call__(self) -> list[tuple[str, str]]:
-        """The headers of each request, read anew. Raises UnauthorizedError; nothing was sent to the API server then."""
+        """The headers of a request; files are read again for each. Raises UnauthorizedError; nothing was sent to the API server then."""
         authorization = await self._authorization()
         return [*([("Authorization", authorization)] if authorization else []), *self._impersonation]
 
@@ -163,7 +163,7 @@ class _Plugin:
 
 
 def _information(cluster: Cluster) -> dict[str, Any]:
-    """What a plugin is given of the cluster, by the names that the kubeconfig has for it."""
+    """The fields of the cluster that a plugin is given, by the names that the kubeconfig has for them."""
     fields = msgspec.to_builtins(cluster)
     found = {name: value for name, value in fields.items() if name not in _OWN_FIELDS}
     config = next((one.get("extension") for one in cluster.extensions if one.get("name") == _EXTENSION), None)

@@ -66,7 +66,7 @@ class Limits:
     bytes_in_flight: Bound = BYTES_IN_FLIGHT
     """Bodies on their way in and answers on their way out, of all connections together."""
     largest_body: Bound = BODY_BYTES
-    """Of one request of a caller that is known."""
+    """The most bytes of one request of a caller that is known."""
 
 
 OF_METRICS: Final = Limits(
@@ -75,7 +75,7 @@ OF_METRICS: Final = Limits(
     bytes_in_flight=METRICS_BYTES_IN_FLIGHT,
     largest_body=BODY_BYTES_OF_STRANGERS,
 )
-"""Of a listener that only answers scrapes and probes."""
+"""The limits of a listener that only answers scrapes and probes."""
 
 
 class Connections:

@@ -38,7 +38,7 @@ class Record(NamedTuple):
     refused: str
     wrong: str
     fit: float | None = None
-    """Of a filter: the share of the nodes that passed."""
+    """The share of the nodes that passed a filter."""
     pod: str = ""
     node: str = ""
 

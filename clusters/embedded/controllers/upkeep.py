@@ -1,4 +1,4 @@
-"""What every cluster is kept in order by: taints of nodes, the furniture of namespaces, the use that quotas show. Pure.
+"""The upkeep of every cluster: taints of nodes, the furniture of namespaces, the use that quotas show. Pure.
 
 Taints follow from a node's conditions: no pods go to a node on which they cannot run. The real node lifecycle controller also
 notices kubelets that fall silent, and evicts; this one believes what nodes say. Every namespace has the ServiceAccount

@@ -50,9 +50,9 @@ class Host:
     """1, 2 (unified), or 0 where none is mounted."""
     controllers: frozenset[str]
     programs: frozenset[str]
-    """Of dockerd, containerd, runc, iptables, ip, apt-get: those that are there."""
+    """Those of dockerd, containerd, runc, iptables, ip and apt-get that are there."""
     memory_mib: int
-    """What is available now."""
+    """The memory that is available now."""
     disk_mib: int
     """Free where images are kept."""
 

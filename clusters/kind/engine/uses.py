@@ -28,9 +28,9 @@ class Use(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     checkout: str
     pid: int = 0
-    """Of the run; 0 for the checkout itself."""
+    """The pid of the run; 0 for the checkout itself."""
     what: str = ""
-    """What the run does, for people."""
+    """The work of the run, for people."""
 
     def __str__(self) -> str:
         """As a message names it."""

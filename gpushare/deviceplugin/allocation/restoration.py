@@ -92,7 +92,7 @@ class Restoration:
         if not changes:
             return
         try:
-            # What counts goes over what its author wrote, unless the pod has changed since.
+            # The values that count are written over those of its author, unless the pod has changed since.
             self.view.pods.set(await self.view.client.annotate_pod(pod, changes, unchanged=True))
         except (ConflictError, NotFoundError) as error:
             _LOG.info("not put back now pod=%s/%s uid=%s reason=%s", *named(pod), error)

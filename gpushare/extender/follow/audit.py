@@ -239,7 +239,7 @@ def tally(found: Iterable[Difference]) -> dict[str, Drift]:
 
 
 def has_passed(seen: str, version: str) -> bool:
-    """Has a watch that has seen one version passed another? Of versions that are no numbers that is not known."""
+    """Has a watch that has seen one version passed another? It is not known of versions that are no numbers."""
     return seen == version or (seen.isdigit() and version.isdigit() and int(seen) >= int(version))
 
 

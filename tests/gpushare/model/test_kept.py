@@ -27,7 +27,7 @@ from gpushare.model.pod import (
 
 
 def allocation_or_reason(pod: Pod) -> tuple[Allocation | None, str | None]:
-    """What the pod's own annotations say."""
+    """The allocation by the pod's own annotations."""
     return read_allocation(pod, pod.metadata.annotations)
 
 

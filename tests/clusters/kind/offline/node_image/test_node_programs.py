@@ -115,7 +115,7 @@ def _until_it_waits(pid: int) -> None:
 
 
 def _threads(pid: int) -> list[tuple[str, str]]:
-    """Of each thread its state and how often it has stopped to wait."""
+    """The state of each thread, and how often it has stopped to wait."""
     statuses = [(task / "status").read_text() for task in sorted(Path(f"/proc/{pid}/task").iterdir())]
     return [(re.findall(r"State:\s+(\w)", text)[0], re.findall(r"\nvol\S+\s+(\d+)", text)[0]) for text in statuses]
 
