@@ -47,7 +47,7 @@ class Login:
         self._impersonation = _impersonation(user)
 
     async def __call__(self) -> list[tuple[str, str]]:
-        """The headers of a request; files are read again for each. Raises UnauthorizedError; nothing was sent to the API server then."""
+        """The headers of a request. Raises UnauthorizedError; nothing was sent to the API server then."""
         authorization = await self._authorization()
         return [*([("Authorization", authorization)] if authorization else []), *self._impersonation]
 
