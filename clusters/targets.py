@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 import yaml
@@ -12,6 +12,12 @@ from clusters.provider import ClusterError, read_yaml
 
 _ROOT: Final = Path(__file__).parent.parent
 FOLDER: Final = _ROOT / "e2e" / "targets"
+# Beyond the contract of the original: a case that needs one is not applicable to a target that does not declare it.
+Capability = Literal[
+    "client-certificates", "explain", "guarded", "health", "policies", "preempt", "prioritize", "repair", "roles", "slots",
+    "takeover", "usage", "wishes",
+]  # fmt: skip
+CAPABILITIES: Final[frozenset[str]] = frozenset(get_args(Capability))
 
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,6 +48,8 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extender: Program
     device_plugin: Program
     inspect: Program
+    capabilities: frozenset[Capability] = frozenset()
+    """The abilities beyond the original's contract that it claims; ``e2e/targets/README.md`` explains each."""
     roles: tuple[str, ...] = ()
     """Manifests of the ServiceAccounts of its programs and of their rights; paths from the top of the checkout."""
     policies: tuple[str, ...] = ()

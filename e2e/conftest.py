@@ -15,7 +15,7 @@ from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
-from e2e import distribution, real_kubelets, summary, uncounted
+from e2e import distribution, real_kubelets, summary, target_capabilities, uncounted
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
 from e2e.report import verdict_plugin as verdicts
@@ -65,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The markers of the cases, the providers that run them, and the table of their verdicts."""
     real_kubelets.add_markers(config)
+    target_capabilities.add_marker(config)
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
     config.pluginmanager.register(summary)
@@ -77,6 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """All cases share the event loop in which the session's cluster lives; some are not for every kind of cluster."""
     cases = [item for item in items if item.path.is_relative_to(_HERE)]
     real_kubelets.sort_out(config, cases)
+    target_capabilities.sort_out(config, cases)
     mark = pytest.mark.asyncio(loop_scope="session")
     for item in cases:
         # The unit tests are what reaches each branch; to count here as well took a third of the time of these.

@@ -26,7 +26,10 @@ from e2e.attacks.attacks import (
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
 
-pytestmark = pytest.mark.stand_in_only("programs in pods reach the API server past the door at which calls are counted")
+pytestmark = [
+    pytest.mark.needs("policies"),
+    pytest.mark.stand_in_only("programs in pods reach the API server past the door at which calls are counted"),
+]
 EACH: Final = (rewritten_cards, ended_pods_of_many_bytes, ended_pods_of_many_cards, unread_log, long_wishes)
 # One alone shows which of them did it when all together exceed a bound.
 ALONE: Final = pytest.mark.thorough("all together are the heavier load")

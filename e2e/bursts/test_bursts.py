@@ -19,6 +19,8 @@ from e2e.go_plugin.go_plugin import in_the_place_of_ours
 from e2e.real_kubelets import STAND_INS
 from e2e.report.case_notes import add_note
 
+pytestmark = pytest.mark.needs("repair")
+
 # A burst of this kind catches a plugin that repairs nothing within very few; against a hang only.
 _MOST_TO_CATCH: Final = 40
 _HELD_SECONDS: Final = 5.0

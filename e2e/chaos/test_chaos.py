@@ -24,7 +24,10 @@ from e2e.metrics import total_in
 from e2e.observer import Observer
 from e2e.report.case_notes import add_note
 
-pytestmark = pytest.mark.stand_in_only("its programs and their roads are on this machine's loopback")
+pytestmark = [
+    pytest.mark.needs("guarded"),
+    pytest.mark.stand_in_only("its programs and their roads are on this machine's loopback"),
+]
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from e2e.attempts import Attempt
 from e2e.builders import NOBODY, binding, booking, gpu_pod, plain_container
 from e2e.tenant import AUTHOR, Tenant, admitted, granted
 
+pytestmark = pytest.mark.needs("policies")
+
 COLLECTION: Final = "/api/v1/namespaces/{namespace}/pods"
 # A pod with a card, and one that waits.
 BOOKED: Final = f"{COLLECTION}/booked"

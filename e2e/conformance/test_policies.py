@@ -22,6 +22,8 @@ from e2e import spec
 from e2e.attempts import Attempt
 from e2e.builders import NOBODY, binding, booking, gpu_pod, plain_container
 
+pytestmark = pytest.mark.needs("policies")
+
 OWN_NODE: Final = "a1"
 OTHER_NODE: Final = "b2"
 OWN: Final = "/api/v1/namespaces/{namespace}/pods/own"

@@ -16,6 +16,8 @@ from e2e import commands
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
 
+pytestmark = pytest.mark.needs("roles")
+
 PROGRAMS = ["extender", "device_plugin", "inspect"]
 # Rights that no program of a GPU-sharing scheduler needs: (verb, group, resource, subresource).
 NEVER = [

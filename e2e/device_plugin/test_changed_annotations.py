@@ -12,6 +12,8 @@ from e2e import spec
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.test_plugin_allocate import start, take
 
+pytestmark = pytest.mark.needs("repair")
+
 SEVERAL = "scheduler.framework.gpushare.allocation"
 
 

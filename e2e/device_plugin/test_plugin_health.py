@@ -10,6 +10,8 @@ from clusters.api.waiting import until
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.recording_kubelet import Registration
 
+pytestmark = pytest.mark.needs("health")
+
 
 async def lists(registration: Registration, count: int) -> None:
     """Wait for this number of lists."""

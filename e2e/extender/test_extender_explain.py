@@ -13,7 +13,7 @@ from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer
 
-pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+pytestmark = [pytest.mark.needs("explain"), pytest.mark.stand_in_only("no kubelet has a part in it")]
 
 
 async def test_a_pod_that_waits_is_explained_card_by_card(observer: Observer) -> None:

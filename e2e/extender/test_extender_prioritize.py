@@ -9,6 +9,8 @@ from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage, Object
 from e2e.observer import Observer
 
+pytestmark = pytest.mark.needs("prioritize")
+
 _SPREAD = {spec.WISH_POLICY: "spread"}
 
 

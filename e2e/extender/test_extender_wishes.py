@@ -13,6 +13,8 @@ from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_stage import Object
 from e2e.observer import Observer
 
+pytestmark = pytest.mark.needs("wishes")
+
 # a2: two T4 of 14 units; b2: two T4 of 14 and a GTX 1080 Ti of 10, which is the tightest for anything small.
 
 

@@ -11,6 +11,8 @@ from e2e.extender import schedulers
 from e2e.extender.extender_stage import ExtenderStage, Object
 from e2e.observer import Observer
 
+pytestmark = pytest.mark.needs("preempt")
+
 # On two cards of 14: by sums the cheapest are b and d, on two cards; by cards they are c and d. Values of their priorities.
 POPULATION = {"a": (8, 4), "b": (6, 2), "c": (8, 3), "d": (6, 1)}
 

@@ -17,7 +17,7 @@ from e2e.extender import schedulers
 from e2e.extender.extender_stage import ExtenderStage
 from e2e.extender.strangers import NO_ANSWER, Caller
 
-pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+pytestmark = [pytest.mark.needs("client-certificates"), pytest.mark.stand_in_only("no kubelet has a part in it")]
 
 VERBS: Final = (spec.FILTER, spec.PRIORITIZE, spec.PREEMPT, spec.BIND, spec.EXPLAIN)
 BOOKS: Final = (spec.INSPECT, f"{spec.INSPECT}/a1", f"{spec.EXPLAIN}/x/y")

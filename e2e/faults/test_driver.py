@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
+
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.faults.fault_stage import NODE, FaultStage
 from e2e.site.node_cards import amount
+
+pytestmark = pytest.mark.needs("health")
 
 
 async def test_a_card_is_lost_during_allocate(faults: FaultStage) -> None:

@@ -7,6 +7,8 @@ import pytest
 from e2e import spec
 from e2e.faults.fault_stage import NODE, FaultStage
 
+pytestmark = pytest.mark.needs("health")
+
 
 async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
     """The pod on it gets an event; the annotation is taken off the Node."""

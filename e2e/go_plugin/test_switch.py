@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
+
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import SLEEPS, gpu_pod
 from e2e.go_plugin.go_plugin import in_the_place_of_ours
 from e2e.observer import Observer
+
+pytestmark = pytest.mark.needs("takeover")
 
 # Two cards of 14 units.
 NODE: Final = "a2"

@@ -31,9 +31,10 @@ from fake_nvml.state import State
 
 NODE = "changes-to-slots"
 
-pytestmark = pytest.mark.stand_in_only(
-    "it needs a node without a plugin, and five minutes of a kubelet's time in a second"
-)
+pytestmark = [
+    pytest.mark.needs("slots"),
+    pytest.mark.stand_in_only("it needs a node without a plugin, and five minutes of a kubelet's time in a second"),
+]
 
 
 class Site:

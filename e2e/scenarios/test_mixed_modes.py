@@ -27,7 +27,10 @@ _NODES = (
 )
 _XID = "79"
 
-pytestmark = pytest.mark.minutes_on_kind(5, "a cluster of its own, with a node in each mode")
+pytestmark = [
+    pytest.mark.needs("slots"),
+    pytest.mark.minutes_on_kind(5, "a cluster of its own, with a node in each mode"),
+]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -14,6 +14,8 @@ from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer
 from e2e.site.node_cards import described
 
+pytestmark = pytest.mark.needs("health")
+
 # Two cards of 14 units.
 NODE: Final = "a2"
 

@@ -9,6 +9,8 @@ from e2e import spec
 from e2e.builders import DEMO, gpu_pod
 from e2e.scenarios.conftest import ObservedNamespace
 
+pytestmark = pytest.mark.needs("usage")
+
 MIB = 1024 * 1024
 
 
