@@ -136,7 +136,7 @@ async def test_books_survive_restarts_of_everything(slots: Observer, cards: int)
 
 
 async def test_amounts_are_exact_over_restarts_of_the_kubelet(slots: Observer, cards: int) -> None:
-    """H 10: pods of odd sizes come, and some go, with a restart of the kubelet between; nothing moves, no MiB is lost or found."""
+    """Pods of odd sizes keep their cards and exact MiB over a restart of the kubelet while others come and go."""
     there: dict[str, int] = {}
     lives: dict[str, str] = {}
     for step, sizes in enumerate([(81_919, 40_961), (1, 13_777), (27_181, 1)]):
