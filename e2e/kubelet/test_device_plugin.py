@@ -17,7 +17,7 @@ _ENV_AND_FAIL = ["sh", "-c", "env; sleep 0.3; exit 1"]
 
 @pytest.mark.promise("DP-022")
 async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
-    """E1: through the scheduler; the container sees the ids that PodResources names; the same amount is free no more."""
+    """A scheduled pod gets the devices that PodResources names, and the next pod that asks for one is rejected."""
     await stage.serve(2)
     await stage.create(
         "first", stage.container(devices=2), nodeName=None, nodeSelector={"kubernetes.io/hostname": stage.node}
@@ -37,7 +37,7 @@ async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage) -> None:
-    """E1: a container that starts again has the same ids, and the plugin is not asked to allocate again."""
+    """A container that starts again has the same ids, and the plugin is not asked to allocate again."""
     plugin = await stage.serve(5, pre_start=True)
     await stage.create("p", stage.container(devices=2, command=_ENV_AND_FAIL))
     await stage.restarts("p", 2)
@@ -49,7 +49,7 @@ async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage)
 
 @pytest.mark.promise("DP-022")
 async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: Stage) -> None:
-    """E1, H 9, H 10: the resource counts 0 until the plugin is back; the pod runs on; an operator's resource stays as it is."""
+    """A pod keeps its devices over a kubelet's restart, which zeroes the plugin's resource and no operator's."""
     plugin = await stage.serve(2)
     opaque = {"status": {"capacity": {"example.com/opaque": "163840"}}}
     await stage.api.patch(NODES, stage.node, opaque, subresource="status")
@@ -74,7 +74,7 @@ async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: St
 
 @pytest.mark.promise("DP-022")
 async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> None:
-    """E1: all of them, one after the other; it is still the ids of the first Allocate."""
+    """A pod keeps the ids of its first Allocate over restarts of container, kubelet and plugin."""
     plugin = await stage.serve(5)
     await stage.create("p", stage.container(devices=1, command=_ENV_AND_FAIL))
     await stage.restarts("p", 1)
@@ -98,7 +98,7 @@ async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> 
 
 @pytest.mark.promise("DP-022")
 async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
-    """E1: after a restart of the kubelet without its plugin it is still Succeeded, and capacity and allocatable are 0."""
+    """A pod that has succeeded stays Succeeded, without a warning, if the kubelet restarts without the plugin."""
     plugin = await stage.serve(2)
     await stage.create("p", stage.container(devices=1, command=["true"]), restartPolicy="Never")
     await stage.reaches("p", "Succeeded")
@@ -112,7 +112,7 @@ async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
-    """E1: a pod deleted while the kubelet is down gives its devices back, by force or with grace."""
+    """A pod deleted while the kubelet is down gives its devices back, by force or with grace."""
     plugin = await stage.serve(2)
     await stage.create("forced", stage.container(devices=1))
     await stage.create("graceful", stage.container(devices=1))
@@ -132,7 +132,7 @@ async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Stage) -> None:
-    """E1, B7, H 1, H 7: init and sidecar share an id, the app has another; Allocates first; the status names the app's only."""
+    """A sidecar takes over its init container's id, the app gets another, and all Allocates come first."""
     plugin = await stage.serve(2, pre_start=True)
     inits = [stage.container("init", 1, command=["true"]), stage.container("sidecar", 1, restartPolicy="Always")]
     await stage.run("p", stage.container("app", 1), initContainers=inits)
@@ -151,7 +151,7 @@ async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Sta
 
 @pytest.mark.promise("DP-022")
 async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: Stage) -> None:
-    """E1: the assignment is remembered, and still the pod fails admission while the plugin is away."""
+    """A pod with devices fails admission after a reboot if the plugin is not yet back."""
     await stage.serve(1)
     await stage.run("p", stage.container(devices=1))
     await stage.kubelet.reboot()
@@ -162,7 +162,7 @@ async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: Stage
 
 
 async def test_eviction_is_a_deletion_with_grace(stage: Stage) -> None:
-    """B7: what the API evicts is stopped, and its devices serve the next."""
+    """A pod that is evicted through the API is stopped, and its devices serve the next pod."""
     await stage.serve(1)
     await stage.run("p", stage.container(devices=1))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}

@@ -28,7 +28,7 @@ def shown(stage: Stage, health: str) -> list[dict[str, str]]:
 
 @pytest.mark.promise("DP-022")
 async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
-    """E2: Register fails, ListAndWatch is never called, the node gets no key (-1/-1)."""
+    """A plugin that fails GetDevicePluginOptions is refused by Register, and the node gets no such resource."""
     plugin = SamplePlugin(healthy(1))
     plugin.refusals["GetDevicePluginOptions"] = "no options today"
 
@@ -43,7 +43,7 @@ async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
-    """E2, B5: allocatable follows, capacity stays; the list replaces the one before."""
+    """Allocatable follows the health of devices, and capacity follows the newest list alone."""
     plugin = await stage.serve(1)
     plugin.announce({"dev-0": False})
     await stage.counts(1, 0)
@@ -57,7 +57,7 @@ async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) -> None:
-    """E2, H 7: the pod is not touched, its status shows it (from 1.36 on); nothing is freed by its deletion."""
+    """A pod runs on over a sick device, which its status shows from 1.36 on and its deletion does not cure."""
     plugin = await stage.serve(1)
     await stage.run("p", stage.container(devices=1))
     assert await health_of(stage, "p") == shown(stage, "Healthy")
@@ -75,7 +75,7 @@ async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) ->
 
 @pytest.mark.promise("DP-022")
 async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> None:
-    """E2: in the status that it has ended with; a later one depends on the next holder of the device."""
+    """A pod that has failed shows the health of its devices in its status from 1.36 on."""
     await stage.serve(1)
     await stage.create("p", stage.container(devices=1, command=["false"]), restartPolicy="Never")
     await stage.reaches("p", "Failed")
@@ -85,7 +85,7 @@ async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> Non
 
 @pytest.mark.promise("DP-022")
 async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> None:
-    """E2: 0/0, and the list is not asked for again."""
+    """A plugin whose first list fails has capacity and allocatable 0, and its list is not asked for again."""
     plugin = SamplePlugin(healthy(2))
     plugin.refusals["ListAndWatch"] = "no list today"
     await stage.plug(plugin)
@@ -98,7 +98,7 @@ async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> N
 @pytest.mark.minutes_on_kind(6, "a kubelet's grace of five minutes")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.005)], ids=["grace of 1.5 s"])
 async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) -> None:
-    """E2, B5: 0/2, and after the grace period 0/0; the list is not asked for again; the key stays."""
+    """A list that ends zeroes allocatable, and capacity after the grace period, and is not asked for again."""
     plugin = await stage.serve(2)
     plugin.end_list()
 
@@ -109,7 +109,7 @@ async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) ->
 
 @pytest.mark.promise("DP-022")
 async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
-    """E2: and it comes back with the next registration."""
+    """Allocatable is 0 when the plugin stops, and comes back with its next registration."""
     plugin = await stage.serve(2)
     await plugin.stop()
     await stage.counts(2, 0)
@@ -118,7 +118,7 @@ async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
 
 
 async def test_an_allocate_error_is_final(stage: Stage) -> None:
-    """H 5: phase Failed, reason UnexpectedAdmissionError, our text in exactly this message, and in an event."""
+    """An error of Allocate fails the pod for good, with its text in the pod's message and in an event."""
     plugin = SamplePlugin(healthy(1))
     plugin.refusals["Allocate"] = "no card for you"
     await stage.plug(plugin)
@@ -132,7 +132,7 @@ async def test_an_allocate_error_is_final(stage: Stage) -> None:
 
 
 async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
-    """H 4: CreateContainerConfigError with our text in message and event; the container starts when the plugin agrees."""
+    """A container whose PreStartContainer fails waits, with the text in its message and an event, and starts later."""
     plugin = SamplePlugin(healthy(1), pre_start=True)
     plugin.refusals["PreStartContainer"] = "wait for the book"
     await stage.plug(plugin)
@@ -156,7 +156,7 @@ async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
 
 
 async def test_pods_before_the_plugin_after_a_kubelet_restart_fail(stage: Stage) -> None:
-    """E2, H 9: bound pods that are not yet admitted fail immediately; running ones go on."""
+    """After a kubelet's restart a pod that it first sees before the plugin is back fails, and one that runs goes on."""
     await stage.serve(2)
     await stage.run("before", stage.container(devices=1))
     await stage.kubelet.stop()

@@ -46,7 +46,7 @@ async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
 
 @pytest.mark.stand_in_only("a Node created bare has not the labels by which a worker's own pods are placed")
 async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
-    """B6: the resources that a plugin announces come back with it, an operator's are lost; the Node does not come back alone."""
+    """A kubelet takes over a Node made again with its plugin's resources, and without an operator's."""
     await stage.serve(3)
     await stage.declare()
     await stage.api.delete(NODES, stage.node)
@@ -64,7 +64,7 @@ async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 async def test_kubelet_without_checkpoint_gives_no_devices(stage: Stage) -> None:
-    """B6: no amount is zeroed while the folder has other files; until the plugin is back its pods are let in without devices."""
+    """A kubelet without its checkpoint keeps the amounts and admits pods without devices until the plugin is back."""
     plugin = await stage.serve(3)
     await stage.declare()
     await stage.restart(lose_checkpoint=True)

@@ -1,7 +1,8 @@
-"""The measured behaviour of a real kubelet (protocol.md H, by number) and questions that its source left open (B, C), as cases.
+"""*What a real kubelet does with a device plugin* (e2e/README.md) as cases, and answers that its source left open.
 
-Elsewhere: H 5, H 4 and H 9 are in ``test_device_plugin_failures``, H 10 in ``test_device_plugin``, H 8 is why the product keeps
-its ids few (DP-003), H 12 is in ``e2e/slots``. H 11 is about a flag that moves the kubelet's folder, which no cluster here does.
+Errors of Allocate and PreStartContainer are in ``test_device_plugin_failures``, restarts in ``test_device_plugin`` and
+``e2e/slots``. A kubelet's time for tens of thousands of ids is why the product keeps its ids few (DP-003). No case is
+about the flag that moves the kubelet's folder, which no cluster here does.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _GET_SINCE, _HEALTH_SINCE = 34, 36
 
 
 async def test_pods_are_admitted_one_by_one_in_binding_order(stage: Stage) -> None:
-    """H 1: 10 pods of 3 containers, bound in another order than created: 30 Allocates, pod by pod, container by container."""
+    """Pods are allocated for one by one in the order of their binding, and containers in their order in the pod."""
     plugin = await stage.serve(40, pre_start=True)
     names = [f"p{number}" for number in range(10)]
     for name in names:
@@ -48,7 +49,7 @@ async def test_pods_are_admitted_one_by_one_in_binding_order(stage: Stage) -> No
 
 
 async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
-    """H 2: the ids that the plugin prefers are those of the Allocate that follows; it is asked even without a choice."""
+    """The ids that the plugin prefers are those of the Allocate that follows, even if there is no choice."""
     preferred: list[list[str]] = []
 
     def highest(free: list[str], must: list[str], size: int) -> list[str]:
@@ -72,7 +73,7 @@ async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
 
 
 async def test_an_init_containers_ids_have_to_be_preferred(stage: Stage) -> None:
-    """B7: the next container must include an init container's ids, and the plugin is not asked if they are enough."""
+    """A preference must include an init container's ids, and the plugin is not asked if they are enough."""
     musts: list[list[str]] = []
 
     def choose(free: list[str], must: list[str], size: int) -> list[str]:
@@ -88,7 +89,7 @@ async def test_an_init_containers_ids_have_to_be_preferred(stage: Stage) -> None
 
 
 async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
-    """H 3: List shows the container with exactly these ids, each as a message of its own; Get does, too, from 1.34 on."""
+    """List, and Get from 1.34 on, show exactly the container's ids during PreStartContainer, one in each message."""
     listed: list[list[pb.PodResources]] = []
     got: list[pb.PodResources] = []
 
@@ -110,7 +111,7 @@ async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
-    """E1: PodResources v1alpha1, with the messages of v1 and fewer fields, is still served."""
+    """PodResources v1alpha1 is still served and names the same devices as v1."""
     await stage.serve(3)
     await stage.run("p", stage.container("one", 2), stage.container("two", 1))
 
@@ -129,7 +130,7 @@ async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
 @pytest.mark.promise("DP-022")
 @pytest.mark.real_kubelet_only("the stand-in has no container runtime that reads CDI specifications")
 async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
-    """E1: the names of the answer reach the container runtime, which edits the container by their specification."""
+    """A CDI device that Allocate names is edited into the container by the runtime."""
     assert isinstance(stage.kubelet, Worker)
     edits = {"env": ["SEEN_BY_CDI=yes"]}
     await stage.kubelet.declare_cdi(
@@ -142,7 +143,7 @@ async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
 
 
 async def test_the_pods_own_variable_wins(stage: Stage) -> None:
-    """H 6, B7: of a name that both set, the container sees the value of the pod's spec."""
+    """A variable that pod and plugin both set has the value of the pod's spec in the container."""
     await stage.serve(1)
     await stage.run("p", stage.container(devices=1, env=[{"name": "IDS", "value": "mine"}]))
 
@@ -150,7 +151,7 @@ async def test_the_pods_own_variable_wins(stage: Stage) -> None:
 
 
 async def test_the_status_names_the_devices_of_app_containers(stage: Stage) -> None:
-    """H 7: every id of each container, none of sidecars and init containers; kubelets before 1.36 say nothing."""
+    """The pod's status names every id of each app container from 1.36 on, and none of sidecars or init containers."""
     await stage.serve(6)
     inits = [stage.container("init", 1, command=["true"]), stage.container("sidecar", 1, restartPolicy="Always")]
     await stage.run("p", stage.container("one", 2), stage.container("two", 1), initContainers=inits)
@@ -167,7 +168,7 @@ async def test_the_status_names_the_devices_of_app_containers(stage: Stage) -> N
 
 
 async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> None:
-    """B7: a pod that is too large for the node in another way has been allocated for, and its devices serve the next."""
+    """A pod that the node refuses for its CPU is allocated for before, and its devices serve the next pod."""
     plugin = await stage.serve(1)
     huge = stage.container(devices=1)
     huge["resources"]["requests"] = {"cpu": "4000"}
@@ -180,7 +181,7 @@ async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> N
 
 
 async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Stage) -> None:
-    """B7, C: only active pods are listed; the ids of an ended one go to the next that asks."""
+    """List shows active pods alone, and the ids of an ended pod serve the next that asks."""
     await stage.serve(2)
     await stage.create("p", stage.container(devices=2, command=["true"]), restartPolicy="Never")
     await stage.reaches("p", "Succeeded")
@@ -192,7 +193,7 @@ async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Sta
 
 @pytest.mark.promise("DP-022")
 async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
-    """B3: the last plugin to register is dropped when the older list ends, so a plugin ends its old list first."""
+    """The end of an old list drops the plugin that registered last, which comes back when it registers again."""
     old = await stage.serve(1)
     new = await stage.plug(SamplePlugin(healthy(3)), "newer.sock")
     await stage.counts(3, 3)
@@ -204,7 +205,7 @@ async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
 
 
 async def test_a_burst_of_questions_is_turned_away(stage: Stage) -> None:
-    """C: beyond a burst of ten, and a hundred a second, PodResources answers ResourceExhausted."""
+    """PodResources answers ResourceExhausted to questions beyond a burst of ten and a hundred a second."""
 
     async def ask() -> str:
         try:

@@ -57,7 +57,7 @@ def short(answer: Answer) -> list[Any]:
 
 @pytest.mark.promise("G1-16")
 async def test_anonymous_callers_reach_public_paths_alone(both: Both) -> None:
-    """D4: without a credential only health and version are answered; each refusal names its reason and place."""
+    """A caller without a credential reaches only health and version, and each refusal names its reason."""
 
     async def observe(side: Side) -> Any:
         async with stranger(side) as nobody:
@@ -71,7 +71,7 @@ async def test_anonymous_callers_reach_public_paths_alone(both: Both) -> None:
 
 @pytest.mark.promise("G1-16")
 async def test_a_wrong_token_is_401_everywhere(both: Both) -> None:
-    """D4: also if no credential is needed; other schemes than Bearer are none."""
+    """A wrong token is 401 even on public paths, and another scheme than Bearer counts as no credential."""
 
     async def observe(side: Side) -> Any:
         async with stranger(side, token="nonsense") as who:
@@ -87,7 +87,7 @@ async def test_a_wrong_token_is_401_everywhere(both: Both) -> None:
 
 @pytest.mark.promise("G1-16")
 async def test_an_expired_certificate_is_401_not_a_failed_handshake(both: Both) -> None:
-    """D4: a Status reports it; with a good token beside it the token counts."""
+    """An expired certificate is answered with 401, and a good token beside it counts."""
 
     async def observe(side: Side) -> Any:
         expired = side.cluster.client_certificate("late", "system:masters", datetime(2020, 1, 1, tzinfo=UTC))
@@ -103,7 +103,7 @@ async def test_an_expired_certificate_is_401_not_a_failed_handshake(both: Both) 
 
 
 async def test_a_certificate_of_another_authority(both: Both, tmp_path: Path) -> None:
-    """D4: it opens nothing; the real server answers a Status, the embedded one ends the handshake."""
+    """A foreign certificate opens nothing: the real server answers 401, the embedded one ends the handshake."""
     foreign = Authority(tmp_path).issue_client("root", "system:masters")
 
     async def observe(side: Side) -> Any:
@@ -117,7 +117,7 @@ async def test_a_certificate_of_another_authority(both: Both, tmp_path: Path) ->
 
 
 async def test_a_certificate_names_its_user(both: Both) -> None:
-    """D4: the common name is the user, the organization a group; it counts before a token that is wrong."""
+    """A certificate's common name is the user and its organization a group, even beside a wrong token."""
 
     async def observe(side: Side) -> Any:
         certificate = side.cluster.client_certificate("ann", "people")
@@ -130,7 +130,7 @@ async def test_a_certificate_names_its_user(both: Both) -> None:
 
 
 async def test_a_service_accounts_token(both: Both) -> None:
-    """D4: a JWT with the account's claims; good for its user, bad when changed, for another audience, after its account."""
+    """A token has its account's claims and rights, and is 401 if changed or for another audience."""
 
     async def observe(side: Side) -> Any:
         token = await account_token(side, "bot")
@@ -155,7 +155,7 @@ async def test_a_service_accounts_token(both: Both) -> None:
 
 
 async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
-    """D4: one that is bound to a pod is refused once the pod is gone, any once the account is."""
+    """A token is refused once its account is gone, or the pod to which it is bound."""
 
     async def observe(side: Side) -> Any:
         pods, place = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("pods", "serviceaccounts"))
@@ -198,7 +198,7 @@ _OPENED: Final = (
 
 @pytest.mark.promise("G1-16")
 async def test_roles_open_what_they_name(both: Both) -> None:
-    """D4: subresources, names, groups and URLs, in a namespace or everywhere."""
+    """A role opens the resources, subresources, names, groups and URLs that it names, and no others."""
 
     async def observe(side: Side) -> Any:
         name = side.namespace
@@ -230,7 +230,7 @@ async def test_roles_open_what_they_name(both: Both) -> None:
 
 @pytest.mark.promise("G1-16")
 async def test_a_service_account_has_the_rights_of_its_bindings(both: Both) -> None:
-    """D4: by its own name, and by the groups of ServiceAccounts; rights end with their binding."""
+    """An account has the rights of bindings to its name or group until they are deleted."""
 
     async def observe(side: Side) -> Any:
         name = side.namespace
@@ -253,7 +253,7 @@ async def test_a_service_account_has_the_rights_of_its_bindings(both: Both) -> N
 
 
 async def test_an_administrator_acts_for_others(both: Both) -> None:
-    """D4: impersonation as by kubectl --as: user and groups; a user without the right gets a refusal."""
+    """An administrator may impersonate users and groups, and an account without the right is refused."""
     account = "system:serviceaccount:${ns}:bot"
     actors: tuple[tuple[dict[str, str], int], ...] = (
         ({"impersonate-user": "ann"}, 201),
@@ -274,7 +274,7 @@ async def test_an_administrator_acts_for_others(both: Both) -> None:
 
 
 async def test_roles_that_make_no_sense_are_refused(both: Both) -> None:
-    """D3: roles and bindings have names of their own; what a binding refers to is for ever."""
+    """Roles and bindings have their own rules for names, and a binding's reference cannot change."""
     ann = {"kind": "User", "name": "ann"}
     await compare(
         both,
@@ -288,7 +288,7 @@ async def test_roles_that_make_no_sense_are_refused(both: Both) -> None:
 
 
 async def test_every_namespace_is_furnished(both: Both) -> None:
-    """D4: a ServiceAccount and the authority's certificate are in each, and come back when they are deleted."""
+    """Each namespace has a default ServiceAccount and the CA's ConfigMap, which return when deleted."""
 
     async def observe(side: Side) -> Any:
         place = f"/api/v1/namespaces/{side.namespace}"
@@ -310,7 +310,7 @@ async def test_every_namespace_is_furnished(both: Both) -> None:
 
 
 async def test_a_pod_is_completed_by_admission(both: Both) -> None:
-    """D4: account, token volume, tolerations, priority: byte for byte the pod of the real server."""
+    """Admission adds account, token volume, tolerations and priority to a pod, equal on both sides."""
     own = {"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
     mounted = {"name": "first", "image": "i:1", "volumeMounts": [own]}
     specs: tuple[dict[str, Any], ...] = (
@@ -378,7 +378,7 @@ async def code_of(side: Side, path: str) -> int:
 
 
 async def test_a_quota_of_gpu_memory_is_kept(both: Both) -> None:
-    """D4: pods of a namespace together ask for no more than its quota, which shows its use; a pod that ends makes room."""
+    """A namespace's pods never exceed its quota, which shows its use, and a pod that is gone makes room."""
 
     async def observe(side: Side) -> Any:
         quotas, pods = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("resourcequotas", "pods"))
@@ -419,7 +419,7 @@ async def test_a_quota_of_gpu_memory_is_kept(both: Both) -> None:
 
 
 async def test_namespaces_that_are_not_there_or_going(both: Both) -> None:
-    """D4: 404 in a namespace that is missing, 403 in one that is being deleted; some cannot be deleted."""
+    """A write is 404 in a missing and 403 in an ending namespace, and some namespaces cannot be deleted."""
     going = "/api/v1/namespaces/${ns}-going"
     held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
     await compare(

@@ -70,7 +70,7 @@ def annotated(name: str, **annotations: str) -> Object:
 
 
 async def test_codes_reasons_and_texts_of_refusals(bare: Both) -> None:
-    """H12: 422 unless a reason names another code; the message, the result of its expression, or the expression itself."""
+    """A refusal is 422 or its reason's code, with the message, its expression's result or the expression."""
     kinds: list[tuple[Object, int]] = [
         ({"message": " as the policy says "}, 422),
         ({}, 422),
@@ -89,7 +89,7 @@ async def test_codes_reasons_and_texts_of_refusals(bare: Both) -> None:
 
 
 async def test_every_way_of_writing_a_pod_is_judged(bare: Both) -> None:
-    """H12: PUT, patches, status, Binding, eviction, deletion, alone and of all; also if nothing would be written."""
+    """A policy judges each way of writing a pod, dry runs and deletions of all included."""
     spec = {
         "matchConstraints": {"resourceRules": rules(*_PODS)},
         "validations": [deny_if("annotations.?deny.orValue('') == 'yes'", message="no")],
@@ -151,7 +151,7 @@ _TOLD = " + ' ' + ".join(
 
 
 async def test_what_expressions_know_of_a_request(bare: Both) -> None:
-    """H12: operation, names, kinds, user, both objects and the namespace, for each kind of write."""
+    """Expressions know a request's operation, names, kinds, user, objects and namespace for each kind of write."""
     spec = {
         "matchConstraints": {"resourceRules": rules(*_PODS, "nodes", "nodes/status")},
         "matchConditions": [{"name": "told", "expression": "request.userInfo.username == 'teller'"}],
@@ -201,7 +201,7 @@ _ABOUT: dict[str, tuple[Object, Object]] = {
 
 @pytest.mark.parametrize("what", _ABOUT)
 async def test_what_a_policy_is_about(bare: Both, what: str) -> None:
-    """H12: operations, names, scope, what is left out, selectors of objects and of the binding, and match conditions."""
+    """A policy is about the operations, names, scopes and objects that its rules, selectors and conditions select."""
     match, bound = _ABOUT[what]
     labelled = pod("y", labels={"a": "b"})
 
@@ -245,7 +245,7 @@ _FAILING: list[tuple[Object, int]] = [
 @pytest.mark.parametrize("failure", ["Fail", "Ignore"])
 @pytest.mark.parametrize("spec", _FAILING, ids=range(len(_FAILING)))
 async def test_expressions_that_fail(bare: Both, spec: tuple[Object, int], failure: str) -> None:
-    """H12: a condition, a validation, a variable: refused with the error, or passed over, by the policy's choice."""
+    """An expression that fails refuses the request or is passed over, as the policy's failurePolicy demands."""
     whole = {"matchConstraints": {"resourceRules": rules("pods")}, "failurePolicy": failure, **spec[0]}
     code = spec[1] if failure == "Fail" else 201
     tried = post("pods", annotated("p", some="y"), code, dryRun="All")
@@ -263,7 +263,7 @@ async def let(side: Side, *granted: Object) -> None:
 
 
 async def test_variables_and_the_authorizer(both: Both) -> None:
-    """H12: an account is exempt by a right on a resource that need not exist; variables are shared by expressions."""
+    """Expressions share variables, and can exempt an account by a right on a resource that need not exist."""
     check = "authorizer.group('example.com').resource('things').namespace(request.namespace)"
     spec = {
         "matchConstraints": {"resourceRules": rules("pods")},
@@ -304,7 +304,7 @@ async def test_variables_and_the_authorizer(both: Both) -> None:
 
 
 async def test_the_node_of_a_token_that_is_bound_to_a_pod(both: Both) -> None:
-    """H12: expressions know the pod to which a token is bound, and its node; a pod without a node has none."""
+    """Expressions know the pod to which a token is bound, and its node if it has one."""
     key = "authentication.kubernetes.io/node-name"
     told = " + ' ' + ".join(
         f"request.userInfo.extra[?'authentication.kubernetes.io/{word}'].orValue(['-'])[0]"
@@ -348,7 +348,7 @@ async def test_the_node_of_a_token_that_is_bound_to_a_pod(both: Both) -> None:
 
 
 async def test_policies_and_bindings_are_kept_alike(bare: Both) -> None:
-    """H12: with the same defaults; changed, listed and read back."""
+    """Policies and bindings get equal defaults and read equal on both sides, before and after a change."""
     match = {"resourceRules": rules("pods"), "excludeResourceRules": rules("pods", resourceNames=["x"])}
     spec = {"matchConstraints": match, "validations": [{"expression": "true"}]}
     place = f"{_POLICIES}/${{ns}}-policy"

@@ -47,7 +47,7 @@ async def test_a_binding_is_one_write_of_node_and_metadata(bare: Both) -> None:
 
 @pytest.mark.promise("G1-09")
 async def test_a_kubelet_first_sees_a_pod_with_its_annotations(bare: Both) -> None:
-    """D2: to a watch of a node's pods the bound pod is new and complete, to one of pods that wait it is deleted."""
+    """A bound pod is ADDED, with its annotations, to its node's watch, and DELETED in that of waiting pods."""
 
     async def observe(side: Side) -> Any:
         version = (await made(side, pods(side), pod("p")))["metadata"]["resourceVersion"]
@@ -113,7 +113,7 @@ _CASES |= {
 
 @each(_CASES)
 async def test_what_a_binding_does(bare: Both, asks: list[Ask]) -> None:
-    """D2: the node, the condition and the annotations of the Binding, and nothing that a dry run writes."""
+    """A binding writes the node, the condition and its annotations to the pod, and a dry run writes nothing."""
     await compare(bare, *asks)
 
 
@@ -170,5 +170,5 @@ _REFUSED |= {
 @pytest.mark.promise("G1-07")
 @each(_REFUSED)
 async def test_what_makes_a_binding_refuse(bare: Both, asks: list[Ask]) -> None:
-    """D2: 409 for a state of the pod, 400 for another name, 404 for no pod, 500 for a target that is no node."""
+    """A binding is 409 for a pod's state, 400 for another name, 404 for no pod, 500 for no node as target."""
     await compare(bare, *asks)

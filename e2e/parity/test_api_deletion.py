@@ -140,7 +140,7 @@ _CASES |= {
 
 @each(_CASES)
 async def test_what_a_delete_does(bare: Both, asks: list[Ask]) -> None:
-    """D3: grace is the pod's or the request's, finalizers hold, preconditions count."""
+    """A delete obeys the grace of the pod or the request, finalizers and preconditions."""
     await compare(bare, *asks)
 
 
@@ -161,12 +161,12 @@ async def test_what_a_delete_does(bare: Both, asks: list[Ask]) -> None:
     ],
 )
 async def test_options_of_a_delete(bare: Both, body: dict[str, Any]) -> None:
-    """D3: two policies are finalizers for the garbage collector; a body that is none, or contradicts itself, is refused."""
+    """Two policies of a delete become finalizers, and a body that is none or contradicts itself is refused."""
     await compare(bare, post("configmaps", _MAP), delete("configmaps/a", None, body), get("configmaps/a", None))
 
 
 async def test_a_namespace_that_ends(both: Both) -> None:
-    """D3: everything in it goes, nothing new comes in, then it is gone."""
+    """A namespace that ends refuses new objects, loses all its own, and is then gone."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), config_map("held", finalizers=[_HELD]))

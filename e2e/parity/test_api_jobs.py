@@ -40,7 +40,7 @@ def path_of(side: Side, name: str = "", subresource: str = "") -> str:
     ids=["plain", "completions", "parallelism", "both", "labels"],
 )
 async def test_what_is_filled_into_a_job(bare: Both, spec: dict[str, Any]) -> None:
-    """G1: equal on both sides, whole, with the selector and labels that come from its uid."""
+    """A created Job is equal on both sides, with the selector and labels that come from its uid."""
 
     await compare(bare, post("jobs", a_job(**spec)))
 
@@ -60,7 +60,7 @@ _WRONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", _WRONG)
 async def test_a_job_that_makes_no_sense(bare: Both, name: str) -> None:
-    """D3: refused with the path of each wrong field."""
+    """A senseless Job is refused with the path of each wrong field."""
     await compare(bare, post("jobs", a_job(**_WRONG[name]), None))
 
 
@@ -70,7 +70,7 @@ async def test_a_job_that_makes_no_sense(bare: Both, name: str) -> None:
     ids=["succeeds", "fails"],
 )
 async def test_how_a_job_ends(both: Both, phase: str, condition: str, spec: dict[str, Any]) -> None:
-    """G1: by the end of its pod, with the same status; its deletion takes the pod along."""
+    """A Job ends with its pod and an equal status on both sides, and its deletion deletes the pod."""
 
     async def observe(side: Side) -> Any:
         await made(side, path_of(side), a_job(**spec))
@@ -89,7 +89,7 @@ async def test_how_a_job_ends(both: Both, phase: str, condition: str, spec: dict
 
 
 async def test_what_can_change_in_a_job(bare: Both) -> None:
-    """D3: the parallelism can, completions and template cannot."""
+    """A Job's parallelism can change, and its completions and template cannot."""
 
     await compare(
         bare,

@@ -46,14 +46,14 @@ _LEASES: Final[Cases] = {
 @pytest.mark.promise("G1-15")
 @each(_LEASES)
 async def test_a_lease_as_leaders_write_it(bare: Both, asks: list[Ask]) -> None:
-    """D5: a leader takes, renews and releases its lease."""
+    """A leader takes, renews and releases its lease with equal answers on both sides."""
     await compare(bare, *asks)
 
 
 @pytest.mark.promise("G1-15")
 @pytest.mark.parametrize("text", ["2026-01-01T00:00:00Z", "2026-01-01T02:00:00.000001+02:00"])
 async def test_times_of_a_lease(bare: Both, text: str) -> None:
-    """D5: are written in UTC with six decimals, however they were sent."""
+    """A lease's times are written in UTC with six decimals, in whatever form they were sent."""
 
     async def observe(side: Side) -> Any:
         answer = await side.call("POST", leases(side), body=lease(renewTime=text, holderIdentity="a"))
@@ -65,7 +65,7 @@ async def test_times_of_a_lease(bare: Both, text: str) -> None:
 
 @pytest.mark.promise("G1-15")
 async def test_one_of_two_leaders_wins(bare: Both) -> None:
-    """D5: both read the same version and write: one is 409."""
+    """One of two leaders that write the same version of a lease gets 409."""
 
     async def observe(side: Side) -> Any:
         read = await made(side, leases(side), lease(holderIdentity="", leaseDurationSeconds=1))
@@ -90,12 +90,12 @@ async def test_one_of_two_leaders_wins(bare: Both) -> None:
     ],
 )
 async def test_a_lease_is_checked(bare: Both, spec: dict[str, Any]) -> None:
-    """D5: a value of another type is refused."""
+    """A lease with a field of a wrong type or value is refused."""
     await compare(bare, post("leases", lease(**spec), None))
 
 
 async def test_a_put_makes_a_lease(bare: Both) -> None:
-    """D5: 201 if it is not there; a patch makes none."""
+    """A PUT creates a missing lease with 201, and a patch does not."""
     body = lease(holderIdentity="a")
     await compare(bare, put("leases/l", body, 201), merge("leases/none", {"spec": {"holderIdentity": "a"}}, 404))
 
@@ -158,7 +158,7 @@ _EVENTS: Final[Cases] = {
 @pytest.mark.promise("G1-14")
 @each(_EVENTS)
 async def test_an_event_is_one_object_of_two_kinds(bare: Both, asks: list[Ask]) -> None:
-    """D6: whichever name of the kind creates, reads or deletes it."""
+    """An event is one object, whichever API group creates, reads or deletes it."""
     await compare(bare, *asks)
 
 
@@ -228,5 +228,5 @@ async def test_a_newer_event_does_not_change(bare: Both) -> None:
     ],
 )
 async def test_core_events_are_lenient(bare: Both, fields: dict[str, Any]) -> None:
-    """D6: all but the namespace of what they are about."""
+    """A core event is hardly checked except for the namespace of the object that it is about."""
     await compare(bare, post("events", event(**fields), None))

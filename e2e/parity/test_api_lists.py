@@ -29,7 +29,7 @@ _MAPS: Final = [post("configmaps", config_map(f"m{number}", labels={"app": "x"})
 
 @pytest.mark.promise("G1-03")
 async def test_a_list_of_a_version(bare: Both) -> None:
-    """D1: Exact shows the past, NotOlderThan and none the present, 0 whatever there is."""
+    """A list shows the past with Exact, and the present with NotOlderThan or without a match."""
     second = "${version:1}"
     await compare(
         bare,
@@ -44,7 +44,7 @@ async def test_a_list_of_a_version(bare: Both) -> None:
 
 @pytest.mark.promise("G1-03")
 async def test_pages(bare: Both) -> None:
-    """D1: limit and continue show every object once, all pages of one version, with what remains."""
+    """Pages show each object once, all of one version, with the number that remains."""
     *_, first, _, second, _, third = await compare(
         bare,
         *_MAPS,
@@ -60,7 +60,7 @@ async def test_pages(bare: Both) -> None:
 
 @pytest.mark.promise("G1-03")
 async def test_a_page_that_is_too_old(bare: Both) -> None:
-    """D1: 410 with a token for the rest, which is of another version."""
+    """A page of a compacted version is 410 with a token for the rest, which is of another version."""
 
     async def observe(side: Side) -> Any:
         path = place(side, "events")
@@ -94,7 +94,7 @@ _LABEL_SELECTORS: Final = (
 
 
 async def test_label_selectors(bare: Both) -> None:
-    """D1: equality, sets, existence; 400 for what cannot be read."""
+    """Label selectors match by equality, sets and existence, and an unreadable one is 400."""
     made = [post("configmaps", config_map(name, labels=labels)) for name, labels in _LABELLED.items()]
     asks = [get("configmaps", None, labelSelector=selector) for selector in _LABEL_SELECTORS]
     await compare(bare, *made, *asks)
@@ -178,7 +178,7 @@ async def test_field_selectors_of_other_kinds(bare: Both) -> None:
 
 
 async def test_a_list_is_whole_and_sorted(bare: Both) -> None:
-    """D1: kind, version and items, by name; items without kind; empty if the namespace is, or is not there."""
+    """A list has kind, version and items sorted by name, and is empty for an empty or missing namespace."""
     asks = [post("configmaps", config_map(name)) for name in "bac"]
     *_, body, empty, missing = await compare(
         bare, *asks, shown("configmaps", "a", "b", "c"), shown("pods"), shown("/api/v1/namespaces/missing/pods")
@@ -189,7 +189,7 @@ async def test_a_list_is_whole_and_sorted(bare: Both) -> None:
 
 
 async def test_pages_of_a_selection(bare: Both) -> None:
-    """D1: the remaining number is not known if a selector has to look at each object; version 0 has no pages."""
+    """A page of a label selection lacks the remaining number, and a list of version 0 has no pages."""
     own = {"limit": "1", "labelSelector": "app=x"}
     *_, page, _, _, _ = await compare(
         bare,
@@ -205,14 +205,14 @@ async def test_pages_of_a_selection(bare: Both) -> None:
 
 @pytest.mark.promise("G1-12")
 async def test_selectors_together(bare: Both) -> None:
-    """D1: labels and fields are both asked, in lists of all namespaces too."""
+    """A list by labels and fields obeys both, also over all namespaces."""
     both = {"fieldSelector": "metadata.name!=b", "labelSelector": "case=${ns}"}
     asks = [post("pods", pod(name, labels={"app": name, "case": "${ns}"})) for name in "ab"]
     await compare(bare, *asks, *(shown(path, "a", **both) for path in ("/api/v1/pods", "pods")))
 
 
 async def test_lists_at_once(bare: Both) -> None:
-    """D1: a list after a write shows it to every client."""
+    """A list after a write shows it to every client."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), config_map("m"))

@@ -37,7 +37,7 @@ def node(status: Any = None, **spec: Any) -> list[Ask]:
     ],
 )
 async def test_what_is_filled_into_a_node(bare: Both, spec: Any, status: Any) -> None:
-    """G1: a node is equal on both sides, whole; its status is taken when it is created."""
+    """A created Node is equal on both sides, including the status that it was created with."""
     await compare(bare, *node(status, **spec), get(_NODE), delete(_NODE))
 
 
@@ -59,14 +59,14 @@ async def test_what_is_filled_into_a_node(bare: Both, spec: Any, status: Any) ->
     ],
 )
 async def test_a_node_that_makes_no_sense(bare: Both, body: dict[str, Any]) -> None:
-    """D3: refused with the path of the field."""
+    """A senseless Node is refused with the path of the wrong field."""
     sent = {**body, "metadata": {"name": "${ns}", **body.get("metadata", {})}}
     await compare(bare, post("nodes", sent, None), delete(_NODE, None))
 
 
 @pytest.mark.promise("G1-10")
 async def test_the_status_of_a_node_is_written_apart(bare: Both) -> None:
-    """D3: a patch of the node cannot change it; annotations and labels go through both."""
+    """A Node's status is written through /status alone, and its annotations and labels through both paths."""
     change = {
         "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
         "spec": {"unschedulable": True},
@@ -100,7 +100,7 @@ async def test_what_a_device_plugin_patches(bare: Both) -> None:
 
 
 async def test_conditions_of_a_node_are_merged(bare: Both) -> None:
-    """D3: by their type in a strategic patch, as kubelets send them; addresses too."""
+    """A strategic patch merges a Node's conditions and addresses by their type."""
     ready = {"type": "Ready", "reason": "R", "lastHeartbeatTime": _TIME, "lastTransitionTime": _TIME}
     *_, second, _, _, _, _ = await compare(
         bare,
@@ -116,7 +116,7 @@ async def test_conditions_of_a_node_are_merged(bare: Both) -> None:
 
 
 async def test_a_node_is_made_again(bare: Both) -> None:
-    """D3: it is another object, without what was patched into the first."""
+    """A Node made again is another object, without patches of the first."""
     await compare(
         bare,
         *node(),

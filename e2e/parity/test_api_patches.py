@@ -131,7 +131,7 @@ for _type in (JSON_PATCH, MERGE, STRATEGIC):
 
 @each(_CASES)
 async def test_what_a_patch_does(bare: Both, asks: list[Ask]) -> None:
-    """D3: maps and lists are merged, replaced or edited, by the type of the patch."""
+    """A patch merges, replaces or edits maps and lists as its type demands."""
     await compare(bare, *asks)
 
 
@@ -166,7 +166,7 @@ async def test_annotations_by_each_type(bare: Both) -> None:
     ],
 )
 async def test_an_operation_that_fails(bare: Both, operation: dict[str, Any]) -> None:
-    """D3: 422, and nothing of the patch is done."""
+    """A JSON patch with an operation that fails is 422, and changes nothing."""
     await compare(
         bare,
         post("configmaps", _MAP),
@@ -201,7 +201,7 @@ async def test_an_operation_that_fails(bare: Both, operation: dict[str, Any]) ->
     ],
 )
 async def test_a_strategic_patch_of_a_template(bare: Both, spec: dict[str, Any]) -> None:
-    """D3: lists are merged by their keys, and its directives are obeyed."""
+    """A strategic patch merges a template's lists by their keys, and its directives are obeyed."""
     change = strategic("deployments/d", {"spec": {"template": {"spec": spec}}}, None)
     await compare(bare, post("deployments", _DEPLOYMENT), change)
 
@@ -224,6 +224,6 @@ async def test_a_strategic_patch_of_a_template(bare: Both, spec: dict[str, Any])
     ],
 )
 async def test_a_patch_of_metadata(bare: Both, metadata: Any) -> None:
-    """D3: names cannot change; what the server writes itself stays, or the patch is refused."""
+    """A patch cannot change names or the metadata that the server writes."""
     item = config_map("c", {"a": "1"}, annotations={"a": "1"})
     await compare(bare, post("configmaps", item), merge("configmaps/c", {"metadata": metadata}, None))

@@ -109,7 +109,7 @@ _SPECS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", _SPECS)
 async def test_what_is_filled_in(bare: Both, name: str) -> None:
-    """G1: a created pod is equal on both sides, whole; a PUT of it is no write."""
+    """A created pod is equal on both sides, and a PUT of it is no write."""
     same = put("pods/p", {"${object:0}": {}}, shows={"metadata.resourceVersion": "write 0"})
     await compare(bare, post("pods", pod("p", _SPECS[name])), same)
 
@@ -189,7 +189,7 @@ _REFUSED: Final = (
 
 @pytest.mark.parametrize("name", _REFUSED)
 async def test_what_is_refused(bare: Both, name: str) -> None:
-    """D3: every wrong field with its path and reason; amounts have one form, vendors' are whole and requested as limited."""
+    """A pod is refused with path and reason of each wrong field, such as a fraction of a vendor's resource."""
     await compare(bare, post("pods", pod("p", _REFUSED[name]), None))
 
 
@@ -221,7 +221,7 @@ _CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", _CHANGES)
 async def test_what_can_change(bare: Both, name: str) -> None:
-    """D3: images, the deadline, more tolerations, metadata; all else is 422."""
+    """A pod's images, deadline, further tolerations and metadata can change, and all else is 422."""
     await compare(bare, post("pods", pod("p")), strategic("pods/p", _CHANGES[name], None))
 
 
@@ -297,12 +297,12 @@ _STATUS: Final[Cases] = {
 
 @each(_STATUS)
 async def test_a_status_is_written_apart(bare: Both, asks: list[Ask]) -> None:
-    """D3: a status and the rest of a pod are written through their own paths."""
+    """A pod's status and the rest of it are each written through their own path."""
     await compare(bare, *asks)
 
 
 async def test_fields_that_a_pod_does_not_have(bare: Both) -> None:
-    """D3: are dropped, with a warning if it is asked for, or refused."""
+    """Unknown fields are dropped, dropped with a warning, or refused, as fieldValidation demands."""
 
     async def observe(side: Side) -> Any:
         body = pod("p", {"unknown": 1, "containers": [{"name": "main", "image": "a:1", "odd": True}]})

@@ -22,7 +22,7 @@ async def version_of_list(side: Side) -> str:
 
 
 async def test_a_watch_from_nowhere_shows_what_is_there(bare: Both) -> None:
-    """D1: without a version, and with 0, every object is ADDED first."""
+    """A watch without a version, or from 0, first shows each object as ADDED."""
 
     async def observe(side: Side) -> Any:
         for name in "ab":
@@ -96,7 +96,7 @@ _CASES: Final[Cases] = {
 @pytest.mark.promise("G1-02")
 @each(_CASES)
 async def test_past_events_are_sent_again(bare: Both, asks: list[Ask]) -> None:
-    """D1: a watch from an old version brings all changes since, by its selectors."""
+    """A watch from an old version shows all changes since that its selectors match."""
     await compare(bare, *asks)
 
 
@@ -122,7 +122,7 @@ async def test_without_asking_there_are_no_bookmarks(bare: Both) -> None:
 
 @pytest.mark.promise("G1-06")
 async def test_a_watch_ends_in_time(bare: Both) -> None:
-    """D1: at timeoutSeconds, cleanly, without an event."""
+    """A watch ends cleanly at timeoutSeconds, without an event."""
 
     async def observe(side: Side) -> Any:
         start = time.monotonic()
@@ -256,7 +256,7 @@ async def test_initial_events_of_nothing(bare: Both) -> None:
 
 
 async def test_many_watch_at_once(bare: Both) -> None:
-    """D1: each sees each change in the one order."""
+    """Watches at the same time each show each change in the same order."""
 
     async def observe(side: Side) -> Any:
         version = await version_of_list(side)

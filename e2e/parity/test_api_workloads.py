@@ -53,7 +53,7 @@ async def reached(look: Callable[[], Awaitable[Any]], good: Callable[[Any], bool
 
 @pytest.mark.parametrize("kind", _PLURALS)
 async def test_what_is_filled_into_a_workload(bare: Both, kind: str) -> None:
-    """G1: equal on both sides, whole, with the empty status of its kind."""
+    """A created workload is equal on both sides, with the empty status of its kind."""
     await compare(bare, post(_PLURALS[kind], workload(kind)))
 
 
@@ -84,14 +84,14 @@ _WRONG: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", _WRONG)
 async def test_a_workload_that_makes_no_sense(bare: Both, name: str) -> None:
-    """D3: refused with the path of each wrong field."""
+    """A senseless workload is refused with the path of each wrong field."""
     kind, spec = _WRONG[name]
     await compare(bare, post(_PLURALS[kind], workload(kind, **spec), None))
 
 
 @pytest.mark.parametrize("kind", _PLURALS)
 async def test_a_selector_does_not_change(bare: Both, kind: str) -> None:
-    """D3: 422; a template can change, and the generation counts it."""
+    """A change of a workload's selector is 422, and one of its template is counted by the generation."""
 
     async def observe(side: Side) -> Any:
         await made(side, path_of(side, kind), workload(kind))
@@ -108,7 +108,7 @@ async def test_a_selector_does_not_change(bare: Both, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 async def test_a_scale(bare: Both, kind: str) -> None:
-    """D3: is read and written by its own path, as kubectl scale does."""
+    """A workload's scale is read and written by its own path, as kubectl scale does."""
     path = f"{_PLURALS[kind]}/w"
     await compare(
         bare,
@@ -121,7 +121,7 @@ async def test_a_scale(bare: Both, kind: str) -> None:
 
 
 async def test_a_replica_set_makes_its_pods(both: Both) -> None:
-    """G1: the number in its spec, owned by it, of its template; one that goes is made again."""
+    """A ReplicaSet makes the wanted number of pods from its template, owns them, and replaces a deleted one."""
 
     async def observe(side: Side) -> Any:
         await made(side, path_of(side, "ReplicaSet"), workload("ReplicaSet", replicas=2))
@@ -143,7 +143,7 @@ async def test_a_replica_set_makes_its_pods(both: Both) -> None:
 
 
 async def test_a_deployment_makes_a_replica_set(both: Both) -> None:
-    """G1: with a hash in its name, selector and template; a new template makes another one."""
+    """A Deployment makes a ReplicaSet with a hash in name, selector and template, and another per new template."""
 
     async def observe(side: Side) -> Any:
         await made(side, path_of(side, "Deployment"), workload("Deployment"))
@@ -171,7 +171,7 @@ async def test_a_deployment_makes_a_replica_set(both: Both) -> None:
 
 
 async def test_a_stateful_set_numbers_its_pods(both: Both) -> None:
-    """G1: one after the other; the next waits until the one before is ready."""
+    """A StatefulSet makes numbered pods one by one, each when the one before is ready."""
 
     async def observe(side: Side) -> Any:
         await made(side, path_of(side, "StatefulSet"), workload("StatefulSet", replicas=2))
@@ -188,7 +188,7 @@ async def test_a_stateful_set_numbers_its_pods(both: Both) -> None:
 
 
 async def test_a_daemon_set_has_a_pod_on_each_node(both: Both) -> None:
-    """G1: made for its node by an affinity to it, with tolerations for what is wrong with nodes."""
+    """A DaemonSet's pod has an affinity to its node, and tolerations for what is wrong with nodes."""
 
     async def observe(side: Side) -> Any:
         name = f"{side.namespace}-node"
@@ -209,7 +209,7 @@ async def test_a_daemon_set_has_a_pod_on_each_node(both: Both) -> None:
 
 
 async def test_dependents_go_with_their_owner(both: Both) -> None:
-    """G1: in the background by default: the owner first."""
+    """An owner's deletion deletes its dependents in the background by default."""
 
     async def observe(side: Side) -> Any:
         owner = await made(side, maps(side), config_map("owner"))
@@ -225,7 +225,7 @@ async def test_dependents_go_with_their_owner(both: Both) -> None:
 
 
 async def test_an_owner_waits_for_its_dependents(both: Both) -> None:
-    """G1: in the foreground: it is marked and stays until they are gone."""
+    """An owner deleted in the foreground is marked and stays until its dependents are gone."""
 
     async def observe(side: Side) -> Any:
         owner = await made(side, maps(side), config_map("owner"))
@@ -253,7 +253,7 @@ async def test_an_owner_waits_for_its_dependents(both: Both) -> None:
 
 
 async def test_dependents_are_let_go(both: Both) -> None:
-    """G1: an owner that is orphaned leaves them, without a reference to it."""
+    """An owner deleted with Orphan leaves its dependents, without a reference to it."""
 
     async def observe(side: Side) -> Any:
         owner = await made(side, maps(side), config_map("owner"))
@@ -268,7 +268,7 @@ async def test_dependents_are_let_go(both: Both) -> None:
 
 
 async def test_an_object_without_its_owner_is_deleted(both: Both) -> None:
-    """G1: an owner that is not there, or is another object of that name, is none."""
+    """An object is deleted if no object with its owner's uid exists, even if one has the name."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), config_map("owner"))

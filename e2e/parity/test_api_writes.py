@@ -93,7 +93,7 @@ _CASES: Final[Cases] = {
 
 @each(_CASES)
 async def test_what_a_write_does(bare: Both, asks: list[Any]) -> None:
-    """D3, D5: versions and uids are preconditions; what is refused changes nothing."""
+    """A write obeys version and uid as preconditions, and a refused one changes nothing."""
     await compare(bare, *asks)
 
 
@@ -127,7 +127,7 @@ async def test_a_stale_write_of_a_pod_or_node(bare: Both, plural: str, name: str
 
 
 async def test_each_write_has_a_version_of_its_own(bare: Both) -> None:
-    """D1: versions only grow, over all kinds, and a list is as new as the newest write."""
+    """Versions only grow, over all kinds, and a list is as new as the newest write."""
 
     async def observe(side: Side) -> Any:
         first = await made(side, maps(side), config_map("a"))
@@ -141,7 +141,7 @@ async def test_each_write_has_a_version_of_its_own(bare: Both) -> None:
 
 
 async def test_generated_names(bare: Both) -> None:
-    """D3: five letters and digits are added, to 58 signs of the prefix at most; a name wins."""
+    """A generated name is at most 58 characters of the prefix and five more, and a given name wins."""
 
     async def observe(side: Side) -> Any:
         found = []
@@ -162,7 +162,7 @@ async def test_generated_names(bare: Both) -> None:
     ["UPPER", "a_b", "-a", "a..b", "a.b", "x" * 253, "x" * 254, "a/b", "1", "ä", "."],
 )
 async def test_names(bare: Both, name: str) -> None:
-    """D3: 422 for a name that is no DNS subdomain; a namespace's has no dots."""
+    """A name that is no DNS subdomain is refused, and so is a namespace's name with a dot."""
     namespace = post("/api/v1/namespaces", {"metadata": {"name": name}}, None, dryRun="All")
     await compare(bare, namespace, post("configmaps", config_map(name), None))
 
@@ -191,7 +191,7 @@ _METADATA: Final[list[dict[str, Any]]] = [
 
 @pytest.mark.parametrize("metadata", _METADATA)
 async def test_metadata_is_checked(bare: Both, metadata: dict[str, Any]) -> None:
-    """D3: labels, annotations (256 KiB in all), finalizers and owners; every wrong field is named."""
+    """Wrong labels, annotations (256 KiB in all), finalizers and owners are refused, and each wrong field is named."""
     await compare(bare, post("configmaps", config_map("a", **metadata), None))
 
 
@@ -207,12 +207,12 @@ async def test_metadata_is_checked(bare: Both, metadata: dict[str, Any]) -> None
     ],
 )
 async def test_config_maps_are_checked(bare: Both, body: dict[str, Any]) -> None:
-    """D3: texts, and base64."""
+    """A ConfigMap's data must be texts, and its binaryData base64."""
     await compare(bare, post("configmaps", {**config_map("a"), **body}, None))
 
 
 async def test_two_writers_without_versions(bare: Both) -> None:
-    """D3: two patches of different keys in parallel both take effect."""
+    """Patches of different keys in parallel all take effect."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), _MAP)

@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.promise("G1-01", "G1-02", "G1-08", "G1-11", "G1-13")
 async def test_a_history_is_the_same_on_both(bare: Both, seed: int) -> None:
-    """D1, D2, D3: every answer to a hundred random requests, and watches of all that happened."""
+    """A hundred random requests, and watches of all that they change, are answered equally on both sides."""
     await compare(bare, *generate(seed, _A_HISTORY))
 
 

@@ -51,7 +51,7 @@ async def tell(side: Side, name: str, kind: str, status: str) -> None:
     ],
 )
 async def test_a_node_in_need_is_tainted(both: Both, kind: str, key: str) -> None:
-    """G1: one taint for each condition, with the time at which it was added; a node that is ready has none."""
+    """A Node has one taint for each bad condition, with the time of its addition, and none if it is ready."""
 
     async def observe(side: Side) -> Any:
         name = await new_node(side)
@@ -67,7 +67,7 @@ async def test_a_node_in_need_is_tainted(both: Both, kind: str, key: str) -> Non
 
 @pytest.mark.promise("G1-17")
 async def test_a_cordoned_node_is_tainted_until_it_is_not(both: Both) -> None:
-    """G1: spec.unschedulable and its taint; other people's taints stay."""
+    """A cordoned Node has a taint until it is uncordoned, and taints of others stay."""
 
     async def observe(side: Side) -> Any:
         name = await new_node(side, {"key": "example.com/mine", "value": "x", "effect": "NoExecute"})

@@ -32,7 +32,7 @@ _PLACE: Final = "/api/v1/namespaces/${ns}"
 
 @pytest.mark.promise("G1-08")
 async def test_paths_and_methods_that_are_not_there(both: Both) -> None:
-    """D3: a Status below a group that is known, plain text elsewhere; 405 for a method that is not."""
+    """A missing path is 404, a Status in known groups and else plain text, and an unknown method is 405."""
     await compare(
         both,
         get("/nothing", 404),
@@ -55,7 +55,7 @@ async def test_paths_and_methods_that_are_not_there(both: Both) -> None:
 
 
 async def test_a_body_has_three_mebibytes_at_most(both: Both) -> None:
-    """D3: 413 above, in every writing method; a read's body does not matter."""
+    """A body above 3 MiB is 413 in each writing method, and a read's body does not matter."""
 
     async def observe(side: Side) -> Any:
         await side.call("POST", maps(side), body=config_map("c"))
@@ -82,7 +82,7 @@ async def test_a_body_has_three_mebibytes_at_most(both: Both) -> None:
     "body", [b"this is not JSON", b'{"metadata":', b"", b"[]", b'"x"', b"7", b"\xff\xfe", b"{}", b"null"]
 )
 async def test_a_body_that_is_no_object(both: Both, body: bytes) -> None:
-    """D3: 400 for what is not JSON; what is JSON and empty lacks a name (422)."""
+    """A body that is no JSON object is 400, and an empty object or null, which lacks a name, is 422."""
 
     async def observe(side: Side) -> Any:
         await side.call("POST", maps(side), body=config_map("c"))
@@ -97,7 +97,7 @@ async def test_a_body_that_is_no_object(both: Both, body: bytes) -> None:
 
 @pytest.mark.promise("G1-08")
 async def test_media_types(both: Both) -> None:
-    """D3: 415 for a body of a type that is not known, 406 for an answer that cannot be given; YAML is a body too."""
+    """A body of an unknown type is 415, an answer of a type that cannot be given 406, and YAML is read."""
 
     async def observe(side: Side) -> Any:
         await side.call("POST", maps(side), body=config_map("c"))
@@ -128,7 +128,7 @@ async def test_media_types(both: Both) -> None:
 
 @pytest.mark.promise("G1-08")
 async def test_versions_that_cannot_be(both: Both) -> None:
-    """D1: 504 for one that is not reached, with when to come again; 400 for one that is none."""
+    """A version that is not reached is 504 with a time to retry, and a senseless one is refused."""
     await compare(
         both,
         post("configmaps", config_map("c")),
@@ -149,7 +149,7 @@ async def test_versions_that_cannot_be(both: Both) -> None:
 
 @pytest.mark.promise("G1-05")
 async def test_a_watch_from_version_1_after_a_restart(bare_sides: Both) -> None:
-    """D1: a server that has come back remembers no change: 200 and one ERROR event with 410; initial events help."""
+    """A watch from an old version after a restart ends with one 410 ERROR event, unless it asks for initial events."""
 
     async def observe(side: Side) -> Any:
         await side.call("POST", "/api/v1/namespaces", body={"metadata": {"name": "restarted"}})
@@ -201,7 +201,7 @@ async def watched(side: Side, path: str, version: str, **params: str) -> list[An
 
 
 async def test_only_protobuf(both: Both) -> None:
-    """D1: a client that takes nothing but protobuf or YAML."""
+    """A client that takes only protobuf or YAML gets 406 from the embedded server and an answer from the real one."""
 
     async def observe(side: Side) -> Any:
         await side.call("POST", maps(side), body=config_map("c"))
@@ -213,7 +213,7 @@ async def test_only_protobuf(both: Both) -> None:
 
 
 async def test_a_watch_of_what_is_to_come_waits(both: Both) -> None:
-    """D1: a version that is not reached is no error for a watch; nothing comes before it."""
+    """A watch of a version that is not reached is no error and shows nothing before it."""
 
     async def observe(side: Side) -> Any:
         params = {"resourceVersion": _FAR, "timeoutSeconds": "1"}

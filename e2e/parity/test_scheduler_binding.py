@@ -18,7 +18,7 @@ from e2e.parity.sides import Both, Side
 
 @pytest.mark.promise("G2-10")
 async def test_failed_bind_gives_the_room_back_and_is_tried_again(both: Both) -> None:
-    """A7: SchedulerError with the extender's words, the pod forgotten, another try after the backoff."""
+    """A failed bind is a SchedulerError with the extender's text, frees the room, and is tried again."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
@@ -38,7 +38,7 @@ async def test_failed_bind_gives_the_room_back_and_is_tried_again(both: Both) ->
 
 @pytest.mark.promise("G2-10")
 async def test_a_failed_bind_is_a_chance_for_others(both: Both) -> None:
-    """A7: a pod that waits for room is tried when a bind fails, as if a pod had been deleted."""
+    """A pod that waits for room is tried when another pod's bind fails."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
@@ -63,7 +63,7 @@ async def test_a_failed_bind_is_a_chance_for_others(both: Both) -> None:
 
 @pytest.mark.promise("EXT-009", "G2-05")
 async def test_other_statuses_of_bind(both: Both) -> None:
-    """A7: the body of an answer that is not 200 is thrown away, its Error too."""
+    """A bind answer with another status than 200 is an error with that status, and its body is not read."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
@@ -77,7 +77,7 @@ async def test_other_statuses_of_bind(both: Both) -> None:
 
 @pytest.mark.promise("EXT-025", "G2-06")
 async def test_bound_though_the_answer_never_came(both: Both) -> None:
-    """A7: a pod that the scheduler sees bound is not tried again, though the call failed; the event shows it."""
+    """A pod that is bound though the call failed is not tried again, and an event shows the failure."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind", httpTimeout="2s") as it:
@@ -102,7 +102,7 @@ async def test_bound_though_the_answer_never_came(both: Both) -> None:
 
 @pytest.mark.promise("EXT-037")
 async def test_an_ignorable_binder_that_fails(both: Both) -> None:
-    """A7: the scheduler binds on its own, past the extender."""
+    """The scheduler binds a pod without the extender if an ignorable one fails to."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind", ignorable=True) as it:
@@ -114,7 +114,7 @@ async def test_an_ignorable_binder_that_fails(both: Both) -> None:
 
 
 async def test_a_pod_deleted_while_it_is_bound(both: Both) -> None:
-    """A7: its room is free immediately for others, whatever the bind does."""
+    """A pod deleted during its bind frees its room immediately, whatever the bind does."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
@@ -140,7 +140,7 @@ async def test_a_pod_deleted_while_it_is_bound(both: Both) -> None:
 
 @pytest.mark.promise("G2-01")
 async def test_cycles_are_serial_and_binds_are_not(both: Both) -> None:
-    """A5: one filter at a time; the binds of all pods in parallel."""
+    """The scheduler asks one filter at a time, and binds all pods in parallel."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 100}, bindVerb="bind") as it:
@@ -173,7 +173,7 @@ async def test_cycles_are_serial_and_binds_are_not(both: Both) -> None:
 
 @pytest.mark.promise("G2-06")
 async def test_a_filter_that_takes_too_long(both: Both) -> None:
-    """A1: httpTimeout covers the whole call; the pod is tried again."""
+    """A filter call that takes longer than httpTimeout is an error, after which the pod is tried again."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, httpTimeout="1s") as it:
@@ -195,7 +195,7 @@ async def test_a_filter_that_takes_too_long(both: Both) -> None:
 
 @pytest.mark.promise("EXT-036")
 async def test_an_extender_that_is_not_there(both: Both) -> None:
-    """A3: an error, which is over when the extender comes."""
+    """An extender that does not run is a SchedulerError for the pod, which is bound once the extender runs."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
@@ -210,7 +210,7 @@ async def test_an_extender_that_is_not_there(both: Both) -> None:
 
 @pytest.mark.promise("EXT-030")
 async def test_calls_share_a_connection(both: Both) -> None:
-    """A1: keep-alive; calls that follow each other come on the same connection."""
+    """Calls that follow each other come on one kept-alive connection."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 100}) as it:
@@ -223,7 +223,7 @@ async def test_calls_share_a_connection(both: Both) -> None:
 
 
 async def test_a_restarted_scheduler_counts_what_is_bound(both: Both) -> None:
-    """A5: the pods that were bound before count from the start; nothing is bound twice."""
+    """A restarted scheduler counts the pods that are bound, and binds none a second time."""
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it:
@@ -241,7 +241,7 @@ async def test_a_restarted_scheduler_counts_what_is_bound(both: Both) -> None:
 
 @pytest.mark.promise("EXT-033")
 async def test_tls(both: Both, tmp_path: Path) -> None:
-    """A1: enableHTTPS without a CA verifies nothing; with a CA the certificate must be of that authority."""
+    """A scheduler verifies the extender's certificate against the CA of tlsConfig, and verifies nothing without one."""
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()
     ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")

@@ -13,7 +13,7 @@ from e2e.parity.sides import Both, Side
 
 @pytest.mark.promise("EXT-001")
 async def test_a_filter_with_a_node_cache(both: Both) -> None:
-    """A1, A2, A3: method, path, headers, order of keys, nulls, and the pod as the API server has it."""
+    """A filter call with a node cache has equal method, path, headers, order of keys, nulls and pod on both sides."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10}) as it:
@@ -37,7 +37,7 @@ async def test_a_filter_with_a_node_cache(both: Both) -> None:
 
 
 async def test_a_filter_without_a_node_cache(both: Both) -> None:
-    """A2, A3: whole Node objects, names null."""
+    """A filter call without a node cache has whole Node objects, and null for the names."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10}, nodeCacheCapable=None) as it:
@@ -58,7 +58,7 @@ async def test_a_filter_without_a_node_cache(both: Both) -> None:
 
 @pytest.mark.promise("EXT-001")
 async def test_a_bind_names_pod_and_node(both: Both) -> None:
-    """A2, A7: four keys; the scheduler reports Scheduled once the extender has bound."""
+    """A bind call names pod and node in four keys, and the scheduler reports Scheduled once the extender has bound."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
@@ -73,7 +73,7 @@ async def test_a_bind_names_pod_and_node(both: Both) -> None:
 
 
 async def test_prioritize_asks_the_same_as_filter(both: Both) -> None:
-    """A2, A6: with two nodes left the same message goes to prioritize; the best score wins."""
+    """Prioritize is called with the nodes left and the pod of the filter call, and the best score wins."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10, "c": 10}, prioritizeVerb="prioritize", weight=1) as it:
@@ -96,7 +96,7 @@ async def test_prioritize_asks_the_same_as_filter(both: Both) -> None:
 
 @pytest.mark.promise("EXT-018", "G2-07")
 async def test_one_node_left_is_taken_without_prioritize(both: Both) -> None:
-    """A6: the shortcut."""
+    """The only node that is left is taken without a call of prioritize."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, prioritizeVerb="prioritize", weight=1) as it:
@@ -109,7 +109,7 @@ async def test_one_node_left_is_taken_without_prioritize(both: Both) -> None:
 
 @pytest.mark.promise("G2-02")
 async def test_who_is_interested(both: Both) -> None:
-    """A8: limits, requests, init containers, whatever the amount; not a pod without the resource."""
+    """The extender is called for each pod with its resource in any container, also of amount 0, and for no other."""
     image = {"image": "none"}
     kinds: dict[str, dict[str, Any]] = {
         "plain": {"containers": [{"name": "main", **image}]},

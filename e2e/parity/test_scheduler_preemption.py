@@ -37,7 +37,7 @@ def keep(victims: Object) -> Answer:
 
 @pytest.mark.promise("G2-12")
 async def test_victims_go_and_the_pod_comes(both: Both) -> None:
-    """A9: the victim is marked, deleted and named in an event; the pod is nominated, then bound to that node."""
+    """A victim gets a condition, an event and its deletion, and the pod is nominated for its node, then bound."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a") as it:
@@ -60,7 +60,7 @@ async def test_victims_go_and_the_pod_comes(both: Both) -> None:
 
 @pytest.mark.promise("EXT-029", "G2-12")
 async def test_the_extender_is_not_asked_by_the_dry_run(both: Both) -> None:
-    """A9: without a preemptVerb it hears nothing before there is room, then of the nominated node alone."""
+    """An extender without preemptVerb is asked only when there is room, and about the nominated node alone."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a", "b") as it:
@@ -76,7 +76,7 @@ async def test_the_extender_is_not_asked_by_the_dry_run(both: Both) -> None:
 
 @pytest.mark.promise("EXT-001", "G2-12")
 async def test_what_the_preempt_verb_is_asked_with_a_node_cache(both: Both) -> None:
-    """A9: uids of the victims of every candidate, budgets counted; Go's spelling of the keys."""
+    """The preempt call has uids of each candidate's victims, budgets broken, and Go's spelling of keys."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a", "b", preemptVerb="preempt") as it:
@@ -103,7 +103,7 @@ async def test_what_the_preempt_verb_is_asked_with_a_node_cache(both: Both) -> N
 
 @pytest.mark.promise("G2-12")
 async def test_what_the_preempt_verb_is_asked_without_a_node_cache(both: Both) -> None:
-    """A9: whole pods; the answer is still read from NodeNameToMetaVictims."""
+    """The preempt call has whole pods, and its answer is still read from NodeNameToMetaVictims."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a", preemptVerb="preempt", nodeCacheCapable=None) as it:
@@ -141,7 +141,7 @@ def victims(node: str, *uids: str) -> Answer:
 async def test_an_answer_to_preempt_that_evicts_no_pod(
     both: Both, answer: Answer, ignorable: bool | None, text: str
 ) -> None:
-    """A9: preemption of this cycle ends with the reason, and the pod stays Unschedulable."""
+    """An answer without usable victims ends the preemption with its reason, and the pod stays Unschedulable."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a", preemptVerb="preempt", ignorable=ignorable) as it:
@@ -160,7 +160,7 @@ async def test_an_answer_to_preempt_that_evicts_no_pod(
 
 @pytest.mark.promise("G2-12")
 async def test_a_refusal_by_the_extender_alone_evicts_no_pod(both: Both) -> None:
-    """A9: the dry run finds no victim that would be needed, and that is an error of preemption."""
+    """A pod that only the extender refuses evicts no pod, as the dry run needs no victim for it."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a") as it:
@@ -175,7 +175,7 @@ async def test_a_refusal_by_the_extender_alone_evicts_no_pod(both: Both) -> None
 
 
 async def test_the_least_important_go(both: Both) -> None:
-    """A9: fewest and least important victims, the important reprieved first; a budget protects."""
+    """Preemption takes the fewest and least important victims, and reprieves the most important first."""
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it:
@@ -199,7 +199,7 @@ async def test_the_least_important_go(both: Both) -> None:
 
 
 async def test_a_disruption_budget_protects(both: Both) -> None:
-    """A9: the pod of a budget stays if another can go instead; if it must go the extender reads how many budgets break."""
+    """A pod of a budget stays if another can go, else the extender reads how many budgets break."""
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it:
@@ -233,7 +233,7 @@ async def test_a_disruption_budget_protects(both: Both) -> None:
 
 
 async def test_a_pod_of_equal_importance_stays(both: Both) -> None:
-    """A9: only lower priorities are victims."""
+    """A pod of equal priority is no victim."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a") as it:
@@ -245,7 +245,7 @@ async def test_a_pod_of_equal_importance_stays(both: Both) -> None:
 
 @pytest.mark.promise("G2-09")
 async def test_lower_pods_yield_to_a_nominated_one(both: Both) -> None:
-    """A9: the room that is being made counts as taken for others, though the extender does not get it."""
+    """The room that preemption makes counts as taken for pods of lower priority."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a") as it:
@@ -267,7 +267,7 @@ async def test_lower_pods_yield_to_a_nominated_one(both: Both) -> None:
 
 @pytest.mark.promise("EXT-013", "G2-09")
 async def test_the_nominated_node_is_asked_about_alone(both: Both) -> None:
-    """A3: a nominated pod is first tried on its node; refused there, it is tried on all."""
+    """A nominated pod is tried on its node first, and on all nodes if that is refused."""
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it, side.scheduler({**BACKOFF, "extenders": [entry(it.extender)]}):

@@ -22,7 +22,7 @@ async def said(it: Any, name: str = "p1") -> list[Any]:
 
 
 async def test_no_node_at_all(both: Both) -> None:
-    """A3: without a plugin."""
+    """A pod waits with the scheduler's reason, and no extender is asked, if the cluster has no node."""
 
     async def observe(side: Side) -> Any:
         async with play(side) as it:
@@ -49,7 +49,7 @@ async def test_no_node_at_all(both: Both) -> None:
     ids=["reasons", "unresolvable", "without a word"],
 )
 async def test_an_extender_refuses_all_nodes(both: Both, answer: dict[str, Any], text: str) -> None:
-    """A3: its reasons are counted, if it has any; of both maps the unresolvable one wins; there is no pod to evict."""
+    """A pod's message counts the extender's reasons, and the unresolvable one wins if a node has both."""
 
     async def observe(side: Side) -> Any:
         async with play(side, dict.fromkeys("abc", 10)) as it:
@@ -62,7 +62,7 @@ async def test_an_extender_refuses_all_nodes(both: Both, answer: dict[str, Any],
 
 @pytest.mark.promise("G2-02")
 async def test_in_tree_refusals(both: Both) -> None:
-    """A8: cordon, taint, selector, affinity, too little of a resource, none of it, too many pods: each in its words."""
+    """The scheduler refuses each unfit node with its own reason, and then asks no extender."""
 
     async def observe(side: Side) -> Any:
         async with play(side) as it:
@@ -87,7 +87,7 @@ async def test_in_tree_refusals(both: Both) -> None:
 
 
 async def test_an_error_of_the_filter(both: Both) -> None:
-    """A3: SchedulerError with the extender's words; tried again until it goes."""
+    """An error of the filter is a SchedulerError with the extender's text, and the pod is tried until it ends."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
@@ -104,7 +104,7 @@ async def test_an_error_of_the_filter(both: Both) -> None:
 
 @pytest.mark.promise("G2-05")
 async def test_no_answer_of_200(both: Both) -> None:
-    """A1: any other status is an error with the address in it; the body is not read."""
+    """A filter answer with another status than 200 is an error with the address in it, and its body is not read."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
@@ -125,7 +125,7 @@ async def test_no_answer_of_200(both: Both) -> None:
 
 @pytest.mark.promise("G2-05")
 async def test_what_cannot_be_decoded(both: Both) -> None:
-    """A1, A2: what is no JSON, or has the wrong types, is an error."""
+    """A filter answer that is no JSON, has wrong types or names an unknown node is a SchedulerError."""
     bodies = {
         "empty": b"",
         "text": b"not JSON",
@@ -151,7 +151,7 @@ async def test_what_cannot_be_decoded(both: Both) -> None:
 
 @pytest.mark.promise("EXT-008", "G2-05")
 async def test_what_is_decoded_all_the_same(both: Both) -> None:
-    """A2: any casing of the keys, unknown keys, more after the first value, null for what is empty."""
+    """A filter answer is read with any casing of keys, unknown or repeated keys, nulls, and text after it."""
     bodies = {
         "lower": b'{"nodenames": ["a"], "failednodes": null, "error": ""}',
         "upper": b'{"NODENAMES": ["a"]}',

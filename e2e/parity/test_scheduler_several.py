@@ -18,7 +18,7 @@ OTHER = "example.com/other"
 
 @pytest.mark.promise("G2-04")
 async def test_extenders_in_order_the_ignorable_last(both: Both) -> None:
-    """A3: one after the other, each with what the one before has left; an ignorable one that fails is passed over."""
+    """Extenders are asked in order about the nodes left, ignorable ones last, and one of these may fail."""
 
     async def observe(side: Side) -> Any:
         order: list[Any] = []
@@ -51,7 +51,7 @@ async def test_extenders_in_order_the_ignorable_last(both: Both) -> None:
 
 @pytest.mark.promise("G2-13")
 async def test_what_other_pods_and_volumes_demand(both: Both) -> None:
-    """A3: filters that are not imitated: the real scheduler refuses, the embedded one does not look."""
+    """The embedded scheduler ignores a demand on other pods for which the real one refuses a node."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
@@ -67,7 +67,7 @@ async def test_what_other_pods_and_volumes_demand(both: Both) -> None:
 
 
 async def test_the_extender_is_not_asked_about_no_nodes(both: Both) -> None:
-    """A3: an empty list ends the chain."""
+    """An extender is not asked if the one before it has left no node."""
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it:
@@ -125,13 +125,13 @@ async def scored(side: Side, scores: Mapping[str, Mapping[str, Any]], weights: M
 async def test_scores_are_weighted_and_added(
     both: Both, scores: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int], expected: str
 ) -> None:
-    """A6: score times weight times ten, over all extenders, on top of what the nodes have in common."""
+    """The node with the highest sum of score times weight over all extenders wins."""
     assert await both.same(lambda side: scored(side, scores, weights)) == expected
 
 
 @pytest.mark.promise("G2-08")
 async def test_extender_competes_with_the_schedulers_spreading(both: Both) -> None:
-    """A6: a weight of 1 and a small score lose against a node that is much emptier; a large score wins."""
+    """A small score loses against a much emptier node, and a large score wins."""
 
     async def observe(side: Side) -> Any:
         async with play(side, prioritizeVerb="prioritize", weight=1) as it:
@@ -153,7 +153,7 @@ async def test_extender_competes_with_the_schedulers_spreading(both: Both) -> No
     ("count", "percentage", "expected"), [(2, None, 2), (120, None, 100), (250, None, 120), (150, 100, 150)]
 )
 async def test_how_many_nodes_an_extender_sees(both: Both, count: int, percentage: int | None, expected: int) -> None:
-    """A4: all of fewer than a hundred; of more a share, but at least a hundred; the next pod sees others."""
+    """An extender sees all of up to a hundred nodes, else a share of at least a hundred, and others the next time."""
 
     async def observe(side: Side) -> Any:
         configuration = {"percentageOfNodesToScore": percentage} if percentage else {}
@@ -179,7 +179,7 @@ async def test_how_many_nodes_an_extender_sees(both: Both, count: int, percentag
 
 @pytest.mark.parametrize("ignored", [True, False])
 async def test_resources_that_are_left_to_the_extender(both: Both, ignored: bool) -> None:
-    """A8: ignoredByScheduler switches the in-tree check off; otherwise a node without enough never comes to the extender."""
+    """A node without enough reaches the extender only if the scheduler ignores the resource."""
 
     async def observe(side: Side) -> Any:
         managed = [{"name": MEMORY, "ignoredByScheduler": ignored}]
@@ -192,7 +192,7 @@ async def test_resources_that_are_left_to_the_extender(both: Both, ignored: bool
 
 
 async def test_returned_nodes_replace_those_of_the_scheduler(both: Both) -> None:
-    """A3: without a node cache the Node objects of the answer are taken, names in it are not looked at."""
+    """An extender without a node cache is obeyed in its answer's Node objects, not in its names."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10}, nodeCacheCapable=None) as it:
@@ -227,7 +227,7 @@ _PLAIN = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}
     ],
 )
 async def test_which_configurations_are_refused(both: Both, extenders: list[Object], good: bool) -> None:
-    """A11: decoding is strict and distinguishes cases; weights, the one binder and the names of resources are checked."""
+    """A scheduler refuses wrong keys, casing, weights, second binders and names of resources at its start."""
 
     async def observe(side: Side) -> Any:
         try:

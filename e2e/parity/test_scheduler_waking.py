@@ -96,14 +96,14 @@ CHANGES: dict[str, tuple[Trigger, bool, bool]] = {
 @pytest.mark.promise("EXT-035", "G2-11")
 @pytest.mark.parametrize("change", CHANGES)
 async def test_which_changes_wake_a_pod_that_an_extender_refused(both: Both, change: str) -> None:
-    """A10: those of nodes and of assigned pods that the scheduler looks at, and those of the pod itself."""
+    """A refused pod is tried again only after changes of itself, assigned pods, or a node's annotations or amounts."""
     trigger, has_neighbour, expected = CHANGES[change]
 
     assert await both.same(lambda side: is_woken(side, trigger, neighbour if has_neighbour else None)) is expected
 
 
 async def test_the_own_condition_is_a_change(both: Both) -> None:
-    """A10: writing PodScheduled=False changes the pod, and a changed pod is tried once more, not for ever."""
+    """The PodScheduled condition that the scheduler writes has the pod tried once more, and not endlessly."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
@@ -118,7 +118,7 @@ async def test_the_own_condition_is_a_change(both: Both) -> None:
 
 @pytest.mark.promise("G2-11")
 async def test_a_new_node_wakes(both: Both) -> None:
-    """A10: nodes that come."""
+    """A node that comes has a refused pod tried again."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
@@ -133,7 +133,7 @@ async def test_a_new_node_wakes(both: Both) -> None:
 
 
 async def test_in_tree_refusals_wake_for_what_can_cure_them(both: Both) -> None:
-    """A10: room for a pod without room, a label for one that wants it, an uncordon, a taint taken away."""
+    """A pod that the scheduler refused is tried when room, label, cordon or taint changes for it."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 1}) as it:
@@ -166,7 +166,7 @@ async def test_in_tree_refusals_wake_for_what_can_cure_them(both: Both) -> None:
 
 
 async def test_gates_hold_a_pod_back(both: Both) -> None:
-    """A10: a gated pod is not tried and not reported as unschedulable by the scheduler; without gates it goes."""
+    """A gated pod is not tried and not reported as unschedulable, and is bound once its gates are removed."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
@@ -182,7 +182,7 @@ async def test_gates_hold_a_pod_back(both: Both) -> None:
 
 
 async def test_pods_of_another_scheduler_are_left_alone(both: Both) -> None:
-    """A11: only those of the configured profiles are touched."""
+    """A scheduler touches only pods of its configured profiles."""
 
     async def observe(side: Side) -> Any:
         profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "gpushare-scheduler"}]
@@ -198,7 +198,7 @@ async def test_pods_of_another_scheduler_are_left_alone(both: Both) -> None:
 
 
 async def test_the_most_important_goes_first(both: Both) -> None:
-    """A5: by priority, whatever the order of their coming."""
+    """Waiting pods are tried by priority, whatever the order in which they came."""
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it:

@@ -14,7 +14,7 @@ R = "example.com/slice"
 
 @pytest.mark.promise("G3-10")
 def test_the_file_has_the_shape_that_plugins_read() -> None:
-    """B5: ids under the NUMA node that they are near to (-1: none), and the healthy ids of each resource."""
+    """The checkpoint lists ids by NUMA node (-1 is none), and the healthy ids of each resource."""
     book = DeviceBook()
     book.replace_devices(R, [Device("a"), Device("b"), Device("c", healthy=False)])
     book.store(Allocation("uid-1", "main", R, ("b", "a"), b"\x0a\x01"))
@@ -66,7 +66,7 @@ def test_resources_come_back_without_devices(tmp_path) -> None:
 
 
 def test_a_file_of_a_kubelet_before_1_20_is_refused() -> None:
-    """E2: ids without NUMA nodes; a kubelet of today starts without such a file."""
+    """A checkpoint with ids without NUMA nodes, as kubelets before 1.20 wrote it, is refused."""
     entry = {"PodUID": "u", "ContainerName": "c", "ResourceName": R, "DeviceIDs": ["a"], "AllocResp": ""}
     data = {"PodDeviceEntries": [entry], "RegisteredDevices": {R: ["a"]}}
     content = json.dumps({"Data": data, "Checksum": checkpoint.checksum(data)}).encode()

@@ -142,7 +142,7 @@ async def test_a_resource_that_no_plugin_owns_is_not_allocated(node) -> None:
 
 
 async def test_the_end_of_a_plugin_fails_the_allocate_under_way(node) -> None:
-    """B7: and only that; the next pod fails because there is no healthy device."""
+    """A plugin's end cancels the Allocate under way, and the next pod fails because there is no healthy device."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.allocate_gate = asyncio.Event()
     admission = asyncio.create_task(admit(node, pod("p", container("x", 1))))
@@ -157,7 +157,7 @@ async def test_the_end_of_a_plugin_fails_the_allocate_under_way(node) -> None:
 
 
 async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node) -> None:
-    """C: the trap for plugins that ask PodResources while they answer, when a pod's devices are freed at that moment."""
+    """Two pods share a device if a pod's devices are freed during Allocate, as by a plugin that calls List there."""
     plugin = await node.plug(Plugin(ids("abc")))
     await admit(node, pod("ended", container("x", 1)))
     plugin.on_allocate = lambda: node.devices.book.release_all_but({"uid-p"})
@@ -170,7 +170,7 @@ async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node) -> 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
 async def test_resource_has_no_plugin_after_the_grace_period(node) -> None:
-    """B5: a pod with some of it cannot start again; no other pod gets any until then, and after it no plugin is asked."""
+    """A resource whose plugin stays away for the grace period starts no container, and no plugin is asked for it."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     await admit(node, pod("p", container("x", 1)))
     await plugin.stop()
@@ -189,7 +189,7 @@ async def test_resource_has_no_plugin_after_the_grace_period(node) -> None:
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
 async def test_plugin_that_stays_away_after_a_restart_is_given_up(node) -> None:
-    """B5: the grace period of a resource in the checkpoint begins with the kubelet."""
+    """A resource in the checkpoint is given up if its plugin stays away for the grace period after a restart."""
     plugin = await node.plug(Plugin(ids("abc")))
     await plugin.stop()
     await node.stop()
@@ -200,7 +200,7 @@ async def test_plugin_that_stays_away_after_a_restart_is_given_up(node) -> None:
 
 
 async def test_only_a_container_that_runs_is_let_in_without_its_plugin(node) -> None:
-    """E1, H 9: after a restart of the kubelet an init container that has ended fails the pod that runs."""
+    """A pod is admitted without its plugin after a restart only if all its containers with devices still run."""
     await node.plug(Plugin(ids("abc")))
     running = pod("p", container("x", 1), inits=(container("init", 1),))
     await admit(node, running)
@@ -213,7 +213,7 @@ async def test_only_a_container_that_runs_is_let_in_without_its_plugin(node) -> 
 
 
 async def test_while_not_all_pods_are_known_nothing_is_freed(node) -> None:
-    """H 9: what other pods have stays theirs."""
+    """An allocation before all pods are known frees no device of another pod."""
     await node.plug(Plugin(ids("ab")))
     await admit(node, pod("p", container("x", 1)))
     await node.devices.allocate(pod("q", container("x", 1)), (), lambda: None)
@@ -222,7 +222,7 @@ async def test_while_not_all_pods_are_known_nothing_is_freed(node) -> None:
 
 
 async def test_a_request_that_changed_is_refused(node) -> None:
-    """B7: in the words of a real kubelet."""
+    """A container whose request has changed is refused with the text of a real kubelet."""
     await node.plug(Plugin(ids("abc")))
     await admit(node, pod("p", container("x", 1)))
 

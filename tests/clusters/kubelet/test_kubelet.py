@@ -338,7 +338,7 @@ async def test_a_deleted_pod_is_neither_listed_nor_run(kubelet, api) -> None:
 
 
 async def test_new_node_gets_all_labels_and_old_one_only_plain_ones(kubelet, api) -> None:
-    """B6: what an administrator did to a node's own labels stays done over a restart."""
+    """A kubelet that restarts restores the standard labels of its Node, and no other that was removed."""
     assert api.nodes[0]["metadata"]["labels"].keys() >= {"gpushare", "kubernetes.io/hostname", "beta.kubernetes.io/os"}
     await kubelet.stop()
     gone = {"metadata": {"labels": {"gpushare": None, "kubernetes.io/hostname": None}}}
@@ -359,7 +359,7 @@ async def test_a_condition_that_was_changed_is_put_right(kubelet, api) -> None:
 
 
 async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, plugin, state) -> None:
-    """H 9: its init container had devices and has ended; what of the pod runs is stopped within a second."""
+    """A running pod whose ended init container had devices fails after a restart of the kubelet and is stopped."""
     inits = (container("init", 1, command=["true"]),)
     api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), inits=inits))
     await until(lambda: api.phase("p") == "Running")
@@ -371,7 +371,7 @@ async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, p
 
 
 async def test_a_pod_that_is_not_let_in_takes_no_room_from_the_next(kubelet, api, plugin) -> None:
-    """B7: pods that wait for their admission at the same time are judged one after the other."""
+    """A pod that is not admitted takes no room from the next, though both wait for admission at the same time."""
     await kubelet.stop()
     cpu = {"name": "x", "image": "i", "resources": {"requests": {"cpu": "8"}}}
     api.put(pod("a", container("main", 1), cpu))
@@ -399,7 +399,7 @@ async def test_a_container_in_back_off_says_how_long_and_keeps_its_log(kubelet, 
 @pytest.mark.promise("G3-16")
 @pytest.mark.parametrize(("version", "shown"), [("v1.36.0", True), ("v1.35.9", False)])
 async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timings, version, shown) -> None:
-    """H 7: every id of every app container, not of sidecars; older kubelets say nothing."""
+    """A pod's status shows the health of its app containers' devices from 1.36 on, and none of a sidecar's."""
     kubelet = Kubelet(
         Machine("n1", version=version),
         folder,
@@ -435,7 +435,7 @@ async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timi
 
 
 async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, plugin) -> None:
-    """C: List is for active pods and takes back what the others had; Get does neither."""
+    """Get shows the devices of an ended pod and frees none, until List takes them back."""
     api.put(pod("p", container("main", 2, command=["true"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Succeeded")
     request = podresources_pb2.GetPodResourcesRequest(pod_name="p", pod_namespace="default")

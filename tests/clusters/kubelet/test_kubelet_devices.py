@@ -138,7 +138,7 @@ def test_the_same_seed_gives_the_same_ids() -> None:
 
 
 def test_a_look_that_frees_nothing_changes_nothing() -> None:
-    """C: ended pods without devices do not cause it."""
+    """A release that finds no pod with devices leaves the devices in use as they are."""
     book = book_of("a", "b")
     book.take(R, ["a"])
     book.release_all_but(set())
@@ -147,7 +147,7 @@ def test_a_look_that_frees_nothing_changes_nothing() -> None:
 
 
 def test_removed_resource_shows_zero_and_has_no_plugin() -> None:
-    """B5: after the grace period; unless a pod still has some of it, and then it cannot be allocated."""
+    """A removed resource counts 0 and is known only while a pod has some of it, and none of it can be allocated."""
     book = book_of("a")
     book.remove(R)
 
@@ -161,7 +161,7 @@ def test_removed_resource_shows_zero_and_has_no_plugin() -> None:
 
 
 def test_none_of_a_resource_needs_a_plugin_too() -> None:
-    """B7: a limit of 0 asks for nothing, and still fails while there is no healthy device."""
+    """A container with a limit of 0 gets no device, and still fails while none is healthy."""
     book = book_of("a")
     assert book.choose(("p", "c", R), 0, (), random.Random(1)) is None
     book.mark_unhealthy(R)
@@ -171,7 +171,7 @@ def test_none_of_a_resource_needs_a_plugin_too() -> None:
 
 
 def test_pod_shows_the_last_health_from_its_plugin() -> None:
-    """H 7: also when the plugin is gone; of a device that is not announced nothing bad is known."""
+    """A device keeps the last health that its plugin announced, and one that was never announced counts as healthy."""
     book = DeviceBook()
     book.replace_devices(R, [Device("a"), Device("b", healthy=False)])
     book.mark_unhealthy(R)
@@ -180,7 +180,7 @@ def test_pod_shows_the_last_health_from_its_plugin() -> None:
 
 
 def test_of_too_many_wishes_any_may_come_true() -> None:
-    """H 2: a plugin that names more than was asked leaves the choice to the kubelet."""
+    """A plugin that prefers more ids than are missing leaves the choice among them to the kubelet."""
     choice = Choice(reused=(), available=frozenset("abcd"), missing=1)
 
     assert {complete(choice, ["a", "b"], random.Random(seed)) for seed in range(20)} == {("a",), ("b",)}

@@ -161,7 +161,7 @@ async def test_many_registrations_at_once_all_get_through(node) -> None:
 
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
 async def test_failed_registration_hides_the_former_plugins_end(node) -> None:
-    """B3: the last plugin to register is dropped, and none is left; a real kubelet's bookkeeping, which plugins must know."""
+    """A failed registration hides the end of the former plugin, whose devices keep counting, as in a real kubelet."""
     plugin = await node.plug(Plugin(ids("ab")))
     with pytest.raises(grpc.aio.AioRpcError, match="failed to dial"):
         await register(node.folder, "nobody.sock")
@@ -173,7 +173,7 @@ async def test_failed_registration_hides_the_former_plugins_end(node) -> None:
 
 
 async def test_stream_that_ends_during_a_registration_fails_it(node) -> None:
-    """B3: end the old streams first."""
+    """A plugin's registration fails if its old stream ends meanwhile, so plugins end old streams first."""
     old = await node.plug(Plugin(ids("ab")), "old.sock")
     new = Plugin(ids("abc"))
     new.options_gate = asyncio.Event()
@@ -190,7 +190,7 @@ async def test_stream_that_ends_during_a_registration_fails_it(node) -> None:
 
 
 async def test_beside_its_socket_a_kubelet_leaves_a_file(kubelet) -> None:
-    """B2: an empty one, that plugins which watch the folder see appear."""
+    """A kubelet leaves an empty file DEPRECATION in the plugin folder, which plugins that watch it see appear."""
     assert (kubelet.plugin_folder / "DEPRECATION").read_bytes() == b""
 
 

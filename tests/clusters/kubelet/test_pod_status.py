@@ -99,7 +99,7 @@ def test_a_container_before_its_start_says_what_it_waits_for(inits, reason) -> N
 
 
 def test_the_devices_of_app_containers_are_shown() -> None:
-    """H 7: of sidecars they are not."""
+    """A pod's status shows the devices of app containers, and none of sidecars."""
     devices = {"example.com/slice": {"a": True, "b": False}}
     containers = [replace(one(kind, running=True), devices=devices) for kind in (Kind.SIDECAR, Kind.APP)]
     status = status_of(state_of(*containers), NOW, [])
@@ -114,7 +114,7 @@ def test_the_devices_of_app_containers_are_shown() -> None:
 
 
 def test_a_pod_that_was_not_let_in_has_no_more_than_the_reason() -> None:
-    """B7: no conditions, no address: nothing of it ever was here."""
+    """A pod that was not admitted has phase, start time, reason and message, and neither conditions nor address."""
     rejection = Rejection("OutOfpods", "Pod was rejected: too many")
 
     assert status_of(state_of(one(), rejection=rejection), NOW, []) == {
@@ -126,7 +126,7 @@ def test_a_pod_that_was_not_let_in_has_no_more_than_the_reason() -> None:
 
 
 def test_running_pod_that_was_not_let_in_again_is_not_ready() -> None:
-    """H 9."""
+    """A running pod that was not admitted again after a restart has the condition Ready=False."""
     rejection = Rejection("UnexpectedAdmissionError", "Pod was rejected: no devices")
     shown = status_of(state_of(one(running=True), rejection=rejection), NOW, [])["conditions"]
 

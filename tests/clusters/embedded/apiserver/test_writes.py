@@ -127,7 +127,7 @@ def test_a_write_that_changes_nothing_is_no_change() -> None:
 
 
 def test_status_and_spec_are_written_apart() -> None:
-    """D3: through the main path the status stays, through /status everything else, except for annotations."""
+    """A write of a pod keeps its status, and one of /status keeps all but status and annotations."""
     writes = new_writes()
     writes.create(PODS, "default", pod())
     part = {
