@@ -16,8 +16,6 @@ class Difference:
     """One row."""
 
     id: str
-    reference: str
-    """Section of the protocol or of the product that it belongs to."""
     embedded: str
     real: str
     reason: str
@@ -34,7 +32,7 @@ def load(path: Path = TABLE) -> dict[str, Difference]:
             row = Difference(**entry)
         except TypeError as error:
             raise ValueError(f"{path}: {entry}: {error}") from error
-        if row.id in rows or not all((row.reference, row.embedded, row.real, row.reason)):
+        if row.id in rows or not all((row.embedded, row.real, row.reason)):
             raise ValueError(f"{path}: row {row.id!r} comes twice or has an empty field")
         rows[row.id] = row
     return rows
@@ -43,6 +41,6 @@ def load(path: Path = TABLE) -> dict[str, Difference]:
 def report(rows: dict[str, Difference]) -> str:
     """The table as text, a row a paragraph."""
     return "\n".join(
-        f"{row.id} ({row.reference})\n  embedded: {row.embedded}\n  real:     {row.real}\n  reason:   {row.reason}"
+        f"{row.id}\n  embedded: {row.embedded}\n  real:     {row.real}\n  reason:   {row.reason}"
         for row in rows.values()
     )
