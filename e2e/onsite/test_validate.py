@@ -197,6 +197,7 @@ async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Val
 
 
 @pytest.mark.stand_in_only("the original's plugin takes the place of ours")
+@pytest.mark.thorough("another plugin is built and judged by all cases")
 async def test_the_originals_plugin_is_judged_fairly(validation: Validation, observer: Observer) -> None:
     """Cases about what it does not publish are skipped; it fails that of several containers alone, by its defect D2."""
     async with in_the_place_of_ours(observer, "a2"):

@@ -78,6 +78,7 @@ def test_down_after_a_kill_leaves_nothing(fresh: Machine) -> None:
     assert list(Path(fresh.environment["GPUSHARE_CACHE"], "docker", "containers").iterdir()) == []
 
 
+@pytest.mark.thorough("two checkouts on the real packet filter; the uses are proved in test_uses.py")
 def test_two_checkouts_share_it_and_each_ends_alone(fresh: Machine, tmp_path: Path) -> None:
     """The first to call ``down`` leaves the other's containers running; the last one ends it. Then the reverse."""
     other = dataclasses.replace(fresh, checkout=tmp_path / "other")
@@ -131,6 +132,7 @@ def test_an_interrupted_start_leaves_nothing(fresh: Machine) -> None:
     assert fresh.traces() == before
 
 
+@pytest.mark.thorough("a second dockerd of its own")
 def test_another_docker_is_used_and_left_as_it_is(fresh: Machine) -> None:
     """Another Docker gets our network and rules, which ``down`` removes; its containers and its own rules stay."""
     fresh.engine("up")
