@@ -23,6 +23,8 @@ from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.processes.scratch import scratch_folder
 
+pytestmark = pytest.mark.thorough("each test starts a control plane of its own")
+
 HARNESS = """
 import asyncio, os, sys
 from clusters.controlplane.binaries import locate, minors

@@ -67,7 +67,12 @@ def _environment(layer: Layer, folder: Path) -> dict[str, str]:
     return plain
 
 
-@pytest.fixture(params=SIMULATED, ids=str)
+_SANITIZED = pytest.mark.thorough("the same library without sanitizers answers the same")
+
+
+@pytest.fixture(
+    params=[pytest.param(one, marks=_SANITIZED if one.kind == "sanitized" else ()) for one in SIMULATED], ids=str
+)
 def layer(request: pytest.FixtureRequest) -> Layer:
     """Each simulated layer."""
     found: Layer = request.param

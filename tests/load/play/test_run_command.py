@@ -157,6 +157,7 @@ def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
     assert re.search(r"BROKEN  filter p50: [\d.]+, at most 1.5 x baseline, ", done.stdout)
 
 
+@pytest.mark.thorough("three extenders are started and asked")
 def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
     """One refuses all binds, one reports binds that it does not make, one binds to another node; ours refuses none."""
     no_card = AGREES.replace('"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}', '"annotations": {}')
