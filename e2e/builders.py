@@ -55,7 +55,7 @@ def gpu_pod(
 
 
 def controller(kind: str, name: str, spec: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """A controller of ``apps/v1`` whose pods have this spec, with more of its own."""
+    """A controller of ``apps/v1`` whose pods have this spec; ``more`` are fields of the controller's own spec."""
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": spec}
     body = {"selector": {"matchLabels": labels}, "template": template, **more}

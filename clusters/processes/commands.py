@@ -58,7 +58,7 @@ def run(argv: Sequence[str | Path], environment: Mapping[str, str], folder: Path
 
 
 async def output_of(argv: Sequence[str], environment: Mapping[str, str], where: str = "") -> str:
-    """The output of a short program. Raises ClusterError with its error, and with ``where`` it ran."""
+    """The output of a short program. Raises ClusterError with its error; ``where`` is text for the error (`` on NODE``)."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *argv, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe

@@ -150,7 +150,7 @@ def make_own_folder(folder: Path) -> Path:
 
 
 def signalled(pid: int, number: signal.Signals, is_ours: Callable[[], bool], seconds: float) -> bool:
-    """Signal a process and wait up to so long for its end: has it ended, now or before?
+    """Signal a process, and wait for its end for these seconds at most; True if it has ended, now or before.
 
     ``is_ours`` is asked when the number can no longer be given to another process; one that is not ours gets no signal.
     """

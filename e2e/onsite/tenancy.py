@@ -16,7 +16,7 @@ makes one, in place of one that a killed run left, unless an administrator has m
 
 In the end a run deletes the pods with its label, the class that it made, and then the namespace if its name is on it, which
 takes the lease along. A namespace that an administrator has made (with the label of ``KEEP``) stays, and the lease is deleted
-alone. A run that was stopped, and whose lease another one took, finds the other's name on both, and deletes its own pods alone.
+alone. A suspended run may lose its lease to another one. It then finds the other's name on both, and deletes its own pods alone.
 No name comes back: what a run reads before it finds its name in the lease was there while it had the namespace.
 """
 

@@ -121,7 +121,7 @@ def each(cases: Cases) -> pytest.MarkDecorator:
 async def compare(both: Both, *asks: Ask, around: Around | None = None, before: int = 0) -> list[Any]:
     """Send the requests to both sides; the answers, normalised. Raises AssertionError if they differ or are not as expected.
 
-    ``around``: what is at work on a side during the requests, but for the first ones (``before``: how many).
+    ``around`` is open on each side during the requests; the first ``before`` requests are sent before it opens.
     """
     seen: list[Any] = await both.same(lambda side: _answers(side, asks, around, before))
     for number, (wanted, (code, body, *_)) in enumerate(zip(asks, seen, strict=True)):

@@ -1,7 +1,7 @@
 """A history from a seed: mostly requests that clients send, and a good share of those that they should not send. Pure.
 
-Each request may name the version, the uid or the object that an earlier one has answered. What is thought to be there keeps most
-requests sensible; it need not be right, as nothing is judged by it.
+A request may name the version, the uid or the object of an earlier answer. The generator keeps a list of the objects that are
+probably there, so that most requests make sense. The list may be wrong: nothing is judged by it.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ _SELECTORS: Final = ("app=one", "app==two", "app!=one", "app in (one,two)", "app
 
 
 def generate(seed: int, requests: int) -> list[Ask]:
-    """The history of a seed: so many requests, then watches of all that has happened."""
+    """The history of a seed: this number of requests, then watches of all that has happened."""
     generator = _Generator(random.Random(seed))
     for _ in range(requests):
         generator.step()

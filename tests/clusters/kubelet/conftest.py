@@ -101,18 +101,23 @@ def pod_timings() -> Timings:
     return Timings(start_retry=0.01, start_retry_longest=0.05, restart=0.01, restart_longest=0.05, node_sync=0.0)
 
 
-@pytest.fixture
-async def kubelet(folder: Path, api: StubApi, state: State, pod_timings: Timings) -> AsyncIterator[Kubelet]:
-    kubelet = Kubelet(
-        Machine("n1", labels={"gpushare": "true"}),
+def kubelet_on(machine: Machine, folder: Path, api: StubApi, state: State, timings: Timings) -> Kubelet:
+    """A kubelet of this machine that is not started, with a clock that stands."""
+    return Kubelet(
+        machine,
         folder,
         api.client,
         behaviours=Behaviours.load(),
         cards=Cards(state),
         seed=1,
         clock=lambda: 1_700_000_000.0,
-        timings=pod_timings,
+        timings=timings,
     )
+
+
+@pytest.fixture
+async def kubelet(folder: Path, api: StubApi, state: State, pod_timings: Timings) -> AsyncIterator[Kubelet]:
+    kubelet = kubelet_on(Machine("n1", labels={"gpushare": "true"}), folder, api, state, pod_timings)
     await kubelet.start()
     yield kubelet
     await kubelet.stop()

@@ -15,7 +15,7 @@ from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.proto import podresources_pb2, podresources_pb2_grpc
 from clusters.kubelet.timings import Timings
-from tests.clusters.kubelet.conftest import plug
+from tests.clusters.kubelet.conftest import kubelet_on, plug
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids
 from tests.servers import plain_http, until
@@ -450,16 +450,7 @@ async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, pl
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
 async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, pod_timings, seconds) -> None:
     """Where the timings say so: pods that ask for the same change places among themselves, the others keep theirs."""
-    kubelet = Kubelet(
-        Machine("n1"),
-        folder,
-        api.client,
-        behaviours=Behaviours.load(),
-        cards=Cards(state),
-        seed=1,
-        clock=lambda: 1_700_000_000.0,
-        timings=replace(pod_timings, admission_shuffle=seconds),
-    )
+    kubelet = kubelet_on(Machine("n1"), folder, api, state, replace(pod_timings, admission_shuffle=seconds))
     await kubelet.start()
     plugin = Plugin(ids(f"id-{n}" for n in range(40)))
     await plug(kubelet, api, plugin)
@@ -483,16 +474,7 @@ async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, p
 
 async def test_an_operator_may_set_what_a_lost_plugin_had(folder, api, state, pod_timings) -> None:
     """After the grace period the node shows 0 once; an amount that is set then stays."""
-    kubelet = Kubelet(
-        Machine("n1"),
-        folder,
-        api.client,
-        behaviours=Behaviours.load(),
-        cards=Cards(state),
-        seed=1,
-        clock=lambda: 1_700_000_000.0,
-        timings=replace(pod_timings, endpoint_grace=0.05),
-    )
+    kubelet = kubelet_on(Machine("n1"), folder, api, state, replace(pod_timings, endpoint_grace=0.05))
     await kubelet.start()
     plugin = Plugin(ids("ab"))
     await plug(kubelet, api, plugin)
