@@ -14,15 +14,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 from urllib.parse import unquote
 
 import httptools
 
 from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, Bound
-
-if TYPE_CHECKING:
-    from gpushare.serving.http_edge import Connections
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
@@ -59,6 +56,22 @@ class Answer(NamedTuple):
 Application = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
 
+class Count(Protocol):
+    """All open connections of a server together; ``http_edge.Connections`` is it."""
+
+    def add(self, connection: HttpConnection) -> None:
+        """Count one more."""
+
+    def remove(self, connection: HttpConnection) -> None:
+        """It is closed, or will be immediately."""
+
+    def hold(self, connection: HttpConnection, amount: int) -> bool:
+        """Hold this many bytes more for the connection; False if the connection itself must be given up."""
+
+    def release(self, connection: HttpConnection, amount: int) -> None:
+        """Hold this many bytes less for it."""
+
+
 class HttpConnection(asyncio.Protocol):
     """A connection, one of ``connections`` from when it is accepted until it is closed.
 
@@ -69,7 +82,7 @@ class HttpConnection(asyncio.Protocol):
     def __init__(
         self,
         application: Application,
-        connections: Connections,
+        connections: Count,
         *,
         is_tls: bool,
         now: Callable[[], float],
