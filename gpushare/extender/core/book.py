@@ -5,8 +5,8 @@ A pod's booking on a node lives through these states; everything not drawn leave
               assume()                      set_pod(bound)
     (nothing) ────────► Assumed ──────────────────────────► Confirmed
                            │                                    │
-                           │ forget()  (the API refused)        │ remove_pod(), set_pod(finished), or
-                           │ remove_pod() (the pod is gone)     │ a boot: the containers are gone
+                           │ forget()  (the API refused)        │ remove_pod() or set_pod(finished):
+                           │ remove_pod() (the pod is gone)     │ the containers are gone
                            ▼                                    ▼
                         (nothing)                            (nothing)
 
@@ -31,9 +31,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpushare.extender.core.belief import Belief, audited, booking_of, bound_to
-from gpushare.extender.core.event_marks import EventMarks
 from gpushare.extender.core.filter import MOST_REQUESTS, KnownAnswers
-from gpushare.extender.core.lingering_pods import LingeringPods
 from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
@@ -75,7 +73,6 @@ class Book:
         # Uids that were bound in a history which the API server has lost, and that it has not shown since.
         self._doubtful: set[str] = set()
         self.restores = 0
-        self._lingering = LingeringPods()
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
         self._workload = workload or Workload()
         self._snapshot = Snapshot(
@@ -88,8 +85,8 @@ class Book:
         self._workload.on_change = self._answers.changed_cost
         # Nothing is laid out until the first snapshot: the first list changes each node once for every pod that it has.
         self._is_looked_at = False
-        # Which pods and nodes had an event lately: the audit believes no list over it.
-        self.events = EventMarks()
+        self.touched: set[str] | None = None
+        """Uids of pods and names of nodes that had an event, old or new, since an audit set this: it believes no list over it."""
 
     def snapshot(self) -> Snapshot:
         """All nodes as they are now, for a caller that does not await: a copy of 5,000 would take longer than a filter."""
@@ -130,19 +127,16 @@ class Book:
     def set_node(self, node: Node) -> bool:
         """A node is new or changed. Answers whether it has other cards than it had."""
         name = node.metadata.name
-        self.events.note(name)
+        self._touch(name)
         before = self._indices(name)
         self._nodes[name] = node
         self._workload.set_node(node)
-        for uid in self._lingering.booted(node, _number(node.metadata.resource_version)):
-            self.events.note(uid)
-            self._end(uid)
         self._read_devices(name)
         return self._indices(name) != before
 
     def remove_node(self, name: str) -> None:
         """A Node object is gone; its pods stay booked until they are gone too."""
-        self.events.note(name)
+        self._touch(name)
         self._nodes.pop(name, None)
         self._cards.pop(name, None)
         self._infos.pop(name, None)
@@ -151,7 +145,7 @@ class Book:
 
     def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
         """These cards of a node were declared sick (by the ConfigMap of the contract); an empty set ends that."""
-        self.events.note(name)
+        self._touch(name)
         if indices:
             self._unhealthy[name] = indices
         else:
@@ -167,7 +161,7 @@ class Book:
         ``has_gap``: states of it before this one may have been missed, as with a list and with an answer to a question.
         """
         uid, node = pod.metadata.uid, pod.spec.node_name
-        self.events.note(uid)
+        self._touch(uid)
         if uid in self._ended or self._is_old(pod):
             return None
         if not node:
@@ -175,8 +169,7 @@ class Book:
             return None
         self._doubtful.discard(uid)
         self._forget_pending(pod.metadata)
-        is_over = self._lingering.is_over(pod, self._nodes.get(node), _number(pod.metadata.resource_version))
-        if is_over or is_finished(pod):
+        if is_finished(pod):
             self._end(uid)
             return None
         known, has_gap = self.known(pod, has_gap=has_gap)
@@ -190,11 +183,10 @@ class Book:
         self._lay_out(*touched)
         return problem or self._misplaced(node, booking)
 
-    def remove_pod(self, metadata: ObjectMeta) -> None:
+    def remove_pod(self, metadata: Booking | ObjectMeta) -> None:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
-        self.events.note(metadata.uid)
+        self._touch(metadata.uid)
         self._forget_pending(metadata)
-        self._lingering.forget(metadata.uid)
         self._end(metadata.uid)
 
     def placed_on(self, node: str) -> list[tuple[Booking, str | None]]:
@@ -224,13 +216,13 @@ class Book:
 
     def renew(self, uid: str) -> None:
         """A bind of the pod is under way (again): no audit, and no restored history, ends what is assumed for it."""
-        self.events.note(uid)
+        self._touch(uid)
         self._doubtful.discard(uid)
         self._acknowledged.discard(uid)
 
     def forget(self, uid: str, node: str) -> None:
         """The API refused the bind: the assumption ends. A confirmed booking stays."""
-        self.events.note(uid)
+        self._touch(uid)
         nodes = self._assumed.get(uid, set())
         if node in nodes:
             nodes.remove(node)
@@ -245,6 +237,7 @@ class Book:
 
         If the watch does not show the pod waiting, it may be ahead already, or never show it at all.
         """
+        self._touch(metadata.uid)
         assumed = self.assumed(metadata.uid, node)
         if assumed is not None:
             self._acknowledged.add(metadata.uid)
@@ -259,7 +252,6 @@ class Book:
         lacks it: until then the containers may still run. A pod that was bound and is shown unbound loses its booking;
         an assumption of a bind under way does not.
         """
-        self.events.note_all()
         self.restores += 1
         self._ended.clear()
         self._bound = {uid: (node, 0) for uid, (node, _) in self._bound.items()}
@@ -297,10 +289,6 @@ class Book:
         """Where a pod is assumed; nearly always on one node."""
         return tuple((node, self._bookings[node][uid]) for node in sorted(self._assumed.get(uid, ())))
 
-    def all_assumptions(self) -> dict[tuple[str, str], Booking]:
-        """By uid and node."""
-        return {(uid, node): booking for uid in self._assumed for node, booking in self.assumptions(uid)}
-
     def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[Belief | None, bool]:
         """The belief about a bound pod's cards, and whether states of it may have been missed before this one."""
         uid = pod.metadata.uid
@@ -316,13 +304,9 @@ class Book:
             if any(device.uuid for device in self.devices(node) or ()):
                 belief = audited(before)
                 self._believe(uid, node, belief)
-                self.events.note(uid)
+                self._touch(uid)
                 self._put(node, replace(self._bookings[node][uid], shares=belief.booked))
                 self._lay_out(node)
-
-    def was_ended(self, pod: Pod) -> bool:
-        """Did a boot of its node end this pod, whatever its status shows?"""
-        return self._lingering.was_ended(pod)
 
     def devices(self, name: str) -> tuple[Device, ...] | None:
         """A node's cards with nothing booked, by its last event; None if the node is not known."""
@@ -351,7 +335,11 @@ class Book:
 
     # Inside
 
-    def _forget_pending(self, metadata: ObjectMeta) -> None:
+    def _touch(self, key: str) -> None:
+        if self.touched is not None:
+            self.touched.add(key)
+
+    def _forget_pending(self, metadata: Booking | ObjectMeta) -> None:
         if self.is_pending(metadata):
             del self._pending[metadata.namespace, metadata.name]
 

@@ -206,18 +206,6 @@ def test_a_bind_under_way_survives_a_restore(book: Book) -> None:
     assert used(book) == [4, 3]
 
 
-def test_an_audit_under_way_believes_nothing(book: Book) -> None:
-    """An audit under way believes nothing after a restore, because its list may be of the lost history."""
-    book.events.start()
-    mark = book.events.mark()
-    assert not book.events.since("u", mark)
-
-    book.begin_anew()
-
-    assert book.events.since("u", mark)
-    assert not book.events.since("u", book.events.mark())
-
-
 def test_an_assumed_pod_holds_its_card_until_it_is_forgotten(book: Book) -> None:
     """Assume books immediately; forget frees."""
     book.assume("n", booking("a", 3, 1))
