@@ -5,7 +5,7 @@ The list and the book are of different moments. A difference becomes a correctio
 1. ``see_*`` and ``end`` find *suspects*: what the list and the book say differently, of objects of which the book has
    no event since before the list was asked for. If there was an event since, the book may know more than the list.
 2. The caller waits until the watches have passed the version of the list: what was merely under way has come now.
-3. ``settle`` drops every suspect that had an event since, and those with a bind of ours under way. Of the others the watch has
+3. ``settle`` drops every suspect that had an event since, and those with a bind of ours under way. As for the others, the watch has
    passed the listed state without an event for it, so the event is lost, and the book gets that state. Every later change
    is still to come, in its order with those of other pods. If of two pods that exchange their cards one were booked ahead of
    the watch, both might stand on one card, the other looking free.
