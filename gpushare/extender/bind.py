@@ -142,8 +142,8 @@ class Binder:
         uid, metadata = pod.metadata.uid, pod.metadata
         assumed, reserved = self.book.assumed(uid, node_name), guard.pods.get(uid)
         if assumed is not None:
-            # An audit that asked for this pod before now must not believe the answer.
-            self.book.renew(uid)
+            # An audit that has listed this pod before now must not believe the list.
+            self.book.touch(uid)
         earlier = assumed or (reserved.booking(uid) if reserved is not None else None)
         if earlier is None:
             shares = choose(laid_on(node, guard), question(request, snapshot, self.policy, cpu_request(pod)))

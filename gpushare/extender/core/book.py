@@ -44,6 +44,8 @@ from gpushare.model.wishes import wishes_or_none
 
 # How many ended pods are remembered: far more than can end while one request is under way.
 ENDED_REMEMBERED: Final = 10_000
+# The version of what was seen in a history that the API server has lost.
+_LOST: Final = -1
 
 
 class Book:
@@ -57,7 +59,7 @@ class Book:
         self._infos: dict[str, NodeInfo] = {}
         # By node, then by uid: a pod is on a node either by the API or by assumption.
         self._bookings: dict[str, dict[str, Booking]] = {}
-        # By uid: the node that the API shows, and the resourceVersion that was seen last.
+        # By uid: the node that the API shows, and the resourceVersion that was seen last, or ``_LOST``.
         self._bound: dict[str, tuple[str, int]] = {}
         # By uid: the node of a bound pod, and what is believed of its cards there.
         self._beliefs: dict[str, tuple[str, Belief]] = {}
@@ -68,10 +70,6 @@ class Book:
         self._pending: dict[tuple[str, str], Pod] = {}
         # Uids of pods that were seen to end, oldest first; a uid never comes back, so a late event of it is old.
         self._ended: dict[str, None] = {}
-        # Uids that are assumed, and that the API server reported as bound.
-        self._acknowledged: set[str] = set()
-        # Uids that were bound in a history which the API server has lost, and that it has not shown since.
-        self._doubtful: set[str] = set()
         self.restores = 0
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
         self._workload = workload or Workload()
@@ -127,7 +125,7 @@ class Book:
     def set_node(self, node: Node) -> bool:
         """A node is new or changed. Answers whether it has other cards than it had."""
         name = node.metadata.name
-        self._touch(name)
+        self.touch(name)
         before = self._indices(name)
         self._nodes[name] = node
         self._workload.set_node(node)
@@ -136,7 +134,7 @@ class Book:
 
     def remove_node(self, name: str) -> None:
         """A Node object is gone; its pods stay booked until they are gone too."""
-        self._touch(name)
+        self.touch(name)
         self._nodes.pop(name, None)
         self._cards.pop(name, None)
         self._infos.pop(name, None)
@@ -145,7 +143,7 @@ class Book:
 
     def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
         """These cards of a node were declared sick (by the ConfigMap of the contract); an empty set ends that."""
-        self._touch(name)
+        self.touch(name)
         if indices:
             self._unhealthy[name] = indices
         else:
@@ -161,13 +159,12 @@ class Book:
         ``has_gap``: states of it before this one may have been missed, as with a list and with an answer to a question.
         """
         uid, node = pod.metadata.uid, pod.spec.node_name
-        self._touch(uid)
+        self.touch(uid)
         if uid in self._ended or self._is_old(pod):
             return None
         if not node:
             self._set_pending(pod)
             return None
-        self._doubtful.discard(uid)
         self._forget_pending(pod.metadata)
         if is_finished(pod):
             self._end(uid)
@@ -185,7 +182,7 @@ class Book:
 
     def remove_pod(self, metadata: Booking | ObjectMeta) -> None:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
-        self._touch(metadata.uid)
+        self.touch(metadata.uid)
         self._forget_pending(metadata)
         self._end(metadata.uid)
 
@@ -208,21 +205,15 @@ class Book:
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) has ended")
         if booking.uid in self._bookings.get(node, {}):
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) is already booked on {node}")
-        self.renew(booking.uid)
+        self.touch(booking.uid)
         self._put(node, booking)
         self._assumed.setdefault(booking.uid, set()).add(node)
         self._workload.put(booking.uid, node, cpu_milli)
         self._lay_out(node)
 
-    def renew(self, uid: str) -> None:
-        """A bind of the pod is under way (again): no audit, and no restored history, ends what is assumed for it."""
-        self._touch(uid)
-        self._doubtful.discard(uid)
-        self._acknowledged.discard(uid)
-
     def forget(self, uid: str, node: str) -> None:
         """The API refused the bind: the assumption ends. A confirmed booking stays."""
-        self._touch(uid)
+        self.touch(uid)
         nodes = self._assumed.get(uid, set())
         if node in nodes:
             nodes.remove(node)
@@ -237,10 +228,9 @@ class Book:
 
         If the watch does not show the pod waiting, it may be ahead already, or never show it at all.
         """
-        self._touch(metadata.uid)
+        self.touch(metadata.uid)
         assumed = self.assumed(metadata.uid, node)
         if assumed is not None:
-            self._acknowledged.add(metadata.uid)
             self._believe(metadata.uid, node, bound_to(assumed.shares, assumed.card_size))
         if self.is_pending(metadata):
             self._workload.put(metadata.uid, node, cpu_milli)
@@ -250,12 +240,11 @@ class Book:
 
         No end that was seen counts. A booking stays until the list shows its pod, or until the pod is removed because the list
         lacks it: until then the containers may still run. A pod that was bound and is shown unbound loses its booking;
-        an assumption of a bind under way does not.
+        an assumption does not: its bind may be under way, and if it is not, the next audit ends it.
         """
         self.restores += 1
         self._ended.clear()
-        self._bound = {uid: (node, 0) for uid, (node, _) in self._bound.items()}
-        self._doubtful = {*self._bound, *self._acknowledged}
+        self._bound = {uid: (node, _LOST) for uid, (node, _) in self._bound.items()}
 
     # Other inputs of a decision
 
@@ -269,9 +258,10 @@ class Book:
 
     # For the audit
 
-    def uids(self) -> set[str]:
-        """Pods that hold a card, or are assumed to."""
-        return {*self._bound, *self._assumed}
+    def touch(self, key: str) -> None:
+        """A pod (uid) or node (name) has an event, or a bind of a pod that is assumed already is under way again."""
+        if self.touched is not None:
+            self.touched.add(key)
 
     def identities(self) -> dict[str, Booking | ObjectMeta]:
         """By uid: the pods that hold a card, are assumed to, or wait."""
@@ -304,7 +294,7 @@ class Book:
             if any(device.uuid for device in self.devices(node) or ()):
                 belief = audited(before)
                 self._believe(uid, node, belief)
-                self._touch(uid)
+                self.touch(uid)
                 self._put(node, replace(self._bookings[node][uid], shares=belief.booked))
                 self._lay_out(node)
 
@@ -335,16 +325,12 @@ class Book:
 
     # Inside
 
-    def _touch(self, key: str) -> None:
-        if self.touched is not None:
-            self.touched.add(key)
-
     def _forget_pending(self, metadata: Booking | ObjectMeta) -> None:
         if self.is_pending(metadata):
             del self._pending[metadata.namespace, metadata.name]
 
     def _set_pending(self, pod: Pod) -> None:
-        if pod.metadata.uid in self._doubtful:
+        if self._bound.get(pod.metadata.uid, ("", 0))[1] == _LOST:
             self._unbind(pod.metadata.uid)
             self._beliefs.pop(pod.metadata.uid, None)
         self._pending[pod.metadata.namespace, pod.metadata.name] = kept_of(pod)
@@ -375,7 +361,6 @@ class Book:
     def _end_assumptions(self, uid: str) -> set[str]:
         """The nodes on which the pod was assumed; the caller lays them out, once all is entered."""
         nodes = self._assumed.pop(uid, set())
-        self._acknowledged.discard(uid)
         for node in nodes:
             self._take(node, uid)
         return nodes
@@ -389,7 +374,6 @@ class Book:
             del self._ended[next(iter(self._ended))]
 
     def _drop(self, uid: str) -> None:
-        self._doubtful.discard(uid)
         touched = self._end_assumptions(uid)
         if uid in self._bound:
             node, _ = self._bound.pop(uid)

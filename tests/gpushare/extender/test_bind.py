@@ -198,6 +198,7 @@ async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
         await b.bind("a", to="m")
 
         assert [call["body"]["target"]["name"] for call in b.posts()] == ["n", "m"]
+        b.book.set_pod(msgspec.convert(b.api.pods[0], Pod))
         assert (b.used("n"), b.used("m")) == ([0, 0], [3])
 
 

@@ -102,7 +102,7 @@ def test_bind_after_the_list_keeps_its_card(again: bool) -> None:
     on.assume()
     settle = on.suspected(pod(None))
     if again:
-        on.book.renew("u")
+        on.book.touch("u")
     else:
         on.book.forget("u", "n")
         on.assume()
@@ -166,7 +166,7 @@ def test_another_pod_under_the_name_is_the_end_of_the_first() -> None:
     audit, suspects = on.listed(other)
     assert [(one.kind, one.uid) for one, _ in suspects] == [("phantom", "u"), ("missing", "v")]
     assert None not in [audit.settle(suspect) for suspect in suspects]
-    assert on.book.uids() == {"v"}
+    assert set(on.book.identities()) == {"v"}
 
 
 def test_a_pod_with_a_wrongly_reported_end_comes_back() -> None:

@@ -281,5 +281,5 @@ def happens(api: StubApi, rng: random.Random) -> None:
 
 def holdings(book: Book) -> set[tuple[str, str, int]]:
     """Uid, node and card of all that is booked."""
-    held = {uid: book.confirmed(uid) for uid in book.uids()}
+    held = {uid: book.confirmed(uid) for uid in book.identities()}
     return {(uid, one[0], one[1].shares[0][0]) for uid, one in held.items() if one is not None}
