@@ -12,22 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError
-from gpushare.extender.core.belief import booking_of
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.messages import BindingArgs
-from gpushare.extender.core.reservations import Guard, laid_on
+from gpushare.extender.core.reservations import EMPTY, Guard, laid_on
 from gpushare.extender.node_guard import NodeGuards
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod
-from gpushare.model.allocation import Allocation, Shares, blanks, encode
-from gpushare.model.node import Booking, NodeInfo
+from gpushare.model.allocation import Allocation, blanks, encode
+from gpushare.model.node import Booking
 from gpushare.model.placement import choose, question
 from gpushare.model.pod import Request, cpu_request, is_deleting, names_card_resources, request_of, split_container
 
@@ -36,9 +34,6 @@ _LOG = logging.getLogger(__name__)
 # How long a request without an answer may still take effect, in seconds: the API server ends every request after
 # 60.
 UNKNOWN_OUTCOME_SECONDS = 90.0
-_NO_GUARD = Guard()
-# Pods that are remembered as bound: far more than can be on their way to our copy.
-_BOUND_REMEMBERED = 10_000
 # How often such an outcome is asked for, in seconds.
 _ASK_SECONDS = 1.0
 
@@ -56,7 +51,8 @@ class Binder:
     """Binds pods; one at a time per pod, any number of pods beside each other.
 
     ``policy`` is for pods that name none; ``guards`` are there if other extenders may bind as well. ``in_flight`` are the binds
-    under way, by ``namespace/name``; ``resolving`` are the tasks that ask for lost answers.
+    under way, by ``namespace/name``; ``resolving`` are the tasks that ask for lost answers, with uid and node of each: a request
+    of those may still take effect.
     """
 
     client: ApiClient
@@ -67,13 +63,7 @@ class Binder:
     policy: str = wire.POLICY_BINPACK
     guards: NodeGuards | None = None
     in_flight: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
-    resolving: set[asyncio.Task[None]] = field(default_factory=set, init=False)
-    # The node of each pod that the API server reported as bound, newest last: our copy of the pod may not show it yet.
-    _bound: OrderedDict[str, str] = field(default_factory=OrderedDict, init=False)
-    # How often the API server was restored when these were noted; a later restore makes all of them doubtful.
-    _restores: int = field(default=0, init=False)
-    # By uid and node: how many requests may still take effect.
-    _unknown: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
+    resolving: dict[asyncio.Task[None], tuple[str, str]] = field(default_factory=dict, init=False)
 
     async def bind(self, args: BindingArgs) -> None:
         """Bind the pod to the node with its card. Idempotent. Raises GpushareError with the reason.
@@ -91,7 +81,7 @@ class Binder:
 
     def is_under_way(self, namespace: str, name: str, uid: str) -> bool:
         """May a request of ours still bind this pod?"""
-        return f"{namespace}/{name}" in self.in_flight or any(of == uid for of, _ in self._unknown)
+        return f"{namespace}/{name}" in self.in_flight or any(of == uid for of, _ in self.resolving.values())
 
     async def close(self) -> None:
         """Let binds under way end (each has the client's timeout); stop asking for lost answers."""
@@ -112,10 +102,6 @@ class Binder:
             pod = await self._fetch(args)
         if pod.spec.node_name:
             self._accept_bound(pod, args.node)
-            return
-        if (node := self._bound_to(pod.metadata.uid)) is not None:
-            if node != args.node:
-                raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is already bound to node {node}")
             return
         _check_bindable(pod)
         try:
@@ -144,7 +130,7 @@ class Binder:
             )
         return self._annotations(pod, node, booking)
 
-    def _assume(self, pod: Pod, node_name: str, request: Request, guard: Guard = _NO_GUARD) -> Booking:
+    def _assume(self, pod: Pod, node_name: str, request: Request, guard: Guard = EMPTY) -> Booking:
         """Choose a card and book it, in memory. Without an await, so no reader sees half of it."""
         snapshot = self.book.snapshot()
         node = snapshot.nodes.get(node_name)
@@ -154,19 +140,21 @@ class Binder:
             raise _OvertakenError(f"pod {pod.metadata.namespace}/{pod.metadata.name} was bound meanwhile")
         # An earlier try without a known outcome, ours or another's: the same cards again, so that both requests are equal.
         uid, metadata = pod.metadata.uid, pod.metadata
-        assumed, reserved = self.book.assumed(uid, node_name), guard.reserved.get(uid)
+        assumed, reserved = self.book.assumed(uid, node_name), guard.pods.get(uid)
         if assumed is not None:
-            # An audit that asked for this pod before now must not believe the answer.
-            self.book.renew(uid)
-        earlier = assumed or (reserved.booking if reserved is not None else None)
+            # An audit that has listed this pod before now must not believe the list.
+            self.book.touch(uid)
+        earlier = assumed or (reserved.booking(uid) if reserved is not None else None)
         if earlier is None:
             shares = choose(laid_on(node, guard), question(request, snapshot, self.policy, cpu_request(pod)))
         else:
-            shares = _still_there(earlier.shares, node)
-        size = next(device.total for device in node.devices if device.index == shares[0][0])
+            shares = earlier.shares
+        totals = {device.index: device.total for device in node.devices}
+        if gone := [index for index, _ in shares if index not in totals]:
+            raise DoesNotFitError(f"{wire.REASON_NO_CARD_FITS}: card {gone[0]} of node {node_name} is gone")
         booking = Booking(
             uid, metadata.namespace, metadata.name, request.units, shares, request.slots, request.wishes.group,
-            card_size=size,
+            card_size=totals[shares[0][0]],
         )  # fmt: skip
         if assumed is None:
             try:
@@ -198,53 +186,39 @@ class Binder:
         try:
             await self.client.bind(metadata.namespace, metadata.name, metadata.uid, node, annotations)
         except ApiError as error:
-            if await self._is_bound(pod, node, error):
+            now, is_unknown = None, error.may_have_happened
+            try:
+                now = await self._now(pod)
+            except ApiError:
+                is_unknown = True
+            if now is not None and now.spec.node_name:
+                # By this request, by one before it that our copy does not show yet, or by another program.
+                self._accept_bound(now, node)
                 return
-            if error.may_have_happened:
-                self._resolve_later(pod, node, sent)
+            if is_unknown:
+                task = asyncio.get_running_loop().create_task(self._resolve(pod, node, sent))
+                self.resolving[task] = (metadata.uid, node)
+                task.add_done_callback(self.resolving.pop)
                 raise BindError(f"the API server did not say whether the pod is bound: {error}") from error
             self._forget(metadata.uid, node)
-            self._release(metadata.uid, node, error)
+            if self.guards is not None and (metadata.uid, node) not in self.resolving.values():
+                self.guards.release(node, metadata.uid)
             raise BindError(f"the API server refused to bind: {error}") from error
-        self._note_bound(metadata.uid, node)
         self.book.bound(metadata, node, cpu_request(pod))
         _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 
-    def _bound_to(self, uid: str) -> str | None:
-        """The node of a pod that the API server reported as bound, unless it was restored from a snapshot since."""
-        if self._restores != self.book.restores:
-            self._restores = self.book.restores
-            self._bound.clear()
-        return self._bound.get(uid)
-
-    def _note_bound(self, uid: str, node: str) -> None:
-        self._bound_to(uid)
-        self._bound[uid] = node
-        if len(self._bound) > _BOUND_REMEMBERED:
-            self._bound.popitem(last=False)
-
     def _forget(self, uid: str, node: str) -> None:
         """This request came to nothing; another one for the same pod and node may still land."""
-        if not self._unknown[uid, node]:
+        if (uid, node) not in self.resolving.values():
             self.book.forget(uid, node)
 
-    def _release(self, uid: str, node: str, error: ApiError) -> None:
-        """Nothing that was sent can bind the pod here any more; after a conflict (409) it may be bound already, by any program."""
-        if self.guards is not None and error.code != 409 and not self._unknown[uid, node]:
-            self.guards.release(node, uid)
-
-    async def _is_bound(self, pod: Pod, node: str, error: ApiError) -> bool:
-        """After a failed request: did this bind, or one before it, in fact succeed?"""
-        if not (error.may_have_happened or error.code == 409):
-            return False
+    async def _now(self, pod: Pod) -> Pod | None:
+        """The pod as the API server has it; None if it is gone. Raises ApiError."""
         try:
             now = await self.client.get_pod(pod.metadata.namespace, pod.metadata.name)
-        except ApiError:
-            return False
-        if now.metadata.uid != pod.metadata.uid or now.spec.node_name != node:
-            return False
-        self.book.set_pod(now)
-        return True
+        except NotFoundError:
+            return None
+        return now if now.metadata.uid == pod.metadata.uid else None
 
     async def _fetch(self, args: BindingArgs) -> Pod:
         try:
@@ -261,52 +235,32 @@ class Binder:
     def _accept_bound(self, pod: Pod, node: str) -> None:
         """A pod that is already bound: success if it is bound as this order asks."""
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        problem = self.book.set_pod(pod)
         if pod.spec.node_name != node:
             raise BindError(f"pod {name} is already bound to node {pod.spec.node_name}")
-        booking, _, problem = booking_of(pod, *self.book.known(pod)[:1])
-        if booking.units > 0 and not booking.shares:
+        held = self.book.confirmed(pod.metadata.uid)
+        if held is not None and not held[1].shares:
             raise BindError(
                 f"pod {name} is already bound to node {node}, but not by us: {problem or 'no card is named'}"
             )
-        self.book.set_pod(pod)
-
-    def _resolve_later(self, pod: Pod, node: str, sent: float) -> None:
-        self._unknown[pod.metadata.uid, node] += 1
-        task = asyncio.get_running_loop().create_task(self._resolve(pod, node, sent))
-        self.resolving.add(task)
-        task.add_done_callback(self.resolving.discard)
 
     async def _resolve(self, pod: Pod, node: str, sent: float) -> None:
         """Ask until the outcome of a request without answer is certain; until then its room stays booked."""
-        key = (pod.metadata.uid, node)
-        try:
-            bound = await self._outcome(pod, sent)
-        finally:
-            self._unknown[key] -= 1
-            self._unknown += Counter()
-        if bound is not None:
-            self.book.set_pod(bound)
-            return
-        self._forget(*key)
-        _LOG.info("forgot pod=%s/%s uid=%s node=%s", pod.metadata.namespace, pod.metadata.name, *key)
-
-    async def _outcome(self, pod: Pod, sent: float) -> Pod | None:
-        """The pod once it is bound; None if it is gone, or cannot be bound any more by a request sent then."""
         metadata = pod.metadata
         while True:
             await asyncio.sleep(_ASK_SECONDS)
             try:
-                now = await self.client.get_pod(metadata.namespace, metadata.name)
-            except NotFoundError:
-                return None
+                now = await self._now(pod)
             except ApiError:
                 continue
-            if now.metadata.uid != metadata.uid:
-                return None
-            if now.spec.node_name:
-                return now
-            if self.monotonic() - sent > UNKNOWN_OUTCOME_SECONDS:
-                return None
+            is_bound = now is not None and now.spec.node_name
+            if now is None or is_bound or self.monotonic() - sent > UNKNOWN_OUTCOME_SECONDS:
+                break
+        if now is not None and is_bound:
+            self.book.set_pod(now)
+        elif [*self.resolving.values()].count((metadata.uid, node)) == 1:
+            self.book.forget(metadata.uid, node)
+            _LOG.info("forgot pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 
 
 def _check_bindable(pod: Pod) -> None:
@@ -319,12 +273,3 @@ def _check_bindable(pod: Pod) -> None:
         raise BindError(f"pod {name} is being deleted")
     if not names_card_resources(pod):
         raise BindError(f"pod {name} asks for no {wire.RESOURCE_PREFIX}* resource, so its own scheduler binds it")
-
-
-def _still_there(shares: Shares, node: NodeInfo) -> Shares:
-    """The cards of an earlier try. Raises DoesNotFitError when the node has one no more."""
-    indices = {device.index for device in node.devices}
-    gone = [index for index, _ in shares if index not in indices]
-    if gone:
-        raise DoesNotFitError(f"{wire.REASON_NO_CARD_FITS}: card {gone[0]} of node {node.name} is gone")
-    return shares

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -29,7 +29,6 @@ from gpushare import __version__
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
-from gpushare.extender.follow.audit import AuditResult
 from gpushare.extender.routes import health
 from gpushare.kube.reflector import Contact
 from gpushare.logs import lines_dropped
@@ -57,14 +56,6 @@ Labels = str | tuple[str, ...]
 Family = GaugeMetricFamily | CounterMetricFamily
 
 
-class Audits(Protocol):
-    """The audits of the book so far."""
-
-    last: AuditResult | None
-    done: int
-    failed: int
-
-
 @dataclass(eq=False)
 class ExtenderExposition(Collector):
     """All series. ``monotonic`` is the clock of ``contacts``."""
@@ -74,7 +65,6 @@ class ExtenderExposition(Collector):
     verdicts: Verdicts
     contacts: Callable[[], Mapping[str, Contact]]
     monotonic: Callable[[], float]
-    audits: Audits | None = None
 
     def collect(self) -> Iterator[Metric]:
         """All series as of now, piece by piece."""
@@ -137,24 +127,23 @@ class ExtenderExposition(Collector):
         )
 
     def _of_audit(self) -> Iterator[Metric]:
-        audits = self.audits
-        drift = {} if audits is None or audits.last is None else audits.last.drift
+        drift = self.metrics.drift.items()
         yield _counter(
             "gpushare_book_audits",
             "Audits of the book, by whether the API server let them come to their end.",
-            {} if audits is None else {"done": audits.done, "failed": audits.failed},
+            self.metrics.audits,
             "outcome",
         )
         yield _gauge(
             "gpushare_book_drift_units",
             "Units that the last audit found booked otherwise than the API says, and put right.",
-            {kind: one.units for kind, one in drift.items()},
+            {kind: units for kind, (units, _) in drift},
             "kind",
         )
         yield _gauge(
             "gpushare_book_drift_objects",
             "Pods and nodes whose bookings the last audit put right.",
-            {kind: one.objects for kind, one in drift.items()},
+            {kind: objects for kind, (_, objects) in drift},
             "kind",
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpushare import wire
@@ -37,9 +37,9 @@ API_SERVER: Final = "API server"
 INTERNAL: Final = "internal error"
 OTHER: Final = "other"
 
-# Calls of pods that wait.
+# Calls of pods that wait, and audits of the book, beside ``FAILED``.
 CALLED: Final = "called"
-NOT_CALLED: Final = "failed"
+DONE: Final = "done"
 
 # Upper ends, in seconds: a filter takes some 100 µs, and after 10 s the scheduler waits no more.
 BOUNDS: Final = (
@@ -74,7 +74,10 @@ class ExtenderMetrics:
             dict.fromkeys(((verb, GRANTED, "") for verb in VERBS), 0)
         )
         self.requests.update(dict.fromkeys(((FILTER, REFUSED, reason) for reason in sorted(REASONS)), 0))
-        self.calls: Counter[str] = Counter({CALLED: 0, NOT_CALLED: 0})
+        self.calls: Counter[str] = Counter({CALLED: 0, FAILED: 0})
+        self.audits: Counter[str] = Counter({DONE: 0, FAILED: 0})
+        # The units and objects of each kind that the last audit which came to its end put right.
+        self.drift: Mapping[str, tuple[int, int]] = {}
         # May every program that reaches this machine ask, without a sign of which program it is?
         self.is_open = False
 
@@ -88,7 +91,7 @@ class ExtenderMetrics:
 
     def count_call(self, is_done: bool) -> None:
         """A pod that waits was called, or could not be."""
-        self.calls[CALLED if is_done else NOT_CALLED] += 1
+        self.calls[CALLED if is_done else FAILED] += 1
 
     def timed(self, verb: str, answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
         """The verb's function, timed; an exception is counted here, and an answer by the function."""

@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -63,7 +64,7 @@ async def _run(settings: ExtenderSettings) -> None:
     if settings.guarded:
         # Another one with each start: what a former process sent may still be on its way.
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        guards = NodeGuards(client, wire.GUARDS_NAMESPACE, identity, book.fate_of, controller.pods_come_to)
+        guards = NodeGuards(client, wire.GUARDS_NAMESPACE, identity, book.fate_of, partial(controller.come_to, 0))
     binder = Binder(
         client, book, clock_ns=time.time_ns, monotonic=time.monotonic, policy=settings.policy, guards=guards
     )
@@ -80,8 +81,9 @@ async def _run(settings: ExtenderSettings) -> None:
     audit = Audit(
         client,
         book,
+        metrics,
         is_ready=controller.is_ready,
-        versions=controller.versions,
+        come_to=controller.come_to,
         is_under_way=binder.is_under_way,
         monotonic=time.monotonic,
         interval=settings.audit_interval,
@@ -98,7 +100,7 @@ async def _run(settings: ExtenderSettings) -> None:
         # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
         from gpushare.extender.exposition import ExtenderExposition, MetricsRoutes
 
-        exposition = ExtenderExposition(metrics, book, verdicts, lambda: controller.contacts, time.monotonic, audit)
+        exposition = ExtenderExposition(metrics, book, verdicts, lambda: controller.contacts, time.monotonic)
         observed = listen(*settings.metrics_address, flags="--metrics-address")
         _LOG.info("metrics at address=%s port=%d path=/metrics", settings.metrics_address[0], observed.getsockname()[1])
         edges.append((HttpEdge(MetricsRoutes(exposition, controller.is_ready), observed, OF_METRICS), None))

@@ -13,8 +13,6 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -22,7 +20,7 @@ import msgspec
 
 from gpushare import wire
 from gpushare.errors import GpushareError
-from gpushare.extender.core.reservations import Fate, Guard, Reservation, State, decode, encode, settle
+from gpushare.extender.core.reservations import EMPTY, Fate, Guard, Reservation, State, decode, encode, settle
 from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import AnyObject
@@ -42,14 +40,6 @@ class GuardError(GpushareError):
 
 
 _DECODER: Final = msgspec.json.Decoder(AnyObject)
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A guard as it was read or written last; without a version there is no such object yet."""
-
-    guard: Guard
-    version: str
 
 
 class NodeGuards:
@@ -73,10 +63,10 @@ class NodeGuards:
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
         self._fate_of = fate_of
         self._come_to = come_to
-        self._known: dict[str, _Read] = {}
-        # Pods whose Binding, which was ours alone, was refused for good; and pods that are gone. Kept until a write removes them.
+        # Each guard with its version, as it was read or written last.
+        self._known: dict[str, tuple[Guard, str]] = {}
+        # Pods whose Binding, which was ours alone, was refused for good. Kept until a write removes them.
         self._refused: defaultdict[str, set[str]] = defaultdict(set)
-        self._gone: defaultdict[str, set[str]] = defaultdict(set)
         # Binds to one node wait for each other here: side by side they would only overtake each other.
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -87,25 +77,22 @@ class NodeGuards:
         """
         async with self._turns[node]:
             for _ in range(_TRIES):
-                read = self._known.get(node) or await self._read(node)
-                await self._look_for_unknown(node, read.guard)
-                guard = settle(read.guard, self._fate_of, partial(self._is_dead, node))
+                before, version = self._known.get(node) or await self._read(node)
+                gone = await self._gone(node, before)
+                guard = settle(before, self._fate_of, lambda uid, one: uid in gone or self._is_refused(node, uid, one))  # noqa: B023
                 if not await self._come_to(guard.seen, _BEHIND_SECONDS):
                     raise GuardError("this extender's copy of the pods is behind another's; try again")
                 booking = book(guard)
                 try:
-                    self._known[node] = await self._write(node, read, guard.with_pod(booking, self._identity))
-                except ConflictError:
-                    self._known.pop(node, None)
-                    unbook()
-                    continue
-                except BaseException:
+                    self._known[node] = await self._write(node, guard.with_pod(booking, self._identity), version)
+                except BaseException as error:
                     # It may have been written: the next look shows it, and until the pod is bound or gone it counts.
                     self._known.pop(node, None)
                     unbook()
+                    if isinstance(error, ConflictError):
+                        continue
                     raise
-                self._refused[node].intersection_update(guard.reserved)
-                self._gone[node].intersection_update(guard.reserved)
+                self._refused[node].intersection_update(guard.pods)
                 return booking
         raise GuardError(f"others were faster {_TRIES} times on node {node}; try again")
 
@@ -113,63 +100,58 @@ class NodeGuards:
         """The Binding was refused and can take effect no more; the next write leaves the pod out."""
         self._refused[node].add(uid)
 
-    def _is_dead(self, node: str, one: Reservation) -> bool:
+    def _is_refused(self, node: str, uid: str, one: Reservation) -> bool:
         """A pod that another extender has tried as well may be bound by that, though ours was refused."""
-        uid = one.booking.uid
-        return uid in self._gone[node] or (uid in self._refused[node] and one.by == {self._identity})
+        return uid in self._refused[node] and one.by == {self._identity}
 
-    async def _look_for_unknown(self, node: str, guard: Guard) -> None:
+    async def _gone(self, node: str, guard: Guard) -> set[str]:
         """A pod that our book does not know at all was gone before we came, or came after our copy: the API server knows."""
-        for uid, one in guard.reserved.items():
-            booking = one.booking
-            if uid in self._gone[node] or self._fate_of(booking).state is not State.UNKNOWN:
+        gone = set()
+        for uid, one in guard.pods.items():
+            if self._fate_of(one.booking(uid)).state is not State.UNKNOWN:
                 continue
             try:
-                is_gone = (await self._client.get_pod(booking.namespace, booking.name)).metadata.uid != uid
+                is_gone = (await self._client.get_pod(one.namespace, one.name)).metadata.uid != uid
             except NotFoundError:
                 is_gone = True
             except ApiError as error:
                 # The error's text names that pod, and this one becomes an event of another pod.
-                _LOG.info(
-                    "cannot read a reserved pod pod=%s/%s node=%s error=%s",
-                    booking.namespace,
-                    booking.name,
-                    node,
-                    error,
-                )
+                _LOG.info("cannot read a reserved pod pod=%s/%s node=%s error=%s", one.namespace, one.name, node, error)
                 raise GuardError(f"a pod that is reserved on node {node} cannot be read now; try again") from error
             if is_gone:
-                self._gone[node].add(uid)
+                gone.add(uid)
+        return gone
 
-    async def _read(self, node: str) -> _Read:
+    async def _read(self, node: str) -> tuple[Guard, str]:
+        """Without a version there is no such object yet."""
         try:
             found = _DECODER.decode(await self._client.request("GET", f"{self._path}/{name_of(node)}"))
         except NotFoundError:
-            return _Read(Guard(), "")
+            return EMPTY, ""
         annotations: Mapping[str, str] = found.metadata.annotations or {}
-        return _Read(decode(annotations.get(wire.ANNOTATION_RESERVATIONS)), found.metadata.resource_version)
+        return decode(annotations.get(wire.ANNOTATION_RESERVATIONS)), found.metadata.resource_version
 
-    async def _write(self, node: str, read: _Read, guard: Guard) -> _Read:
-        """On condition that it is as it was read. Raises ConflictError if it is not, GuardError, and ApiError."""
+    async def _write(self, node: str, guard: Guard, version: str) -> tuple[Guard, str]:
+        """On condition that it has this version still. Raises ConflictError if it is not, GuardError, and ApiError."""
         metadata: dict[str, Any] = {
             "name": name_of(node),
             "annotations": {wire.ANNOTATION_RESERVATIONS: encode(guard), wire.ANNOTATION_GUARDED_NODE: node},
         }
-        if read.version:
-            metadata["resourceVersion"] = read.version
+        if version:
+            metadata["resourceVersion"] = version
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
-        method, path = ("PUT", f"{self._path}/{name_of(node)}") if read.version else ("POST", self._path)
+        method, path = ("PUT", f"{self._path}/{name_of(node)}") if version else ("POST", self._path)
         try:
             answer = await self._client.request(method, path, body=body)
         except NotFoundError as error:
-            if not read.version:
+            if not version:
                 raise GuardError(
                     f"the namespace {self._namespace} for the guards of several extenders is not there: "
                     "install components/several-extenders, or start the one extender without --guarded"
                 ) from error
             # The Lease was removed: as if it had been changed.
             raise ConflictError(str(error), 409, "Conflict") from error
-        return _Read(guard, _DECODER.decode(answer).metadata.resource_version)
+        return guard, _DECODER.decode(answer).metadata.resource_version
 
 
 def name_of(node: str) -> str:

@@ -5,8 +5,8 @@ A pod's booking on a node lives through these states; everything not drawn leave
               assume()                      set_pod(bound)
     (nothing) ────────► Assumed ──────────────────────────► Confirmed
                            │                                    │
-                           │ forget()  (the API refused)        │ remove_pod(), set_pod(finished), or
-                           │ remove_pod() (the pod is gone)     │ a boot: the containers are gone
+                           │ forget()  (the API refused)        │ remove_pod() or set_pod(finished):
+                           │ remove_pod() (the pod is gone)     │ the containers are gone
                            ▼                                    ▼
                         (nothing)                            (nothing)
 
@@ -31,9 +31,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpushare.extender.core.belief import Belief, audited, booking_of, bound_to
-from gpushare.extender.core.event_marks import EventMarks
 from gpushare.extender.core.filter import MOST_REQUESTS, KnownAnswers
-from gpushare.extender.core.lingering_pods import LingeringPods
 from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
@@ -46,6 +44,8 @@ from gpushare.model.wishes import wishes_or_none
 
 # How many ended pods are remembered: far more than can end while one request is under way.
 ENDED_REMEMBERED: Final = 10_000
+# The version of what was seen in a history that the API server has lost.
+_LOST: Final = -1
 
 
 class Book:
@@ -59,7 +59,7 @@ class Book:
         self._infos: dict[str, NodeInfo] = {}
         # By node, then by uid: a pod is on a node either by the API or by assumption.
         self._bookings: dict[str, dict[str, Booking]] = {}
-        # By uid: the node that the API shows, and the resourceVersion that was seen last.
+        # By uid: the node that the API shows, and the resourceVersion that was seen last, or ``_LOST``.
         self._bound: dict[str, tuple[str, int]] = {}
         # By uid: the node of a bound pod, and what is believed of its cards there.
         self._beliefs: dict[str, tuple[str, Belief]] = {}
@@ -70,12 +70,7 @@ class Book:
         self._pending: dict[tuple[str, str], Pod] = {}
         # Uids of pods that were seen to end, oldest first; a uid never comes back, so a late event of it is old.
         self._ended: dict[str, None] = {}
-        # Uids that are assumed, and that the API server reported as bound.
-        self._acknowledged: set[str] = set()
-        # Uids that were bound in a history which the API server has lost, and that it has not shown since.
-        self._doubtful: set[str] = set()
         self.restores = 0
-        self._lingering = LingeringPods()
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
         self._workload = workload or Workload()
         self._snapshot = Snapshot(
@@ -88,8 +83,8 @@ class Book:
         self._workload.on_change = self._answers.changed_cost
         # Nothing is laid out until the first snapshot: the first list changes each node once for every pod that it has.
         self._is_looked_at = False
-        # Which pods and nodes had an event lately: the audit believes no list over it.
-        self.events = EventMarks()
+        self.touched: set[str] | None = None
+        """Uids of pods and names of nodes that had an event, old or new, since an audit set this: it believes no list over it."""
 
     def snapshot(self) -> Snapshot:
         """All nodes as they are now, for a caller that does not await: a copy of 5,000 would take longer than a filter."""
@@ -130,19 +125,16 @@ class Book:
     def set_node(self, node: Node) -> bool:
         """A node is new or changed. Answers whether it has other cards than it had."""
         name = node.metadata.name
-        self.events.note(name)
+        self.touch(name)
         before = self._indices(name)
         self._nodes[name] = node
         self._workload.set_node(node)
-        for uid in self._lingering.booted(node, _number(node.metadata.resource_version)):
-            self.events.note(uid)
-            self._end(uid)
         self._read_devices(name)
         return self._indices(name) != before
 
     def remove_node(self, name: str) -> None:
         """A Node object is gone; its pods stay booked until they are gone too."""
-        self.events.note(name)
+        self.touch(name)
         self._nodes.pop(name, None)
         self._cards.pop(name, None)
         self._infos.pop(name, None)
@@ -151,7 +143,7 @@ class Book:
 
     def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
         """These cards of a node were declared sick (by the ConfigMap of the contract); an empty set ends that."""
-        self.events.note(name)
+        self.touch(name)
         if indices:
             self._unhealthy[name] = indices
         else:
@@ -167,16 +159,14 @@ class Book:
         ``has_gap``: states of it before this one may have been missed, as with a list and with an answer to a question.
         """
         uid, node = pod.metadata.uid, pod.spec.node_name
-        self.events.note(uid)
+        self.touch(uid)
         if uid in self._ended or self._is_old(pod):
             return None
         if not node:
             self._set_pending(pod)
             return None
-        self._doubtful.discard(uid)
         self._forget_pending(pod.metadata)
-        is_over = self._lingering.is_over(pod, self._nodes.get(node), _number(pod.metadata.resource_version))
-        if is_over or is_finished(pod):
+        if is_finished(pod):
             self._end(uid)
             return None
         known, has_gap = self.known(pod, has_gap=has_gap)
@@ -190,11 +180,10 @@ class Book:
         self._lay_out(*touched)
         return problem or self._misplaced(node, booking)
 
-    def remove_pod(self, metadata: ObjectMeta) -> None:
+    def remove_pod(self, metadata: Booking | ObjectMeta) -> None:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
-        self.events.note(metadata.uid)
+        self.touch(metadata.uid)
         self._forget_pending(metadata)
-        self._lingering.forget(metadata.uid)
         self._end(metadata.uid)
 
     def placed_on(self, node: str) -> list[tuple[Booking, str | None]]:
@@ -216,21 +205,15 @@ class Book:
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) has ended")
         if booking.uid in self._bookings.get(node, {}):
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) is already booked on {node}")
-        self.renew(booking.uid)
+        self.touch(booking.uid)
         self._put(node, booking)
         self._assumed.setdefault(booking.uid, set()).add(node)
         self._workload.put(booking.uid, node, cpu_milli)
         self._lay_out(node)
 
-    def renew(self, uid: str) -> None:
-        """A bind of the pod is under way (again): no audit, and no restored history, ends what is assumed for it."""
-        self.events.note(uid)
-        self._doubtful.discard(uid)
-        self._acknowledged.discard(uid)
-
     def forget(self, uid: str, node: str) -> None:
         """The API refused the bind: the assumption ends. A confirmed booking stays."""
-        self.events.note(uid)
+        self.touch(uid)
         nodes = self._assumed.get(uid, set())
         if node in nodes:
             nodes.remove(node)
@@ -245,9 +228,9 @@ class Book:
 
         If the watch does not show the pod waiting, it may be ahead already, or never show it at all.
         """
+        self.touch(metadata.uid)
         assumed = self.assumed(metadata.uid, node)
         if assumed is not None:
-            self._acknowledged.add(metadata.uid)
             self._believe(metadata.uid, node, bound_to(assumed.shares, assumed.card_size))
         if self.is_pending(metadata):
             self._workload.put(metadata.uid, node, cpu_milli)
@@ -257,13 +240,11 @@ class Book:
 
         No end that was seen counts. A booking stays until the list shows its pod, or until the pod is removed because the list
         lacks it: until then the containers may still run. A pod that was bound and is shown unbound loses its booking;
-        an assumption of a bind under way does not.
+        an assumption does not: its bind may be under way, and if it is not, the next audit ends it.
         """
-        self.events.note_all()
         self.restores += 1
         self._ended.clear()
-        self._bound = {uid: (node, 0) for uid, (node, _) in self._bound.items()}
-        self._doubtful = {*self._bound, *self._acknowledged}
+        self._bound = {uid: (node, _LOST) for uid, (node, _) in self._bound.items()}
 
     # Other inputs of a decision
 
@@ -277,9 +258,10 @@ class Book:
 
     # For the audit
 
-    def uids(self) -> set[str]:
-        """Pods that hold a card, or are assumed to."""
-        return {*self._bound, *self._assumed}
+    def touch(self, key: str) -> None:
+        """A pod (uid) or node (name) has an event, or a bind of a pod that is assumed already is under way again."""
+        if self.touched is not None:
+            self.touched.add(key)
 
     def identities(self) -> dict[str, Booking | ObjectMeta]:
         """By uid: the pods that hold a card, are assumed to, or wait."""
@@ -297,10 +279,6 @@ class Book:
         """Where a pod is assumed; nearly always on one node."""
         return tuple((node, self._bookings[node][uid]) for node in sorted(self._assumed.get(uid, ())))
 
-    def all_assumptions(self) -> dict[tuple[str, str], Booking]:
-        """By uid and node."""
-        return {(uid, node): booking for uid in self._assumed for node, booking in self.assumptions(uid)}
-
     def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[Belief | None, bool]:
         """The belief about a bound pod's cards, and whether states of it may have been missed before this one."""
         uid = pod.metadata.uid
@@ -316,13 +294,9 @@ class Book:
             if any(device.uuid for device in self.devices(node) or ()):
                 belief = audited(before)
                 self._believe(uid, node, belief)
-                self.events.note(uid)
+                self.touch(uid)
                 self._put(node, replace(self._bookings[node][uid], shares=belief.booked))
                 self._lay_out(node)
-
-    def was_ended(self, pod: Pod) -> bool:
-        """Did a boot of its node end this pod, whatever its status shows?"""
-        return self._lingering.was_ended(pod)
 
     def devices(self, name: str) -> tuple[Device, ...] | None:
         """A node's cards with nothing booked, by its last event; None if the node is not known."""
@@ -351,12 +325,12 @@ class Book:
 
     # Inside
 
-    def _forget_pending(self, metadata: ObjectMeta) -> None:
+    def _forget_pending(self, metadata: Booking | ObjectMeta) -> None:
         if self.is_pending(metadata):
             del self._pending[metadata.namespace, metadata.name]
 
     def _set_pending(self, pod: Pod) -> None:
-        if pod.metadata.uid in self._doubtful:
+        if self._bound.get(pod.metadata.uid, ("", 0))[1] == _LOST:
             self._unbind(pod.metadata.uid)
             self._beliefs.pop(pod.metadata.uid, None)
         self._pending[pod.metadata.namespace, pod.metadata.name] = kept_of(pod)
@@ -387,7 +361,6 @@ class Book:
     def _end_assumptions(self, uid: str) -> set[str]:
         """The nodes on which the pod was assumed; the caller lays them out, once all is entered."""
         nodes = self._assumed.pop(uid, set())
-        self._acknowledged.discard(uid)
         for node in nodes:
             self._take(node, uid)
         return nodes
@@ -401,7 +374,6 @@ class Book:
             del self._ended[next(iter(self._ended))]
 
     def _drop(self, uid: str) -> None:
-        self._doubtful.discard(uid)
         touched = self._end_assumptions(uid)
         if uid in self._bound:
             node, _ = self._bound.pop(uid)

@@ -7,8 +7,8 @@ removed because it is bound: a book that has not come so far may lack that pod, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -25,28 +25,41 @@ class UnreadableGuardError(GpushareError):
     """A guard that cannot be read or has no room left; nothing is bound on its node until that is put right."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True, gc=False):
     """A pod that is about to be bound, and the identities of all extenders that have tried: a Binding of each may be on its way."""
 
-    booking: Booking
+    namespace: str
+    name: str
+    units: int
+    cards: dict[int, int]
     by: frozenset[str]
+    slots: int = 1
+
+    def booking(self, uid: str) -> Booking:
+        """What the pod holds once it is bound."""
+        shares = tuple(sorted(self.cards.items()))
+        return Booking(uid, self.namespace, self.name, self.units, shares, self.slots)
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """The reservations of one node, by the pod's uid."""
+class Guard(msgspec.Struct, frozen=True, gc=False):
+    """The reservations of one node, by the pod's uid, in the form of the annotation."""
 
-    reserved: Mapping[str, Reservation] = field(default_factory=dict)
-    seen: int = 0
+    v: int
+    seen: int
+    pods: dict[str, Reservation]
 
     def with_pod(self, booking: Booking, by: str) -> Guard:
         """With one pod more, or with one that another extender tries as well. Raises UnreadableGuardError if there are too many."""
-        known = self.reserved.get(booking.uid)
-        if known is None and RESERVATIONS.exceeded(len(self.reserved) + 1):
+        known = self.pods.get(booking.uid)
+        if known is None and RESERVATIONS.exceeded(len(self.pods) + 1):
             raise UnreadableGuardError(RESERVATIONS.refusal)
         tried = frozenset([by]) if known is None else known.by | {by}
-        return replace(self, reserved={**self.reserved, booking.uid: Reservation(booking, tried)})
+        cards = dict(booking.shares)
+        one = Reservation(booking.namespace, booking.name, booking.units, cards, tried, booking.slots)
+        return Guard(_FORM, self.seen, {**self.pods, booking.uid: one})
+
+
+EMPTY: Final = Guard(_FORM, 0, {})
 
 
 class State(Enum):
@@ -66,90 +79,52 @@ class Fate:
     version: int = 0
 
 
-class _Reserved(msgspec.Struct, gc=False):
-    namespace: str
-    name: str
-    units: int
-    cards: dict[str, int]
-    by: list[str]
-    slots: int = 1
-
-
 class _Version(msgspec.Struct, gc=False):
     v: int
 
 
-class _Form(msgspec.Struct, gc=False):
-    v: int
-    seen: int
-    pods: dict[str, _Reserved]
-
-
 _VERSION: Final = msgspec.json.Decoder(_Version)
-_DECODER: Final = msgspec.json.Decoder(_Form)
+_DECODER: Final = msgspec.json.Decoder(Guard)
 
 
 def encode(guard: Guard) -> str:
     """The text of the annotation."""
-    pods = {
-        uid: _Reserved(
-            one.booking.namespace,
-            one.booking.name,
-            one.booking.units,
-            {str(card): units for card, units in one.booking.shares},
-            sorted(one.by),
-            one.booking.slots,
-        )
-        for uid, one in guard.reserved.items()
-    }
-    return msgspec.json.encode(_Form(_FORM, guard.seen, pods)).decode()
+    return msgspec.json.encode(guard).decode()
 
 
 def decode(text: str | None) -> Guard:
     """The guard in an annotation; an empty one if there is none. Raises UnreadableGuardError."""
     if not text:
-        return Guard()
+        return EMPTY
     try:
         version = _VERSION.decode(text).v
         if version != _FORM:
             raise UnreadableGuardError(
                 f"the node's reservations are of form {version}, and this extender reads {_FORM} only"
             )
-        form = _DECODER.decode(text)
-        if RESERVATIONS.exceeded(len(form.pods)):
-            raise UnreadableGuardError(RESERVATIONS.refusal)
-        reserved = {
-            uid: Reservation(
-                Booking(uid, one.namespace, one.name, one.units, _shares(one.cards), one.slots), frozenset(one.by)
-            )
-            for uid, one in form.pods.items()
-        }
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        guard = _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
         # Without the text: it names pods of all namespaces, and the error becomes an event of one pod.
         raise UnreadableGuardError(f"the node's reservations cannot be read: {str(error)[:200]}") from error
-    return Guard(reserved, form.seen)
+    if RESERVATIONS.exceeded(len(guard.pods)):
+        raise UnreadableGuardError(RESERVATIONS.refusal)
+    return guard
 
 
-def _shares(cards: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
-    return tuple(sorted((int(card), units) for card, units in cards.items()))
-
-
-def settle(guard: Guard, fate_of: Callable[[Booking], Fate], is_dead: Callable[[Reservation], bool]) -> Guard:
+def settle(guard: Guard, fate_of: Callable[[Booking], Fate], is_dead: Callable[[str, Reservation], bool]) -> Guard:
     """Without pods that are known to be bound or gone; ``is_dead`` knows of more that can never be bound by what was sent."""
     seen, left = guard.seen, {}
-    for uid, one in guard.reserved.items():
-        fate = fate_of(one.booking)
+    for uid, one in guard.pods.items():
+        fate = fate_of(one.booking(uid))
         if fate.state is State.BOUND:
             seen = max(seen, fate.version)
-        elif fate.state is not State.GONE and not is_dead(one):
+        elif fate.state is not State.GONE and not is_dead(uid, one):
             left[uid] = one
-    return Guard(left, seen)
+    return Guard(_FORM, seen, left)
 
 
 def laid_on(node: NodeInfo, guard: Guard) -> NodeInfo:
     """The node with the reservations of pods that it does not show yet."""
     shown = {booking.uid for booking in node.bookings}
-    missing = [one.booking for uid, one in guard.reserved.items() if uid not in shown]
-    if not missing:
-        return node
-    return laid_anew(node, [*node.bookings, *missing])
+    missing = [one.booking(uid) for uid, one in guard.pods.items() if uid not in shown]
+    return laid_anew(node, [*node.bookings, *missing]) if missing else node

@@ -12,7 +12,6 @@ from gpushare import wire
 from gpushare.bounds import PODS_OF_A_LIST
 from gpushare.extender.core.belief import IGNORED
 from gpushare.extender.core.book import Book
-from gpushare.extender.follow.audit import Versions
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.kube.reflector import Contact, Reflector
@@ -62,7 +61,7 @@ class Controller:
         self._odd = OddPods(events)
         # Entries of ConfigMaps that name no card, by node: logged once, not at each list.
         self._odd_entries: dict[str, tuple[str, ...]] = {}
-        nodes = _Changes(self._set_node, lambda gone: book.remove_node(gone.name), book.events.note_all)
+        nodes = _Changes(self._set_node, lambda gone: book.remove_node(gone.name))
         self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, nodes)
         pods = _Changes(self._set_pod, self._remove_pod, book.begin_anew)
         self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most)
@@ -75,9 +74,9 @@ class Controller:
         """Is the book complete?"""
         return self._nodes.synced.is_set() and self._pods.synced.is_set()
 
-    async def pods_come_to(self, version: int, seconds: float) -> bool:
-        """Wait for at most ``seconds`` until the watch of pods has passed a resourceVersion; whether it has."""
-        return await self._pods.come_to(version, seconds)
+    async def come_to(self, nodes: int, pods: int, seconds: float) -> bool:
+        """Wait until the watches have passed a resourceVersion each, for at most ``seconds`` each; whether they have."""
+        return await self._nodes.come_to(nodes, seconds) and await self._pods.come_to(pods, seconds)
 
     @property
     def contacts(self) -> Mapping[str, Contact]:
@@ -88,10 +87,6 @@ class Controller:
             "configmaps": self._sick.contact,
             "poddisruptionbudgets": self._budgets.contact,
         }
-
-    def versions(self) -> Versions:
-        """The versions that the watches have passed."""
-        return Versions(self._nodes.version, self._pods.version)
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""

@@ -161,15 +161,31 @@ async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
         assert b.used() == [10, 4]
 
 
-async def test_a_pod_that_was_bound_a_moment_ago_is_not_ordered_again() -> None:
-    """Our copy does not show it yet; a second order that admission refused would give its card away."""
+@pytest.mark.parametrize("code", [403, 404])
+async def test_pod_bound_a_moment_ago_keeps_its_card_at_a_refusal(code: int) -> None:
+    """Our copy does not show it yet; the refusal of a second order is no reason to give its card away."""
     async with bench(pod("a", 14)) as b:
         await b.bind("a", "m")
-        b.api.fault = lambda method, path: status(403, "not now") if method == "POST" else None
+        b.api.fault = lambda method, path: status(code, "not now") if method == "POST" else None
         await b.bind("a", "m")
-        assert (len(b.posts()), b.used("m")) == (1, [14])
+        assert b.used("m") == [14]
         with pytest.raises(BindError, match="already bound to node m"):
             await b.bind("a", "n")
+        assert (b.used("n"), b.used("m")) == ([0, 0], [14])
+
+
+async def test_refusal_by_an_api_server_that_then_falls_silent_keeps_the_card() -> None:
+    """Until it answers whether an order before this one has bound the pod."""
+    async with bench(pod("a", 14), known=True) as b:
+        await b.bind("a", "m")
+        b.api.fault = lambda method, path: status(403 if method == "POST" else 503, "not now")
+        with pytest.raises(BindError, match="did not say"):
+            await b.bind("a", "m")
+        assert b.used("m") == [14]
+        b.clock[0] += UNKNOWN_OUTCOME_SECONDS + 1
+        b.api.fault = lambda method, path: None
+        await until(lambda: not b.binder.resolving)
+        assert b.used("m") == [14]
 
 
 async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
@@ -182,6 +198,7 @@ async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
         await b.bind("a", to="m")
 
         assert [call["body"]["target"]["name"] for call in b.posts()] == ["n", "m"]
+        b.book.set_pod(msgspec.convert(b.api.pods[0], Pod))
         assert (b.used("n"), b.used("m")) == ([0, 0], [3])
 
 

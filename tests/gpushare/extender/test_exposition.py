@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,7 +22,6 @@ from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.exposition import MIB, ExtenderExposition, MetricsRoutes, scrape
 from gpushare.extender.extender_metrics import BOUNDS, REASONS, ExtenderMetrics
-from gpushare.extender.follow.audit import AuditResult, Drift
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
@@ -65,29 +63,18 @@ CONTRACT = {
 }
 
 
-@dataclass
-class Audited:
-    """The audits so far."""
-
-    last: AuditResult | None = None
-    done: int = 0
-    failed: int = 0
-
-
 class Extender:
     """An extender's state, and its series."""
 
     def __init__(self) -> None:
         self.now, self.contacts = 100.0, {"nodes": Contact(), "pods": Contact()}
         self.metrics, self.book, self.verdicts = ExtenderMetrics(lambda: 0), Book(), Verdicts()
-        self.audits = Audited()
         self.exposition = ExtenderExposition(
             self.metrics,
             self.book,
             self.verdicts,
             lambda: self.contacts,
             monotonic=lambda: self.now,
-            audits=self.audits,
         )
 
     def add(self, name: str, *cards: CardFacts, unit: str = "GiB", mode: str = "ids") -> None:
@@ -134,7 +121,7 @@ async def test_names_kinds_and_labels_are_a_contract() -> None:
     extender.add("a", T4)
     extender.add_original("b", 8, 2)
     extender.contacts["pods"].last_answer_at = 99.0
-    extender.audits.last = AuditResult({"missing": Drift(3, 1)}, 2, 9, 0, 1.0)
+    extender.metrics.drift = {"missing": (3, 1)}
     families = await extender.families()
 
     shown = {(one.name, family.type, frozenset(one.labels)) for family in families for one in family.samples}
@@ -187,7 +174,7 @@ async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
     """The metrics show by kind what the last audit found, and show nothing before the first audit has ended."""
     extender = Extender()
     assert await extender.values("gpushare_book_drift_units", "kind") == {}
-    extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, 2, 9, 0, 1.0)
+    extender.metrics.drift = {"missing": (7, 2), "phantom": (0, 0)}
 
     assert await extender.values("gpushare_book_drift_units", "kind") == {"missing": 7, "phantom": 0}
     assert await extender.values("gpushare_book_drift_objects", "kind") == {"missing": 2, "phantom": 0}
@@ -197,7 +184,7 @@ async def test_audits_are_counted_by_how_they_ended() -> None:
     """From nothing on, so that a rate has a beginning; one that stands still shows an auditor that hangs."""
     extender = Extender()
     assert await extender.values("gpushare_book_audits_total", "outcome") == {"done": 0, "failed": 0}
-    extender.audits.done, extender.audits.failed = 3, 1
+    extender.metrics.audits.update(done=3, failed=1)
 
     assert await extender.values("gpushare_book_audits_total", "outcome") == {"done": 3, "failed": 1}
 

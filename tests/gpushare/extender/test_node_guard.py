@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpushare.extender.core.reservations import Fate, Guard, State, encode
+from gpushare.extender.core.reservations import EMPTY, Fate, State, encode
 from gpushare.extender.node_guard import GuardError, NodeGuards
 from gpushare.model.node import Booking
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, client_of, listen
@@ -17,7 +17,7 @@ async def come_to(_version: int, _seconds: float) -> bool:
 
 async def test_a_guard_error_names_no_other_pod() -> None:
     """A reserved pod of another namespace cannot be read; the error becomes an event of the pod that should be bound."""
-    reserved = Guard().with_pod(Booking("u", "secret", "plan", 1, ((0, 1),)), "other")
+    reserved = EMPTY.with_pod(Booking("u", "secret", "plan", 1, ((0, 1),)), "other")
 
     def respond(call: Call) -> Answer:
         if "/leases/" in call.path:

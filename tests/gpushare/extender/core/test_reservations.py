@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpushare.extender.core.reservations import (
+    EMPTY,
     Fate,
     Guard,
     Reservation,
@@ -27,11 +28,11 @@ def booking(uid: str, units: int = 3, card: int = 0) -> Booking:
 def test_a_guard_is_read_back_as_written() -> None:
     """A guard is read back as written, also that of a pod on several cards. No text is an empty guard."""
     split = Booking("b", "ns", "b", 5, ((0, 2), (3, 3)), 1)
-    guard = Guard(seen=17).with_pod(booking("a"), "me").with_pod(split, "me").with_pod(booking("a"), "you")
+    guard = Guard(1, 17, {}).with_pod(booking("a"), "me").with_pod(split, "me").with_pod(booking("a"), "you")
 
     assert decode(encode(guard)) == guard
-    assert guard.reserved["a"].by == {"me", "you"}
-    assert decode(None) == decode("") == Guard()
+    assert guard.pods["a"].by == {"me", "you"}
+    assert decode(None) == decode("") == EMPTY
 
 
 @pytest.mark.parametrize(
@@ -60,23 +61,23 @@ def test_reservation_stays_until_its_pod_is_bound_or_never() -> None:
         "gone": Fate(State.GONE),
         "refused": Fate(State.PENDING),
     }
-    guard = Guard(seen=20)
+    guard = Guard(1, 20, {})
     for uid in fates:
         guard = guard.with_pod(booking(uid), "me")
-    settled = settle(guard, lambda one: fates[one.uid], lambda one: one.booking.uid == "refused")
+    settled = settle(guard, lambda one: fates[one.uid], lambda uid, one: uid == "refused")
 
-    assert set(settled.reserved) == {"pending", "unknown"}
+    assert set(settled.pods) == {"pending", "unknown"}
     assert settled.seen == 40
-    assert settle(Guard(seen=50), lambda one: fates[one.uid], lambda one: False).seen == 50
+    assert settle(Guard(1, 50, {}), lambda one: fates[one.uid], lambda uid, one: False).seen == 50
 
 
 def test_reservations_lie_on_the_cards_beside_the_book() -> None:
     """A pod that it shows is not counted twice."""
     node = lay_out("n", (Device(0, 14), Device(1, 14)), [booking("shown", 4, 1)])
-    guard = Guard().with_pod(booking("shown", 4, 1), "me").with_pod(booking("new", 5, 0), "you")
+    guard = EMPTY.with_pod(booking("shown", 4, 1), "me").with_pod(booking("new", 5, 0), "you")
 
     assert [device.used for device in laid_on(node, guard).devices] == [5, 4]
-    assert laid_on(node, Guard()) is node
+    assert laid_on(node, EMPTY) is node
 
 
 def test_a_guard_has_a_name_that_kubernetes_takes() -> None:
@@ -104,11 +105,12 @@ def test_a_later_guard_is_refused_by_its_version() -> None:
 
 def test_a_guard_has_so_many_pods() -> None:
     """A guard of more than 512 pods is neither written nor read."""
-    guard = Guard(reserved={str(at): Reservation(booking(str(at)), frozenset()) for at in range(512)})
+    one = Reservation("ns", "p", 3, {0: 3}, frozenset())
+    guard = Guard(1, 0, {str(at): one for at in range(512)})
 
     assert decode(encode(guard)) == guard
-    assert guard.with_pod(booking("0"), "me").reserved["0"].by == {"me"}
+    assert guard.with_pod(booking("0"), "me").pods["0"].by == {"me"}
     with pytest.raises(UnreadableGuardError, match="limited to 512 pods"):
         guard.with_pod(booking("new"), "me")
     with pytest.raises(UnreadableGuardError, match="limited to 512 pods"):
-        decode(encode(Guard(reserved={**guard.reserved, "new": Reservation(booking("new"), frozenset())})))
+        decode(encode(Guard(1, 0, {**guard.pods, "new": one})))

@@ -2,7 +2,7 @@
 
 An API server as plain data writes its history; a watch reports it to the book in order, twice, late, out of order, or not at all;
 binds of ours and of other extenders come between. An audit walks through it step by step, so that everything may happen between its
-list, its questions and their answers. The model holds the last state that the book got, in plain tuples.
+list and its corrections. The model holds the last state that the book got, in plain tuples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gpushare.extender.core.audit_round import Difference, Round
+from gpushare.extender.core.audit_round import Difference, Round, Suspect
 from gpushare.extender.core.book import Book
 from gpushare.extender.follow.audit import Drift, tally
 from gpushare.manifests import Node, Pod
@@ -184,8 +184,9 @@ class AuditMachine(RuleBasedStateMachine):
         self.round: Round | None = None
         self.listed: list[P | N] = []
         self.list_version = 0
-        self.suspects: list[Difference] = []
-        self.question: tuple[Difference, int, P | N | None] | None = None
+        self.suspects: list[Suspect] = []
+        # Of the list of an audit under way, by uid of a pod or name of a node.
+        self.shown: dict[str, P | N] = {}
         for name in NODES:
             self.write(N(name, (8, 8), next(self.versions)))
         for number, name in enumerate(NAMES):
@@ -288,7 +289,7 @@ class AuditMachine(RuleBasedStateMachine):
         if uid in self.model.ended or self.model.places.get(uid, ("",))[0] == node:
             return
         if (uid, node) in self.model.assumed:
-            self.book.events.note(uid)
+            self.book.touch(uid)
         else:
             pending = self.book.pending_pod("d", name)
             assert pending is not None and pending.spec.containers is not None  # noqa: PT018
@@ -315,6 +316,10 @@ class AuditMachine(RuleBasedStateMachine):
         if pod is not None and asked:
             self.book.set_pod(pod_of(pod))
             self.model.hear(pod)
+        elif pod is not None:
+            self.book.bound(pod_of(pod).metadata, pod.node, 0)
+            if (uid, pod.node) in self.model.assumed:
+                self.model.bound[uid] = (pod.node, self.model.assumed[uid, pod.node][0])
         for of, node in list(self.model.assumed):
             if of == uid and (pod is None or pod.node != node) and not leaks:
                 self.book.forget(uid, node)
@@ -385,16 +390,15 @@ class AuditMachine(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 4), meanwhile=st.sampled_from(["", "", "moved", "deleted", "bound"]))
     def audit_goes_on(self, most: int, meanwhile: str) -> None:
-        """Its next step; an answer may come when it is outdated, and the book knows that."""
+        """Its next step; a suspect may change just before it is settled, and the book knows that."""
         if self.round is None:
             self.begin()
         elif self.listed:
             self.audit_reads(most)
-        elif self.question is not None:
-            self.overtaken(self.question[0].name, meanwhile)
-            self.answered()
         elif self.is_caught_up():
-            self.audit_asks()
+            if self.suspects:
+                self.overtaken(self.suspects[0][0].name, meanwhile)
+            self.audit_settles()
 
     def overtaken(self, name: str, meanwhile: str) -> None:
         pod = self.pods.get(name)
@@ -411,11 +415,11 @@ class AuditMachine(RuleBasedStateMachine):
             self.tell(self.coming.pop(0))
 
     def begin(self) -> None:
-        self.book.events.start()
-        self.round = Round(self.book, lambda namespace, name, uid: uid in self.flying, frozenset(self.model.assumed))
+        self.round = Round(self.book, lambda namespace, name, uid: uid in self.flying)
         self.listed = [*self.nodes.values(), *self.pods.values()]
+        self.shown = {item.uid if isinstance(item, P) else item.name: item for item in self.listed}
         self.list_version = next(self.versions)
-        self.suspects, self.question = [], None
+        self.suspects = []
 
     def audit_reads(self, most: int) -> None:
         assert self.round is not None
@@ -428,45 +432,30 @@ class AuditMachine(RuleBasedStateMachine):
     def is_caught_up(self) -> bool:
         return all(word.version > self.list_version for word in self.coming)
 
-    def audit_asks(self) -> None:
-        """The next suspect; the answer is what the API has at this moment."""
+    def audit_settles(self) -> Difference | None:
+        """The next suspect, or the end."""
         assert self.round is not None
         if not self.suspects:
-            self.round = None
-            self.book.events.stop()
-            return
-        suspect = self.suspects.pop(0)
-        mark = self.round.ask(suspect)
-        if mark is not None:
-            where: Any = self.nodes if suspect.is_node else self.pods
-            self.question = (suspect, mark, where.get(suspect.name))
-
-    def answered(self) -> Difference | None:
-        assert self.round is not None
-        assert self.question is not None
-        (suspect, mark, got), self.question = self.question, None
-        if suspect.is_node:
-            assert not isinstance(got, P)
-            found = self.round.answer_node(suspect, None if got is None else node_of(got), mark)
-            if found is not None:
-                self.model.hear(got or Gone(N(suspect.name, (), 0), 0))
-            return found
-        assert not isinstance(got, N)
-        found = self.round.answer_pod(suspect, None if got is None else pod_of(got), mark)
+            self.round = self.book.touched = None
+            return None
+        found = self.round.settle(self.suspects.pop(0))
         if found is not None:
-            self.corrected(found, got if got is not None and got.uid == found.uid else None)
+            self.corrected(found, self.shown.get(found.uid))
         return found
 
-    def corrected(self, found: Difference, got: P | None) -> None:
-        """The audit's action was right at this very moment, whatever has happened since its question."""
-        now = next((p for p in self.pods.values() if p.uid == found.uid), None)
+    def corrected(self, found: Difference, listed: P | N | None) -> None:
+        """The book did not go back to a state that it knew to be over."""
+        if not found.namespace:
+            self.model.hear(listed or Gone(N(found.name, (), 0), 0))
+            return
         assert found.uid not in self.flying
-        if got is None:
-            assert now is None, "un-booked a pod that is there"
+        if listed is None:
+            assert all(p.uid != found.uid for p in self.pods.values()), "un-booked a pod that is there"
             self.model.hear(Gone(P(found.name, found.uid, 0, 0), 0))
             return
-        assert self.told.get(got.uid, 0) <= got.version, "went back to what the book knew to be over"
-        self.model.correct(got)
+        assert isinstance(listed, P)
+        assert self.told.get(listed.uid, 0) <= listed.version, "went back to what the book knew to be over"
+        self.model.correct(listed)
 
     # The invariants
 
@@ -474,14 +463,14 @@ class AuditMachine(RuleBasedStateMachine):
     def the_book_is_the_model(self) -> None:
         model, book = self.model, self.book
         uids = {*model.places, *(uid for uid, _ in model.assumed)}
-        assert book.uids() == uids
+        assert {uid for uid in book.identities() if book.confirmed(uid) or book.assumptions(uid)} == uids
         for uid in uids:
             held, place = book.confirmed(uid), model.places.get(uid)
             assert (held is None) is (place is None)
             if held is not None and place is not None:
                 booking = held[1]
                 assert (held[0], *booking.shares[0], booking.evictable.is_ending) == place
-        assumed = {key: (*one.shares[0],) for key, one in book.all_assumptions().items()}
+        assumed = {(uid, node): (*one.shares[0],) for uid in uids for node, one in book.assumptions(uid)}
         assert assumed == model.assumed
         pending = {name: book.pending_pod("d", name) for name in NAMES}
         assert {
@@ -533,9 +522,7 @@ class AuditMachine(RuleBasedStateMachine):
         self.audit_reads(len(self.listed))
         found = []
         while self.round is not None:
-            self.audit_asks()
-            if self.question is not None:
-                found.append(self.answered())
+            found.append(self.audit_settles())
         return tally(one for one in found if one is not None)
 
     def lost(self) -> list[Difference]:
