@@ -86,7 +86,7 @@ async def _run(settings: ExtenderSettings) -> None:
         monotonic=time.monotonic,
         interval=settings.audit_interval,
     )
-    tls = load_tls(settings.tls) if settings.tls is not None else None
+    tls = load_tls(settings.tls) if settings.tls.certificate else None
     address = settings.address or "0.0.0.0"  # noqa: S104  # what the original's manifests need; the warning says so
     if not settings.address and tls is None:
         _LOG.warning("listening on all addresses, without TLS or authentication; --address 127.0.0.1 closes that")

@@ -16,6 +16,7 @@ import ssl
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from gpushare.bounds import (
@@ -297,7 +298,7 @@ def load_tls(files: TlsFiles) -> FollowedContext:
 
     Raises UsageError, which names the file that is wrong.
     """
-    return FollowedContext(partial(_read_tls, files), (files.certificate, files.key, files.client_ca))
+    return FollowedContext(partial(_read_tls, files), [*map(Path, (files.certificate, files.key, files.client_ca))])
 
 
 def _read_tls(files: TlsFiles) -> ssl.SSLContext:

@@ -105,7 +105,7 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
                 ProcessOwners(proc),
                 metrics,
                 events,
-                UsageFlags(15, Tolerance(percent=10), after, str(proc)),
+                UsageFlags(True, 15, Tolerance(percent=10), after, str(proc)),
                 lambda: it.now,
             )
             yield it

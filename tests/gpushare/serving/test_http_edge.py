@@ -497,10 +497,10 @@ class Authority:
 
     def files(self, name: str = "127.0.0.1") -> TlsFiles:
         """As the flags name them."""
-        found = TlsFiles(self.folder / "tls.crt", self.folder / "tls.key", self.folder / "ca.crt")
+        found = TlsFiles(*(str(self.folder / name) for name in ("tls.crt", "tls.key", "ca.crt")))
         certificate = self.ca.issue_cert(name)
         certificate.private_key_pem.write_to_path(found.key)
-        found.certificate.write_bytes(b"".join(part.bytes() for part in certificate.cert_chain_pems))
+        Path(found.certificate).write_bytes(b"".join(part.bytes() for part in certificate.cert_chain_pems))
         self.ca.cert_pem.write_to_path(found.client_ca)
         return found
 
@@ -553,7 +553,7 @@ async def test_certificates_are_renewed_without_a_restart(authority: Authority) 
     files = authority.files()
     async with edge(Application(), tls=load_tls(files)) as url:
         assert await get(url, authority.caller(authority.ca)) == "GET /a 0"
-        files.key.write_text("half a key")
+        Path(files.key).write_text("half a key")
         assert await get(url, authority.caller(authority.ca)) == "GET /a 0"
         second = Authority(authority.folder)
         second.files()
@@ -569,7 +569,7 @@ def test_a_file_that_is_not_what_it_should_be_is_a_usage_error(
 ) -> None:
     """A file that is not what it should be is a usage error that names the file."""
     files = authority.files()
-    path: Path = getattr(files, name)
+    path = Path(getattr(files, name))
     path.unlink()
     if content is not None:
         path.write_text(content)
