@@ -26,8 +26,7 @@ class Bound(NamedTuple):
         return f"{self.what} is limited to {self.most} {self.unit}"
 
 
-# Values of log lines come from callers too. 256 hold the longest name that Kubernetes allows; a line has room for a dozen of them.
-LOG_VALUE_CHARACTERS: Final = Bound("a value in a log line", 256, "characters")
+# Values of log lines come from callers too. There is room for a dozen of the longest names that Kubernetes allows.
 LOG_LINE_CHARACTERS: Final = Bound("a log line", 4096, "characters")
 # Lines that wait while standard error is not read: some thousand, a second of a busy extender.
 LOG_BYTES_HELD: Final = Bound("the log that waits to be written", 1 << 20, "bytes")
