@@ -90,7 +90,6 @@ class Connections:
     def __init__(self, bytes_held: Bound) -> None:
         self.none_left = asyncio.Event()
         self.none_left.set()
-        self.held = 0
         self._most_held = bytes_held
         self._opened: set[HttpConnection] = set()
 
@@ -121,21 +120,19 @@ class Connections:
         self.remove(victim)
         return True
 
-    def hold(self, connection: HttpConnection, amount: int) -> bool:
-        """Hold this many bytes more for the connection; False if the connection itself must be given up."""
-        self.held += amount
-        connection.held += amount
+    @property
+    def held(self) -> int:
+        """Bytes that they make us hold."""
+        return sum(connection.held for connection in self._opened)
+
+    def have_room_for(self, connection: HttpConnection) -> bool:
+        """Is there room for what this one holds now? Others are given up for it; False if it must be given up itself."""
         while self._most_held.exceeded(self.held):
             victim = _first(holder for holder in self._opened if holder.held and not holder.is_busy)
             if victim is None or victim is connection:
                 return False
             victim.give_up()
         return True
-
-    def release(self, connection: HttpConnection, amount: int) -> None:
-        """They are free again."""
-        self.held -= amount
-        connection.held -= amount
 
 
 def _first(connections: Iterable[HttpConnection]) -> HttpConnection | None:

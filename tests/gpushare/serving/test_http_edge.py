@@ -183,9 +183,9 @@ async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept:
         (b"nonsense\r\n\r\n", 400),
         (b"GET /a HTTP/1.1\r\ncontent-length: x\r\n\r\n", 400),
         (b"POST /a HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
-        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 431),
-        (b"GET /a HTTP/1.1\r\n" + b"x: " + b"y" * 70_000 + b"\r\n\r\n", 431),
-        (b"GET /a HTTP/1.1\r\n" + b"x: y\r\n" * 40_000 + b"\r\n", 431),
+        (b"GET /" + b"a" * 400_000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET /a HTTP/1.1\r\n" + b"x: " + b"y" * 400_000 + b"\r\n\r\n", 431),
+        (b"GET /a HTTP/1.1\r\n" + b"x: y\r\n" * 70_000 + b"\r\n", 431),
     ],
 )
 async def test_what_is_no_request_is_answered_and_the_connection_ends(text: bytes, status: int) -> None:
