@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -47,13 +47,12 @@ class HttpRequest(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer. ``parts`` follow the body, each once the client has taken those before: of a long answer that is awaited."""
+    """An answer."""
 
     status: int
     content_type: bytes = TEXT
     body: bytes = b""
     location: bytes = b""
-    parts: Sequence[bytes] = ()
 
 
 Application = Callable[[HttpRequest], Answer | Awaitable[Answer]]
@@ -102,11 +101,8 @@ class HttpConnection(asyncio.Protocol):
         self.since = now()
         self._is_reading = False
         self._is_stalled = False
-        # Bytes of the body that is worked on, and of an answer in parts.
+        # Bytes of the body that is worked on.
         self._working = 0
-        self._unwritten = 0
-        # Set while an answer in parts waits for the client.
-        self._resumed: asyncio.Future[None] | None = None
         connections.add(self)
 
     def end_arrival(self) -> None:
@@ -134,7 +130,7 @@ class HttpConnection(asyncio.Protocol):
         """Bytes that the client makes us hold: of large bodies, and of answers that it does not take."""
         bodies = (self._size, self._working, *(len(asked.body) for asked, _ in self._requests))
         untaken = self._transport.get_write_buffer_size() if self._is_stalled else 0
-        return sum(size for size in bodies if size > _UNCOUNTED_BYTES) + self._unwritten + untaken
+        return sum(size for size in bodies if size > _UNCOUNTED_BYTES) + untaken
 
     def give_up(self) -> None:
         """Refuse the body that is on its way in, or close if an answer is not taken; nothing is held for it any more."""
@@ -185,7 +181,6 @@ class HttpConnection(asyncio.Protocol):
         self._drop()
         self._parser = None
         self._connections.remove(self)
-        self._wake()
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request, or of several."""
@@ -215,7 +210,6 @@ class HttpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It takes them again."""
         self._is_stalled, self.since = False, self._now()
-        self._wake()
         self._go_on()
 
     # Called by the parser
@@ -282,7 +276,7 @@ class HttpConnection(asyncio.Protocol):
     def _drop(self) -> None:
         """Keep nothing of what the client has sent, or does not take."""
         self._requests.clear()
-        self._body, self._size, self._unwritten = [], 0, 0
+        self._body, self._size = [], 0
 
     def _go_on(self) -> None:
         """Answer what is whole, one after the other."""
@@ -301,10 +295,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             whole = await answer
             self._working = 0
-            if whole.parts:
-                await self._write_parts(method, whole, is_kept)
-            else:
-                self._write(method, whole, is_kept)
+            self._write(method, whole, is_kept)
         except Exception:
             # The client must not wait for an answer that does not come.
             self.abort()
@@ -317,40 +308,13 @@ class HttpConnection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         is_kept = is_kept and not self._is_closing
-        head = _head(answer, len(answer.body), is_kept)
+        head = _head(answer, is_kept)
         self._transport.write(head if method == "HEAD" else head + answer.body)
-        self._end(is_kept)
-
-    async def _write_parts(self, method: str, answer: Answer, is_kept: bool) -> None:
-        """Write them as the client takes them: several MiB in one go would be copied several times, and all others would wait."""
-        parts = [answer.body, *answer.parts]
-        self._unwritten = sum(map(len, parts))
-        is_kept = is_kept and not self._is_closing
-        self._transport.write(_head(answer, self._unwritten, is_kept))
-        if not self._connections.have_room_for(self):
-            self.abort()
-        try:
-            for part in parts if method != "HEAD" else ():
-                while self._is_stalled and not self._transport.is_closing():
-                    self._resumed = asyncio.get_running_loop().create_future()
-                    await self._resumed
-                if self._transport.is_closing():
-                    return
-                self._transport.write(part)
-        finally:
-            self._unwritten = 0
-        self._end(is_kept and not self._is_closing)
-
-    def _end(self, is_kept: bool) -> None:
         self.since = self._now()
         if not is_kept:
             self._is_closing = True
             if self._refusal is None:
                 self._transport.close()
-
-    def _wake(self) -> None:
-        if self._resumed is not None and not self._resumed.done():
-            self._resumed.set_result(None)
 
     def _read_or_not(self) -> None:
         """No client can make us hold more requests than one read brings."""
@@ -362,12 +326,12 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
 
-def _head(answer: Answer, length: int, is_kept: bool) -> bytes:
-    """The lines before a body of this many bytes."""
+def _head(answer: Answer, is_kept: bool) -> bytes:
+    """The lines before its body."""
     return b"".join(
         (
             _STATUS_LINES[answer.status],
-            b"content-length: %d\r\n" % length,
+            b"content-length: %d\r\n" % len(answer.body),
             b"location: %s\r\n" % answer.location if answer.location else b"content-type: %s\r\n" % answer.content_type,
             b"\r\n" if is_kept else b"connection: close\r\n\r\n",
         )

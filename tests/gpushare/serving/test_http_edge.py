@@ -35,8 +35,6 @@ class Application:
         self.came.append(request)
         if request.path == "/slow":
             return self._slow()
-        if request.path == "/parts":
-            return self._parts()
         if request.path == "/large":
             return Answer(200, body=b"x" * 50_000_000)
         return Answer(200, body=f"{request.method} {request.path} {len(request.body)}".encode())
@@ -44,9 +42,6 @@ class Application:
     async def _slow(self) -> Answer:
         await self.release.wait()
         return Answer(200, body=b"at last")
-
-    async def _parts(self) -> Answer:
-        return Answer(200, body=b"begin", parts=[b"x" * 100_000] * 500)
 
 
 class Client:
@@ -291,66 +286,18 @@ async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
             assert len((await one.answer())[2]) == 50_000_000
 
 
-async def test_an_answer_in_parts_is_one_answer() -> None:
-    """In its order between others, on a connection that is kept; of a head only the length."""
-    async with edge(Application()) as url, client(url) as one:
-        await one.send(b"GET /parts HTTP/1.1\r\n\r\nGET /a HTTP/1.1\r\n\r\nHEAD /parts HTTP/1.1\r\n\r\n")
-        _, _, body = await one.answer()
-        second = await one.answer()
-        await one.reader.readuntil(b"content-length: 50000005\r\n")
-        await one.reader.readuntil(b"\r\n\r\n")
-        await one.send(b"GET /b HTTP/1.1\r\nconnection: close\r\n\r\n")
-        third = await one.answer()
-
-    assert (len(body), body[:6], second[2], third[2]) == (50_000_005, b"beginx", b"GET /a 0", b"GET /b 0")
-
-
-async def test_connection_ends_after_the_last_part_on_request() -> None:
-    """The connection ends after the last part of an answer if the client asks for that, and not before."""
-    async with edge(Application()) as url, client(url) as one:
-        await one.send(b"GET /parts HTTP/1.1\r\nconnection: close\r\n\r\n")
-        _, headers, body = await one.answer()
-        assert (headers["connection"], len(body)) == ("close", 50_000_005)
-        assert await one.is_closed()
-
-
-async def test_a_client_that_leaves_between_parts_stops_nothing() -> None:
-    """No caller waits for it any more, and the next one is served."""
-    async with edge(Application()) as url:
-        async with client(url) as one:
-            await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
-            await one.reader.readexactly(1_000_000)
-        await until(lambda: not any("_later" in repr(task) for task in asyncio.all_tasks()))
-        async with client(url) as other:
-            await other.send(b"GET /a HTTP/1.1\r\n\r\n")
-            assert (await other.answer())[0] == 200
-
-
-async def test_the_end_finishes_an_answer_in_parts() -> None:
-    """The end of the server finishes an answer in parts, and then ends the connection, though it was to be kept."""
+async def test_the_end_finishes_a_large_answer() -> None:
+    """The end of the server finishes a large answer, and then ends the connection, though it was to be kept."""
     listener = listen("127.0.0.1", 0)
     running = HttpEdge(Application(), listener, Limits(shutdown=1000))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     await running.start()
     async with client(url) as one, asyncio.timeout(300):
-        await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
+        await one.send(b"GET /large HTTP/1.1\r\n\r\n")
         head = await one.reader.readuntil(b"\r\n\r\n")
         stopping = asyncio.create_task(running.stop())
-        assert (b"connection: close" in head, len(await one.reader.read())) == (False, 50_000_005)
+        assert (b"connection: close" in head, len(await one.reader.read())) == (False, 50_000_000)
         await stopping
-
-
-async def test_who_does_not_take_the_parts_is_left() -> None:
-    """After its time; the rest is never written."""
-    listener = listen("127.0.0.1", 0)
-    running = HttpEdge(Application(), listener, SOON)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    await running.start()
-    async with client(url) as one:
-        await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
-        await one.reader.readexactly(1)
-        await until(running.connections.none_left.is_set)
-    await running.stop()
 
 
 SOON = Limits(idle=0.1, transfer=0.1, shutdown=0.2, sweep=0.02)
