@@ -43,8 +43,6 @@ _AT_ONCE: Final = 64
 # File descriptors that the rest of the program needs: 32 connections to the API server, the metrics' clients, files.
 _OTHER_DESCRIPTORS: Final = 128
 _FEWEST_CONNECTIONS: Final = 16
-# Connections closed if no file descriptor is free.
-_CLOSED_AT_ONCE: Final = 8
 # Until the next attempt if none could be closed, and between two log lines that say so, in seconds.
 _RETRY_SECONDS: Final = 0.05
 _REPORT_SECONDS: Final = 10.0
@@ -192,21 +190,17 @@ class HttpEdge:
             except OSError as error:
                 self._pause(error)
                 return
-            if len(self.connections) >= self._most:
-                # Instead of the one that has waited longest for its next request, which frees its file only after this.
-                if self.connections.make_room():
-                    self._admit(client)
-                else:
-                    client.close()
+            # Instead of the one that has waited longest for its next request; its file is freed a moment later.
+            if len(self.connections) >= self._most and not self.connections.make_room():
+                client.close()
                 return
             self._admit(client)
 
     def _pause(self, error: OSError) -> None:
-        """No file descriptor is free: close some of the connections that are needed least, and go on once they are closed."""
+        """No file descriptor is free: close the connection that is needed least, and go on once it is closed."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._listener)
-        is_room = [self.connections.make_room() for _ in range(_CLOSED_AT_ONCE)]
-        self._retry = loop.call_later(0 if any(is_room) else _RETRY_SECONDS, self._listen)
+        self._retry = loop.call_later(0 if self.connections.make_room() else _RETRY_SECONDS, self._listen)
         if loop.time() - self._reported_at >= _REPORT_SECONDS:
             self._reported_at = loop.time()
             _LOG.warning("cannot accept a connection open=%d error=%s", len(self.connections), error.strerror)
