@@ -63,11 +63,18 @@ class Question:
     outlook: Outlook | None = None
     cpu_milli: int = 0
     free_cpu: Mapping[str, int] = field(default_factory=dict)
+    # By model of card: does the pod wish for it? There are few models in a cluster, and each is compared once.
+    _models: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
 
     def wishes_for(self, device: Device) -> bool:
         """Is this card one that the pod wishes for, by its model and its UUID?"""
         wishes = self.request.wishes
-        return not wishes.names_cards or (wishes.allow_model(device.model) and wishes.allow_uuid(device.uuid))
+        if not wishes.names_cards:
+            return True
+        is_one = self._models.get(device.model)
+        if is_one is None:
+            is_one = self._models[device.model] = wishes.allow_model(device.model)
+        return is_one and wishes.allow_uuid(device.uuid)
 
     def cpu_left(self, node: str) -> int | None:
         """Milli-CPUs that a node has left with this pod; None if CPU is not counted."""
