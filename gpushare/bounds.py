@@ -26,8 +26,7 @@ class Bound(NamedTuple):
         return f"{self.what} is limited to {self.most} {self.unit}"
 
 
-# Values of log lines come from callers too. 256 hold the longest name that Kubernetes allows; a line has room for a dozen of them.
-LOG_VALUE_CHARACTERS: Final = Bound("a value in a log line", 256, "characters")
+# Values of log lines come from callers too. There is room for a dozen of the longest names that Kubernetes allows.
 LOG_LINE_CHARACTERS: Final = Bound("a log line", 4096, "characters")
 # Lines that wait while standard error is not read: some thousand, a second of a busy extender.
 LOG_BYTES_HELD: Final = Bound("the log that waits to be written", 1 << 20, "bytes")
@@ -73,10 +72,8 @@ CARDS_TEXT: Final = Bound("a node's cards annotation", 65536, "characters")
 CARD_LIST: Final = Bound("a list of GPUs", 6144, "characters")
 # A kubelet takes 110 pods by default and some hundreds at most; each waits here only until it is bound or gone.
 RESERVATIONS: Final = Bound("the number of pods that are reserved on a node", 512, "pods")
-# Tens of thousands of lines, which is more classes of pods than are told apart; a few seconds to read at the start.
-EXPECTED_PODS_BYTES: Final = Bound("a file of expected pods", 4 * 1024 * 1024, "bytes")
-# A line of it is a mapping in a list in a mapping, and has lists itself. The YAML reader crashes at tens of thousands of levels.
-EXPECTED_PODS_LEVELS: Final = Bound("a file of expected pods", 16, "levels of nesting")
+# Thousands of lines, which is more classes of pods than are told apart; a few seconds to read at the start.
+EXPECTED_PODS_BYTES: Final = Bound("a file of expected pods", 512 * 1024, "bytes")
 # An int64 has 19 digits; the rest are a sign, a fraction and a suffix.
 QUANTITY_TEXT: Final = Bound("a quantity", 64, "characters")
 # A list of models or UUIDs that a person writes; the API server alone would take 256 KiB.

@@ -16,7 +16,7 @@ from gpushare import __version__
 from gpushare.errors import InvalidQuantityError, UsageError
 
 T = TypeVar("T")
-# The value of a text. Raises UsageError, whose text goes on after "--flag is 'text'", or InvalidQuantityError.
+# The value of a text. Raises UsageError, whose text goes on after the text, or InvalidQuantityError.
 Reader = Callable[[str], Any]
 
 # glog's flags, which manifests of Go programs carry.
@@ -50,11 +50,15 @@ class Flag:
     alias: str = ""
     """A second name; one of a single letter is short for the first."""
     choices: tuple[str, ...] | None = None
-    is_switch: bool = False
     is_positional: bool = False
     """A word by itself, which may be left out."""
     is_list: bool = False
     """Given several times, or with commas between; the value is a tuple with each word once."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """With its alias."""
+        return (self.name, self.alias) if self.alias else (self.name,)
 
     @property
     def default_shown(self) -> str:
@@ -62,44 +66,30 @@ class Flag:
         value = self.shown or self.default
         return " or ".join(filter(None, (self.variable and f"${self.variable}", value)))
 
-    def value(self, given: Mapping[str, Sequence[str] | None], env: Mapping[str, str]) -> Any:
-        """The value by a command line (texts by flag) and an environment, or of the default. Raises UsageError."""
-        texts, others = given.get(self.name) or (), given.get(self.alias) or ()
-        if texts and others and texts[-1] != others[-1]:
-            raise UsageError(f"--{self.name} {texts[-1]} and --{self.alias} {others[-1]} contradict each other")
-        if found := texts or others:
-            source, text = f"--{self.name}", ",".join(found) if self.is_list else found[-1]
-        else:
-            source = f"--{self.name}, by ${self.variable}," if self.variable in env else f"--{self.name}"
-            text = env.get(self.variable, self.default)
-        if not self.is_list:
-            return self._read(text, source)
-        return tuple(dict.fromkeys(self._read(word.strip(), source) for word in text.split(",")))
-
-    def _read(self, text: str, source: str) -> Any:
+    def checked(self, text: str) -> Any:
+        """The value of a text. Raises argparse's error, after which the program ends with its usage and exit code 2."""
+        source = f" (the flag, or ${self.variable})" if self.variable else ""
         try:
             return self.read(text)
         except InvalidQuantityError as error:
-            raise UsageError(f"{source}: {error}") from error
+            raise argparse.ArgumentTypeError(f"{error}{source}") from error
         except UsageError as error:
-            raise UsageError(f"{source} {'has' if self.is_list else 'is'} {text!r}{error}") from error
+            raise argparse.ArgumentTypeError(f"{text!r}{error}{source}") from error
 
 
 def flag(name: str, help: str, default: str = "", read: Reader = str, **more: Any) -> Any:  # noqa: A002  # argparse's own word
     """A field that a flag fills; ``more`` as ``Flag`` has it."""
-    made = Flag(name, help, default, read, **more)
-    return field(default=made.value({}, {}), metadata={"flag": made})
+    return field(default=read(default), metadata={"flag": Flag(name, help, default, read, **more)})
 
 
 def switch(name: str, help: str, default: str = "false", **more: Any) -> Any:  # noqa: A002
     """A field that a boolean flag fills, as Go takes it: ``--x``, ``--x=true``, ``-x=false``."""
-    return flag(name, help, default, boolean, is_switch=True, **more)
+    return flag(name, help, default, boolean, **more)
 
 
-def group(kind: type[Any], switched_by: Flag | None = None) -> Any:
-    """A field that is a dataclass of flags of its own; None if the flag ``switched_by`` is off."""
-    default = {"default_factory": kind} if switched_by is None else {"default": None}
-    return field(**default, metadata={"group": kind, "switch": switched_by})
+def group(kind: type[Any]) -> Any:
+    """A field that is a dataclass of flags of its own."""
+    return field(default_factory=kind, metadata={"group": kind})
 
 
 def variable(name: str) -> Any:
@@ -110,9 +100,9 @@ def variable(name: str) -> Any:
 def flags_of(kind: type[Any]) -> Iterator[Flag]:
     """The flags of a dataclass and of its groups, in the order of its fields."""
     for one in fields(kind):
-        if (found := one.metadata.get("flag") or one.metadata.get("switch")) is not None:
-            yield found
-        if "group" in one.metadata:
+        if "flag" in one.metadata:
+            yield one.metadata["flag"]
+        elif "group" in one.metadata:
             yield from flags_of(one.metadata["group"])
 
 
@@ -126,25 +116,27 @@ def parse(
 ) -> T:
     """The dataclass, filled from a command line and an environment.
 
-    Raises UsageError for a value that makes no sense. A flag that does not exist ends the program with its usage and exit code 2.
+    A flag that does not exist, and a value that makes no sense, end the program with its usage and exit code 2. Raises what the
+    dataclass does of values that contradict each other.
     """
     parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    switches = (Flag(name, argparse.SUPPRESS, "", str, is_switch=True) for name in _GLOG_SWITCHES)
-    values = (Flag(name, argparse.SUPPRESS, "", str) for name in _GLOG_VALUES)
-    declared = (*flags_of(kind), *ignored, *switches, *values)
+    declared = (*flags_of(kind), *ignored)
     for one in declared:
-        _declare(parser, one)
-    made: T = _made(kind, vars(parser.parse_args(_from_go(argv, declared))), env)
+        _declare(parser, one, env)
+    for name in (*_GLOG_SWITCHES, *_GLOG_VALUES):
+        parser.add_argument(_option(name), nargs="?", help=argparse.SUPPRESS)
+    # A switch takes no word if there is a positional one.
+    has_positional = any(one.is_positional for one in declared)
+    known = dict.fromkeys(("help", "version", *_GLOG_VALUES), False) | dict.fromkeys(_GLOG_SWITCHES, has_positional)
+    for one in declared:
+        known |= dict.fromkeys(one.names, one.read is boolean and has_positional)
+    made: T = _made(kind, vars(parser.parse_args(_from_go(argv, known))), env)
     return made
 
 
-def _from_go(argv: Sequence[str], declared: Sequence[Flag]) -> list[str]:
-    """The same words in argparse's spelling: two dashes before a long name. A switch takes no word if there is a positional one."""
-    known = {"help": False, "version": False}
-    has_positional = any(one.is_positional for one in declared)
-    for one in declared:
-        known |= dict.fromkeys((one.name, one.alias), one.is_switch and has_positional)
+def _from_go(argv: Sequence[str], known: Mapping[str, bool]) -> list[str]:
+    """The same words in argparse's spelling: two dashes before a long name, and a value for each switch that takes no word."""
     found: list[str] = []
     for at, whole in enumerate(argv):
         if whole == "--":
@@ -169,43 +161,34 @@ def _option(name: str) -> str:
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
-def _declare(parser: argparse.ArgumentParser, one: Flag) -> None:
+def _declare(parser: argparse.ArgumentParser, one: Flag, env: Mapping[str, str]) -> None:
+    """argparse reads the default, too, if it is a text."""
     shown = f"{one.help} (default: {one.default_shown})" if one.default_shown else one.help
-    options: dict[str, Any] = {"action": "append", "choices": one.choices, "dest": one.name}
-    if one.is_switch:
-        options |= {"nargs": "?", "const": "true", "metavar": "BOOL"}
-    if one.read is boolean:
-        options["type"] = _checked
-    names = [_option(name) for name in (one.alias, one.name) if len(name) == 1 or name == one.name]
+    options: dict[str, Any] = {"type": one.checked, "default": env.get(one.variable, one.default)}
     if one.is_positional:
-        names, options = [one.name], {"nargs": "?", "type": lambda text: [text]}
+        options |= {"nargs": "?"}
+    else:
+        options |= {"dest": one.name, "choices": one.choices}
+    if one.is_list:
+        options |= {"action": "append", "default": None}
+    if one.read is boolean:
+        options |= {"nargs": "?", "const": "true", "metavar": "BOOL"}
+    names = [one.name] if one.is_positional else map(_option, one.names)
     parser.add_argument(*names, help=shown.replace("%", "%%"), **options)
-    if len(one.alias) > 1:
-        parser.add_argument(_option(one.alias), **options | {"dest": one.alias}, help=f"the same as --{one.name}")
 
 
 def _made(kind: type[Any], given: Mapping[str, Any], env: Mapping[str, str]) -> Any:
     values: dict[str, Any] = {}
     for one in fields(kind):
-        found = one.metadata.get("flag") or one.metadata.get("switch")
-        value = found.value(given, env) if found is not None else True
         if "group" in one.metadata:
-            # Read in any case, so that a slip in it is not found later.
-            members = _made(one.metadata["group"], given, env)
-            value = members if value else None
+            values[one.name] = _made(one.metadata["group"], given, env)
         elif "variable" in one.metadata:
-            value = env.get(one.metadata["variable"], "")
-        values[one.name] = value
+            values[one.name] = env.get(one.metadata["variable"], "")
+        elif (declared := one.metadata["flag"]).is_list and given[declared.name]:
+            values[one.name] = tuple(dict.fromkeys(word for words in given[declared.name] for word in words))
+        elif not declared.is_list:
+            values[one.name] = given[declared.name]
     return kind(**values)
-
-
-def _checked(text: str) -> str:
-    """For argparse, which ends with the usage if a switch is neither on nor off."""
-    try:
-        boolean(text)
-    except UsageError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false") from None
-    return text
 
 
 def boolean(text: str) -> bool:

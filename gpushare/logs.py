@@ -14,10 +14,9 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from gpushare.bounds import LOG_BYTES_HELD, LOG_LINE_CHARACTERS, LOG_VALUE_CHARACTERS
+from gpushare.bounds import LOG_BYTES_HELD, LOG_LINE_CHARACTERS
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,9 +45,7 @@ class _OneLine(logging.Formatter):
         if int(record.created) != self._second:
             self._second, self._time = int(record.created), self.formatTime(record, _SECOND)
         head = f"{self._time}.{int(record.msecs):03}Z {record.levelname} {record.name} "
-        line = head + record.getMessage()
-        if LOG_LINE_CHARACTERS.exceeded(len(line)):
-            line = head + _shortened(record)
+        line = _cut(head + record.getMessage())
         if not line.isprintable():
             line = _escaped(line)
         if not record.exc_info:
@@ -58,30 +55,12 @@ class _OneLine(logging.Formatter):
         )
 
 
-def _shortened(record: logging.LogRecord) -> str:
-    """The message with long values cut, so that the fields behind them are still there."""
-    arguments = record.args
-    if isinstance(arguments, tuple):
-        arguments = tuple(map(_short_value, arguments))
-    elif isinstance(arguments, Mapping):
-        arguments = {name: _short_value(value) for name, value in arguments.items()}
-    message = str(record.msg)
-    return _cut(message % arguments if arguments else message)
-
-
-def _short_value(value: Any) -> Any:
-    if isinstance(value, int | float):
-        return value
-    text = str(value)
-    if not LOG_VALUE_CHARACTERS.exceeded(len(text)):
-        return value
-    return f"{text[: LOG_VALUE_CHARACTERS.most]}...({len(text)} characters)"
-
-
 def _cut(line: str) -> str:
+    """Without its middle if it is too long, so that the fields behind a long value are still there."""
     if not LOG_LINE_CHARACTERS.exceeded(len(line)):
         return line
-    return f"{line[: LOG_LINE_CHARACTERS.most]}...(cut)"
+    half = LOG_LINE_CHARACTERS.most // 2
+    return f"{line[:half]}...(cut, {len(line)} characters)...{line[-half:]}"
 
 
 def _escaped(line: str) -> str:

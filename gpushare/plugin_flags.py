@@ -49,10 +49,11 @@ def _tolerance(text: str) -> Tolerance:
     return Tolerance(number, 0) if unit == "%" else Tolerance(0, number * _SIZES.get(unit, 0))
 
 
-def _list_strategy(word: str) -> str:
-    if word not in LIST_STRATEGIES:
+def _list_strategies(text: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(","))
+    if not set(words) <= set(LIST_STRATEGIES):
         raise UsageError(f"; it takes {', '.join(LIST_STRATEGIES)}")
-    return word
+    return words
 
 
 def _matching(pattern: re.Pattern[str], example: str) -> Callable[[str], str]:
@@ -66,8 +67,9 @@ def _matching(pattern: re.Pattern[str], example: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True, slots=True)
 class UsageFlags:
-    """How real use is compared with the booking."""
+    """Whether and how real use is compared with the booking."""
 
+    is_on: bool = switch("usage", "compare what pods use of the cards with what they booked; needs hostPID: true")
     interval: float = flag("usage-interval", "between two looks at the cards' processes", "15s", duration(least=1.0))
     # A tenth: room for the memory that a context takes on a card, which no pod books.
     tolerance: Tolerance = flag(
@@ -85,7 +87,7 @@ class ContainerFlags:
         "device-list-strategy",
         f"how the runtime learns the card, comma-separated: {', '.join(LIST_STRATEGIES)}",
         ENVVAR,
-        _list_strategy,
+        _list_strategies,
         is_list=True,
     )
     id_strategy: str = flag(

@@ -33,8 +33,8 @@ _METRICS: Final = "serve {} on HOST:PORT; :PORT is on loopback, port 0 takes a f
 _KUBELET: Final = ("kubelet-address", "kubelet-port", "client-cert", "client-key", "token", "timeout")
 # The original's flags that ask for nothing here, and why.
 IGNORED: Final = (
-    Flag("mps", "accepted; it never did anything in the original", "", boolean, is_switch=True),
-    Flag("query-kubelet", "accepted; candidates always come from the API server", "", boolean, is_switch=True),
+    Flag("mps", "accepted; it never did anything in the original", "false", boolean),
+    Flag("query-kubelet", "accepted; candidates always come from the API server", "false", boolean),
     *(Flag(name, "accepted; the kubelet's HTTP port is not asked", "", str) for name in _KUBELET),
 )
 
@@ -52,11 +52,22 @@ def _audit_interval(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Paths in PEM: the certificate with what it is signed by, its key, the authority of the callers' certificates."""
+    """Paths in PEM: of all three files, or of none for plain HTTP."""
 
-    certificate: Path
-    key: Path
-    client_ca: Path
+    certificate: str = flag("tls-cert-file", "certificate in PEM, with what it is signed by: serve HTTPS")
+    key: str = flag("tls-private-key-file", "its key")
+    client_ca: str = flag(
+        "client-ca-file",
+        "authority of the callers' certificates; others are not answered. The three files are read again when they change",
+    )
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        if len(set(map(bool, (self.certificate, self.key, self.client_ca)))) > 1:
+            raise UsageError(
+                "--tls-cert-file, --tls-private-key-file and --client-ca-file go together: over TLS only callers with a "
+                "certificate of that authority are answered"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +93,7 @@ class ExtenderSettings(ProgramSettings):
         "other extenders may bind on this cluster too: each bind first writes a Lease of its node, which only one can win (two "
         "writes a bind instead of one)",
     )
-    tls_cert_file: str = flag("tls-cert-file", "certificate in PEM, with what it is signed by: serve HTTPS")
-    tls_private_key_file: str = flag("tls-private-key-file", "its key")
-    client_ca_file: str = flag(
-        "client-ca-file",
-        "authority of the callers' certificates; others are not answered. The three files are read again when they change",
-    )
+    tls: TlsFiles = group(TlsFiles)
     metrics_address: tuple[str, int] | None = flag(
         "metrics-address", _METRICS.format("/metrics, /healthz and /readyz, in plain HTTP,"), "", host_port, shown="off"
     )
@@ -111,23 +117,6 @@ class ExtenderSettings(ProgramSettings):
         "5m",
         _audit_interval,
     )
-
-    def __post_init__(self) -> None:
-        """All three files or none. Raises UsageError."""
-        if len(set(map(bool, self._tls_files))) > 1:
-            raise UsageError(
-                "--tls-cert-file, --tls-private-key-file and --client-ca-file go together: over TLS only callers with a "
-                "certificate of that authority are answered"
-            )
-
-    @property
-    def tls(self) -> TlsFiles | None:
-        """Its certificates, or None for plain HTTP."""
-        return TlsFiles(*map(Path, self._tls_files)) if self.tls_cert_file else None
-
-    @property
-    def _tls_files(self) -> tuple[str, ...]:
-        return self.tls_cert_file, self.tls_private_key_file, self.client_ca_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,16 +163,7 @@ class DevicePluginSettings(ProgramSettings):
     metrics_address: tuple[str, int] | None = flag(
         "metrics-address", _METRICS.format("/metrics and /healthz"), "", host_port, shown="off"
     )
-    usage: UsageFlags | None = group(
-        UsageFlags,
-        Flag(
-            "usage",
-            "compare what pods use of the cards with what they booked; needs hostPID: true",
-            "false",
-            boolean,
-            is_switch=True,
-        ),
-    )
+    usage: UsageFlags = group(UsageFlags)
     delete_unadmitted: bool = switch(
         "delete-unadmitted",
         "delete pods of a controller that failed admission for a reason that has passed, so that it replaces them",

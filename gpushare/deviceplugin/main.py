@@ -145,7 +145,7 @@ class DevicePlugin:
         group.create_task(self.news.run())
         await self.begin()
         await self._serve(group)
-        if self.settings.usage is not None:
+        if self.settings.usage.is_on:
             group.create_task(self._usage_watch(self.settings.usage).run())
         group.create_task(self.watch.run())
         group.create_task(follow_declared(client, node, self.health))

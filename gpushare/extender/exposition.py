@@ -238,7 +238,7 @@ class _Piece(Collector):
         yield self._metric
 
 
-async def scrape(exposition: Collector) -> list[bytes]:
+async def scrape(exposition: Collector) -> bytes:
     """The text, in order; pieces of a family stand together, under one head."""
     families: dict[str, list[bytes]] = {}
     for piece in exposition.collect():
@@ -250,7 +250,7 @@ async def scrape(exposition: Collector) -> list[bytes]:
             # Without the lines of HELP and TYPE.
             known.append(text.split(b"\n", 2)[2])
         await asyncio.sleep(0)
-    return [text for texts in families.values() for text in texts]
+    return b"".join(text for texts in families.values() for text in texts)
 
 
 class MetricsRoutes:
@@ -274,7 +274,7 @@ class MetricsRoutes:
     async def _scrape(self) -> Answer:
         try:
             async with self._turn:
-                return Answer(200, _CONTENT_TYPE.encode(), parts=await scrape(self._exposition))
+                return Answer(200, _CONTENT_TYPE.encode(), await scrape(self._exposition))
         except Exception:
             _LOG.exception("failed method=GET path=/metrics")
             return _FAILED

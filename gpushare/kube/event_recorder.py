@@ -1,26 +1,17 @@
-"""Events on objects, for readers of ``kubectl describe``: events.k8s.io/v1, or core/v1 if that is not served or not allowed.
+"""Events on objects, for readers of ``kubectl describe``: core/v1, which every server has and roles made for the original name.
 
-Roles made for the original name core/v1 alone. An event is a courtesy: a role without either right, or a server that does not
-answer, never disturbs the work.
+An event is a courtesy: a role without the right, or a server that does not answer, never disturbs the work.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from gpushare.kube.api_errors import (
-    ApiError,
-    MissingRightError,
-    NotFoundError,
-    ServerError,
-    TooManyRequestsError,
-    UnreachableError,
-)
+from gpushare.kube.api_errors import ApiError, NotFoundError, ServerError, TooManyRequestsError, UnreachableError
 from gpushare.kube.client import STRATEGIC_MERGE_PATCH, ApiClient
 from gpushare.manifests import ObjectMeta
 
@@ -30,9 +21,8 @@ Level = Literal["Normal", "Warning"]
 
 # Events that are counted up instead of written again; the oldest is forgotten first.
 _REMEMBERED: Final = 512
-# The API server's limits, in bytes.
+# The API server's limit, in bytes.
 _LONGEST_MESSAGE: Final = 1024
-_LONGEST_INSTANCE: Final = 128
 
 
 class _Key(NamedTuple):
@@ -54,10 +44,8 @@ class EventRecorder:
     def __init__(self, client: ApiClient, component: str, clock: Callable[[], float], rng: random.Random) -> None:
         self._client = client
         self._component = component
-        self._instance = f"{component}-{socket.gethostname()}"[:_LONGEST_INSTANCE]
         self._clock = clock
         self._rng = rng
-        self._is_core_only = False
         # For each event, the path at which it was written and how often.
         self._recorded: dict[_Key, tuple[str, int]] = {}
 
@@ -83,10 +71,7 @@ class EventRecorder:
         if key not in self._recorded:
             return False
         path, count = self._recorded[key]
-        if self._is_core_only:
-            patch: dict[str, Any] = {"count": count + 1, "lastTimestamp": self._now("seconds")}
-        else:
-            patch = {"series": {"count": count + 1, "lastObservedTime": self._now("microseconds")}}
+        patch = {"count": count + 1, "lastTimestamp": self._now()}
         try:
             await self._client.request("PATCH", path, body=patch, content_type=STRATEGIC_MERGE_PATCH)
         except NotFoundError:
@@ -101,61 +86,31 @@ class EventRecorder:
         namespace = metadata.namespace or "default"
         # As long as a name may be, and of whole labels.
         stem = metadata.name[:200].rstrip("-.")
-        head = {"name": f"{stem}.{self._rng.getrandbits(64):016x}", "namespace": namespace}
-        about = {
-            "apiVersion": "v1",
-            "kind": key.kind,
-            "namespace": metadata.namespace,
-            "name": metadata.name,
-            "uid": metadata.uid,
-        }
-        path = await self._write(namespace, {"metadata": head, "reason": key.reason, "type": level}, about, key.message)
-        self._recorded[key] = (f"{path}/{head['name']}", 1)
-        while len(self._recorded) > _REMEMBERED:
-            del self._recorded[next(iter(self._recorded))]
-
-    async def _write(self, namespace: str, event: dict[str, Any], about: dict[str, Any], message: str) -> str:
-        """In the form that this server has; where it was written. Raises ApiError."""
-        if not self._is_core_only:
-            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-            try:
-                await self._client.request("POST", path, body=event | self._as_event(about, message, event["reason"]))
-                return path
-            except (NotFoundError, MissingRightError) as error:
-                _LOG.debug("no events.k8s.io reason=%s", error)
-        path = f"/api/v1/namespaces/{namespace}/events"
-        await self._client.request("POST", path, body=event | self._as_core_event(about, message))
-        if not self._is_core_only:
-            # An event of the other form is begun again.
-            self._is_core_only = True
-            self._recorded.clear()
-        return path
-
-    def _as_event(self, about: dict[str, Any], message: str, action: str) -> dict[str, Any]:
-        return {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "eventTime": self._now("microseconds"),
-            "reportingController": self._component,
-            "reportingInstance": self._instance,
-            # The field is required, and nothing here needs it: the action is in the note.
-            "action": action,
-            "regarding": about,
-            "note": message,
-        }
-
-    def _as_core_event(self, about: dict[str, Any], message: str) -> dict[str, Any]:
-        now = self._now("seconds")
-        return {
+        name = f"{stem}.{self._rng.getrandbits(64):016x}"
+        path, now = f"/api/v1/namespaces/{namespace}/events", self._now()
+        event = {
             "apiVersion": "v1",
             "kind": "Event",
-            "involvedObject": about,
-            "message": message,
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": key.kind,
+                "namespace": metadata.namespace,
+                "name": metadata.name,
+                "uid": metadata.uid,
+            },
+            "reason": key.reason,
+            "message": key.message,
+            "type": level,
             "source": {"component": self._component},
             "count": 1,
             "firstTimestamp": now,
             "lastTimestamp": now,
         }
+        await self._client.request("POST", path, body=event)
+        self._recorded[key] = (f"{path}/{name}", 1)
+        while len(self._recorded) > _REMEMBERED:
+            del self._recorded[next(iter(self._recorded))]
 
-    def _now(self, precision: Literal["seconds", "microseconds"]) -> str:
-        return datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -48,12 +48,10 @@ class Answer:
         self._response = response
         self._what = what
         self._silence_seconds = silence_seconds
-        self._body = b""
 
     async def read(self) -> bytes:
-        """The whole body; read again it is the same."""
-        self._body += b"".join([piece async for piece in self.pieces()])
-        return self._body
+        """The whole body."""
+        return b"".join([piece async for piece in self.pieces()])
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes."""
@@ -112,19 +110,12 @@ class HttpPool:
         silence = silence_seconds or self._timeout_seconds
         send = partial(self._send, method, path, params, content, content_type, silence)
         logins = self._logins or await self._log_in(0)
-        shown = self._shown
         # A body that was not read to its end takes its connection with it.
-        async with await send(shown) as response:
-            answer = Answer(response, f"{method} {path}", silence)
+        async with await send(self._shown) as response:
             if response.status != _UNAUTHORIZED:
-                yield answer
+                yield Answer(response, f"{method} {path}", silence)
                 return
-            # Its connection is free for other requests while we log in.
-            await answer.read()
         await self._log_in(logins)
-        if self._shown == shown:
-            yield answer
-            return
         async with await send(self._shown) as response:
             yield Answer(response, f"{method} {path}", silence)
 

@@ -7,13 +7,15 @@ place pods by a part of it.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from gpushare import wire
 from gpushare.bounds import CARD_LIST, CARD_TEXT, CARDS_OF_A_NODE, CARDS_TEXT
 from gpushare.model.quantity import LARGEST
+
+_T = TypeVar("_T")
 
 
 class CardFacts(msgspec.Struct, frozen=True, gc=False):
@@ -64,28 +66,18 @@ class _Version(msgspec.Struct, gc=False):
     v: int
 
 
-class _AnyCard(msgspec.Struct, gc=False):
-    """A card of any version: what is not promised may be missing, or be something else."""
+class _Place(msgspec.Struct, gc=False):
+    """The fields of a card that every version has."""
 
     index: int
     uuid: str
-    model: Any = ""
-    mib: Any = 0
-    units: Any = 0
-    slots: Any = 0
-    healthy: Any = True
-    reason: Any = ""
-    numa: Any = 0
 
 
-class _AnyCards(msgspec.Struct, gc=False):
-    """An annotation of any version."""
+class _Places(msgspec.Struct, gc=False):
+    """The fields of an annotation that every version has."""
 
     v: int
-    cards: list[_AnyCard]
-    mode: Any = ""
-    unit: Any = ""
-    boot: Any = ""
+    cards: list[_Place]
 
 
 CARDS_VERSION: Final = 1
@@ -95,7 +87,7 @@ MODE_SLOTS: Final = "slots"
 REASON_TAKEN_OUT: Final = "taken out of the machine"
 _DECODER: Final = msgspec.json.Decoder(NodeCards)
 _VERSION: Final = msgspec.json.Decoder(_Version)
-_ANY_DECODER: Final = msgspec.json.Decoder(_AnyCards)
+_PLACES: Final = msgspec.json.Decoder(_Places)
 # All that a decoder raises for a text from outside; nesting of thousands of levels is the last.
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
 
@@ -111,64 +103,45 @@ def read_cards(text: str | None) -> Description:
         return Description()
     if CARDS_TEXT.exceeded(len(text)):
         return Description(refusal=CARDS_TEXT.refusal)
-    try:
-        cards = _DECODER.decode(text)
-    except _UNREADABLE:
-        return _read_other(text)
-    return _checked(cards) if cards.v == CARDS_VERSION else _read_other(text)
-
-
-def _checked(cards: NodeCards) -> Description:
-    """Without cards that contradict each other, and refused if there are more than a machine can have."""
+    cards = _decoded(_DECODER, text)
+    form = cards or _decoded(_VERSION, text)
+    if form is not None and form.v > CARDS_VERSION:
+        return Description(_cards_of_later(cards, text), wire.REASON_NEWER_CARDS)
+    if cards is None or cards.v < CARDS_VERSION:
+        return Description()
     if CARDS_OF_A_NODE.exceeded(len(cards.cards)):
         return Description(refusal=CARDS_OF_A_NODE.refusal)
-    indices = {card.index for card in cards.cards}
-    is_sane = len(indices) == len(cards.cards) and all(_is_sane(card, cards.mode) for card in cards.cards)
-    return Description(cards) if is_sane and cards.mode in (MODE_IDS, MODE_SLOTS) else Description()
+    return Description(cards) if _are_sane(cards) and cards.mode in (MODE_IDS, MODE_SLOTS) else Description()
 
 
-def _is_sane(card: CardFacts, mode: str) -> bool:
-    """Are these numbers that mean something? A card that counts containers but takes none would be refused for ever."""
-    numbers = (card.index, card.units, card.mib, card.slots, card.numa)
-    if any(CARD_TEXT.exceeded(len(text)) for text in (card.uuid, card.model)) or not all(map(_is_amount, numbers)):
-        return False
-    return card.slots > 0 or mode != MODE_SLOTS
-
-
-def _is_amount(number: object) -> bool:
-    return type(number) is int and 0 <= number <= LARGEST
-
-
-def _read_other(text: str) -> Description:
-    """A text that is not of our version: a refusal if it is of a later one."""
+def _decoded(decoder: msgspec.json.Decoder[_T], text: str) -> _T | None:
     try:
-        if _VERSION.decode(text).v <= CARDS_VERSION:
-            return Description()
+        return decoder.decode(text)
     except _UNREADABLE:
-        return Description()
-    try:
-        form = _ANY_DECODER.decode(text)
-    except _UNREADABLE:
-        return Description(refusal=wire.REASON_NEWER_CARDS)
-    if CARDS_OF_A_NODE.exceeded(len(form.cards)):
-        return Description(refusal=wire.REASON_NEWER_CARDS)
-    # A later version promises only the indices and the UUIDs, so they alone are checked.
-    if len({card.index for card in form.cards if _is_amount(card.index)}) < len(form.cards):
-        return Description(refusal=wire.REASON_NEWER_CARDS)
-    mode, unit, boot = (_same_kind(text, "") for text in (form.mode, form.unit, form.boot))
-    cards = NodeCards(form.v, mode, unit, boot, tuple(map(_facts_of, form.cards)))
-    return Description(cards, wire.REASON_NEWER_CARDS)
+        return None
 
 
-def _facts_of(card: _AnyCard) -> CardFacts:
-    """With the default of each field that is not what it was."""
-    default = _AnyCard(card.index, card.uuid)
-    return CardFacts(*(_same_kind(getattr(card, name), getattr(default, name)) for name in _AnyCard.__struct_fields__))
+def _cards_of_later(cards: NodeCards | None, text: str) -> NodeCards | None:
+    """The cards of a later version: if their fields are not what they were, the indices and UUIDs alone."""
+    places = _decoded(_PLACES, text)
+    if places is None or CARDS_OF_A_NODE.exceeded(len(places.cards)):
+        return None
+    if cards is None or not _are_sane(cards):
+        facts = (CardFacts(one.index, one.uuid, "", 0, 0) for one in places.cards)
+        cards = NodeCards(places.v, "", "", "", tuple(facts))
+    return cards if _are_sane(cards) else None
 
 
-def _same_kind(value: Any, default: Any) -> Any:
-    """The value if it is a text, an amount or a boolean as the default is."""
-    return value if type(value) is type(default) and (type(value) is not int or _is_amount(value)) else default
+def _are_sane(cards: NodeCards) -> bool:
+    """Do all these numbers mean something? A card that counts containers but takes none would be refused for ever."""
+    for card in cards.cards:
+        if any(CARD_TEXT.exceeded(len(text)) for text in (card.uuid, card.model)):
+            return False
+        if not all(0 <= number <= LARGEST for number in (card.index, card.units, card.mib, card.slots, card.numa)):
+            return False
+        if cards.mode == MODE_SLOTS and not card.slots:
+            return False
+    return len({card.index for card in cards.cards}) == len(cards.cards)
 
 
 def entries_of(text: str) -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -47,18 +46,6 @@ class Snapshot:
     outlook: Callable[[], Outlook | None] = lambda: None
     free_cpu: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     budgets: Mapping[tuple[str, str], DisruptionBudget] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why no card of a node holds a request: a constant text, so that the scheduler can count equal ones."""
-
-    reason: str
-
-
-# There are some twenty, and thousands of nodes give them.
-_refused = lru_cache(maxsize=64)(Refusal)
-_NO_CARD_FITS: Final = Refusal(wire.REASON_NO_CARD_FITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +107,8 @@ def _home(group: str, snapshot: Snapshot) -> Mapping[str, frozenset[int]]:
 def choose(node: NodeInfo, asked: Question) -> Shares:
     """The cards for a request of 1 unit or more, for bind. Raises DoesNotFitError with the reason for the scheduler."""
     found = find(node, asked)
-    if isinstance(found, Refusal):
-        raise DoesNotFitError(found.reason)
+    if isinstance(found, str):
+        raise DoesNotFitError(found)
     return found
 
 
@@ -131,29 +118,29 @@ def reason_against(node: NodeInfo, asked: Question) -> str:
         # Whether there is a card does not depend on which the policy likes best.
         asked = replace(asked, policy=wire.POLICY_BINPACK, outlook=None)
     found = find(node, asked)
-    return found.reason if isinstance(found, Refusal) else ""
+    return found if isinstance(found, str) else ""
 
 
-def find(node: NodeInfo, asked: Question) -> Shares | Refusal:
-    """The cards for a request of 1 unit or more, or why there are none."""
+def find(node: NodeInfo, asked: Question) -> Shares | str:
+    """The cards for a request of 1 unit or more, or why there are none: a constant text, so that a scheduler can count it."""
     request, units = asked.request, asked.request.units
     if request.wishes is NONE and not node.counts_slots and asked.policy == wire.POLICY_BINPACK:
         # Nearly every pod takes any card of such a node: without a look at each. The rooms are sorted by what is free.
         if node.largest_free >= units:
             return ((node.rooms[bisect_left(node.rooms, (units,))][1], units),)
         if node.largest_total >= units:
-            return _NO_CARD_FITS
+            return wire.REASON_NO_CARD_FITS
     devices = _eligible(node, asked)
-    if isinstance(devices, Refusal):
+    if isinstance(devices, str):
         return devices
     if request.wishes.split:
-        return _split(devices, node, asked) or _refused(wire.REASON_NO_CARDS_FOR_SPLIT)
+        return _split(devices, node, asked) or wire.REASON_NO_CARDS_FOR_SPLIT
     device = _best(devices, units, node, asked)
     if device is not None:
         return ((device.index, units),)
     # Which of the things that the end of other pods gives back is missing?
     lacks_slot = node.counts_slots and any(device.free >= units for device in devices)
-    return _refused(wire.REASON_NO_SLOT) if lacks_slot else _NO_CARD_FITS
+    return wire.REASON_NO_SLOT if lacks_slot else wire.REASON_NO_CARD_FITS
 
 
 def _best(
@@ -209,22 +196,22 @@ def _split(devices: Sequence[Device], node: NodeInfo, asked: Question) -> Shares
     return tuple(sorted(shares))
 
 
-def _eligible(node: NodeInfo, asked: Question) -> Sequence[Device] | Refusal:
+def _eligible(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
     """The cards that may be chosen if they have room; or why this pod can have no card of the node, even if pods end."""
     request = asked.request
     if node.refusal or not node.devices:
-        return _refused(node.refusal or wire.REASON_NOT_A_GPU_NODE)
+        return node.refusal or wire.REASON_NOT_A_GPU_NODE
     if node.counts_slots and not request.names_slots:
-        return _refused(wire.REASON_SLOT_MISSING)
+        return wire.REASON_SLOT_MISSING
     devices = node.devices if request.wishes is NONE else _wished_for(node, asked)
-    return devices if isinstance(devices, Refusal) else _too_small(node, devices, request) or devices
+    return devices if isinstance(devices, str) else _too_small(node, devices, request) or devices
 
 
-def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | Refusal:
+def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
     """The cards that the pod wishes for, at least one; or why the node has none."""
     wishes, units = asked.request.wishes, asked.request.units
     if wishes.names_cards and not all(device.uuid for device in node.devices):
-        return _refused(wire.REASON_CARDS_UNSAID)
+        return wire.REASON_CARDS_UNSAID
     at_home = asked.home.get(node.name, frozenset())
     narrower: tuple[tuple[str, Callable[[Device], bool]], ...] = (
         (wire.REASON_NO_SUCH_CARD, asked.wishes_for),
@@ -235,25 +222,25 @@ def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | Refusal:
     for reason, is_one in narrower:
         devices = [device for device in devices if is_one(device)]
         if not devices:
-            return _refused(reason)
+            return reason
     return devices
 
 
-def _too_small(node: NodeInfo, devices: Sequence[Device], request: Request) -> Refusal | None:
-    """Why even empty cards would not do, or None."""
+def _too_small(node: NodeInfo, devices: Sequence[Device], request: Request) -> str:
+    """Why even empty cards would not do, or ""."""
     healthy = [device for device in devices if device.healthy]
     if not healthy:
-        return _refused(wire.REASON_ALL_CARDS_UNHEALTHY)
+        return wire.REASON_ALL_CARDS_UNHEALTHY
     split = request.wishes.split
     if split:
         if node.counts_slots or not all(device.uuid for device in devices):
-            return _refused(wire.REASON_ONE_CARD_A_CONTAINER)
+            return wire.REASON_ONE_CARD_A_CONTAINER
         totals = sorted((device.total for device in healthy), reverse=True)
         is_enough = len(totals) >= len(split) and all(map(int.__ge__, totals, split))
-        return None if is_enough else _refused(wire.REASON_TOO_FEW_CARDS)
+        return "" if is_enough else wire.REASON_TOO_FEW_CARDS
     large = [device for device in healthy if device.total >= request.units]
     if not large:
-        return _refused(wire.REASON_NO_CARD_LARGE_ENOUGH)
+        return wire.REASON_NO_CARD_LARGE_ENOUGH
     if node.counts_slots and all(device.slots < request.slots for device in large):
-        return _refused(wire.REASON_TOO_MANY_CONTAINERS)
-    return None
+        return wire.REASON_TOO_MANY_CONTAINERS
+    return ""

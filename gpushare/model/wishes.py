@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gpushare import wire
@@ -59,6 +60,8 @@ class Wishes(NamedTuple):
         uuid = uuid.lower()
         return uuid not in self.banned_uuids and (not self.uuids or uuid in self.uuids)
 
+    # There are few models in a cluster, and to compare them word by word takes long.
+    @lru_cache(maxsize=4096)  # noqa: B019  # of values
     def allow_model(self, model: str) -> bool:
         """Is a card of this model one of those wished for? Compares it with each model that is named."""
         words = words_of(model)

@@ -11,15 +11,18 @@ import asyncio
 import contextlib
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 import httptools
 
 from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, Bound
+
+if TYPE_CHECKING:
+    from gpushare.serving.http_edge import Connections
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
@@ -44,45 +47,28 @@ class HttpRequest(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer. ``parts`` follow the body, each once the client has taken those before: of a long answer that is awaited."""
+    """An answer."""
 
     status: int
     content_type: bytes = TEXT
     body: bytes = b""
     location: bytes = b""
-    parts: Sequence[bytes] = ()
 
 
 Application = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
 
-class Count(Protocol):
-    """All open connections of a server together; ``http_edge.Connections`` is it."""
-
-    def add(self, connection: HttpConnection) -> None:
-        """Count one more."""
-
-    def remove(self, connection: HttpConnection) -> None:
-        """It is closed, or will be immediately."""
-
-    def hold(self, connection: HttpConnection, amount: int) -> bool:
-        """Hold this many bytes more for the connection; False if the connection itself must be given up."""
-
-    def release(self, connection: HttpConnection, amount: int) -> None:
-        """Hold this many bytes less for it."""
-
-
 class HttpConnection(asyncio.Protocol):
     """A connection, one of ``connections`` from when it is accepted until it is closed.
 
-    Over TLS a caller ``is_known`` by a certificate that it has shown, otherwise each is. ``held`` are the bytes that it makes us
-    hold: of a body on its way in, or of an answer that the client does not take. ``client`` is its socket before a handshake.
+    Over TLS a caller ``is_known`` by a certificate that it has shown, otherwise each is. ``client`` is its socket until the
+    handshake has ended.
     """
 
     def __init__(
         self,
         application: Application,
-        connections: Count,
+        connections: Connections,
         *,
         is_tls: bool,
         now: Callable[[], float],
@@ -96,33 +82,27 @@ class HttpConnection(asyncio.Protocol):
         # The socket until the handshake is complete; from then on the transport has it.
         self._arriving = client
         self.is_known = not is_tls
-        self.held = 0
         self._largest_body = largest_body
         self._parser: Any = httptools.HttpRequestParser(self)
         self._url = b""
         self._method = b""
         self._body: list[bytes] = []
         self._size = 0
-        # How many bytes of ``_body`` are counted as held.
-        self._body_held = 0
-        self._head_size = 0
         # The client closes after the request that was read last: what it sends behind it is nothing to answer.
         self._is_last = False
-        # Bytes that the parser has taken without a part that it could pass on: it keeps a header until its end has come.
+        # Bytes of a head, a trailer or a chunk's line that is not complete: the parser keeps them.
         self._unfinished = 0
         self._expects = False
         self._refusal: Answer | None = None
-        self._requests: deque[tuple[HttpRequest, bool]] = deque()
+        self._requests: deque[tuple[HttpRequest | Answer, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
         # When the present state began: waiting for a request, reading one, or waiting until the client takes its answer.
         self.since = now()
         self._is_reading = False
         self._is_stalled = False
-        # Bytes of answers that wait until the client takes them.
-        self._untaken = 0
-        # Set while an answer in parts waits for the client.
-        self._resumed: asyncio.Future[None] | None = None
+        # Bytes of the body that is worked on.
+        self._working = 0
         connections.add(self)
 
     def end_arrival(self) -> None:
@@ -145,6 +125,13 @@ class HttpConnection(asyncio.Protocol):
         """Does the client wait for us? It does not while its last answer waits to be taken."""
         return self._task is not None and not self._is_stalled
 
+    @property
+    def held(self) -> int:
+        """Bytes that the client makes us hold: of large bodies, and of answers that it does not take."""
+        bodies = (self._size, self._working, *(len(asked.body) for asked, _ in self._requests))
+        untaken = self._transport.get_write_buffer_size() if self._is_stalled else 0
+        return sum(size for size in bodies if size > _UNCOUNTED_BYTES) + untaken
+
     def give_up(self) -> None:
         """Refuse the body that is on its way in, or close if an answer is not taken; nothing is held for it any more."""
         is_asking = self._is_reading and not self._is_stalled
@@ -166,6 +153,7 @@ class HttpConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close it immediately; a handshake sees the end of the stream, and its transport closes the socket."""
         if self._arriving is None:
+            self._connections.remove(self)
             self._transport.abort()
             return
         with contextlib.suppress(OSError):
@@ -193,7 +181,6 @@ class HttpConnection(asyncio.Protocol):
         self._drop()
         self._parser = None
         self._connections.remove(self)
-        self._wake()
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request, or of several."""
@@ -203,7 +190,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
             if self._unfinished > HEAD_BYTES.most:
-                self._refuse_head()
+                self._fail(Answer(431, body=f"{HEAD_BYTES.refusal}\n".encode()))
         except httptools.HttpParserUpgrade:
             # A client that wants another protocol gets one answer in this one.
             self._is_closing = True
@@ -217,39 +204,27 @@ class HttpConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not take its answers; it gets no more until it does."""
         self._is_stalled, self.since = True, self._now()
-        self._untaken = self._transport.get_write_buffer_size()
-        if not self._connections.hold(self, self._untaken):
+        if not self._connections.have_room_for(self):
             self.abort()
 
     def resume_writing(self) -> None:
         """It takes them again."""
         self._is_stalled, self.since = False, self._now()
-        self._connections.release(self, self._untaken)
-        self._untaken = 0
-        self._wake()
         self._go_on()
 
     # Called by the parser
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._url, self._body, self._size, self._head_size, self._expects = b"", [], 0, 0, False
+        self._url, self._body, self._size, self._expects = b"", [], 0, False
         self._is_reading, self.since = True, self._now()
 
     def on_url(self, url: bytes) -> None:
         """The address; maybe in pieces."""
-        self._unfinished = 0
         self._url += url
-        self._head_size += len(url)
-        if self._head_size > HEAD_BYTES.most:
-            self._refuse_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Only one header matters here; the parser has read the lengths."""
-        self._unfinished = 0
-        self._head_size += len(name) + len(value)
-        if self._head_size > HEAD_BYTES.most:
-            self._refuse_head()
         if name.lower() == b"expect" and value.lower() == b"100-continue":
             self._expects = True
 
@@ -264,11 +239,14 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         self._unfinished = 0
+        if self._method in _WITHOUT_BODY:
+            return
+        self._body.append(body)
         self._size += len(body)
-        if self._size > _UNCOUNTED_BYTES:
-            self._count_body()
-        if self._method not in _WITHOUT_BODY:
-            self._body.append(body)
+        if self._largest_body.exceeded(self._size):
+            self._fail(Answer(413, body=f"{self._largest_body.refusal}\n".encode()))
+        if self._size > _UNCOUNTED_BYTES and not self._connections.have_room_for(self):
+            self._fail(Answer(503, body=_BUSY))
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -280,116 +258,63 @@ class HttpConnection(asyncio.Protocol):
         self._requests.append((request, is_kept))
         self._is_last = not is_kept
         # From here on its bytes are held by the request.
-        self._is_reading, self._body, self._body_held = False, [], 0
+        self._is_reading, self._body, self._size = False, [], 0
 
     # Inside
 
-    def _count_body(self) -> None:
-        """Raises ValueError, which ends the parser's work, if there is no room for it."""
-        if self._largest_body.exceeded(self._size):
-            self._refusal = Answer(413, body=f"{self._largest_body.refusal}\n".encode())
-            raise ValueError
-        if self._method in _WITHOUT_BODY:
-            return
-        more, self._body_held = self._size - self._body_held, self._size
-        if not self._connections.hold(self, more):
-            self._refusal = Answer(503, body=_BUSY)
-            raise ValueError
-
-    def _refuse_head(self) -> None:
-        self._refusal = Answer(431, body=f"{HEAD_BYTES.refusal}\n".encode())
+    def _fail(self, answer: Answer) -> None:
+        """End the parser's work. Raises ValueError."""
+        self._refusal = answer
         raise ValueError
 
     def _refuse(self, answer: Answer) -> None:
         """The rest of what comes is no request of ours: after this answer, and those before it, nothing is read."""
         self._refusal = answer
-        self._connections.release(self, self._body_held)
-        self._body, self._body_held = [], 0
-        self._requests.append((HttpRequest("GET", "", b"", is_known=False), False))
+        self._body, self._size = [], 0
+        self._requests.append((answer, False))
 
     def _drop(self) -> None:
         """Keep nothing of what the client has sent, or does not take."""
         self._requests.clear()
-        self._body, self._body_held, self._untaken = [], 0, 0
-        self._connections.release(self, self.held)
+        self._body, self._size = [], 0
 
     def _go_on(self) -> None:
         """Answer what is whole, one after the other."""
         while self._requests and self._task is None and not self._is_stalled and not self._transport.is_closing():
-            request, is_kept = self._requests.popleft()
-            answer = self._refusal if self._refusal is not None and not self._requests else self._application(request)
+            asked, is_kept = self._requests.popleft()
+            method = "GET" if isinstance(asked, Answer) else asked.method
+            answer = asked if isinstance(asked, Answer) else self._application(asked)
             if isinstance(answer, Answer):
-                method, size = request.method, len(request.body)
-                del request
-                self._answered(size)
                 self._write(method, answer, is_kept)
             else:
-                self._task = asyncio.ensure_future(self._later(request, answer, is_kept))
+                self._working = len(asked.body)
+                self._task = asyncio.ensure_future(self._later(method, answer, is_kept))
         self._read_or_not()
 
-    def _answered(self, size: int) -> None:
-        """A body of this size is not held any more."""
-        if size > _UNCOUNTED_BYTES:
-            # Nothing is held any more if the connection was given up in between.
-            self._connections.release(self, min(size, self.held))
-
-    async def _later(self, request: HttpRequest, answer: Awaitable[Answer], is_kept: bool) -> None:
+    async def _later(self, method: str, answer: Awaitable[Answer], is_kept: bool) -> None:
         try:
             whole = await answer
-            method, size = request.method, len(request.body)
-            del request
-            self._answered(size)
-            if whole.parts:
-                await self._write_parts(method, whole, is_kept)
-            else:
-                self._write(method, whole, is_kept)
+            self._working = 0
+            self._write(method, whole, is_kept)
         except Exception:
             # The client must not wait for an answer that does not come.
             self.abort()
             raise
         finally:
-            self._task = None
+            self._task, self._working = None, 0
             self._go_on()
 
     def _write(self, method: str, answer: Answer, is_kept: bool) -> None:
         if self._transport.is_closing():
             return
         is_kept = is_kept and not self._is_closing
-        head = _head(answer, len(answer.body), is_kept)
+        head = _head(answer, is_kept)
         self._transport.write(head if method == "HEAD" else head + answer.body)
-        self._end(is_kept)
-
-    async def _write_parts(self, method: str, answer: Answer, is_kept: bool) -> None:
-        """Write them as the client takes them: several MiB in one go would be copied several times, and all others would wait."""
-        parts = [answer.body, *answer.parts]
-        size = sum(map(len, parts))
-        is_kept = is_kept and not self._is_closing
-        self._transport.write(_head(answer, size, is_kept))
-        if not self._connections.hold(self, size):
-            self.abort()
-        try:
-            for part in parts if method != "HEAD" else ():
-                while self._is_stalled and not self._transport.is_closing():
-                    self._resumed = asyncio.get_running_loop().create_future()
-                    await self._resumed
-                if self._transport.is_closing():
-                    return
-                self._transport.write(part)
-        finally:
-            # Nothing is held any more if the connection was given up in between.
-            self._connections.release(self, min(size, self.held))
-        self._end(is_kept and not self._is_closing)
-
-    def _end(self, is_kept: bool) -> None:
         self.since = self._now()
         if not is_kept:
             self._is_closing = True
             if self._refusal is None:
                 self._transport.close()
-
-    def _wake(self) -> None:
-        if self._resumed is not None and not self._resumed.done():
-            self._resumed.set_result(None)
 
     def _read_or_not(self) -> None:
         """No client can make us hold more requests than one read brings."""
@@ -401,12 +326,12 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
 
-def _head(answer: Answer, length: int, is_kept: bool) -> bytes:
-    """The lines before a body of this many bytes."""
+def _head(answer: Answer, is_kept: bool) -> bytes:
+    """The lines before its body."""
     return b"".join(
         (
             _STATUS_LINES[answer.status],
-            b"content-length: %d\r\n" % length,
+            b"content-length: %d\r\n" % len(answer.body),
             b"location: %s\r\n" % answer.location if answer.location else b"content-type: %s\r\n" % answer.content_type,
             b"\r\n" if is_kept else b"connection: close\r\n\r\n",
         )

@@ -16,6 +16,7 @@ import ssl
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from gpushare.bounds import (
@@ -42,8 +43,6 @@ _AT_ONCE: Final = 64
 # File descriptors that the rest of the program needs: 32 connections to the API server, the metrics' clients, files.
 _OTHER_DESCRIPTORS: Final = 128
 _FEWEST_CONNECTIONS: Final = 16
-# Connections closed if no file descriptor is free.
-_CLOSED_AT_ONCE: Final = 8
 # Until the next attempt if none could be closed, and between two log lines that say so, in seconds.
 _RETRY_SECONDS: Final = 0.05
 _REPORT_SECONDS: Final = 10.0
@@ -89,7 +88,6 @@ class Connections:
     def __init__(self, bytes_held: Bound) -> None:
         self.none_left = asyncio.Event()
         self.none_left.set()
-        self.held = 0
         self._most_held = bytes_held
         self._opened: set[HttpConnection] = set()
 
@@ -120,21 +118,19 @@ class Connections:
         self.remove(victim)
         return True
 
-    def hold(self, connection: HttpConnection, amount: int) -> bool:
-        """Hold this many bytes more for the connection; False if the connection itself must be given up."""
-        self.held += amount
-        connection.held += amount
+    @property
+    def held(self) -> int:
+        """Bytes that they make us hold."""
+        return sum(connection.held for connection in self._opened)
+
+    def have_room_for(self, connection: HttpConnection) -> bool:
+        """Is there room for what this one holds now? Others are given up for it; False if it must be given up itself."""
         while self._most_held.exceeded(self.held):
             victim = _first(holder for holder in self._opened if holder.held and not holder.is_busy)
             if victim is None or victim is connection:
                 return False
             victim.give_up()
         return True
-
-    def release(self, connection: HttpConnection, amount: int) -> None:
-        """They are free again."""
-        self.held -= amount
-        connection.held -= amount
 
 
 def _first(connections: Iterable[HttpConnection]) -> HttpConnection | None:
@@ -194,21 +190,17 @@ class HttpEdge:
             except OSError as error:
                 self._pause(error)
                 return
-            if len(self.connections) >= self._most:
-                # Instead of the one that has waited longest for its next request, which frees its file only after this.
-                if self.connections.make_room():
-                    self._admit(client)
-                else:
-                    client.close()
+            # Instead of the one that has waited longest for its next request; its file is freed a moment later.
+            if len(self.connections) >= self._most and not self.connections.make_room():
+                client.close()
                 return
             self._admit(client)
 
     def _pause(self, error: OSError) -> None:
-        """No file descriptor is free: close some of the connections that are needed least, and go on once they are closed."""
+        """No file descriptor is free: close the connection that is needed least, and go on once it is closed."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._listener)
-        is_room = [self.connections.make_room() for _ in range(_CLOSED_AT_ONCE)]
-        self._retry = loop.call_later(0 if any(is_room) else _RETRY_SECONDS, self._listen)
+        self._retry = loop.call_later(0 if self.connections.make_room() else _RETRY_SECONDS, self._listen)
         if loop.time() - self._reported_at >= _REPORT_SECONDS:
             self._reported_at = loop.time()
             _LOG.warning("cannot accept a connection open=%d error=%s", len(self.connections), error.strerror)
@@ -297,7 +289,7 @@ def load_tls(files: TlsFiles) -> FollowedContext:
 
     Raises UsageError, which names the file that is wrong.
     """
-    return FollowedContext(partial(_read_tls, files), (files.certificate, files.key, files.client_ca))
+    return FollowedContext(partial(_read_tls, files), [*map(Path, (files.certificate, files.key, files.client_ca))])
 
 
 def _read_tls(files: TlsFiles) -> ssl.SSLContext:

@@ -25,9 +25,8 @@ from gpushare.model.eviction import (
     other_requests,
     protected,
 )
-from gpushare.model.kept import kept_of
 from gpushare.model.node import Booking, Device, lay_out
-from gpushare.model.pod import cpu_request, gpu_containers, is_finished, request_of
+from gpushare.model.pod import cpu_request, gpu_containers, is_finished, kept_of, request_of
 from tests.counted import steps_of
 
 # The largest object that an API server takes.

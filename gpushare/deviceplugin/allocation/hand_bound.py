@@ -21,7 +21,7 @@ from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, encode
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
-from gpushare.model.placement import Refusal, Snapshot, find, question
+from gpushare.model.placement import Snapshot, find, question
 from gpushare.model.pod import (
     is_deleting,
     is_finished,
@@ -35,12 +35,10 @@ from gpushare.model.wishes import wishes_or_none
 
 _LOG = logging.getLogger(__name__)
 
-_UNKNOWN_CARD: Final = Refusal(
-    "it has ids of another device plugin, which do not say on which of the node's cards they are"
-)
+_UNKNOWN_CARD: Final = "it has ids of another device plugin, which do not say on which of the node's cards they are"
 
 
-def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> Iterator[tuple[Pod, Shares | Refusal]]:
+def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> Iterator[tuple[Pod, Shares | str]]:
     """Pods that ask for card memory and that no valid annotation puts on a card, with the cards of each, or why it gets none.
 
     They come in the order of admission, without those that are ending. A pod that has ids already has the card on which they lie.
@@ -59,7 +57,7 @@ def _has_uid(uid: str, pod: Pod) -> bool:
     return pod.metadata.uid == uid
 
 
-def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
+def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
     """The cards of the pod. The card of another plugin's ids cannot be known if the node has several."""
     held = sight.holdings.cards(pod.metadata.uid)
     is_held = bool(sight.holdings.of_pod(pod.metadata.uid)) or was_started(pod)
@@ -69,7 +67,7 @@ def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
             return ((min(known), pod_request(pod)),) if len(known) == 1 else _UNKNOWN_CARD
         return find(node, question(request_of(pod), Snapshot({node.name: node})))
     except GpushareError as error:
-        return Refusal(str(error))
+        return str(error)
 
 
 def as_a_node(sight: Sight) -> NodeInfo:
@@ -111,11 +109,11 @@ class HandBound:
         """Is there a pod to write a card on, or to report as one that gets none?"""
         found = list(judged(sight))
         self.reported &= {pod.metadata.uid for pod, _ in found}
-        return any(pod.metadata.uid not in self.reported or not isinstance(cards, Refusal) for pod, cards in found)
+        return any(pod.metadata.uid not in self.reported or not isinstance(cards, str) for pod, cards in found)
 
     def reason_against(self, sight: Sight, is_possible: Callable[[Pod], bool]) -> str:
         """Why the first pod without a card that a call may be for gets none, "" if there is no such pod."""
-        return next((found.reason for _, found in judged(sight, is_possible) if isinstance(found, Refusal)), "")
+        return next((found for _, found in judged(sight, is_possible) if isinstance(found, str)), "")
 
     async def run(
         self,
@@ -136,10 +134,10 @@ class HandBound:
             if stop():
                 return
             for pod, found in judged(sight, partial(_has_uid, uid)):
-                if not isinstance(found, Refusal):
+                if not isinstance(found, str):
                     await self._place(pod, found, {card.index: card.units for card in sight.cards})
                 elif reports and uid not in self.reported:
-                    await self._report(pod, found.reason)
+                    await self._report(pod, found)
                 else:
                     continue
                 # Judge the next one by what is there now: others may have changed the node meanwhile.

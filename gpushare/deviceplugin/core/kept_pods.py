@@ -1,4 +1,4 @@
-"""The part of a pod that the plugin keeps: of bounded size (``model.kept``), and decoded once for each version. Pure.
+"""The part of a pod that the plugin keeps: of bounded size (``model.pod``), and decoded once for each version. Pure.
 
 The cards that were bound are remembered by the pod's uid (``Bindings``): later annotations of its author change nothing.
 """
@@ -14,8 +14,7 @@ from gpushare import wire
 from gpushare.bounds import ANNOTATION_KEPT, CONTAINERS_OF_A_POD
 from gpushare.manifests import Container, ObjectMeta, Pod
 from gpushare.model.allocation import Allocation, encode, read_allocation
-from gpushare.model.kept import MIRROR, OURS, kept_of
-from gpushare.model.pod import is_finished
+from gpushare.model.pod import MIRROR, OURS, is_finished, kept_of
 
 RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 _NUMBERS: Final = (wire.ANNOTATION_DEVICE_UNITS, wire.ANNOTATION_ASSUME_TIME)

@@ -32,8 +32,7 @@ from gpushare.deviceplugin.core.kept_pods import (
 )
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
-from gpushare.model.kept import STATIC_UID
-from gpushare.model.pod import is_finished
+from gpushare.model.pod import STATIC_UID, is_finished
 
 # In digits. Anybody may write a time on a pod, and ``int`` raises for some thousands.
 _LONGEST_NUMBER: Final = 20

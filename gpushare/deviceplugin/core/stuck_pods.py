@@ -22,10 +22,9 @@ from gpushare.deviceplugin.core.kept_pods import RESOURCES, containers_of
 from gpushare.errors import GpushareError
 from gpushare.manifests import ObjectMeta, OwnerReference, Pod
 from gpushare.model.cards import NodeCards
-from gpushare.model.kept import MIRROR
 from gpushare.model.node import NodeInfo, devices_of_cards, lay_out
 from gpushare.model.placement import Snapshot, question, reason_against
-from gpushare.model.pod import is_deleting, is_finished, request_of
+from gpushare.model.pod import MIRROR, is_deleting, is_finished, request_of
 
 _ADMISSION: Final = "UnexpectedAdmissionError"
 _SHORT: Final = tuple(f"OutOf{resource}" for resource in RESOURCES)

@@ -33,8 +33,7 @@ from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
-from gpushare.model.kept import MIRROR
-from gpushare.model.pod import is_finished
+from gpushare.model.pod import MIRROR, is_finished
 from gpushare.model.quantity import MemoryUnit
 from gpushare.plugin_flags import Tolerance
 

@@ -36,10 +36,9 @@ from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.eviction import kept_budget
-from gpushare.model.kept import kept_of
 from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, lay_out, read_devices
 from gpushare.model.placement import Snapshot
-from gpushare.model.pod import is_finished
+from gpushare.model.pod import is_finished, kept_of
 from gpushare.model.wishes import wishes_or_none
 
 # How many ended pods are remembered: far more than can end while one request is under way.

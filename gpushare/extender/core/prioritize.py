@@ -14,7 +14,7 @@ from typing import Final, cast
 from gpushare import wire
 from gpushare.model.node import NodeInfo
 from gpushare.model.outlook import cards_of
-from gpushare.model.placement import Question, Refusal, Snapshot, find, without
+from gpushare.model.placement import Question, Snapshot, find, without
 
 # The highest score of an extender (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).
 BEST: Final = 10
@@ -54,7 +54,7 @@ def _looked_at(asked: Question, names: Sequence[str], snapshot: Snapshot, worth:
 def _score_of(node: NodeInfo, asked: Question) -> int:
     """By itself, whatever the others are: how full it would be, or how empty it was."""
     shares = find(node, asked)
-    if isinstance(shares, Refusal):
+    if isinstance(shares, str):
         return 0
     taken = dict(shares)
     cards = [device for device in node.devices if device.index in taken]
@@ -68,7 +68,7 @@ def _cost_of(node: NodeInfo, asked: Question) -> float:
     outlook = asked.outlook
     assert outlook is not None
     shares = find(node, asked) if asked.request.units else ()
-    if isinstance(shares, Refusal):
+    if isinstance(shares, str):
         return _DOES_NOT_FIT
     before = after = cards_of(node)
     cards = {device.index: device for device in node.devices}

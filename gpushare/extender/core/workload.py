@@ -1,7 +1,7 @@
 """Which pods come, and how much CPU they leave: the inputs of the policy ``fragmentation`` beside the cards.
 
 Pods of a class are counted as they are first seen with their cards. The expectation follows the cluster slowly: it is made of
-some thousands of pods, those that came earlier counting ever less.
+the last thousands of pods.
 
 CPU only decides between nodes that hold the pod anyway, so it is not audited: an error that a lost event leaves here ends with
 the next list. A pod's CPU counts from when it is assumed, as its card does (on several nodes: on the latest), or bound by us.
@@ -9,12 +9,11 @@ the next list. A pod's CPU counts from when it is assumed, as its card does (on 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
-from gpushare import wire
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import Booking
 from gpushare.model.outlook import Outlook, PodClass
@@ -25,16 +24,10 @@ from gpushare.model.wishes import Wishes
 # The expectation is computed again, which takes up to a second, after this part of all pods has come since, and this many at least.
 _NEWS: Final = 0.25
 _FEWEST_NEWS: Final = 10
-# With more pods than this all that came before counts half, and less than this of a class is forgotten.
+# Of so many pods, the last.
 _MOST_PODS: Final = 5000
-_LEAST: Final = 0.5
 # CPU of classes is rounded up to this, in milli-CPUs: some ask for the strangest amounts, and each would be a class.
 _CPU_STEP: Final = 500
-
-
-def workload_for(policy: str, expected: Outlook | None = None) -> Workload:
-    """The workload of a cluster with this policy: CPU is counted for one policy alone, because that means a look at every pod."""
-    return Workload(counts_cpu=policy == wire.POLICY_FRAGMENTATION, expected=expected)
 
 
 def class_of(units: int, wishes: Wishes, cpu_milli: int) -> PodClass:
@@ -51,8 +44,7 @@ class Workload:
         self._counts_cpu = counts_cpu
         self._expected = expected
         self._outlook: Outlook | None = None
-        self._counts: Counter[PodClass] = Counter()
-        self._total = 0.0
+        self._last: deque[PodClass] = deque(maxlen=_MOST_PODS)
         self._news = 0
         # Uids of the pods that were counted and have not ended.
         self._noted: set[str] = set()
@@ -70,8 +62,8 @@ class Workload:
         """The pods that are expected to come; None as long as none has."""
         if self._expected is not None:
             return self._expected
-        if self._news and (self._outlook is None or self._news >= max(_NEWS * self._total, _FEWEST_NEWS)):
-            self._outlook, self._news = Outlook(self._counts), 0
+        if self._news and (self._outlook is None or self._news >= max(_NEWS * len(self._last), _FEWEST_NEWS)):
+            self._outlook, self._news = Outlook(Counter(self._last)), 0
         return self._outlook
 
     def note(self, pod: Pod, booking: Booking, wishes: Wishes) -> None:
@@ -80,12 +72,8 @@ class Workload:
             return
         self._noted.add(booking.uid)
         cpu = -(-cpu_request(pod) // _CPU_STEP) * _CPU_STEP
-        self._counts[class_of(booking.units, wishes, cpu)] += 1
-        self._total += 1
+        self._last.append(class_of(booking.units, wishes, cpu))
         self._news += 1
-        if self._total > _MOST_PODS:
-            kept = {one: half for one, count in self._counts.items() if (half := count / 2) >= _LEAST}
-            self._counts, self._total = Counter(kept), sum(kept.values())
 
     def set_node(self, node: Node) -> None:
         """A node is new or changed."""

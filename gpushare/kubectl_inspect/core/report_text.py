@@ -61,13 +61,7 @@ def describe(nodes: Sequence[NodeReport], problems: Sequence[str]) -> dict[str, 
 
 
 def _node_of(node: NodeReport) -> dict[str, Any]:
-    return {
-        "name": node.name,
-        "address": node.address,
-        "unit": node.unit,
-        "total": node.total,
-        "allocated": node.used,
-        "pending": node.info.unplaced,
+    return {name: value_of(node) for name, value_of in FIELDS.items()} | {
         "cards": [_card(device, node) for device in node.info.devices],
         "pods": [_pod(booking, node) for booking in node.info.bookings],
     }

@@ -263,7 +263,7 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         "slots": says.slots > 0 and "MutatingAdmissionPolicy" in kinds,
         "delete-unadmitted": says.delete_unadmitted,
         "metrics": says.metrics_address == (HOST_IP, plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
-        "usage": says.usage is not None and spec.get("hostPID") is True,
+        "usage": says.usage.is_on and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
         "several-extenders": extender_of(objects)[1].guarded
         and (wire.GUARDS_NAMESPACE, "leases") in rights_in(objects),

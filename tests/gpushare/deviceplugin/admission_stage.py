@@ -159,7 +159,7 @@ class Stage:
 
     def reasons(self) -> list[str]:
         """Events so far, by reason and pod."""
-        return [f"{event['reason']} {event['regarding']['name']}" for event in self.api.events]
+        return [f"{event['reason']} {event['involvedObject']['name']}" for event in self.api.events]
 
 
 def containers_of(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:

@@ -88,9 +88,9 @@ class Rig:
     def events(self, kind: str) -> list[tuple[str, str]]:
         """Reason and message of the events on objects of a kind."""
         return [
-            (event["reason"], event["note"])
+            (event["reason"], event["message"])
             for event in self.api.events
-            if event and "regarding" in event and event["regarding"]["kind"] == kind
+            if event and "involvedObject" in event and event["involvedObject"]["kind"] == kind
         ]
 
     async def reached(self, reasons: list[str]) -> None:

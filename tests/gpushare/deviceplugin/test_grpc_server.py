@@ -247,8 +247,8 @@ async def test_container_whose_owner_has_another_card_is_held() -> None:
             await kubelet.start("uid-b", ids)
 
         (event,) = kubelet.api.events
-        assert (event["regarding"]["name"], event["reason"], event["type"]) == ("b", "GPUShareHeld", "Warning")
-        assert "names card 1" in event["note"]
+        assert (event["involvedObject"]["name"], event["reason"], event["type"]) == ("b", "GPUShareHeld", "Warning")
+        assert "names card 1" in event["message"]
 
         pods[1]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
         await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))

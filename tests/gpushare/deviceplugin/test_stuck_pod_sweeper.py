@@ -60,7 +60,7 @@ class Rig:
 
     def said(self) -> dict[str, str]:
         """By pod, the one event on it."""
-        found = {event["regarding"]["name"]: event["note"] for event in self.api.events}
+        found = {event["involvedObject"]["name"]: event["message"] for event in self.api.events}
         assert len(found) == len(self.api.events)
         return found
 

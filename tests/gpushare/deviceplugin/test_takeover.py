@@ -84,10 +84,10 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
             await waiting
 
     event = api.events[0]
-    involved = event["regarding"]
+    involved = event["involvedObject"]
     assert (involved["kind"], involved["name"], event["reason"]) == ("Node", "rig", "GPUShareResourceOwned")
     for word in (MEMORY, str(path), "drain", "stop the kubelet", "move", "start the kubelet"):
-        assert word in event["note"]
+        assert word in event["message"]
 
 
 async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_another_boot_ends_the_pods_that_linger() -> None:
 
     assert await start(api) == ["runs"]
     assert ended(api) == {"shut": "B", "done": "B"}
-    assert [(one["reason"], one["regarding"]["name"]) for one in api.events] == [
+    assert [(one["reason"], one["involvedObject"]["name"]) for one in api.events] == [
         (wire.EVENT_ENDED_BY_BOOT, "done"),
         (wire.EVENT_ENDED_BY_BOOT, "shut"),
     ]

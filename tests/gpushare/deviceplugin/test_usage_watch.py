@@ -105,7 +105,7 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
                 ProcessOwners(proc),
                 metrics,
                 events,
-                UsageFlags(15, Tolerance(percent=10), after, str(proc)),
+                UsageFlags(True, 15, Tolerance(percent=10), after, str(proc)),
                 lambda: it.now,
             )
             yield it
@@ -124,8 +124,8 @@ async def test_overuse_and_its_end_are_events_of_the_pod(simulate: Simulate, tmp
         for node.now in (60, 75):
             await node.watch.look()
         assert node.said() == [("GPUShareMemoryOveruse", "Warning")]
-        assert node.api.events[0]["note"].startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
-        assert node.api.events[0]["regarding"]["uid"] == UID
+        assert node.api.events[0]["message"].startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
+        assert node.api.events[0]["involvedObject"]["uid"] == UID
         over = {"namespace": "team", "pod": "player", "uid": UID, "card": "0"}
         assert node.value("gpushare_pod_overuse_bytes", **over) == 229 * MIB
         assert node.value("gpushare_overuse_episodes_total") == 1
@@ -195,7 +195,7 @@ async def test_a_process_on_a_card_not_booked_is_reported(simulate: Simulate, tm
         for _ in range(3):
             await node.watch.look()
 
-        assert sorted(event["regarding"]["name"] for event in node.api.events) == ["miner", "player"]
+        assert sorted(event["involvedObject"]["name"] for event in node.api.events) == ["miner", "player"]
         assert {event["reason"] for event in node.api.events} == {"GPUShareCardNotBooked"}
         theirs = {"namespace": "other", "pod": "miner", "uid": other_pod().uid, "card": "0"}
         assert node.value("gpushare_pod_unbooked_card", **theirs) == 1

@@ -103,7 +103,7 @@ class Extender:
 
     async def families(self) -> list[Metric]:
         """The page that Prometheus reads."""
-        return list(text_string_to_metric_families(b"".join(await scrape(self.exposition)).decode()))
+        return list(text_string_to_metric_families((await scrape(self.exposition)).decode()))
 
     async def values(self, name: str, *labels: str) -> dict[Any, float]:
         """The values of one series by these labels; a text for one label, a tuple for several."""
@@ -309,7 +309,7 @@ async def test_a_long_scrape_is_made_in_slices_of_one_moment(monkeypatch: pytest
             await asyncio.sleep(0)
 
     running = asyncio.create_task(others())
-    text = b"".join(await scrape(extender.exposition)).decode()
+    text = (await scrape(extender.exposition)).decode()
     running.cancel()
     samples = [
         sample

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,55 +23,16 @@ async def record(api: ScriptedApi, *said: tuple[str, ObjectMeta, str, str]) -> l
     return api.calls
 
 
-def core_only(status_code: int, reason: str, message: str = "") -> Callable[[Call], Answer]:
-    """A server that answers so for events.k8s.io."""
-
-    def respond(call: Call) -> Answer:
-        if call.path.startswith("/apis/"):
-            return Answer(status(status_code, reason, message), status_code)
-        return Answer({}, 201)
-
-    return respond
-
-
-LACKS_RIGHT = core_only(403, "Forbidden", 'User "x" cannot create resource "events" in API group "events.k8s.io"')
 ABOUT_POD = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "p", "uid": "u1"}
 
 
-@pytest.mark.promise("API-010")
 async def test_an_event_is_written_on_its_object() -> None:
-    """Every field is as events.k8s.io wants it."""
+    """Every field is as core/v1 wants it."""
     (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", POD, "NoCard", "why"))
 
-    assert (call.method, call.path) == ("POST", "/apis/events.k8s.io/v1/namespaces/team/events")
+    assert (call.method, call.path) == ("POST", "/api/v1/namespaces/team/events")
     assert call.body["metadata"].pop("name").startswith("p.")
-    assert call.body.pop("reportingInstance").startswith("gpushare-")
     assert call.body == {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"namespace": "team"},
-        "regarding": ABOUT_POD,
-        "reason": "NoCard",
-        "action": "NoCard",
-        "note": "why",
-        "type": "Warning",
-        "eventTime": "2023-11-14T22:13:20.900000Z",
-        "reportingController": "gpushare",
-    }
-
-
-@pytest.mark.parametrize("respond", [core_only(404, "NotFound"), LACKS_RIGHT], ids=["not served", "not allowed"])
-async def test_event_goes_to_the_core_group_if_only_that_exists(
-    respond: Callable[[Call], Answer],
-) -> None:
-    """Roles of the original name no other; it is tried once, and a repetition is counted there."""
-    tried, *calls = await record(ScriptedApi(respond), *[("Pod", POD, "NoCard", "why")] * 2, ("Pod", POD, "R", "m"))
-
-    assert tried.path == "/apis/events.k8s.io/v1/namespaces/team/events"
-    path = "/api/v1/namespaces/team/events"
-    name = calls[0].body["metadata"].pop("name")
-    assert [(call.method, call.path) for call in calls] == [("POST", path), ("PATCH", f"{path}/{name}"), ("POST", path)]
-    assert calls[0].body == {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"namespace": "team"},
@@ -85,14 +45,13 @@ async def test_event_goes_to_the_core_group_if_only_that_exists(
         "lastTimestamp": "2023-11-14T22:13:20Z",
         "source": {"component": "gpushare"},
     }
-    assert calls[1].body == {"count": 2, "lastTimestamp": "2023-11-14T22:13:20Z"}
 
 
 async def test_an_event_of_a_node_goes_to_the_default_namespace() -> None:
     """A node has no namespace of its own."""
     (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Node", ObjectMeta(name="n"), "R", "m"))
 
-    assert call.path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert call.path == "/api/v1/namespaces/default/events"
 
 
 async def test_the_same_again_counts_up() -> None:
@@ -103,9 +62,7 @@ async def test_the_same_again_counts_up() -> None:
 
     assert [call.method for call in (first, second, third, other)] == ["POST", "PATCH", "PATCH", "POST"]
     assert second.path == f"{first.path}/{first.body['metadata']['name']}"
-    assert [second.body, third.body] == [
-        {"series": {"count": count, "lastObservedTime": "2023-11-14T22:13:20.900000Z"}} for count in (2, 3)
-    ]
+    assert [second.body, third.body] == [{"count": count, "lastTimestamp": "2023-11-14T22:13:20Z"} for count in (2, 3)]
     assert other.body["metadata"]["name"] != first.body["metadata"]["name"]
 
 
@@ -120,24 +77,16 @@ async def test_an_event_that_expired_is_written_again() -> None:
     assert [call.method for call in calls] == ["POST", "PATCH", "POST"]
 
 
-async def test_a_role_that_may_write_no_events_raises_nothing() -> None:
-    """An event that the role may not write raises nothing. The next event tries both forms again."""
-    refusal = Answer(status(403, "Forbidden", 'User "x" cannot create resource "events"'), 403)
-    calls = await record(ScriptedApi(lambda call: refusal), *[("Pod", POD, "R", "m")] * 2)
-
-    assert [call.path.split("/")[1] for call in calls] == ["apis", "api"] * 2
-
-
 async def test_a_long_message_is_cut_to_what_an_api_server_takes() -> None:
     """A long message is cut to the bytes that an API server takes, at a whole character."""
     (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", POD, "R", "x" + "\u00e4" * 600))
 
-    assert call.body["note"] == "x" + "\u00e4" * 511
+    assert call.body["message"] == "x" + "\u00e4" * 511
 
 
 @pytest.mark.parametrize("at_the_cut", ["-", ".", "-."])
 async def test_an_events_name_is_of_whole_labels(at_the_cut: str) -> None:
-    """A pod's name may be longer than what of it fits, and events.k8s.io takes no name like ``web-.1``."""
+    """A pod's name may be longer than what of it fits, and an API server takes no name like ``web-.1``."""
     name = "p" * (200 - len(at_the_cut)) + at_the_cut + "q"
     calls = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", ObjectMeta(name=name), "R", "m"))
 

@@ -183,13 +183,13 @@ async def test_many_requests_refused_together_log_in_once() -> None:
 
 
 async def test_login_without_news_is_asked_once_by_many() -> None:
-    """One after the other they would wait for it, a plugin's second each."""
+    """One after the other they would wait for it, a plugin's second each. Each request is sent with the login once more."""
     api, tokens = believes("another"), Tokens("old")
     async with listen(api) as url, client_of(url, login=tokens) as client:
         found = await asyncio.gather(*(client.request("GET", PATH) for _ in range(20)), return_exceptions=True)
 
     assert {type(one) for one in found} == {UnauthorizedError}
-    assert (tokens.asked, len(api.calls)) == (1, 20)
+    assert (tokens.asked, len(api.calls)) == (1, 40)
 
 
 async def test_a_new_login_holds_no_connection() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from gpushare.bounds import CARDS_OF_A_NODE, CARDS_TEXT
@@ -49,15 +50,19 @@ def test_no_pod_by_a_later_annotation() -> None:
 
 
 def test_indices_stay_readable_in_any_version() -> None:
-    """The indices and the UUIDs are read in any version. The fields beside them are taken if they are what they were."""
+    """The indices and the UUIDs are read in any version."""
     described = read_cards(json.dumps(LATER))
 
     assert described.refusal == REASON_NEWER_CARDS
     assert described.cards is not None
-    assert described.cards.cards == (
-        CardFacts(1, "GPU-b", "Tesla T4", 15079, 14),
-        CardFacts(0, "GPU-a", "", 0, 14, healthy=False, reason="Xid 79"),
-    )
+    assert described.cards.cards == (CardFacts(1, "GPU-b", "", 0, 0), CardFacts(0, "GPU-a", "", 0, 0))
+
+
+def test_a_later_version_with_more_fields_is_read() -> None:
+    """The fields of a later version are taken if they are what they were, so a rollback knows the unit of the pods."""
+    later = {**json.loads(encode_cards(MIXED)), "v": 2, "more": 1}
+
+    assert read_cards(json.dumps(later)) == (msgspec.structs.replace(MIXED, v=2), REASON_NEWER_CARDS)
 
 
 @pytest.mark.parametrize(

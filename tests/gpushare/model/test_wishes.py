@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.errors import InvalidWishError
 from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.kept import kept_of
+from gpushare.model.pod import kept_of
 from gpushare.model.wishes import NONE, Wishes, wishes_of, wishes_or_none
 from tests.counted import work_of
 

@@ -168,22 +168,6 @@ async def test_answers_that_are_not_taken_are_bounded() -> None:
             await clients[0].answer()
 
 
-async def test_parts_that_are_not_taken_are_bounded() -> None:
-    """The parts of an answer that are not taken are bounded, as in the answer to a scrape of many cards."""
-    async with serving(budget(120 * MB)) as served, contextlib.AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
-        for number, one in enumerate(clients, 1):
-            await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
-            await until(lambda number=number: len(served.application.came) == number)
-            await one.reader.readexactly(1)
-        assert 0 < served.held < 120 * MB
-        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-            await clients[0].reader.readexactly(50 * MB)
-        await clients[2].reader.readexactly(50 * MB)
-        await clients[1].reader.readexactly(50 * MB)
-        await served.holds(0)
-
-
 async def test_a_body_where_none_belongs_is_not_kept() -> None:
     """A GET may have any."""
     async with serving(budget(MB)) as served, client(served.url) as one:

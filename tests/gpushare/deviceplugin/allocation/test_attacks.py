@@ -374,7 +374,7 @@ async def test_wrong_and_right_in_turn_cause_few_events() -> None:
 
 def left_alone(node: Stage) -> set[str]:
     """The pods with an event that the plugin leaves their annotations as they are for a while."""
-    return {event["regarding"]["name"] for event in node.api.events if "again and again" in event["note"]}
+    return {event["involvedObject"]["name"] for event in node.api.events if "again and again" in event["message"]}
 
 
 async def test_an_admission_waits_for_no_repair() -> None:

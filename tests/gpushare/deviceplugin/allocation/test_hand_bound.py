@@ -27,7 +27,7 @@ async def refusal(node: Stage) -> str:
     # A kubelet's call waits for no event.
     assert not any(node.api.events)
     await node.allocator.put_right()
-    ((_, note),) = [(event["reason"], event["note"]) for event in node.api.events if event]
+    ((_, note),) = [(event["reason"], event["message"]) for event in node.api.events if event]
     reason = str(caught.value).partition("gets no card: ")[2]
     assert reason
     assert note.endswith(reason)
@@ -123,7 +123,7 @@ async def test_in_slots_mode_a_pod_bound_by_hand_must_name_its_slot() -> None:
         await node.allocator.recover()
         await node.allocator.put_right()
 
-        ((reason, note),) = [(event["reason"], event["note"]) for event in node.api.events if event]
+        ((reason, note),) = [(event["reason"], event["message"]) for event in node.api.events if event]
         assert (reason, node.card("by-hand")) == ("GPUShareNoCard", "-")
         assert note.endswith(wire.REASON_SLOT_MISSING)
 

@@ -76,8 +76,8 @@ async def test_the_pods_of_a_sick_card_alone_get_an_event(simulate: Simulate) ->
         text = f"card 1 ({rig.uuids[1]}) of node rig is unhealthy: Xid 48"
 
         assert rig.events("Node") == [("GPUShareCardUnhealthy", text)]
-        assert [event["regarding"]["name"] for event in api.events if "regarding" in event] == ["rig", "on-1"]
-        assert api.events[0]["regarding"]["uid"] == "uid-rig"
+        assert [event["involvedObject"]["name"] for event in api.events if "involvedObject" in event] == ["rig", "on-1"]
+        assert api.events[0]["involvedObject"]["uid"] == "uid-rig"
 
 
 async def test_card_lost_during_plugin_downtime_is_reported_once(simulate: Simulate) -> None:
@@ -96,7 +96,11 @@ async def test_card_lost_during_plugin_downtime_is_reported_once(simulate: Simul
             await until(lambda: len(rig.events("Pod")) >= 2)
             await rig.settled()
 
-    told = [(event["regarding"]["name"], event["note"].rpartition(": ")[2]) for event in api.events if "note" in event]
+    told = [
+        (event["involvedObject"]["name"], event["message"].rpartition(": ")[2])
+        for event in api.events
+        if "message" in event
+    ]
     sick = [(name, why) for name, why in told if why in ("lost", "Xid 48")]
     assert sick == [("rig", "Xid 48"), ("on-1", "Xid 48"), ("rig", "lost"), ("on-0", "lost")]
 
@@ -135,7 +139,7 @@ async def test_a_re_created_node_is_named_by_its_new_uid(simulate: Simulate) -> 
         rig.state.post_xid(rig.uuids[1], 79)
         await until(lambda: len(rig.events("Node")) == 2)
 
-        assert rig.api.events[-1]["regarding"]["uid"] == "uid-new"
+        assert rig.api.events[-1]["involvedObject"]["uid"] == "uid-new"
 
 
 async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Simulate) -> None:

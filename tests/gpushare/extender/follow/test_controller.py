@@ -53,7 +53,7 @@ class Stage:
 
     def notes(self) -> list[tuple[str, str]]:
         """Pod and words of each event so far."""
-        return [(call.body["regarding"]["name"], call.body["note"]) for call in self.api.of("POST")]
+        return [(call.body["involvedObject"]["name"], call.body["message"]) for call in self.api.of("POST")]
 
     def _answer(self, call: Call) -> Answer | Watch | str:
         if call.method == "POST":
@@ -164,7 +164,7 @@ async def telling(api: ScriptedApi) -> AsyncIterator[OddPods]:
 
 def notes_of(api: ScriptedApi) -> list[tuple[str, Any]]:
     """Pod and words of each event so far."""
-    return [(call.body["regarding"]["name"], call.body["note"]) for call in api.calls]
+    return [(call.body["involvedObject"]["name"], call.body["message"]) for call in api.calls]
 
 
 async def test_the_fault_of_a_pod_is_reported_once() -> None:
@@ -200,10 +200,10 @@ async def test_an_ignored_change_is_an_event_of_its_own() -> None:
         await until(lambda: notes_of(api)[-1:] == [("q", "its GPU memory is not, or not all, booked: one")])
         running.cancel()
 
-    ignored = [call.body for call in api.calls if call.body["regarding"]["name"] == "p"]
+    ignored = [call.body for call in api.calls if call.body["involvedObject"]["name"] == "p"]
     assert 1 <= len(ignored) <= 5
     assert {body["reason"] for body in ignored} == {wire.EVENT_IGNORED}
-    assert all(body["note"].startswith("later changes of its annotations") for body in ignored)
+    assert all(body["message"].startswith("later changes of its annotations") for body in ignored)
 
 
 async def test_a_fault_that_ended_before_its_report_is_not_reported() -> None:

@@ -55,9 +55,8 @@ def test_each_line_is_a_class_and_equal_ones_add_up(tmp_path: Path) -> None:
         ("pods: [{gpu-mem: 1, cpu: -1}]", "less than nothing"),
         ("pods: [{gpu-mem: 1, count: 0}]", "$.pods[0].count"),
         ("pods: [{gpu-mem: 1, card-model: ['-']}]", "no list of models"),
-        ("pods: [", "line 2"),
-        ("[" * 10_000, "limited to 16 levels of nesting"),
-        ("[" * 200_000, "limited to 16 levels of nesting"),
+        ("pods: [", "line 1, column 8"),
+        ("[" * 200_000, "maximum recursion depth exceeded"),
         (f"pods: [{{gpu-mem: 1, card-model: [{'a,' * 65}]}}]", "length <= 64"),
         (f"pods: [{{gpu-mem: 1, card-model: [{'a' * 129}]}}]", "length <= 128"),
         ("\x00", "pods.yaml"),
@@ -81,7 +80,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/"])
 def test_a_device_is_no_file(path: str) -> None:
     """/dev/zero never ends."""
-    with pytest.raises(UsageError, match=f"--expected-pods: {path}: (not a regular file|Is a directory)"):
+    with pytest.raises(UsageError, match=f"--expected-pods: {path}: not a regular file"):
         read_expected(Path(path))
 
 
@@ -98,6 +97,6 @@ def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
     path = written(tmp_path, "#")
     os.truncate(path, 2**40)
 
-    with pytest.raises(UsageError, match=r"pods\.yaml: a file of expected pods is limited to 4194304 bytes"):
+    with pytest.raises(UsageError, match=r"pods\.yaml: a file of expected pods is limited to 524288 bytes"):
         read_expected(path)
     assert bytes_of(lambda: read_expected(path)) < 3 * EXPECTED_PODS_BYTES.most

@@ -1,4 +1,4 @@
-"""Promises of gpushare.model.kept."""
+"""Promises of gpushare.model.pod: how much of a pod stays in memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, read_allocation
-from gpushare.model.kept import MIRROR, STATIC_UID, kept_of
 from gpushare.model.pod import (
+    MIRROR,
+    STATIC_UID,
     cpu_request,
     gpu_containers,
     is_deleting,
     is_finished,
+    kept_of,
     request_of,
     split_container,
     was_started,
