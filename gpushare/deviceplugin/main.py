@@ -29,7 +29,7 @@ from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
-from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
+from gpushare.deviceplugin.registration import stay_registered
 from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
 from gpushare.deviceplugin.usage_watch import ProcessOwners, UsageWatch
@@ -190,19 +190,8 @@ class DevicePlugin:
         await node.publish_patiently()
         group.create_task(node.keep_published())
         server = DevicePluginServer(allocator, node)
-        resource = SLOTS if settings.slots else MEMORY
-
-        def registered() -> None:
-            self.metrics.registrations.update([resource.name])
-            allocator.begin_anew()
-
-        def kubelet_changed() -> None:
-            allocator.begin_anew(kubelet_is_another=True)
-
-        group.create_task(stay_registered(server, folder, resource, registered, kubelet_changed))
-        if not settings.slots:
-            count = functools.partial(self.metrics.registrations.update, [SLOTS.name])
-            group.create_task(stay_registered(DevicePluginServer(None, node), folder, SLOTS, count))
+        for one in (server,) if settings.slots else (server, DevicePluginServer(None, node)):
+            group.create_task(stay_registered(one, folder, self.metrics.registrations))
         sweeper = StuckPodSweeper(
             client, lambda: node.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()),
             lambda: server.is_watched, allocator.held_for_good, self.metrics, events, self.ports.clock,
