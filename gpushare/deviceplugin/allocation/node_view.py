@@ -14,7 +14,7 @@ from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.bookings import allocation_by_book, open_units, pod_cards
 from gpushare.deviceplugin.core.candidates import Candidate
-from gpushare.deviceplugin.core.devices import DeviceIds, kubelet_release
+from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
 from gpushare.deviceplugin.core.kept_pods import cut_down
 from gpushare.deviceplugin.core.node_pods import NodePods
@@ -33,8 +33,6 @@ LIST_ATTEMPTS: Final = 10
 LIST_PAUSE_SECONDS: Final = 1.0
 # Errors of a write that concern its pod alone.
 NOT_WRITTEN: Final = (ConflictError, NotFoundError, *REFUSALS)
-# The first kubelet that asks which ids; before it, ids are drawn over all cards and mean nothing but their number.
-_ASKS_SINCE: Final = (1, 19)
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,6 @@ class Sight:
     pods: tuple[Pod, ...]
     cards: tuple[CardFacts, ...]
     counts_slots: bool
-    ids_are_counts: bool
     holdings: Holdings
     pod_cards: tuple[PodCard, ...]
     units: Mapping[int, int]
@@ -92,8 +89,6 @@ class NodeView:
     def guess(self, ids: frozenset[str], candidate: Candidate) -> None:
         """These ids were answered for that container."""
         cards = DeviceIds(self.node.cards.cards).cards_of(ids)
-        if self._ids_are_counts():
-            cards = dict.fromkeys(ids, candidate.cards[0][0])
         self.guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
 
     def withdraw(self, guesses: Iterable[frozenset[str]]) -> bool:
@@ -161,14 +156,12 @@ class NodeView:
         alive = frozenset(pod.metadata.uid for pod in pods)
         named_now = {pod.metadata.uid for pod in map(self.pod_of, entries) if pod is not None}
         self.admitted = (self.admitted | named_now) & alive
-        ids_are_counts = self._ids_are_counts()
         holdings = lay(
             entries,
             (guess for guess in self.guesses.values() if guess.uid in alive),
             self.pod_of,
             DeviceIds(announced.cards).cards_of,
             resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
-            ids_are_counts=ids_are_counts,
         )
         # For good: a guess must not come back when the owner of the ids ends.
         self.guesses = {grant.ids: grant for grant in holdings.grants if grant.is_guess}
@@ -179,9 +172,7 @@ class NodeView:
         plan = dict(aims(cards_of_pods, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
-        return Sight(
-            pods, announced.cards, counts_slots, ids_are_counts, holdings, cards_of_pods, units, plan, self.admitted
-        )
+        return Sight(pods, announced.cards, counts_slots, holdings, cards_of_pods, units, plan, self.admitted)
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
         """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""
@@ -202,10 +193,6 @@ class NodeView:
         if entry.uid:
             return self.pods.by_uid(entry.uid)
         return self.pods.find(entry.namespace, entry.pod)
-
-    def _ids_are_counts(self) -> bool:
-        release = kubelet_release(self.node.kubelet_version)
-        return release is not None and release < _ASKS_SINCE
 
 
 def named(pod: Pod) -> tuple[str, str, str]:

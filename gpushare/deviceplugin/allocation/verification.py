@@ -173,7 +173,7 @@ def _is_assigned(pod: Pod) -> bool:
 def _has_right_variables(pod: Pod, grant: Grant, sight: Sight) -> bool:
     """Do the variables say the container's amount? Where an id is a unit they cannot say another."""
     stated = (grant.variables or {}).get(wire.ENV_CONTAINER_UNITS)
-    if stated is None or not (sight.counts_slots or sight.ids_are_counts):
+    if stated is None or not sight.counts_slots:
         return True
     return stated == str(dict(gpu_containers(pod)).get(grant.container))
 

@@ -121,13 +121,11 @@ def lay(
     cards_of: Callable[[Iterable[str]], Mapping[str, int]],
     *,
     resource: str,
-    ids_are_counts: bool = False,
 ) -> Holdings:
     """The holdings in ``resource`` (what is announced now).
 
     ``pod_of`` finds a line's pod, ``cards_of`` the cards of the ids that are ours. A guess counts while the records name
-    neither the container of its ids nor other ids of its container. Where ``ids_are_counts`` (a kubelet that picks ids without
-    asking us) the card is what we answered, wherever the ids lie.
+    neither the container of its ids nor other ids of its container.
     """
     grants = []
     written: set[str] = set()
@@ -140,11 +138,7 @@ def lay(
         have.add((pod.metadata.uid, entry.container))
         if entry.resource != resource or is_finished(pod):
             continue
-        cards = cards_of(entry.ids)
-        if ids_are_counts:
-            index = (entry.variables or {}).get(wire.ENV_INDEX, "")
-            cards = dict.fromkeys(entry.ids, int(index)) if index.isascii() and index.isdigit() else {}
-        grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards, entry.variables))
+        grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards_of(entry.ids), entry.variables))
     grants += [one for one in guesses if not one.ids & written and (one.uid, one.container) not in have]
     return Holdings(grants)
 

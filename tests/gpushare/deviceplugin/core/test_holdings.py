@@ -65,18 +65,6 @@ def test_owner_of_shared_ids_is_the_container_with_just_these() -> None:
     assert [one.container if one else None for one in owners] == ["c", "init", "init", None]
 
 
-def test_ids_that_are_counts_lie_on_the_answered_card() -> None:
-    """A kubelet before 1.19 draws them from all cards."""
-    entries = [
-        entry("a", "0x", "1x", variables={"ALIYUN_COM_GPU_MEM_IDX": "2"}),
-        entry("b", "0y"),
-        entry("c", "0z", variables={}),
-    ]
-    holdings = laid(entries, pod("a"), pod("b"), pod("c"), ids_are_counts=True)
-
-    assert [holdings.cards(uid) for uid in "abc"] == [{2}, frozenset(), frozenset()]
-
-
 def test_pod_resources_is_right_and_the_file_knows_more() -> None:
     """An entry of the file for ids that a listed container of another pod has is old."""
     live = [
