@@ -163,7 +163,6 @@ class DevicePlugin:
         await end_pods_of_former_boot(client, node, pods, self.ports.events)
         self.watch.begin(remembered(node.cards_before))
         self.news.report_changes(changes_between(node.cards_before, node.cards, {}))
-        node.check()
         node.listeners.append(self.news.report_changes)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
