@@ -1,10 +1,10 @@
 """The kubelet's records: which container has which ids, and which resources it counts.
 
-PodResources is its public side; the device manager's checkpoint, in the folder of the sockets, knows uids, the answers
-that containers got, and ordinary init containers besides, and is the only side if the other socket is not mounted (the
-original's manifests) or the kubelet is older than 1.20. Reading the file disturbs nothing. ``List`` does: a kubelet that is
-asked frees the ids of ended pods, and computes its taken ids again, without those of an Allocate that is under way. So
-``List`` is never called during an admission, and the file alone is read there.
+The device manager's checkpoint, in the folder of the sockets, has all of them: it is written with each Allocate, before the
+kubelet goes on. Reading it disturbs nothing. PodResources, the kubelet's public side, knows less: no uids, no answers that
+containers got, no ordinary init containers. And ``List`` disturbs: a kubelet that is asked frees the ids of ended pods, and
+computes its taken ids again, without those of an Allocate that is under way. So it is called only if the file cannot be read,
+and never during an admission.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import grpc.aio
 import msgspec
 from google.protobuf.message import DecodeError
 
-from gpushare.deviceplugin.core.holdings import Entry, merge
+from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.core.kept_pods import RESOURCES
 from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
 
@@ -90,7 +90,8 @@ class KubeletRecords:
 
     async def entries(self) -> tuple[Entry, ...]:
         """All records, for when no admission is under way."""
-        return merge(await self._from_pod_resources(), self.checkpoint() or ())
+        file = self.checkpoint()
+        return await self._from_pod_resources() if file is None else file
 
     def checkpoint(self) -> tuple[Entry, ...] | None:
         """The file, or None if there is none that can be read."""
@@ -138,9 +139,9 @@ class KubeletRecords:
                     await asyncio.sleep(pause)
                     pause *= 2
         except TimeoutError:
-            _LOG.warning("PodResources refused or was silent for %.0f s; reading the checkpoint", BUDGET_SECONDS)
+            _LOG.warning("PodResources refused or was silent for %.0f s", BUDGET_SECONDS)
         except grpc.aio.AioRpcError as error:
-            _LOG.warning("PodResources did not answer code=%s; reading the checkpoint", error.code().name)
+            _LOG.warning("PodResources did not answer code=%s", error.code().name)
         return ()
 
     async def _list(self) -> tuple[Entry, ...]:

@@ -8,13 +8,12 @@ that the API server refuses to change (an admission webhook) is left as it is fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
-from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.repair import Step, next_step
 from gpushare.deviceplugin.core.write_budget import WriteBudget
@@ -68,13 +67,10 @@ class Exchange:
                 _LOG.warning("cannot mark pods now error=%s", error)
                 return
 
-    async def run(self, stop: Callable[[], bool] = lambda: False, entries: Sequence[Entry] | None = None) -> Sight:
-        """Write until nothing can be done now, or until ``stop`` is true; the sight of that moment.
-
-        ``entries`` as in ``NodeView.now``. Raises ApiError.
-        """
+    async def run(self, stop: Callable[[], bool] = lambda: False) -> Sight:
+        """Write until nothing can be done now, or until ``stop`` is true; the sight of that moment. Raises ApiError."""
         for _ in range(_MOST_WRITES):
-            sight = self.view.now(entries)
+            sight = self.view.now()
             step = self._next_step(sight)
             if step is None or stop():
                 return sight
@@ -82,7 +78,7 @@ class Exchange:
                 await self._write(step, sight)
             except NOT_WRITTEN as error:
                 await self.view.look_again(step.uid, error)
-        return self.view.now(entries)
+        return self.view.now()
 
     def _next_step(self, sight: Sight, besides: Collection[str] = ()) -> Step | None:
         untouchable = {*self.view.refused, *self.budget.spent(self.monotonic()), *besides}

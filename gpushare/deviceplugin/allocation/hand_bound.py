@@ -6,14 +6,14 @@ From then on every reader counts them, and Allocate treats them as any other pod
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
-from gpushare.deviceplugin.core.holdings import Entry, requested
+from gpushare.deviceplugin.core.holdings import requested
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
@@ -121,17 +121,15 @@ class HandBound:
         self,
         wanted: Callable[[Pod], bool] = lambda pod: True,
         stop: Callable[[], bool] = lambda: False,
-        entries: Sequence[Entry] | None = None,
         *,
         reports: bool = True,
     ) -> None:
         """Give each of those ``wanted`` that are there now its cards, first bound first, until ``stop`` is true. Raises ApiError.
 
         Pods that come later are left for the next run: they must not keep a kubelet's call waiting. With ``reports`` the pods
-        that get none are reported, once each. A kubelet's call does without, so it waits for no event. ``entries`` as in
-        ``NodeView.now``.
+        that get none are reported, once each. A kubelet's call does without, so it waits for no event.
         """
-        sight = self.view.now(entries)
+        sight = self.view.now()
         for uid in [pod.metadata.uid for pod, _ in judged(sight, wanted)]:
             if stop():
                 return
@@ -143,7 +141,7 @@ class HandBound:
                 else:
                     continue
                 # Judge the next one by what is there now: others may have changed the node meanwhile.
-                sight = self.view.now(entries)
+                sight = self.view.now()
 
     async def _report(self, pod: Pod, reason: str) -> None:
         self.reported.add(pod.metadata.uid)

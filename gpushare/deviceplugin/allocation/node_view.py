@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -83,7 +83,7 @@ class NodeView:
     refused: dict[str, str] = field(default_factory=dict, init=False)
     # Pods that the records have named at some look; they drop a pod when it ends.
     admitted: frozenset[str] = field(default=frozenset(), init=False)
-    # The records as they were when no file could be read: at our start, and whenever they were asked for whole.
+    # The records as they were read last for when no file can be read.
     last: tuple[Entry, ...] = field(default=(), init=False)
 
     def guess(self, ids: frozenset[str], candidate: Candidate) -> None:
@@ -140,16 +140,14 @@ class NodeView:
             self.refused[uid] = str(error)
         await self.refresh()
 
-    async def read_records(self) -> tuple[Entry, ...]:
-        """All of the kubelet's records. Never during an admission (see ``kubelet_records``)."""
+    async def read_records(self) -> None:
+        """Read the kubelet's records for ``now``. Never during an admission (see ``kubelet_records``)."""
         self.last = await self.records.entries()
-        return self.last
 
-    def now(self, entries: Sequence[Entry] | None = None) -> Sight:
-        """The state now; without ``entries`` by the kubelet's file, which may be read at any time."""
-        if entries is None:
-            file = self.records.checkpoint()
-            entries = self.last if file is None else file
+    def now(self) -> Sight:
+        """The state now, by the kubelet's file, which may be read at any time."""
+        file = self.records.checkpoint()
+        entries = self.last if file is None else file
         announced = self.node.cards
         counts_slots = announced.mode == MODE_SLOTS
         pods = self.pods.in_admission_order()

@@ -18,7 +18,7 @@ from gpushare.deviceplugin.allocation.node_view import NodeView, Sight, named
 from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
-from gpushare.deviceplugin.core.holdings import Entry, Grant
+from gpushare.deviceplugin.core.holdings import Grant
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard, has_room
 from gpushare.errors import GpushareError
@@ -86,12 +86,12 @@ class Verification:
         # Another call may have let it start while this one waited.
         if (known := self.known_right(device_ids)) is not None:
             return known
-        entries = await self.view.read_records()
+        await self.view.read_records()
         await self.view.refresh(_LIST_ATTEMPTS)
-        grant = self.view.now(entries).holdings.owner(device_ids)
+        grant = self.view.now().holdings.owner(device_ids)
         if grant is not None:
-            return await self._let_start(grant, entries)
-        if any(not entry.ids.isdisjoint(device_ids) for entry in entries):
+            return await self._let_start(grant)
+        if any(not entry.ids.isdisjoint(device_ids) for entry in self.view.last):
             text = "the ids belong to a pod that the API server does not show on this node"
         else:
             text = "the kubelet does not say yet which pod these ids belong to"
@@ -107,11 +107,11 @@ class Verification:
         is_right = _is_assigned(pod) and _has_right_variables(pod, grant, sight) and _lies_right(pod, grant, sight)
         return pod.metadata if is_right else None
 
-    async def _let_start(self, grant: Grant, entries: Sequence[Entry]) -> ObjectMeta:
-        sight = self.view.now(entries)
+    async def _let_start(self, grant: Grant) -> ObjectMeta:
+        sight = self.view.now()
         if allocation_of(sight.pod(grant.uid)) is None:
-            await self.hand_bound.run(entries=entries)
-            sight = self.view.now(entries)
+            await self.hand_bound.run()
+            sight = self.view.now()
         pod = sight.pod(grant.uid)
         allocation = allocation_of(pod)
         if allocation is None:
@@ -121,7 +121,7 @@ class Verification:
             text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
             _hold(HoldReason.WRONG_AMOUNT, pod, grant, text)
         if allocation.by_container is None:
-            await self._check_one(pod, grant, entries)
+            await self._check_one(pod, grant, sight)
         elif dict(grant.by_card) != (written := _written(pod, allocation, grant)):
             # Its ids lie as its annotation names them, or it never starts.
             units = ", ".join(f"{units} of card {index}" for index, units in sorted(written.items())) or "no card"
@@ -135,15 +135,14 @@ class Verification:
             _LOG.info("assigned pod=%s/%s uid=%s device=%s", *named(pod), devices)
         return pod.metadata
 
-    async def _check_one(self, pod: Pod, grant: Grant, entries: Sequence[Entry]) -> None:
+    async def _check_one(self, pod: Pod, grant: Grant, sight: Sight) -> None:
         """A pod on one card: repair what is written, unless it is right. Raises HeldError."""
-        sight = self.view.now(entries)
         if len(sight.holdings.cards(grant.uid)) > 1:
             text = "and its containers lie on several cards; its annotation names one"
             _hold(HoldReason.SEVERAL_CARDS, pod, grant, text)
         pod_card = _pod_card(sight, grant.uid)
         if pod_card.is_misplaced or self.exchange.has_work(sight):
-            sight = await self.exchange.run(entries=entries)
+            sight = await self.exchange.run()
             pod_card = _pod_card(sight, grant.uid)
         if pod_card.is_misplaced:
             self._hold_if_refused(pod, grant)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpushare import wire
 from gpushare.deviceplugin.core.kept_pods import allocation_of
@@ -53,29 +53,6 @@ class Grant:
     def by_card(self) -> Counter[int]:
         """How many of its ids lie on each card."""
         return Counter(self.card_of.values())
-
-
-def merge(live: Iterable[Entry], file: Iterable[Entry]) -> tuple[Entry, ...]:
-    """One list of records from two: PodResources is right, the checkpoint knows more.
-
-    The checkpoint adds uids, answers, and the ordinary init containers that PodResources does not list. A line of it
-    that gives ids of a listed container to another pod is old.
-    """
-    file = tuple(file)
-    known = {(entry.container, entry.ids, entry.resource): entry for entry in file}
-    listed = []
-    for entry in live:
-        noted = known.get((entry.container, entry.ids, entry.resource))
-        listed.append(replace(entry, uid=noted.uid, variables=noted.variables) if noted is not None else entry)
-    owners = {one: entry.uid or entry.pod for entry in listed for one in entry.ids}
-    used = {(entry.container, entry.uid) for entry in listed}
-    added = (
-        entry
-        for entry in file
-        if (entry.container, entry.uid) not in used
-        and all(owners.get(one, entry.uid) == entry.uid for one in entry.ids)
-    )
-    return (*listed, *added)
 
 
 class Holdings:

@@ -112,7 +112,7 @@ async def plugin(
         folder = Path(name)
         async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
-            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot")
+            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot", max_ids=10**6)
             await node.prepare()
             node.begin(physical)
             await node.publish()
