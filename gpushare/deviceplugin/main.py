@@ -184,7 +184,6 @@ class DevicePlugin:
         )
         group.create_task(watch.run())
         group.create_task(allocator.keep_right())
-        group.create_task(allocator.restoration.keep())
         # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
         await node.publish_patiently()
         group.create_task(node.keep_published())
@@ -212,9 +211,9 @@ def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> Plugin
     metrics = PluginMetrics()
     if settings.metrics_address is not None:
         # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
-        from gpushare.deviceplugin.metrics_exposition import listen, registry_of, serve
+        from gpushare.deviceplugin.metrics_exposition import listen, serve
 
-        group.create_task(serve(registry_of(metrics), listen(settings.metrics_address)))
+        group.create_task(serve(metrics, listen(settings.metrics_address)))
     return metrics
 
 

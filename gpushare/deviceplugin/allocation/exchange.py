@@ -55,17 +55,15 @@ class Exchange:
         for _ in range(_MOST_WRITES):
             sight = self.view.now()
             step = self._next_step(sight, failed)
-            before = sight.pod_card(step.uid) if step is not None else None
-            if step is None or step.mark is None or before is None or before.index != step.index:
+            if step is None or step.mark is None or step.moves:
                 return
             try:
                 await self._write(step, sight)
-            except NOT_WRITTEN as error:
-                _LOG.info("not marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
-                failed.add(step.uid)
             except ApiError as error:
-                _LOG.warning("cannot mark pods now error=%s", error)
-                return
+                _LOG.warning("not marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
+                if not isinstance(error, NOT_WRITTEN):
+                    return
+                failed.add(step.uid)
 
     async def run(self, stop: Callable[[], bool] = lambda: False) -> Sight:
         """Write until nothing can be done now, or until ``stop`` is true; the sight of that moment. Raises ApiError."""
@@ -87,19 +85,16 @@ class Exchange:
     async def _write(self, step: Step, sight: Sight) -> None:
         self.budget.take(step.uid, self.monotonic())
         pod = sight.pod(step.uid)
-        before = sight.pod_card(step.uid)
         changes: dict[str, str | None] = {wire.ANNOTATION_REPAIR: None if step.mark is None else str(step.mark)}
-        moves = before is not None and before.index != step.index
-        if moves:
+        if step.moves:
             changes[wire.ANNOTATION_INDEX] = str(step.index)
             size = next((card.units for card in sight.cards if card.index == step.index), 0)
             changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
         await self.view.write(pod, changes, unchanged=True)
-        what = "unmarked" if step.mark is None else "marked"
-        if before is not None and moves:
-            what = "gave way" if before.ids_on is None else "exchanged"
-        _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what, *named(pod), step.index, step.mark)
-        if what == "exchanged":
+        # A pod that moves without a mark has no ids.
+        what = ("gave way", "unmarked") if step.mark is None else ("exchanged", "marked")
+        _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what[not step.moves], *named(pod), step.index, step.mark)
+        if step.moves and step.mark is not None:
             self.metrics.repairs["exchanged"] += 1
 
     def _settled(self, sight: Sight) -> frozenset[str]:

@@ -20,7 +20,7 @@ from gpushare.errors import GpushareError
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, encode
-from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.node import Booking, NodeInfo, devices_of_cards, lay_out
 from gpushare.model.placement import Refusal, Snapshot, find, question
 from gpushare.model.pod import (
     is_deleting,
@@ -74,20 +74,11 @@ def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
 
 def as_a_node(sight: Sight) -> NodeInfo:
     """The node as the extender sees it: its cards, and on them the pods that have one."""
-    devices = tuple(
-        Device(
-            card.index,
-            card.units,
-            card.units - sight.units.get(card.index, card.units),
-            card.healthy,
-            card.uuid,
-            card.model,
-            card.slots if sight.counts_slots else 0,
-            numa=card.numa,
-        )
-        for card in sight.cards
+    # Of each card the units that pods on one card may not have are taken.
+    devices = (
+        one.booked(one.total - sight.units.get(one.index, one.total), 0) for one in devices_of_cards(sight.announced)
     )
-    return lay_out("", devices, [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards])
+    return lay_out("", tuple(devices), [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards])
 
 
 def _booking(pod_card: PodCard, pod: Pod) -> Booking:

@@ -23,7 +23,7 @@ from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.kube.api_errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod
-from gpushare.model.cards import MODE_SLOTS, CardFacts
+from gpushare.model.cards import MODE_SLOTS, CardFacts, NodeCards
 
 _LOG = logging.getLogger(__name__)
 
@@ -43,13 +43,22 @@ class Sight:
     """
 
     pods: tuple[Pod, ...]
-    cards: tuple[CardFacts, ...]
-    counts_slots: bool
+    announced: NodeCards
     holdings: Holdings
     pod_cards: tuple[PodCard, ...]
     units: Mapping[int, int]
     aims: Mapping[str, int]
     admitted: frozenset[str]
+
+    @property
+    def cards(self) -> tuple[CardFacts, ...]:
+        """The node's cards."""
+        return self.announced.cards
+
+    @property
+    def counts_slots(self) -> bool:
+        """Is an id a container, and not a unit?"""
+        return self.announced.mode == MODE_SLOTS
 
     def pod(self, uid: str) -> Pod:
         """A pod that is in the sight. Raises KeyError."""
@@ -170,7 +179,7 @@ class NodeView:
         plan = dict(aims(cards_of_pods, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
-        return Sight(pods, announced.cards, counts_slots, holdings, cards_of_pods, units, plan, self.admitted)
+        return Sight(pods, announced, holdings, cards_of_pods, units, plan, self.admitted)
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
         """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""

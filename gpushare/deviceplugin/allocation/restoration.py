@@ -7,8 +7,6 @@ minute only.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,8 +21,6 @@ from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)
 
-# How often everything is looked through if no event comes, in seconds.
-_REST_SECONDS: Final = 10.0
 _LEFT_ALONE: Final = (
     "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
 )
@@ -42,21 +38,10 @@ class Restoration:
     reported: dict[str, Mapping[str, str | None]] = field(default_factory=dict, init=False)
     # Pods that are left alone until their window has passed.
     left_alone: set[str] = field(default_factory=set, init=False)
-    # The API shows a change of a pod.
-    shown: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-
-    async def keep(self) -> None:
-        """Put back until cancelled."""
-        while True:
-            self.shown.clear()
-            self.budget.forget_others({pod.metadata.uid for pod in self.view.pods.in_admission_order()})
-            await self.run()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_REST_SECONDS):
-                    await self.shown.wait()
 
     async def run(self) -> None:
-        """Put back once whatever differs now. Raises ApiError if the API server does not answer."""
+        """Put back once whatever differs now."""
+        self.budget.forget_others({pod.metadata.uid for pod in self.view.pods.in_admission_order()})
         bindings = self.view.pods.bindings
         different = bindings.different()
         self.reported = {uid: self.reported[uid] for uid in different if uid in self.reported}

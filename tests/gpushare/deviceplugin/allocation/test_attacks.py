@@ -54,13 +54,12 @@ def change(node: Stage, name: str, **annotations: str | None) -> None:
 @contextlib.asynccontextmanager
 async def kept(node: Stage) -> AsyncIterator[None]:
     """While the plugin keeps annotations as they were bound."""
-    tasks = [asyncio.create_task(one()) for one in (node.allocator.restoration.keep, node.allocator.keep_right)]
+    task = asyncio.create_task(node.allocator.keep_right())
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[int]:
