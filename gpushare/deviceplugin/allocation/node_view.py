@@ -130,13 +130,12 @@ class NodeView:
 
     async def write(self, pod: Pod, changes: Mapping[str, str | None], *, unchanged: bool = False) -> None:
         """Write annotations that count from then on; ``unchanged`` as in ``ApiClient.annotate_pod``. Raises ApiError."""
-        bindings, uid = self.pods.bindings, pod.metadata.uid
-        bindings.expect(uid, changes)
+        self.pods.expect(pod.metadata.uid, changes)
         try:
             self.pods.wrote(await self.client.annotate_pod(pod, changes, unchanged=unchanged))
         except ApiError as error:
             if not error.may_have_happened:
-                bindings.give_up(uid)
+                self.pods.expect(pod.metadata.uid, None)
             raise
 
     async def look_again(self, uid: str, error: ApiError) -> None:
@@ -185,8 +184,7 @@ class NodeView:
         """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""
         found = False
         for pod in pods:
-            shown = functools.partial(self.pods.bindings.shown_allocation, pod)
-            has = allocation_by_book(pod, holdings.of_pod(pod.metadata.uid), shown, counts_slots=counts_slots)
+            has = allocation_by_book(pod, holdings.of_pod(pod.metadata.uid), counts_slots=counts_slots)
             if has is not None:
                 sizes = {card.index: card.units for card in self.node.cards.cards}
                 self.pods.correct(

@@ -19,7 +19,7 @@ from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Grant
-from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.kept_pods import allocation_of, differences
 from gpushare.deviceplugin.core.repair import PodCard, has_room
 from gpushare.errors import GpushareError
 from gpushare.manifests import ObjectMeta, Pod
@@ -129,8 +129,7 @@ class Verification:
         pod = self.view.pods.by_uid(grant.uid) or pod
         if not _is_assigned(pod):
             # The same write puts back the changes of its author.
-            changed = self.view.pods.bindings.differences(grant.uid)
-            await self.view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
+            await self.view.write(pod, {**differences(pod), wire.ANNOTATION_ASSIGNED: "true"})
             devices = ",".join(map(str, sorted(grant.by_card)))
             _LOG.info("assigned pod=%s/%s uid=%s device=%s", *named(pod), devices)
         return pod.metadata

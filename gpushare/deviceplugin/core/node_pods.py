@@ -9,8 +9,8 @@ The pods that it finds when it starts it admits by age, in seconds (measured on 
 
 A watch and a list overtake one another too: what is older than what we have is not taken, and what is gone stays gone.
 
-Only pods that ask for cards and have not ended are kept, cut down (``kept_pods``), with the annotations that were bound
-(``bindings``). An ended pod costs a place in a short list, whatever its author wrote on it.
+Only pods that ask for cards and have not ended are kept, cut down (``kept_pods``), with the annotations that were bound. An
+ended pod costs a place in a short list, whatever its author wrote on it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from gpushare import wire
 from gpushare.bounds import CONTAINERS_OF_AN_ENDED_POD, TURNED_AWAY_PODS
 from gpushare.deviceplugin.core.kept_pods import (
-    Bindings,
+    Changes,
     KeptPod,
     asks_for_cards,
+    confirmed,
     containers_of,
+    corrected,
     cut_down,
     identity,
     keep,
@@ -52,7 +56,6 @@ class NodePods:
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.on_change = on_change
-        self.bindings = Bindings()
         self._pods: dict[str, KeptPod] = {}
         # By uid: the lowest version seen, and the number of arrival, for versions that are no numbers.
         self._places: dict[str, tuple[int, int]] = {}
@@ -118,17 +121,21 @@ class NodePods:
         self._take(pod)
         self.on_change()
 
-    def wrote(self, pod: Pod) -> None:
-        """The API server's answer to a write of ours that ``bindings`` expects."""
-        uid = pod.metadata.uid
-        self.bindings.confirm(uid)
+    def expect(self, uid: str, changes: Changes | None) -> None:
+        """A write of ours begins; None: it did not happen. If its answer is lost, the API may show it later."""
         if uid in self._pods:
-            self._pods[uid] = keep(self._pods[uid], self.bindings.annotations(uid))
+            self._pods[uid] = replace(self._pods[uid], expected=changes)
+
+    def wrote(self, pod: Pod) -> None:
+        """The API server's answer to a write that is expected."""
+        uid = pod.metadata.uid
+        if uid in self._pods:
+            self._pods[uid] = confirmed(self._pods[uid])
         self.set(pod)
 
     def correct(self, uid: str, has: Allocation) -> None:
         """By the kubelet's records a pod has this allocation, whatever is written on it."""
-        self._pods[uid] = keep(self._pods[uid], self.bindings.correct(uid, has))
+        self._pods[uid] = corrected(self._pods[uid], has)
 
     def remove(self, metadata: ObjectMeta) -> None:
         """A pod is gone."""
@@ -190,7 +197,7 @@ class NodePods:
         place, arrival = self._places[uid]
         self._places[uid] = (min(place, version), arrival)
         if uid not in self._pods or self._is_news(uid, version):
-            self._pods[uid] = keep(pod, self.bindings.see(pod))
+            self._pods[uid] = keep(pod, self._pods.get(uid))
             self._lost.discard(uid)
             self._ended.pop(uid, None)
 
@@ -229,7 +236,6 @@ class NodePods:
         for known in (self._pods, self._places, self._found):
             known.pop(uid, None)
         self._lost.discard(uid)
-        self.bindings.forget(uid)
 
 
 def _shorten(remembered: dict[str, Any], most: int) -> None:

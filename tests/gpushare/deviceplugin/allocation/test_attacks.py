@@ -16,7 +16,6 @@ import pytest
 
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.core import repair
-from gpushare.deviceplugin.core.kept_pods import Bindings
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model import allocation
@@ -181,10 +180,8 @@ def size_of(value: Any) -> int:
         held: Any = [getattr(value, name) for name in value.__struct_fields__]
     elif isinstance(value, dict):
         held = [*value.keys(), *value.values()]
-    elif isinstance(value, list | tuple | set | frozenset):
-        held = value
     else:
-        held = vars(value).values() if isinstance(value, Bindings) else ()
+        held = value if isinstance(value, list | tuple | set | frozenset) else ()
     return sys.getsizeof(value) + sum(map(size_of, held))
 
 
