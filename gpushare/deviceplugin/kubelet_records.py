@@ -86,7 +86,7 @@ class KubeletRecords:
         self._socket = pod_resources_socket
         self.path = device_plugin_path / CHECKPOINT
         # The file as it was read last: it is large if there are many ids, and rarely changes between two questions.
-        self._read: tuple[tuple[int, int, int], tuple[Entry, ...]] | None = None
+        self._read: tuple[tuple[int, int, int], tuple[tuple[Entry, ...], frozenset[str]]] | None = None
 
     async def entries(self) -> tuple[Entry, ...]:
         """All records, for when no admission is under way."""
@@ -95,33 +95,32 @@ class KubeletRecords:
 
     def checkpoint(self) -> tuple[Entry, ...] | None:
         """The file, or None if there is none that can be read."""
-        try:
-            stat = self.path.stat()
-            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if self._read is None or self._read[0] != identity:
-                lines = _DECODER.decode(self.path.read_bytes()).Data.PodDeviceEntries or ()
-                self._read = (identity, tuple(_entry(line) for line in lines if line.ResourceName in RESOURCES))
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError) as error:
-            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
-            return None
-        return self._read[1]
+        return None if (read := self._load()) is None else read[0]
 
     def owns(self, resource: str) -> bool:
         """Does the kubelet count the resource's devices by its checkpoint, or has it given some to a pod?
 
         A checkpoint that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
         """
+        read = self._load()
+        return read is not None and resource in read[1]
+
+    def _load(self) -> tuple[tuple[Entry, ...], frozenset[str]] | None:
+        """The lines of our resources, and the names of the resources that the kubelet counts or gave away."""
         try:
-            data = _DECODER.decode(self.path.read_bytes()).Data
+            stat = self.path.stat()
+            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if self._read is None or self._read[0] != identity:
+                data = _DECODER.decode(self.path.read_bytes()).Data
+                lines = data.PodDeviceEntries or ()
+                ours = tuple(_entry(line) for line in lines if line.ResourceName in RESOURCES)
+                self._read = identity, (ours, frozenset({*(data.RegisteredDevices or ()), *(e.resource for e in ours)}))
         except FileNotFoundError:
-            return False
-        except msgspec.DecodeError as error:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
             _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
-            return False
-        given = {line.ResourceName for line in data.PodDeviceEntries or ()}
-        return resource in given or resource in (data.RegisteredDevices or ())
+            return None
+        return self._read[1]
 
     async def _from_pod_resources(self) -> tuple[Entry, ...]:
         """Patient: over 100 calls a second the kubelet refuses. Nothing if it does not answer in time."""

@@ -24,9 +24,10 @@ from prometheus_client.registry import Collector
 
 from gpushare import __version__
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.usage import MIB, PodOnCard, bookings, unit_bytes
+from gpushare.deviceplugin.core.usage import MIB, PodOnCard, bookings
 from gpushare.logs import lines_dropped
 from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.node import unit_mib
 from gpushare.serving import http_edge
 from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
 
@@ -74,7 +75,7 @@ class PluginExposition(Collector):
         yield _counter("log_lines_dropped", text, {(): lines_dropped()})
         yield _gauge("cards", "Cards that this node shares, sick ones too.", {(): len(cards.cards)})
         text = "How much memory one unit of aliyun.com/gpu-mem is."
-        yield _gauge("unit_bytes", text, {(cards.mode, cards.unit): unit_bytes(cards)}, "mode", "unit")
+        yield _gauge("unit_bytes", text, {(cards.mode, cards.unit): unit_mib(cards) * MIB}, "mode", "unit")
         for name, text, value in _OF_CARDS:
             yield _gauge(f"card_{name}", text, {_of_card(card): value(card) for card in cards.cards}, *_CARD)
         by_uuid = {card.uuid: card for card in cards.cards}

@@ -75,7 +75,6 @@ class Admission:
         if candidate is None:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
             sight = await self._look(len(device_ids))
-            self._check_cards(sight, device_ids)
             candidate = self._candidate_for(sight, device_ids, device_ids, len(device_ids))
         sight, node = self._view.now(), self._view.node
         check_ids_of_pod(candidate.pod_units, node.cards, node.kubelet_version)
@@ -97,13 +96,6 @@ class Admission:
         chosen, self._chosen = self._chosen, {}
         self._view.withdraw(chosen)
         return chosen.get(ids)
-
-    def _check_cards(self, sight: Sight, ids: Sequence[str]) -> None:
-        """Ids that a kubelet chose alone mean one card, unless a pod waits for several. Raises NoCandidateError."""
-        if DeviceIds(sight.cards).one_card_of(ids) is not None:
-            return
-        if not any(len(candidate.cards) > 1 for candidate in self._waiting(sight)):
-            raise NoCandidateError(f"the kubelet chose {len(ids)} ids that do not lie on one card of this node")
 
     async def _look(self, size: int) -> Sight:
         """The node now, by a fresh list; pods that came past the extender, and that this may be for, have their card in it."""

@@ -180,12 +180,11 @@ def about_us(node: Node) -> tuple[object, ...]:
     )
 
 
-def changes_between(before: NodeCards | None, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
-    """Cards that fell ill, recovered or were taken out; a card that is new and well is no news for a pod. None: no cards."""
-    shown = before.cards if before is not None else ()
-    old = {card.uuid: card for card in shown}
+def changes_between(before: NodeCards, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
+    """Cards that fell ill, recovered or were taken out; a card that is new and well is no news for a pod."""
+    old = {card.uuid: card for card in before.cards}
     present = {card.uuid for card in after.cards}
-    changes = [CardChange(card, False, REASON_TAKEN_OUT) for card in shown if card.uuid not in present]
+    changes = [CardChange(card, False, REASON_TAKEN_OUT) for uuid, card in old.items() if uuid not in present]
     for card in after.cards:
         was = old[card.uuid].healthy if card.uuid in old else True
         if was and not card.healthy:

@@ -110,18 +110,6 @@ def test_foreign_ids_have_no_card(device_id: str) -> None:
     assert DeviceIds(facts(1, 4096, GIB).cards).card_of(device_id) is None
 
 
-def test_ids_of_two_cards_are_not_on_one_card() -> None:
-    """Ids of two cards are not on one card, and neither are ids of which one is unknown."""
-    cards = facts(2, 4096, GIB).cards
-    ids = DeviceIds(cards)
-    one, two = ids.of_card(cards[0]), ids.of_card(cards[1])
-
-    assert ids.one_card_of(one) == cards[0]
-    assert ids.one_card_of([one[0], two[0]]) is None
-    assert ids.one_card_of([one[0], "foreign"]) is None
-    assert ids.one_card_of([]) is None
-
-
 def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
     """All ids of a sick card become unhealthy together."""
     cards = [CardFacts(0, "GPU-a", "m", 2048, 2), CardFacts(1, "GPU-b", "m", 2048, 2, healthy=False)]
