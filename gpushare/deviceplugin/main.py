@@ -88,7 +88,12 @@ async def _until_signal(settings: DevicePluginSettings) -> None:
 async def _run(settings: DevicePluginSettings) -> None:
     _LOG.info("starting version=%s node=%s unit=%s", __version__, settings.node_name, settings.memory_unit)
     client = config.connect(settings.kubeconfig, settings.context)
-    thread, rules = NvmlThread(), _xid_rules(settings)
+    rules, odd = read_rules(settings.health.disabled, settings.health.enabled)
+    if odd:
+        _LOG.warning("no Xids variables=%s,%s entries=%s", ENV_DISABLE, ENV_ENABLE, ",".join(odd))
+    if not settings.health.check:
+        rules = XidRules(ignores_all=True)
+    thread = NvmlThread()
     session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing, sysfs=Path(settings.sys_root))
     # Names of events only: nothing depends on them being hard to guess.
     events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
@@ -211,14 +216,6 @@ def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> Plugin
 
         group.create_task(serve(metrics, listen(settings.metrics_address)))
     return metrics
-
-
-def _xid_rules(settings: DevicePluginSettings) -> XidRules:
-    """Which Xids are critical: none if the health check is off."""
-    rules, odd = read_rules(settings.health.disabled, settings.health.enabled)
-    if odd:
-        _LOG.warning("no Xids variables=%s,%s entries=%s", ENV_DISABLE, ENV_ENABLE, ",".join(odd))
-    return rules if settings.health.check else XidRules(ignores_all=True)
 
 
 async def _prepare(client: ApiClient, node: NodeWriter, pods: NodePods) -> None:

@@ -43,7 +43,6 @@ class Restoration:
     async def run(self) -> None:
         """Put back once whatever differs now."""
         pods = self.view.pods.in_admission_order()
-        self.budget.forget_others({pod.metadata.uid for pod in pods})
         different = {pod.metadata.uid for pod in pods if differences(pod)}
         self.reported = {uid: changes for uid, changes in self.reported.items() if uid in different}
         # By the window and not by the present difference: an author can make that go and come back at will.

@@ -114,38 +114,35 @@ class CardWatch:
     async def _turn(self) -> None:
         try:
             reports = await self._patiently("read the reports of the cards", self.session.poll)
-            if self._take(reports):
-                self.node.refresh()
+            self._take(reports)
+            self.node.refresh()
             if self.clock() >= self.next_survey:
                 await self._recount()
         except NvmlError as error:
             await self._reopen(error)
         await self._look_after_the_sick()
 
-    def _take(self, reports: Reports) -> bool:
-        """Enter the reports in ``CardHealth``; whether a card fell ill."""
-        is_news = False
+    def _take(self, reports: Reports) -> None:
+        """Enter the reports in ``CardHealth``."""
         for xid in reports.xids:
             is_critical = self.health.note_xid(xid.uuid, xid.code)
             _LOG.warning("xid uuid=%s xid=%d makes_sick=%s", xid.uuid, xid.code, is_critical)
             self.metrics.xids[xid.uuid, str(xid.code)] += 1
-            is_news |= is_critical
         for uuid in reports.lost:
             _LOG.warning("card lost uuid=%s", uuid)
-            is_news |= self.health.lose(uuid)
+            self.health.lose(uuid)
         for uuid, reason in reports.failed:
             _LOG.warning("no reports of the card until the next count uuid=%s reason=%s", uuid, reason)
             self.next_survey = min(self.next_survey, self.clock() + self.survey_seconds)
         if reports.lost or reports.is_outdated:
             # Was it taken out, or does it come back? Is there another?
             self._hurry()
-        return is_news
 
     async def _recount(self) -> None:
         """Count the cards again. Raises NvmlError."""
         await self._count()
         self.trouble = ""
-        self.health.miss_driver(is_away=False)
+        self.health.driver_is_away = False
         lost = self._take_stock()
         self.node.change_cards(self.cards)
         self.node.refresh()
@@ -162,7 +159,7 @@ class CardWatch:
         except NvmlError as again:
             why = "" if again.code in CONTAINER_CODES else "no driver, "
             self._report(f"{why}all cards are unhealthy until it is back", self._problem(again), str(again))
-            self.health.miss_driver(is_away=True)
+            self.health.driver_is_away = True
             self.node.refresh()
             self._hurry()
 

@@ -159,7 +159,7 @@ async def test_removed_card_stays_removed_after_a_driver_absence() -> None:
         site.node.change_cards([card("b")])
         await site.node.publish()
         for is_away in (True, False):
-            site.health.miss_driver(is_away=is_away)
+            site.health.driver_is_away = is_away
             site.node.refresh()
             await site.node.publish()
 
