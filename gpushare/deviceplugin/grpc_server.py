@@ -13,7 +13,9 @@ from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
+from msgspec.structs import replace
 
+from gpushare import wire
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import CardChange
@@ -22,7 +24,7 @@ from gpushare.deviceplugin.core.devices import device_list, spare_slots
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.errors import GpushareError
-from gpushare.model.cards import CardFacts
+from gpushare.model.cards import MODE_IDS, CardFacts
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -31,9 +33,6 @@ _T = TypeVar("_T")
 _SERVER_OPTIONS: Final = [("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)]
 # How long calls under way may take when we stop, in seconds.
 _GRACE_SECONDS: Final = 1.0
-_SERVICE: Final = "v1beta1.DevicePlugin"
-# Devices that are encoded together.
-_PART: Final = 2000
 
 Context = grpc.aio.ServicerContext[object, object]
 
@@ -49,13 +48,15 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
     def __init__(self, allocator: Allocator | None, node: NodeWriter) -> None:
         # The optional calls that we want: before the ids are chosen, and before each container starts. None for spare slots.
         wanted = allocator is not None
+        is_memory = wanted and node.cards.mode == MODE_IDS
+        self.resource = wire.RESOURCE_MEMORY if is_memory else wire.RESOURCE_SLOT
+        self.socket = wire.PLUGIN_SOCKET if is_memory else wire.SLOT_SOCKET
         self.options = pb.DevicePluginOptions(pre_start_required=wanted, get_preferred_allocation_available=wanted)
         self._allocator = allocator
         self._node = node
         self._devices = device_list if wanted else spare_slots
-        # The event of each open stream, and the list as it was last encoded.
+        # The event of each open stream.
         self._wakes: set[asyncio.Event] = set()
-        self._encoded: tuple[Sequence[CardFacts], bytes] | None = None
         node.listeners.append(self.announce)
         self._stopping = asyncio.Event()
         self._server: grpc.aio.Server | None = None
@@ -66,11 +67,6 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         self._stopping.clear()
         self._server = grpc.aio.server(options=_SERVER_OPTIONS)
         pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
-        # In place of the generated one, which would encode for each stream: this answers bytes.
-        handler: grpc.RpcMethodHandler[pb.Empty, bytes] = grpc.unary_stream_rpc_method_handler(
-            self.ListAndWatch, request_deserializer=pb.Empty.FromString
-        )
-        self._server.add_registered_method_handlers(_SERVICE, {"ListAndWatch": handler})
         self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
 
@@ -91,39 +87,40 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         """The kubelet asks this while our Register call is pending."""
         return self.options
 
-    async def ListAndWatch(self, request: pb.Empty, context: Context) -> AsyncIterator[bytes]:  # noqa: N802
-        """The full list immediately, and again after each change of it; the stream stays open until we stop.
-
-        Messages go out as bytes: encoded once for a change, however many streams there are.
-        """
+    async def ListAndWatch(  # noqa: N802
+        self, request: pb.Empty, context: Context
+    ) -> AsyncIterator[pb.ListAndWatchResponse]:
+        """The full list immediately, and again after each change of it; the stream stays open until we stop."""
         wake = asyncio.Event()
         self._wakes.add(wake)
-        sent: bytes | None = None
+        sent: list[CardFacts] = []
         try:
             while not self._stopping.is_set():
                 wake.clear()
-                message = self._message()
-                if message != sent:
-                    sent = message
-                    yield message
+                # Why a card is sick is not in the list.
+                cards = [replace(card, reason="") for card in self._node.cards.cards]
+                if cards != sent:
+                    sent = cards
+                    yield self._list(cards)
                 await wake.wait()
         finally:
             self._wakes.discard(wake)
+
+    def _list(self, cards: Sequence[CardFacts]) -> pb.ListAndWatchResponse:
+        devices = [pb.Device(ID=one, health=health) for one, health in self._devices(cards)]
+        sick = sum(not card.healthy for card in cards)
+        _LOG.info("announced cards=%d unhealthy=%d ids=%d", len(cards), sick, len(devices))
+        return pb.ListAndWatchResponse(devices=devices)
 
     def announce(self, changes: Sequence[CardChange] = ()) -> None:
         """The cards changed: each kubelet that holds our list gets the new one."""
         for wake in self._wakes:
             wake.set()
 
-    def _message(self) -> bytes:
-        """The list of the cards as they are now."""
-        cards = self._node.cards.cards
-        if self._encoded is None or self._encoded[0] is not cards:
-            devices = self._devices(cards)
-            self._encoded = cards, encode(devices)
-            sick = sum(not card.healthy for card in cards)
-            _LOG.info("announced cards=%d unhealthy=%d ids=%d", len(cards), sick, len(devices))
-        return self._encoded[1]
+    def begin_anew(self, *, kubelet_is_another: bool) -> None:
+        """A kubelet begins with us: what the one before it was answered, or this one before, is not continued."""
+        if self._allocator is not None:
+            self._allocator.begin_anew(kubelet_is_another=kubelet_is_another)
 
     async def GetPreferredAllocation(  # noqa: N802
         self, request: pb.PreferredAllocationRequest, context: Context
@@ -155,15 +152,6 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         if self._allocator is not None:
             await _answered(self._allocator.verify(request.devices_ids), context)
         return pb.PreStartContainerResponse()
-
-
-def encode(devices: Sequence[tuple[str, str]]) -> bytes:
-    """A ListAndWatchResponse of these ids. Encoded in parts: lists joined are one list, and the parts need little memory."""
-    parts = (devices[start : start + _PART] for start in range(0, len(devices), _PART))
-    return b"".join(
-        pb.ListAndWatchResponse(devices=[pb.Device(ID=one, health=health) for one, health in part]).SerializeToString()
-        for part in parts
-    )
 
 
 def answer_message(answer: ContainerAnswer) -> pb.ContainerAllocateResponse:

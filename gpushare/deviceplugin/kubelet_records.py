@@ -1,10 +1,10 @@
 """The kubelet's records: which container has which ids, and which resources it counts.
 
-PodResources is its public side; the device manager's checkpoint, in the folder of the sockets, knows uids, the answers
-that containers got, and ordinary init containers besides, and is the only side if the other socket is not mounted (the
-original's manifests) or the kubelet is older than 1.20. Reading the file disturbs nothing. ``List`` does: a kubelet that is
-asked frees the ids of ended pods, and computes its taken ids again, without those of an Allocate that is under way. So
-``List`` is never called during an admission, and the file alone is read there.
+The device manager's checkpoint, in the folder of the sockets, has all of them: it is written with each Allocate, before the
+kubelet goes on. Reading it disturbs nothing. PodResources, the kubelet's public side, knows less: no uids, no answers that
+containers got, no ordinary init containers. And ``List`` disturbs: a kubelet that is asked frees the ids of ended pods, and
+computes its taken ids again, without those of an Allocate that is under way. So it is called only if the file cannot be read,
+and never during an admission.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import grpc.aio
 import msgspec
 from google.protobuf.message import DecodeError
 
-from gpushare.deviceplugin.core.holdings import Entry, merge
+from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.core.kept_pods import RESOURCES
 from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
 
@@ -86,41 +86,41 @@ class KubeletRecords:
         self._socket = pod_resources_socket
         self.path = device_plugin_path / CHECKPOINT
         # The file as it was read last: it is large if there are many ids, and rarely changes between two questions.
-        self._read: tuple[tuple[int, int, int], tuple[Entry, ...]] | None = None
+        self._read: tuple[tuple[int, int, int], tuple[tuple[Entry, ...], frozenset[str]]] | None = None
 
     async def entries(self) -> tuple[Entry, ...]:
         """All records, for when no admission is under way."""
-        return merge(await self._from_pod_resources(), self.checkpoint() or ())
+        file = self.checkpoint()
+        return await self._from_pod_resources() if file is None else file
 
     def checkpoint(self) -> tuple[Entry, ...] | None:
         """The file, or None if there is none that can be read."""
-        try:
-            stat = self.path.stat()
-            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
-            if self._read is None or self._read[0] != identity:
-                lines = _DECODER.decode(self.path.read_bytes()).Data.PodDeviceEntries or ()
-                self._read = (identity, tuple(_entry(line) for line in lines if line.ResourceName in RESOURCES))
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError) as error:
-            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
-            return None
-        return self._read[1]
+        return None if (read := self._load()) is None else read[0]
 
     def owns(self, resource: str) -> bool:
         """Does the kubelet count the resource's devices by its checkpoint, or has it given some to a pod?
 
         A checkpoint that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
         """
+        read = self._load()
+        return read is not None and resource in read[1]
+
+    def _load(self) -> tuple[tuple[Entry, ...], frozenset[str]] | None:
+        """The lines of our resources, and the names of the resources that the kubelet counts or gave away."""
         try:
-            data = _DECODER.decode(self.path.read_bytes()).Data
+            stat = self.path.stat()
+            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if self._read is None or self._read[0] != identity:
+                data = _DECODER.decode(self.path.read_bytes()).Data
+                lines = data.PodDeviceEntries or ()
+                ours = tuple(_entry(line) for line in lines if line.ResourceName in RESOURCES)
+                self._read = identity, (ours, frozenset({*(data.RegisteredDevices or ()), *(e.resource for e in ours)}))
         except FileNotFoundError:
-            return False
-        except msgspec.DecodeError as error:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
             _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
-            return False
-        given = {line.ResourceName for line in data.PodDeviceEntries or ()}
-        return resource in given or resource in (data.RegisteredDevices or ())
+            return None
+        return self._read[1]
 
     async def _from_pod_resources(self) -> tuple[Entry, ...]:
         """Patient: over 100 calls a second the kubelet refuses. Nothing if it does not answer in time."""
@@ -138,9 +138,9 @@ class KubeletRecords:
                     await asyncio.sleep(pause)
                     pause *= 2
         except TimeoutError:
-            _LOG.warning("PodResources refused or was silent for %.0f s; reading the checkpoint", BUDGET_SECONDS)
+            _LOG.warning("PodResources refused or was silent for %.0f s", BUDGET_SECONDS)
         except grpc.aio.AioRpcError as error:
-            _LOG.warning("PodResources did not answer code=%s; reading the checkpoint", error.code().name)
+            _LOG.warning("PodResources did not answer code=%s", error.code().name)
         return ()
 
     async def _list(self) -> tuple[Entry, ...]:

@@ -22,14 +22,14 @@ from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.declared_sick import follow_declared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.announced_cards import changes_between, remembered
+from gpushare.deviceplugin.core.announced_cards import remembered
 from gpushare.deviceplugin.core.health import CardHealth, XidRules, read_rules
 from gpushare.deviceplugin.core.kept_pods import indices_in_use
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
-from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
+from gpushare.deviceplugin.registration import stay_registered
 from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
 from gpushare.deviceplugin.usage_watch import ProcessOwners, UsageWatch
@@ -50,21 +50,6 @@ _LOG = logging.getLogger(__name__)
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # How often an API server that is away is asked again, in seconds.
 _NO_API_SECONDS: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The ports of the plugin: the API server and its events, NVML and the thread that it is asked in, a clock in seconds.
-
-    ``boot`` is the machine's boot as the kernel names it.
-    """
-
-    client: ApiClient
-    events: EventRecorder
-    session: NvmlSession
-    thread: NvmlThread
-    clock: Callable[[], float]
-    boot: str
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,45 +88,64 @@ async def _until_signal(settings: DevicePluginSettings) -> None:
 async def _run(settings: DevicePluginSettings) -> None:
     _LOG.info("starting version=%s node=%s unit=%s", __version__, settings.node_name, settings.memory_unit)
     client = config.connect(settings.kubeconfig, settings.context)
-    thread, rules = NvmlThread(), _xid_rules(settings)
+    rules, odd = read_rules(settings.health.disabled, settings.health.enabled)
+    if odd:
+        _LOG.warning("no Xids variables=%s,%s entries=%s", ENV_DISABLE, ENV_ENABLE, ",".join(odd))
+    if not settings.health.check:
+        rules = XidRules(ignores_all=True)
+    thread = NvmlThread()
     session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing, sysfs=Path(settings.sys_root))
     # Names of events only: nothing depends on them being hard to guess.
     events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
-    ports = Ports(client, events, session, thread, time.monotonic, _boot_id())
     try:
         async with asyncio.TaskGroup() as group:
-            await DevicePlugin(settings, ports, rules, _metrics(settings, group)).start(group)
+            metrics = _metrics(settings, group)
+            plugin = DevicePlugin(settings, client, events, session, thread, time.monotonic, _boot_id(), rules, metrics)
+            await plugin.start(group)
     finally:
         thread.close(session.close)
         await client.close()
 
 
+@dataclass(eq=False)
 class DevicePlugin:
-    """The parts of the plugin, each with those that it needs; nothing runs before ``begin``."""
+    """The parts of the plugin, each with those that it needs; nothing runs before ``begin``.
 
-    def __init__(self, settings: DevicePluginSettings, ports: Ports, rules: XidRules, metrics: PluginMetrics) -> None:
-        self.settings = settings
-        self.ports = ports
-        self.metrics = metrics
+    ``thread`` is where NVML is asked, ``clock`` gives seconds, ``boot`` is the machine's boot as the kernel names it.
+    """
+
+    settings: DevicePluginSettings
+    client: ApiClient
+    events: EventRecorder
+    session: NvmlSession
+    thread: NvmlThread
+    clock: Callable[[], float]
+    boot: str
+    rules: XidRules
+    metrics: PluginMetrics
+
+    def __post_init__(self) -> None:
+        settings = self.settings
         self.pods = NodePods()
-        self.health = CardHealth(rules, settings.health.cool_down)
+        self.health = CardHealth(self.rules, settings.health.cool_down)
         self.node = NodeWriter(
-            ports.client, settings.node_name, settings.memory_unit, ports.boot,
+            self.client, settings.node_name, settings.memory_unit, self.boot,
             health=self.health,
             in_use=lambda: indices_in_use(self.pods.in_admission_order()),
             max_ids=settings.max_ids,
             slots=settings.slots,
         )  # fmt: skip
-        self.news = CardNews(ports.client, self.node, self.pods, ports.events)
+        self.news = CardNews(self.client, self.node, self.pods, self.events)
+        self.node.listeners.append(self.news.report_changes)
         self.watch = CardWatch(
-            ports.session, ports.thread, self.node, self.health, self.news, ports.clock, metrics,
+            self.session, self.thread, self.node, self.health, self.news, self.clock, self.metrics,
             settings.health.survey_interval,
         )  # fmt: skip
-        metrics.cards, metrics.pods = lambda: self.node.cards, self.pods.in_admission_order
+        self.metrics.cards, self.metrics.pods = lambda: self.node.cards, self.pods.in_admission_order
 
     async def start(self, group: asyncio.TaskGroup) -> None:
         """Start everything in its order; what goes on for ever goes on in ``group``."""
-        client, node = self.ports.client, self.node
+        client, node = self.client, self.node
         group.create_task(self.news.run())
         await self.begin()
         await self._serve(group)
@@ -157,18 +161,15 @@ class DevicePlugin:
 
     async def begin(self) -> None:
         """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""
-        client, node, pods = self.ports.client, self.node, self.pods
+        client, node, pods = self.client, self.node, self.pods
         await self.watch.wait_for_cards(fail=self.settings.health.fail_on_init_error)
         await _prepare(client, node, pods)
-        await end_pods_of_former_boot(client, node, pods, self.ports.events)
+        await end_pods_of_former_boot(client, node, pods, self.events)
         self.watch.begin(remembered(node.cards_before))
-        self.news.report_changes(changes_between(node.cards_before, node.cards, {}))
-        node.check()
-        node.listeners.append(self.news.report_changes)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         """Serve the kubelet, and watch for stuck pods beside its calls."""
-        settings, client, events, pods, node = self.settings, self.ports.client, self.ports.events, self.pods, self.node
+        settings, client, events, pods, node = self.settings, self.client, self.events, self.pods, self.node
         folder = Path(settings.device_plugin_path)
         records = KubeletRecords(Path(settings.pod_resources_socket), folder)
         allocator = Allocator(
@@ -185,37 +186,24 @@ class DevicePlugin:
         )
         group.create_task(watch.run())
         group.create_task(allocator.keep_right())
-        group.create_task(allocator.restoration.keep())
         # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
         await node.publish_patiently()
         group.create_task(node.keep_published())
         server = DevicePluginServer(allocator, node)
-        resource = SLOTS if settings.slots else MEMORY
-
-        def registered() -> None:
-            self.metrics.registrations.update([resource.name])
-            allocator.begin_anew()
-
-        def kubelet_changed() -> None:
-            allocator.begin_anew(kubelet_is_another=True)
-
-        group.create_task(stay_registered(server, folder, resource, registered, kubelet_changed))
-        if not settings.slots:
-            count = functools.partial(self.metrics.registrations.update, [SLOTS.name])
-            group.create_task(stay_registered(DevicePluginServer(None, node), folder, SLOTS, count))
+        for one in (server,) if settings.slots else (server, DevicePluginServer(None, node)):
+            group.create_task(stay_registered(one, folder, self.metrics.registrations))
         sweeper = StuckPodSweeper(
             client, lambda: node.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()),
-            lambda: server.is_watched, allocator.held_for_good, self.metrics, events, self.ports.clock,
+            lambda: server.is_watched, allocator.held_for_good, self.metrics, events, self.clock,
             delete=settings.delete_unadmitted,
         )  # fmt: skip
         group.create_task(sweeper.run())
 
     def _usage_watch(self, flags: UsageFlags) -> UsageWatch:
-        session, thread = self.ports.session, self.ports.thread
         return UsageWatch(
-            lambda uuid: thread.run(functools.partial(session.processes, uuid)), lambda: self.node.cards,
+            lambda uuid: self.thread.run(functools.partial(self.session.processes, uuid)), lambda: self.node.cards,
             self.pods.in_admission_order, self.pods.identities, ProcessOwners(Path(flags.proc_root)), self.metrics,
-            self.ports.events, flags, self.ports.clock,
+            self.events, flags, self.clock,
         )  # fmt: skip
 
 
@@ -224,18 +212,10 @@ def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> Plugin
     metrics = PluginMetrics()
     if settings.metrics_address is not None:
         # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
-        from gpushare.deviceplugin.metrics_exposition import listen, registry_of, serve
+        from gpushare.deviceplugin.metrics_exposition import listen, serve
 
-        group.create_task(serve(registry_of(metrics), listen(settings.metrics_address)))
+        group.create_task(serve(metrics, listen(settings.metrics_address)))
     return metrics
-
-
-def _xid_rules(settings: DevicePluginSettings) -> XidRules:
-    """Which Xids are critical: none if the health check is off."""
-    rules, odd = read_rules(settings.health.disabled, settings.health.enabled)
-    if odd:
-        _LOG.warning("no Xids variables=%s,%s entries=%s", ENV_DISABLE, ENV_ENABLE, ",".join(odd))
-    return rules if settings.health.check else XidRules(ignores_all=True)
 
 
 async def _prepare(client: ApiClient, node: NodeWriter, pods: NodePods) -> None:

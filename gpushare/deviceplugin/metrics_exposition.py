@@ -13,20 +13,21 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 
 from gpushare import __version__
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.usage import MIB, PodOnCard, bookings, unit_bytes
+from gpushare.deviceplugin.core.usage import MIB, PodOnCard, bookings
 from gpushare.logs import lines_dropped
-from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.node import unit_mib
 from gpushare.serving import http_edge
 from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
 
@@ -57,14 +58,7 @@ _NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found: /metrics and /health
 _NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
 _FAILED: Final = Answer(500, TEXT, b"internal error; the plugin's log has the details\n")
 
-_Rows = Iterable[tuple[Sequence[str], float]]
-
-
-def registry_of(metrics: PluginMetrics) -> CollectorRegistry:
-    """A registry with the plugin's series and nothing else."""
-    registry = CollectorRegistry()
-    registry.register(PluginExposition(metrics))
-    return registry
+_Family = GaugeMetricFamily | CounterMetricFamily
 
 
 @dataclass(eq=False)
@@ -75,110 +69,88 @@ class PluginExposition(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """All series as of now."""
-        cards, pods = self.metrics.cards(), tuple(self.metrics.pods())
-        text = "The version of this program; the value is always 1."
-        yield _gauge("build_info", text, ("version",), [((__version__,), 1)])
+        metrics, cards = self.metrics, self.metrics.cards()
+        yield _gauge("build_info", "The version of this program; the value is always 1.", {__version__: 1}, "version")
         text = "Lines of the log that were dropped, as nothing read standard error."
-        yield CounterMetricFamily("gpushare_log_lines_dropped", text, lines_dropped())
-        yield from _of_cards(cards)
-        yield from self._of_events(cards)
-        yield from self._of_pods(cards, pods)
-
-    def _of_events(self, cards: NodeCards) -> Iterable[Metric]:
-        metrics, by_uuid = self.metrics, {card.uuid: card for card in cards.cards}
+        yield _counter("log_lines_dropped", text, {(): lines_dropped()})
+        yield _gauge("cards", "Cards that this node shares, sick ones too.", {(): len(cards.cards)})
+        text = "How much memory one unit of aliyun.com/gpu-mem is."
+        yield _gauge("unit_bytes", text, {(cards.mode, cards.unit): unit_mib(cards) * MIB}, "mode", "unit")
+        for name, text, value in _OF_CARDS:
+            yield _gauge(f"card_{name}", text, {_of_card(card): value(card) for card in cards.cards}, *_CARD)
+        by_uuid = {card.uuid: card for card in cards.cards}
         metrics.xids = Counter({key: count for key, count in metrics.xids.items() if key[0] in by_uuid})
-        rows = [((*_of_card(by_uuid[uuid]), xid), count) for (uuid, xid), count in metrics.xids.items()]
-        yield _counter("xid_events", "Xid events that the driver reported of the card.", (*_CARD, "xid"), rows)
+        rows = {(*_of_card(by_uuid[uuid]), xid): count for (uuid, xid), count in metrics.xids.items()}
+        yield _counter("xid_events", "Xid events that the driver reported of the card.", rows, *_CARD, "xid")
         for name, label, text in _COUNTERS:
-            counts: Counter[str] = getattr(metrics, name)
-            yield _counter(name, text, (label,), [((key,), counts[key]) for key in counts])
+            yield _counter(name, text, getattr(metrics, name), label)
         text = "Containers that may not start yet; their pods' events say why."
-        yield GaugeMetricFamily("gpushare_held_containers", text, len(metrics.held()))
+        yield _gauge("held_containers", text, {(): len(metrics.held())})
+        yield from self._of_pods(cards)
 
-    def _of_pods(self, cards: NodeCards, pods: Sequence[Pod]) -> Iterable[Metric]:
-        metrics, present = self.metrics, {card.index for card in cards.cards}
-        rows = [(_of_pod(use.on), use.booked) for use in bookings(pods, cards) if use.on.index in present]
-        yield _gauge("pod_booked_bytes", "Card memory that the pod booked.", _POD, rows)
+    def _of_pods(self, cards: NodeCards) -> Iterable[Metric]:
+        metrics, pods, present = self.metrics, tuple(self.metrics.pods()), {card.index for card in cards.cards}
+        rows = {_of_pod(use.on): use.booked for use in bookings(pods, cards) if use.on.index in present}
+        yield _gauge("pod_booked_bytes", "Card memory that the pod booked.", rows, *_POD)
         if metrics.seen is None:
             return
         alive = {pod.metadata.uid for pod in pods}
-        unbooked = [on for on in sorted(metrics.unbooked) if on.index in present]
+        unbooked = {on for on in metrics.unbooked if on.index in present}
         uses = [use for use in metrics.seen.uses if use.on.index in present]
         uses = [use for use in uses if use.on.uid in alive or use.on in unbooked]
         text = "Card memory that the pod's processes hold, as far as the driver reports it."
-        rows = [(_of_pod(use.on), use.used) for use in uses if use.used is not None]
-        yield _gauge("pod_used_bytes", text, _POD, rows)
+        yield _gauge("pod_used_bytes", text, {_of_pod(use.on): use.used for use in uses if use.used is not None}, *_POD)
         text = "Card memory above the booking, of pods that were above their limit for long enough to be reported."
-        rows = [(_of_pod(use.on), use.over) for use in uses if use.on in metrics.over]
-        yield _gauge("pod_overuse_bytes", text, _POD, rows)
+        rows = {_of_pod(use.on): use.over for use in uses if use.on in metrics.over}
+        yield _gauge("pod_overuse_bytes", text, rows, *_POD)
         text = "1 while a process of the pod runs on a card that the pod did not book."
-        yield _gauge("pod_unbooked_card", text, _POD, [(_of_pod(on), 1) for on in unbooked])
+        yield _gauge("pod_unbooked_card", text, {_of_pod(on): 1 for on in sorted(unbooked)}, *_POD)
         text = "How often a pod was reported for a process on a card that it did not book."
-        yield CounterMetricFamily("gpushare_unbooked_episodes", text, metrics.unbooked_episodes)
+        yield _counter("unbooked_episodes", text, {(): metrics.unbooked_episodes})
         text = "How often a pod was reported for using more than it booked."
-        yield CounterMetricFamily("gpushare_overuse_episodes", text, metrics.overuse_episodes)
-        for name, text, values in (
-            ("unaccounted_bytes", "Card memory held by processes of no pod of this node.", metrics.seen.unaccounted),
-            (
-                "processes_without_figure",
-                "Processes whose memory the driver does not report.",
-                metrics.seen.without_figure,
-            ),
-        ):
-            yield _gauge(
-                f"card_{name}", text, _CARD, [(_of_card(card), values.get(card.index, 0)) for card in cards.cards]
-            )
+        yield _counter("overuse_episodes", text, {(): metrics.overuse_episodes})
+        text, values = "Card memory held by processes of no pod of this node.", metrics.seen.unaccounted
+        rows = {_of_card(card): values.get(card.index, 0) for card in cards.cards}
+        yield _gauge("card_unaccounted_bytes", text, rows, *_CARD)
+        text, values = "Processes whose memory the driver does not report.", metrics.seen.without_figure
+        rows = {_of_card(card): values.get(card.index, 0) for card in cards.cards}
+        yield _gauge("card_processes_without_figure", text, rows, *_CARD)
 
 
-def _of_cards(cards: NodeCards) -> Iterable[Metric]:
-    yield GaugeMetricFamily("gpushare_cards", "Cards that this node shares, sick ones too.", len(cards.cards))
-    text, labels = "How much memory one unit of aliyun.com/gpu-mem is.", ("mode", "unit")
-    yield _gauge("unit_bytes", text, labels, [((cards.mode, cards.unit), unit_bytes(cards))])
-    for name, text, value in _OF_CARDS:
-        yield _gauge(f"card_{name}", text, _CARD, [(_of_card(card), value(card)) for card in cards.cards])
-
-
-def _of_card(card: CardFacts) -> tuple[str, str, str]:
+def _of_card(card: CardFacts) -> tuple[str, ...]:
     return str(card.index), card.uuid, card.model
 
 
-def _of_pod(on: PodOnCard) -> tuple[str, str, str, str]:
+def _of_pod(on: PodOnCard) -> tuple[str, ...]:
     return on.namespace, on.pod, on.uid, str(on.index)
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], rows: _Rows) -> Metric:
-    return _filled(GaugeMetricFamily(f"gpushare_{name}", text, labels=labels), rows)
-
-
-def _counter(name: str, text: str, labels: Sequence[str], rows: _Rows) -> Metric:
-    return _filled(CounterMetricFamily(f"gpushare_{name}", text, labels=labels), rows)
-
-
-def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: _Rows) -> Metric:
-    for values, value in rows:
-        family.add_metric(values, value)
+def _gauge(
+    name: str, text: str, rows: Mapping[Any, float], *labels: str, kind: type[_Family] = GaugeMetricFamily
+) -> Metric:
+    """One family; ``rows`` are by the value of the label, or by a tuple of the values of all labels."""
+    family = kind(f"gpushare_{name}", text, labels=labels)
+    for values, value in rows.items():
+        family.add_metric(values if isinstance(values, tuple) else (values,), value)
     return family
 
 
-@dataclass(eq=False)
-class MetricsServer:
-    """The application: two paths to read, nothing to change."""
+_counter = partial(_gauge, kind=CounterMetricFamily)
 
-    registry: CollectorRegistry
 
-    def __call__(self, request: HttpRequest) -> Answer:
-        """Answer one request; an unexpected failure is logged and answered, and the plugin lives on."""
-        if request.path not in ("/metrics", "/healthz"):
-            return _NOT_FOUND
-        if request.method not in ("GET", "HEAD"):
-            return _NOT_ALLOWED
-        if request.path == "/healthz":
-            return _OK
-        try:
-            return Answer(200, _CONTENT_TYPE.encode(), _ENCODE(self.registry))
-        except Exception:
-            _LOG.exception("failed method=GET path=/metrics")
-            return _FAILED
+def _answer(exposition: Collector, request: HttpRequest) -> Answer:
+    """Two paths to read, nothing to change. An unexpected failure is logged and answered, and the plugin lives on."""
+    if request.path not in ("/metrics", "/healthz"):
+        return _NOT_FOUND
+    if request.method not in ("GET", "HEAD"):
+        return _NOT_ALLOWED
+    if request.path == "/healthz":
+        return _OK
+    try:
+        return Answer(200, _CONTENT_TYPE.encode(), _ENCODE(exposition))
+    except Exception:
+        _LOG.exception("failed method=GET path=/metrics")
+        return _FAILED
 
 
 def listen(address: tuple[str, int]) -> socket.socket:
@@ -192,9 +164,9 @@ def listen(address: tuple[str, int]) -> socket.socket:
     return listener
 
 
-async def serve(registry: CollectorRegistry, listener: socket.socket) -> None:
+async def serve(metrics: PluginMetrics, listener: socket.socket) -> None:
     """Answer scrapes until cancelled; one under way is finished first. Closes the listener."""
-    edge = http_edge.HttpEdge(MetricsServer(registry), listener, http_edge.OF_METRICS)
+    edge = http_edge.HttpEdge(partial(_answer, PluginExposition(metrics)), listener, http_edge.OF_METRICS)
     await edge.start()
     try:
         await asyncio.Event().wait()

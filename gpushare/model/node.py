@@ -159,15 +159,16 @@ def devices_of(node: Node, unhealthy: frozenset[int] = frozenset()) -> tuple[Dev
 
 def devices_of_cards(cards: NodeCards) -> Iterator[Device]:
     """The cards of an annotation, nothing booked, by index."""
-    unit_mib = _unit_mib(cards)
+    mib = unit_mib(cards)
     for card in sorted(cards.cards, key=lambda card: card.index):
         slots = card.slots if cards.mode == MODE_SLOTS else 0
         yield Device(
-            card.index, card.units, 0, card.healthy, card.uuid, card.model, slots, numa=card.numa, unit_mib=unit_mib
+            card.index, card.units, 0, card.healthy, card.uuid, card.model, slots, numa=card.numa, unit_mib=mib
         )
 
 
-def _unit_mib(cards: NodeCards) -> int:
+def unit_mib(cards: NodeCards) -> int:
+    """How many MiB a unit of the node is, 0 if that is not known."""
     try:
         return MemoryUnit.parse(cards.unit).mib
     except InvalidQuantityError:

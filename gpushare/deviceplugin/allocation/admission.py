@@ -75,9 +75,7 @@ class Admission:
         if candidate is None:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
             sight = await self._look(len(device_ids))
-            self._check_cards(sight, device_ids)
-            must = () if sight.ids_are_counts else device_ids
-            candidate = self._candidate_for(sight, device_ids, must, len(device_ids))
+            candidate = self._candidate_for(sight, device_ids, device_ids, len(device_ids))
         sight, node = self._view.now(), self._view.node
         check_ids_of_pod(candidate.pod_units, node.cards, node.kubelet_version)
         last_guard(candidate, key, sight.holdings, sight.pods, sight.cards, counts_slots=sight.counts_slots)
@@ -98,13 +96,6 @@ class Admission:
         chosen, self._chosen = self._chosen, {}
         self._view.withdraw(chosen)
         return chosen.get(ids)
-
-    def _check_cards(self, sight: Sight, ids: Sequence[str]) -> None:
-        """Ids that a kubelet chose alone mean one card, unless a pod waits for several. Raises NoCandidateError."""
-        if sight.ids_are_counts or DeviceIds(sight.cards).one_card_of(ids) is not None:
-            return
-        if not any(len(candidate.cards) > 1 for candidate in self._waiting(sight)):
-            raise NoCandidateError(f"the kubelet chose {len(ids)} ids that do not lie on one card of this node")
 
     async def _look(self, size: int) -> Sight:
         """The node now, by a fresh list; pods that came past the extender, and that this may be for, have their card in it."""
@@ -149,8 +140,6 @@ class Admission:
     def _offer(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Offer:
         counts_slots = sight.counts_slots
         left = room(sight.holdings, sight.pods, sight.cards, counts_slots=counts_slots, besides=frozenset(offered))
-        if sight.ids_are_counts:
-            return Offer(size, dict.fromkeys(left, size), left)
         reused = sight.holdings.owner(must) if must else None
         taken = reused.uid if reused is not None and not reused.is_guess else ""
         free = Counter(_untaken(sight, offered, taken).values())

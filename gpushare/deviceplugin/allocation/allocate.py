@@ -66,8 +66,7 @@ _ADMISSION_SECONDS: Final = 2.0
 class Allocator:
     """Answers the kubelet for one node. One call at a time: each sees what the one before it did.
 
-    ``repairs`` is False if annotations that name the wrong card are only reported. ``view`` is all that it knows of the node,
-    ``restoration`` puts back what authors of pods change.
+    ``repairs`` is False if annotations that name the wrong card are only reported. ``view`` is all that it knows of the node.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class Allocator:
         self.view = NodeView(client, pods, node, records, repairs=repairs)
         budget = WriteBudget(REPAIRS_A_MINUTE.most)
         self._exchange = Exchange(self.view, monotonic, metrics, budget, settled_seconds=settled_seconds)
-        self.restoration = Restoration(self.view, events, budget, monotonic)
+        self._restoration = Restoration(self.view, events, budget, monotonic)
         self._hand_bound = HandBound(self.view, events, clock_ns)
         self.admission = Admission(self.view, self._exchange, self._hand_bound, rules or ContainerFlags())
         self._verification = Verification(self.view, self._exchange, self._hand_bound)
@@ -101,7 +100,7 @@ class Allocator:
         self._changed = asyncio.Event()
         # Calls of the kubelet that wait for the lock, or have it.
         self._calls = 0
-        pods.on_change = self._on_change
+        pods.on_change = self._changed.set
 
     async def recover(self) -> None:
         """After our own start: what the kubelet gave out before, and pods that wait. Raises ApiError."""
@@ -136,10 +135,11 @@ class Allocator:
             self._held.pop(pod.uid, None)
 
     async def _verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
-        """Find the owner of the ids: not during an admission, and one after the other."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_ADMISSION_SECONDS):
-                await self.admission.between_pods.wait()
+        """Find the owner of the ids: one after the other, and not during an admission if the kubelet must be asked."""
+        if self.view.records.checkpoint() is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_ADMISSION_SECONDS):
+                    await self.admission.between_pods.wait()
         try:
             async with self._called():
                 return await self._verification.verify(device_ids)
@@ -161,7 +161,7 @@ class Allocator:
         return {uid: f"{reason.value}: {text}" for uid, (reason, text) in self.held().items() if reason.is_final}
 
     async def keep_right(self) -> None:
-        """Until cancelled: give pods without a card one, and end repairs that were begun."""
+        """Until cancelled: give pods without a card one, end repairs that were begun, put back what authors of pods change."""
         while True:
             pause, was_refused = _RETRY_SECONDS, True
             try:
@@ -174,13 +174,10 @@ class Allocator:
             if was_refused:
                 # Our own look at the node wakes this loop, so it must not go on immediately.
                 await asyncio.sleep(_RETRY_SECONDS)
+            await self._restoration.run()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
-
-    def _on_change(self) -> None:
-        self._changed.set()
-        self.restoration.shown.set()
 
     @contextlib.asynccontextmanager
     async def _called(self) -> AsyncIterator[None]:

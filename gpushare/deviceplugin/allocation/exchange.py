@@ -8,13 +8,12 @@ that the API server refuses to change (an admission webhook) is left as it is fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
-from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.repair import Step, next_step
 from gpushare.deviceplugin.core.write_budget import WriteBudget
@@ -56,25 +55,20 @@ class Exchange:
         for _ in range(_MOST_WRITES):
             sight = self.view.now()
             step = self._next_step(sight, failed)
-            before = sight.pod_card(step.uid) if step is not None else None
-            if step is None or step.mark is None or before is None or before.index != step.index:
+            if step is None or step.mark is None or step.moves:
                 return
             try:
                 await self._write(step, sight)
-            except NOT_WRITTEN as error:
-                _LOG.info("not marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
-                failed.add(step.uid)
             except ApiError as error:
-                _LOG.warning("cannot mark pods now error=%s", error)
-                return
+                _LOG.warning("not marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
+                if not isinstance(error, NOT_WRITTEN):
+                    return
+                failed.add(step.uid)
 
-    async def run(self, stop: Callable[[], bool] = lambda: False, entries: Sequence[Entry] | None = None) -> Sight:
-        """Write until nothing can be done now, or until ``stop`` is true; the sight of that moment.
-
-        ``entries`` as in ``NodeView.now``. Raises ApiError.
-        """
+    async def run(self, stop: Callable[[], bool] = lambda: False) -> Sight:
+        """Write until nothing can be done now, or until ``stop`` is true; the sight of that moment. Raises ApiError."""
         for _ in range(_MOST_WRITES):
-            sight = self.view.now(entries)
+            sight = self.view.now()
             step = self._next_step(sight)
             if step is None or stop():
                 return sight
@@ -82,7 +76,7 @@ class Exchange:
                 await self._write(step, sight)
             except NOT_WRITTEN as error:
                 await self.view.look_again(step.uid, error)
-        return self.view.now(entries)
+        return self.view.now()
 
     def _next_step(self, sight: Sight, besides: Collection[str] = ()) -> Step | None:
         untouchable = {*self.view.refused, *self.budget.spent(self.monotonic()), *besides}
@@ -91,19 +85,16 @@ class Exchange:
     async def _write(self, step: Step, sight: Sight) -> None:
         self.budget.take(step.uid, self.monotonic())
         pod = sight.pod(step.uid)
-        before = sight.pod_card(step.uid)
         changes: dict[str, str | None] = {wire.ANNOTATION_REPAIR: None if step.mark is None else str(step.mark)}
-        moves = before is not None and before.index != step.index
-        if moves:
+        if step.moves:
             changes[wire.ANNOTATION_INDEX] = str(step.index)
             size = next((card.units for card in sight.cards if card.index == step.index), 0)
             changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
         await self.view.write(pod, changes, unchanged=True)
-        what = "unmarked" if step.mark is None else "marked"
-        if before is not None and moves:
-            what = "gave way" if before.ids_on is None else "exchanged"
-        _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what, *named(pod), step.index, step.mark)
-        if what == "exchanged":
+        # A pod that moves without a mark has no ids.
+        what = ("gave way", "unmarked") if step.mark is None else ("exchanged", "marked")
+        _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what[not step.moves], *named(pod), step.index, step.mark)
+        if step.moves and step.mark is not None:
             self.metrics.repairs["exchanged"] += 1
 
     def _settled(self, sight: Sight) -> frozenset[str]:

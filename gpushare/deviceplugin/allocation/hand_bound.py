@@ -6,21 +6,21 @@ From then on every reader counts them, and Allocate treats them as any other pod
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
-from gpushare.deviceplugin.core.holdings import Entry, requested
+from gpushare.deviceplugin.core.holdings import requested
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, encode
-from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.node import Booking, NodeInfo, devices_of_cards, lay_out
 from gpushare.model.placement import Snapshot, find, question
 from gpushare.model.pod import (
     is_deleting,
@@ -72,20 +72,11 @@ def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
 
 def as_a_node(sight: Sight) -> NodeInfo:
     """The node as the extender sees it: its cards, and on them the pods that have one."""
-    devices = tuple(
-        Device(
-            card.index,
-            card.units,
-            card.units - sight.units.get(card.index, card.units),
-            card.healthy,
-            card.uuid,
-            card.model,
-            card.slots if sight.counts_slots else 0,
-            numa=card.numa,
-        )
-        for card in sight.cards
+    # Of each card the units that pods on one card may not have are taken.
+    devices = (
+        one.booked(one.total - sight.units.get(one.index, one.total), 0) for one in devices_of_cards(sight.announced)
     )
-    return lay_out("", devices, [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards])
+    return lay_out("", tuple(devices), [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards])
 
 
 def _booking(pod_card: PodCard, pod: Pod) -> Booking:
@@ -119,17 +110,15 @@ class HandBound:
         self,
         wanted: Callable[[Pod], bool] = lambda pod: True,
         stop: Callable[[], bool] = lambda: False,
-        entries: Sequence[Entry] | None = None,
         *,
         reports: bool = True,
     ) -> None:
         """Give each of those ``wanted`` that are there now its cards, first bound first, until ``stop`` is true. Raises ApiError.
 
         Pods that come later are left for the next run: they must not keep a kubelet's call waiting. With ``reports`` the pods
-        that get none are reported, once each. A kubelet's call does without, so it waits for no event. ``entries`` as in
-        ``NodeView.now``.
+        that get none are reported, once each. A kubelet's call does without, so it waits for no event.
         """
-        sight = self.view.now(entries)
+        sight = self.view.now()
         for uid in [pod.metadata.uid for pod, _ in judged(sight, wanted)]:
             if stop():
                 return
@@ -141,7 +130,7 @@ class HandBound:
                 else:
                     continue
                 # Judge the next one by what is there now: others may have changed the node meanwhile.
-                sight = self.view.now(entries)
+                sight = self.view.now()
 
     async def _report(self, pod: Pod, reason: str) -> None:
         self.reported.add(pod.metadata.uid)

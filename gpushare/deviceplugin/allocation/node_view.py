@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -14,7 +14,7 @@ from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.bookings import allocation_by_book, open_units, pod_cards
 from gpushare.deviceplugin.core.candidates import Candidate
-from gpushare.deviceplugin.core.devices import DeviceIds, kubelet_release
+from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
 from gpushare.deviceplugin.core.kept_pods import cut_down
 from gpushare.deviceplugin.core.node_pods import NodePods
@@ -23,7 +23,7 @@ from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.kube.api_errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod
-from gpushare.model.cards import MODE_SLOTS, CardFacts
+from gpushare.model.cards import MODE_SLOTS, CardFacts, NodeCards
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,8 +33,6 @@ LIST_ATTEMPTS: Final = 10
 LIST_PAUSE_SECONDS: Final = 1.0
 # Errors of a write that concern its pod alone.
 NOT_WRITTEN: Final = (ConflictError, NotFoundError, *REFUSALS)
-# The first kubelet that asks which ids; before it, ids are drawn over all cards and mean nothing but their number.
-_ASKS_SINCE: Final = (1, 19)
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,22 @@ class Sight:
     """
 
     pods: tuple[Pod, ...]
-    cards: tuple[CardFacts, ...]
-    counts_slots: bool
-    ids_are_counts: bool
+    announced: NodeCards
     holdings: Holdings
     pod_cards: tuple[PodCard, ...]
     units: Mapping[int, int]
     aims: Mapping[str, int]
     admitted: frozenset[str]
+
+    @property
+    def cards(self) -> tuple[CardFacts, ...]:
+        """The node's cards."""
+        return self.announced.cards
+
+    @property
+    def counts_slots(self) -> bool:
+        """Is an id a container, and not a unit?"""
+        return self.announced.mode == MODE_SLOTS
 
     def pod(self, uid: str) -> Pod:
         """A pod that is in the sight. Raises KeyError."""
@@ -86,14 +92,12 @@ class NodeView:
     refused: dict[str, str] = field(default_factory=dict, init=False)
     # Pods that the records have named at some look; they drop a pod when it ends.
     admitted: frozenset[str] = field(default=frozenset(), init=False)
-    # The records as they were when no file could be read: at our start, and whenever they were asked for whole.
+    # The records as they were read last for when no file can be read.
     last: tuple[Entry, ...] = field(default=(), init=False)
 
     def guess(self, ids: frozenset[str], candidate: Candidate) -> None:
         """These ids were answered for that container."""
         cards = DeviceIds(self.node.cards.cards).cards_of(ids)
-        if self._ids_are_counts():
-            cards = dict.fromkeys(ids, candidate.cards[0][0])
         self.guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
 
     def withdraw(self, guesses: Iterable[frozenset[str]]) -> bool:
@@ -126,13 +130,12 @@ class NodeView:
 
     async def write(self, pod: Pod, changes: Mapping[str, str | None], *, unchanged: bool = False) -> None:
         """Write annotations that count from then on; ``unchanged`` as in ``ApiClient.annotate_pod``. Raises ApiError."""
-        bindings, uid = self.pods.bindings, pod.metadata.uid
-        bindings.expect(uid, changes)
+        self.pods.expect(pod.metadata.uid, changes)
         try:
             self.pods.wrote(await self.client.annotate_pod(pod, changes, unchanged=unchanged))
         except ApiError as error:
             if not error.may_have_happened:
-                bindings.give_up(uid)
+                self.pods.expect(pod.metadata.uid, None)
             raise
 
     async def look_again(self, uid: str, error: ApiError) -> None:
@@ -145,30 +148,26 @@ class NodeView:
             self.refused[uid] = str(error)
         await self.refresh()
 
-    async def read_records(self) -> tuple[Entry, ...]:
-        """All of the kubelet's records. Never during an admission (see ``kubelet_records``)."""
+    async def read_records(self) -> None:
+        """Read the kubelet's records for ``now``. Never during an admission (see ``kubelet_records``)."""
         self.last = await self.records.entries()
-        return self.last
 
-    def now(self, entries: Sequence[Entry] | None = None) -> Sight:
-        """The state now; without ``entries`` by the kubelet's file, which may be read at any time."""
-        if entries is None:
-            file = self.records.checkpoint()
-            entries = self.last if file is None else file
+    def now(self) -> Sight:
+        """The state now, by the kubelet's file, which may be read at any time."""
+        file = self.records.checkpoint()
+        entries = self.last if file is None else file
         announced = self.node.cards
         counts_slots = announced.mode == MODE_SLOTS
         pods = self.pods.in_admission_order()
         alive = frozenset(pod.metadata.uid for pod in pods)
         named_now = {pod.metadata.uid for pod in map(self.pod_of, entries) if pod is not None}
         self.admitted = (self.admitted | named_now) & alive
-        ids_are_counts = self._ids_are_counts()
         holdings = lay(
             entries,
             (guess for guess in self.guesses.values() if guess.uid in alive),
             self.pod_of,
             DeviceIds(announced.cards).cards_of,
             resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
-            ids_are_counts=ids_are_counts,
         )
         # For good: a guess must not come back when the owner of the ids ends.
         self.guesses = {grant.ids: grant for grant in holdings.grants if grant.is_guess}
@@ -179,16 +178,13 @@ class NodeView:
         plan = dict(aims(cards_of_pods, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
-        return Sight(
-            pods, announced.cards, counts_slots, ids_are_counts, holdings, cards_of_pods, units, plan, self.admitted
-        )
+        return Sight(pods, announced, holdings, cards_of_pods, units, plan, self.admitted)
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
         """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""
         found = False
         for pod in pods:
-            shown = functools.partial(self.pods.bindings.shown_allocation, pod)
-            has = allocation_by_book(pod, holdings.of_pod(pod.metadata.uid), shown, counts_slots=counts_slots)
+            has = allocation_by_book(pod, holdings.of_pod(pod.metadata.uid), counts_slots=counts_slots)
             if has is not None:
                 sizes = {card.index: card.units for card in self.node.cards.cards}
                 self.pods.correct(
@@ -202,10 +198,6 @@ class NodeView:
         if entry.uid:
             return self.pods.by_uid(entry.uid)
         return self.pods.find(entry.namespace, entry.pod)
-
-    def _ids_are_counts(self) -> bool:
-        release = kubelet_release(self.node.kubelet_version)
-        return release is not None and release < _ASKS_SINCE
 
 
 def named(pod: Pod) -> tuple[str, str, str]:

@@ -1,14 +1,12 @@
 """Puts back annotations that were changed after their pod was bound, and reports the change on the pod.
 
-Nothing in the plugin depends on these writes: it remembers what was bound (``bindings``), and the kubelet's records have the
+Nothing in the plugin depends on these writes: it remembers what was bound (``kept_pods``), and the kubelet's records have the
 ids. The writes are for other readers of the API. So no call of the kubelet waits for them, and a pod is written a few times a
 minute only.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, named
+from gpushare.deviceplugin.core.kept_pods import differences
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
 from gpushare.kube.event_recorder import EventRecorder
@@ -23,8 +22,6 @@ from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)
 
-# How often everything is looked through if no event comes, in seconds.
-_REST_SECONDS: Final = 10.0
 _LEFT_ALONE: Final = (
     "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
 )
@@ -42,36 +39,24 @@ class Restoration:
     reported: dict[str, Mapping[str, str | None]] = field(default_factory=dict, init=False)
     # Pods that are left alone until their window has passed.
     left_alone: set[str] = field(default_factory=set, init=False)
-    # The API shows a change of a pod.
-    shown: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-
-    async def keep(self) -> None:
-        """Put back until cancelled."""
-        while True:
-            self.shown.clear()
-            self.budget.forget_others({pod.metadata.uid for pod in self.view.pods.in_admission_order()})
-            await self.run()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_REST_SECONDS):
-                    await self.shown.wait()
 
     async def run(self) -> None:
-        """Put back once whatever differs now. Raises ApiError if the API server does not answer."""
-        bindings = self.view.pods.bindings
-        different = bindings.different()
-        self.reported = {uid: self.reported[uid] for uid in different if uid in self.reported}
+        """Put back once whatever differs now."""
+        pods = self.view.pods.in_admission_order()
+        different = {pod.metadata.uid for pod in pods if differences(pod)}
+        self.reported = {uid: changes for uid, changes in self.reported.items() if uid in different}
         # By the window and not by the present difference: an author can make that go and come back at will.
         self.left_alone &= self.budget.spent(self.monotonic())
         for uid in different:
-            pod, changes = self.view.pods.by_uid(uid), bindings.differences(uid)
-            if pod is None or not changes:
+            pod = self.view.pods.by_uid(uid)
+            if pod is None or not (changes := differences(pod)):
                 continue
             if not self.view.repairs:
                 if self.reported.get(uid) != changes and self.budget.take(uid, self.monotonic()):
                     await self._report(pod, changes)
             elif self.budget.take(uid, self.monotonic()):
                 await self._report(pod, changes)
-                await self._put_back(pod, bindings.differences(uid))
+                await self._put_back(uid)
             elif uid not in self.left_alone:
                 self.left_alone.add(uid)
                 _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *named(pod))
@@ -88,11 +73,12 @@ class Restoration:
         text = f"annotations were changed after the pod was bound: {names}. The pod keeps what was bound; {then}"
         await self.events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)
 
-    async def _put_back(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
-        if not changes:
+    async def _put_back(self, uid: str) -> None:
+        """The values that count are written over those of the pod's author, unless it has changed since."""
+        pod = self.view.pods.by_uid(uid)
+        if pod is None or not (changes := differences(pod)):
             return
         try:
-            # The values that count are written over those of its author, unless the pod has changed since.
             self.view.pods.set(await self.view.client.annotate_pod(pod, changes, unchanged=True))
         except (ConflictError, NotFoundError) as error:
             _LOG.info("not put back now pod=%s/%s uid=%s reason=%s", *named(pod), error)

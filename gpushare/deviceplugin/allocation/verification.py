@@ -9,7 +9,7 @@ import enum
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.exchange import Exchange
@@ -18,12 +18,11 @@ from gpushare.deviceplugin.allocation.node_view import NodeView, Sight, named
 from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
-from gpushare.deviceplugin.core.holdings import Entry, Grant
-from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.holdings import Grant
+from gpushare.deviceplugin.core.kept_pods import allocation_of, differences
 from gpushare.deviceplugin.core.repair import PodCard, has_room
 from gpushare.errors import GpushareError
 from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.allocation import Allocation
 from gpushare.model.pod import gpu_containers
 
 _LOG = logging.getLogger(__name__)
@@ -86,12 +85,12 @@ class Verification:
         # Another call may have let it start while this one waited.
         if (known := self.known_right(device_ids)) is not None:
             return known
-        entries = await self.view.read_records()
+        await self.view.read_records()
         await self.view.refresh(_LIST_ATTEMPTS)
-        grant = self.view.now(entries).holdings.owner(device_ids)
+        grant = self.view.now().holdings.owner(device_ids)
         if grant is not None:
-            return await self._let_start(grant, entries)
-        if any(not entry.ids.isdisjoint(device_ids) for entry in entries):
+            return await self._let_start(grant)
+        if any(not entry.ids.isdisjoint(device_ids) for entry in self.view.last):
             text = "the ids belong to a pod that the API server does not show on this node"
         else:
             text = "the kubelet does not say yet which pod these ids belong to"
@@ -101,64 +100,63 @@ class Verification:
         """A container that starts again, of a pod that was found right before: no other program needs to answer."""
         sight = self.view.now()
         grant = sight.holdings.owner(device_ids)
-        if grant is None or grant.is_guess:
+        if grant is None or grant.is_guess or not _is_assigned(pod := sight.pod(grant.uid)):
             return None
-        pod = sight.pod(grant.uid)
-        is_right = _is_assigned(pod) and _has_right_variables(pod, grant, sight) and _lies_right(pod, grant, sight)
-        return pod.metadata if is_right else None
+        return pod.metadata if self._trouble(pod, grant, sight) is None else None
 
-    async def _let_start(self, grant: Grant, entries: Sequence[Entry]) -> ObjectMeta:
-        sight = self.view.now(entries)
+    async def _let_start(self, grant: Grant) -> ObjectMeta:
+        sight = self.view.now()
         if allocation_of(sight.pod(grant.uid)) is None:
-            await self.hand_bound.run(entries=entries)
-            sight = self.view.now(entries)
-        pod = sight.pod(grant.uid)
-        allocation = allocation_of(pod)
-        if allocation is None:
-            self._hold_if_refused(pod, grant)
-            _hold(HoldReason.NO_CARD, pod, grant, "but its annotation names no card, and no card has room for it")
-        if not _has_right_variables(pod, grant, sight):
-            text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
-            _hold(HoldReason.WRONG_AMOUNT, pod, grant, text)
-        if allocation.by_container is None:
-            await self._check_one(pod, grant, entries)
-        elif dict(grant.by_card) != (written := _written(pod, allocation, grant)):
-            # Its ids lie as its annotation names them, or it never starts.
-            units = ", ".join(f"{units} of card {index}" for index, units in sorted(written.items())) or "no card"
-            _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {units} for it")
-        pod = self.view.pods.by_uid(grant.uid) or pod
+            await self.hand_bound.run()
+            sight = self.view.now()
+        pod_card = sight.pod_card(grant.uid)
+        if pod_card is not None and (pod_card.is_misplaced or self.exchange.has_work(sight)):
+            sight = await self.exchange.run()
+        pod = self.view.pods.by_uid(grant.uid)
+        if pod is None:
+            raise HeldError(HoldReason.OWNER_UNKNOWN, f"pod {grant.uid} was there a moment ago and is gone")
+        trouble = self._trouble(pod, grant, sight)
+        if trouble is not None:
+            reason, text = trouble
+            refusal = self.view.refused.get(grant.uid)
+            if refusal is not None and reason not in (HoldReason.SEVERAL_CARDS, HoldReason.WRONG_AMOUNT):
+                reason, text = HoldReason.REFUSED, f"but its annotation cannot be written: {refusal}"
+            cards = ", ".join(f"card {index}" for index in sorted(grant.by_card))
+            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            raise HeldError(reason, f"pod {name} has ids of {cards}, {text}", pod.metadata)
         if not _is_assigned(pod):
             # The same write puts back the changes of its author.
-            changed = self.view.pods.bindings.differences(grant.uid)
-            await self.view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
+            await self.view.write(pod, {**differences(pod), wire.ANNOTATION_ASSIGNED: "true"})
             devices = ",".join(map(str, sorted(grant.by_card)))
             _LOG.info("assigned pod=%s/%s uid=%s device=%s", *named(pod), devices)
         return pod.metadata
 
-    async def _check_one(self, pod: Pod, grant: Grant, entries: Sequence[Entry]) -> None:
-        """A pod on one card: repair what is written, unless it is right. Raises HeldError."""
-        sight = self.view.now(entries)
-        if len(sight.holdings.cards(grant.uid)) > 1:
+    def _trouble(self, pod: Pod, grant: Grant, sight: Sight) -> tuple[HoldReason, str] | None:
+        """Why the container must not start, None if its ids lie on the cards that are written, and it was told its amount."""
+        allocation, pod_card = allocation_of(pod), sight.pod_card(grant.uid)
+        if allocation is None:
+            return HoldReason.NO_CARD, "but its annotation names no card, and no card has room for it"
+        if not _has_right_variables(pod, grant, sight):
+            text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
+            return HoldReason.WRONG_AMOUNT, text
+        if allocation.by_container is not None:
+            units = dict(gpu_containers(pod)).get(grant.container, 0)
+            written = dict(container_cards(pod, allocation, grant.container, units))
+            if dict(grant.by_card) == written:
+                return None
+            # Its ids lie as its annotation names them, or it never starts.
+            named_units = ", ".join(f"{units} of card {index}" for index, units in sorted(written.items())) or "no card"
+            return HoldReason.SEVERAL_CARDS, f"but its annotation names {named_units} for it"
+        if len(sight.holdings.cards(grant.uid)) != 1 or pod_card is None:
             text = "and its containers lie on several cards; its annotation names one"
-            _hold(HoldReason.SEVERAL_CARDS, pod, grant, text)
-        pod_card = _pod_card(sight, grant.uid)
-        if pod_card.is_misplaced or self.exchange.has_work(sight):
-            sight = await self.exchange.run(entries=entries)
-            pod_card = _pod_card(sight, grant.uid)
-        if pod_card.is_misplaced:
-            self._hold_if_refused(pod, grant)
-            reason, why = self._why_misplaced(pod, pod_card, sight)
-            _hold(reason, pod, grant, f"but its annotation names card {pod_card.index}: {why}")
-
-    def _hold_if_refused(self, pod: Pod, grant: Grant) -> None:
-        refusal = self.view.refused.get(grant.uid)
-        if refusal is not None:
-            _hold(HoldReason.REFUSED, pod, grant, f"but its annotation cannot be written: {refusal}")
+            return HoldReason.SEVERAL_CARDS, text
+        if not pod_card.is_misplaced:
+            return None
+        reason, why = self._why_misplaced(pod, pod_card, sight)
+        return reason, f"but its annotation names card {pod_card.index}: {why}"
 
     def _why_misplaced(self, pod: Pod, pod_card: PodCard, sight: Sight) -> tuple[HoldReason, str]:
-        if not self.view.repairs:
-            return HoldReason.FIXED, "repairs are switched off (--repair hold)"
-        fixed = why_fixed(pod)
+        fixed = why_fixed(pod) if self.view.repairs else "repairs are switched off (--repair hold)"
         if fixed is not None:
             return HoldReason.FIXED, fixed
         if has_room(pod_card, sight.pod_cards, sight.units):
@@ -173,34 +171,6 @@ def _is_assigned(pod: Pod) -> bool:
 def _has_right_variables(pod: Pod, grant: Grant, sight: Sight) -> bool:
     """Do the variables say the container's amount? Where an id is a unit they cannot say another."""
     stated = (grant.variables or {}).get(wire.ENV_CONTAINER_UNITS)
-    if stated is None or not (sight.counts_slots or sight.ids_are_counts):
+    if stated is None or not sight.counts_slots:
         return True
     return stated == str(dict(gpu_containers(pod)).get(grant.container))
-
-
-def _lies_right(pod: Pod, grant: Grant, sight: Sight) -> bool:
-    """Do the container's ids lie on the cards that are written?"""
-    allocation = allocation_of(pod)
-    if allocation is not None and allocation.by_container is not None:
-        return dict(grant.by_card) == _written(pod, allocation, grant)
-    pod_card = sight.pod_card(grant.uid)
-    return pod_card is not None and not pod_card.is_misplaced and len(sight.holdings.cards(grant.uid)) == 1
-
-
-def _written(pod: Pod, allocation: Allocation, grant: Grant) -> dict[int, int]:
-    """Units of each card that the annotation of a pod on several gives to the container."""
-    units = dict(gpu_containers(pod)).get(grant.container, 0)
-    return dict(container_cards(pod, allocation, grant.container, units))
-
-
-def _pod_card(sight: Sight, uid: str) -> PodCard:
-    pod_card = sight.pod_card(uid)
-    if pod_card is None:
-        raise HeldError(HoldReason.OWNER_UNKNOWN, f"pod {uid} was there a moment ago and is gone")
-    return pod_card
-
-
-def _hold(reason: HoldReason, pod: Pod, grant: Grant, text: str) -> NoReturn:
-    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    cards = ", ".join(f"card {index}" for index in sorted(grant.by_card))
-    raise HeldError(reason, f"pod {name} has ids of {cards}, {text}", pod.metadata)

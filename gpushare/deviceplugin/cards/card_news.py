@@ -26,9 +26,8 @@ from gpushare.nvml.api import Card
 _LOG = logging.getLogger(__name__)
 
 
-# The pause between two attempts to record an event, in seconds, and the most attempts; after the last the report is dropped.
+# The pause between two attempts to record an event, in seconds.
 RETRY_SECONDS: Final = 2.0
-_ATTEMPTS: Final = 300
 # The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
 _LONGEST_QUEUE: Final = 1000
 
@@ -65,9 +64,7 @@ class CardNews:
         """Record events until cancelled."""
         while True:
             report = await self.reports.get()
-            for _ in range(_ATTEMPTS):
-                if await self._is_recorded(report):
-                    break
+            while not await self._is_recorded(report):  # noqa: ASYNC110  # only another attempt shows it
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _is_recorded(self, report: _Report) -> bool:

@@ -11,18 +11,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.card_news import CardNews
-from gpushare.deviceplugin.cards.card_stock import CardStock
+from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.announced_cards import PhysicalCard
-from gpushare.deviceplugin.core.health import CardHealth, Recovery
+from gpushare.deviceplugin.core.announced_cards import PhysicalCard, Roster, count_cards, uuids_of
+from gpushare.deviceplugin.core.health import CardHealth, ContainerFault, Recovery
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.nvml.api import CONTAINER_CODES, NvmlError, Reports, Survey
+from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, NvmlError, Reports, Survey
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 
@@ -61,11 +60,16 @@ class CardWatch:
     survey: Survey = field(default=Survey((), ()), init=False)
     next_survey: float = field(default=0.0, init=False)
     retry_seconds: float = field(default=0.0, init=False)
+    # The cards of the last count, and the lost ones; the UUIDs of cards that answered in this process.
+    cards: tuple[PhysicalCard, ...] = field(default=(), init=False)
+    answered: frozenset[str] = field(default=frozenset(), init=False)
+    # The texts of the last count about cards that are not shared, or cannot be read: each is reported once.
+    reported: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     # Why NVML shows no cards, "" if it does: reported once.
     trouble: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        self._stock = CardStock(self.node.unit, self.health, self.news, self.clock)
+        self._container = ContainerFault(self.clock)
         self._rest_seconds = self.survey_seconds
 
     async def wait_for_cards(self, *, fail: bool = False) -> None:
@@ -80,7 +84,7 @@ class CardWatch:
             except NvmlError as error:
                 if fail:
                     raise
-                problem = self._stock.problem(error)
+                problem = self._problem(error)
             if not problem:
                 self.trouble = ""
                 return
@@ -96,9 +100,9 @@ class CardWatch:
 
     def begin(self, remembered: Sequence[PhysicalCard]) -> None:
         """The node's cards at the start: those of the first count, and of those ``remembered`` the ones that are lost."""
-        self._stock.cards = tuple(remembered)
+        self.cards = tuple(remembered)
         self._take_stock()
-        self.node.begin(self._stock.cards)
+        self.node.begin(self.cards)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -110,42 +114,39 @@ class CardWatch:
     async def _turn(self) -> None:
         try:
             reports = await self._patiently("read the reports of the cards", self.session.poll)
-            if self._take(reports):
-                self.node.refresh()
+            self._take(reports)
+            self.node.refresh()
             if self.clock() >= self.next_survey:
                 await self._recount()
         except NvmlError as error:
             await self._reopen(error)
         await self._look_after_the_sick()
 
-    def _take(self, reports: Reports) -> bool:
-        """Enter the reports in ``CardHealth``; whether a card fell ill."""
-        is_news = False
+    def _take(self, reports: Reports) -> None:
+        """Enter the reports in ``CardHealth``."""
         for xid in reports.xids:
             is_critical = self.health.note_xid(xid.uuid, xid.code)
             _LOG.warning("xid uuid=%s xid=%d makes_sick=%s", xid.uuid, xid.code, is_critical)
             self.metrics.xids[xid.uuid, str(xid.code)] += 1
-            is_news |= is_critical
         for uuid in reports.lost:
             _LOG.warning("card lost uuid=%s", uuid)
-            is_news |= self.health.lose(uuid)
+            self.health.lose(uuid)
         for uuid, reason in reports.failed:
             _LOG.warning("no reports of the card until the next count uuid=%s reason=%s", uuid, reason)
             self.next_survey = min(self.next_survey, self.clock() + self.survey_seconds)
         if reports.lost or reports.is_outdated:
             # Was it taken out, or does it come back? Is there another?
             self._hurry()
-        return is_news
 
     async def _recount(self) -> None:
         """Count the cards again. Raises NvmlError."""
         await self._count()
         self.trouble = ""
-        self.health.miss_driver(is_away=False)
-        is_whole = not self._take_stock()
-        self.node.change_cards(self._stock.cards)
+        self.health.driver_is_away = False
+        lost = self._take_stock()
+        self.node.change_cards(self.cards)
         self.node.refresh()
-        if is_whole:
+        if not lost:
             self.retry_seconds = 0.0
 
     async def _reopen(self, error: NvmlError) -> None:
@@ -157,8 +158,8 @@ class CardWatch:
             await self._recount()
         except NvmlError as again:
             why = "" if again.code in CONTAINER_CODES else "no driver, "
-            self._report(f"{why}all cards are unhealthy until it is back", self._stock.problem(again), str(again))
-            self.health.miss_driver(is_away=True)
+            self._report(f"{why}all cards are unhealthy until it is back", self._problem(again), str(again))
+            self.health.driver_is_away = True
             self.node.refresh()
             self._hurry()
 
@@ -184,11 +185,70 @@ class CardWatch:
         return self.survey
 
     def _take_stock(self) -> frozenset[str]:
-        """Compare the last count with the cards before it; those that are lost. Raises ContainerFaultError."""
-        lost = self._stock.take(self.survey)
-        if lost:
+        """Bring ``cards`` to the last count; the UUIDs of those that are lost. Raises ContainerFaultError."""
+        survey = self.survey
+        withheld = {card.uuid: text for card in survey.cards if (text := why_not_shared(card, self.node.unit))}
+        answering = [
+            PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0)
+            for card in survey.cards
+            if card.uuid not in withheld
+        ]
+        # A card that gives its UUID is that card, and no other that is missing.
+        known = uuids_of(self.cards)
+        places = [card.index for card in survey.unreadable if not card.uuid or card.uuid in known]
+        roster = count_cards(self.cards, answering, places, frozenset(withheld))
+        self.answered |= uuids_of(answering)
+        for card in roster.cards:
+            if card not in self.cards:
+                line = "card nvml_index=%d uuid=%s model=%s mib=%d"
+                _LOG.info(line, card.nvml_index, card.uuid, card.model, card.mib)
+        for uuid in roster.removed:
+            _LOG.warning("card is gone uuid=%s", uuid)
+        self.cards = roster.cards
+        for uuid in roster.lost:
+            self.health.lose(uuid)
+        for uuid in survey.missed:
+            _LOG.warning("the driver asks for a recovery of a card after an unreported fault uuid=%s", uuid)
+            self.health.miss(uuid)
+        self._report_new(wire.EVENT_CARD_NOT_SHARED, withheld.values())
+        self._report_new(wire.EVENT_CARD_UNREADABLE, self._unreadable(roster))
+        if roster.lost:
             self._hurry()
-        return lost
+        return roster.lost
+
+    def _report_new(self, event: str, texts: Iterable[str]) -> None:
+        """Report the texts that the count before did not have."""
+        found = frozenset(texts)
+        for text in found - self.reported.get(event, frozenset()):
+            _LOG.warning("card trouble event=%s reason=%s", event, text)
+            self.news.report(event, text)
+        self.reported[event] = found
+
+    def _unreadable(self, roster: Roster) -> Iterable[str]:
+        """The texts about cards that cannot be read, if they are not known to be lost. Raises ContainerFaultError.
+
+        Cards from which this process is kept, and which it had before, are a fault of its container.
+        """
+        unreadable, lost = (
+            self.survey.unreadable,
+            {card.nvml_index for card in roster.cards if card.uuid in roster.lost},
+        )
+        # Which cards the other unreadable ones are is not known; a lost one is reported by its name.
+        for card in unreadable if len(unreadable) > len(roster.lost) else ():
+            if card.index not in lost:
+                yield f"card {card.index} by NVML's count cannot be read: {card.reason}"
+        blocked = [card.reason for card in unreadable if card.code in BLOCKED_CODES]
+        if blocked and roster.lost & self.answered:
+            yield self._container.fails(blocked[0])
+        else:
+            self._container.answered()
+
+    def _problem(self, error: NvmlError) -> str:
+        """NVML does not show the cards; what to report. Raises ContainerFaultError if a new container is needed."""
+        if error.code in CONTAINER_CODES:
+            return self._container.fails(str(error))
+        self._container.works()
+        return str(error)
 
     def _hurry(self) -> None:
         """Count again, immediately if nothing was wrong before (NVML may renumber the others), and later the longer it lasts."""

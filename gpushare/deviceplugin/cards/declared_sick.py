@@ -43,8 +43,8 @@ async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealt
             if odd and odd != reported:
                 _LOG.warning("no card indices path=%s entries=%.200s", path, ",".join(odd))
             reported = odd
-            if health.declare(indices):
-                node.refresh()
+            health.declared = indices
+            node.refresh()
         await asyncio.sleep(POLL_SECONDS)
 
 

@@ -26,13 +26,15 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.core.announced_cards import (
-    AnnouncedCards,
     CardChange,
     PhysicalCard,
     about_us,
+    changes_between,
+    describe_cards,
     has_left,
     patch_for,
     shape,
+    uuids_of,
 )
 from gpushare.deviceplugin.core.devices import check_ids
 from gpushare.deviceplugin.core.former_unit import unit_before
@@ -41,7 +43,7 @@ from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta
-from gpushare.model.cards import NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.node import boot_of, described_cards
 from gpushare.model.quantity import MemoryUnit
 
@@ -61,8 +63,9 @@ Listener = Callable[[Sequence[CardChange]], None]
 class NodeWriter:
     """Our Node and its cards. Call ``prepare`` first, then ``begin``.
 
-    ``cards`` is what is announced now and may change at any await. ``boot`` is the id of the present boot, as the Node shows it.
-    The argument is used while the Node shows none. ``in_use`` answers the card indices that pods of the node name; ``max_ids`` is
+    ``cards`` is what is announced now, healthy or not, and may change at any await. ``nvml_indices`` has by UUID NVML's index of
+    each of them that is in the machine. ``boot`` is the id of the present boot, as the Node shows it. The argument is used while
+    the Node shows none. ``in_use`` answers the card indices that pods of the node name; ``max_ids`` is
     as in ``check_ids``; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Each of the ``listeners`` is called with
     every change of the cards, after it.
     """
@@ -88,15 +91,20 @@ class NodeWriter:
         self.kubelet_version = ""
         self.listeners: list[Listener] = []
         self._client = client
-        # Cards that will be announced once their coming is published; None: no card will come.
-        self._coming: tuple[PhysicalCard, ...] | None = None
-        # Cards that cannot be announced: logged once.
+        # The cards of the last count, those that are announced, and those that cannot be announced, which is logged once.
+        # An announced card that was not counted is absent, even if the Node is not yet written.
+        self._counted: tuple[PhysicalCard, ...] = ()
+        self._physical: tuple[PhysicalCard, ...] = ()
         self._refused: tuple[PhysicalCard, ...] | None = None
+        self.nvml_indices: Mapping[str, int] = {}
+        # By UUID, each card that was ever announced with an index that no other has now: if it comes back it has that again.
+        self._known: dict[str, CardFacts] = {}
         # The unit of the amounts on the Node: in slots mode exact MiB.
         self.unit = MemoryUnit(1) if slots else unit
         self._boot = self.boot = boot
         self._health = health or CardHealth(XidRules(), 0)
-        self._announced = AnnouncedCards(unit, boot, self._health, slots)
+        self._slots = slots
+        self.cards = describe_cards((), unit, boot, slots=slots)
         self._in_use = in_use
         self._max_ids = max_ids
         self._published: tuple[object, ...] = ()
@@ -105,16 +113,6 @@ class NodeWriter:
         self._unknown_annotations: list[str] = []
         self._is_watched = False
         self._wake = asyncio.Event()
-
-    @property
-    def cards(self) -> NodeCards:
-        """The cards that are announced now, healthy or not."""
-        return self._announced.cards
-
-    @property
-    def nvml_indices(self) -> Mapping[str, int]:
-        """By UUID, NVML's index of each card that is in the machine."""
-        return self._announced.nvml_indices
 
     async def prepare(self) -> None:
         """Read the Node: which index its cards had, and which were sick. Raises ApiError."""
@@ -125,36 +123,33 @@ class NodeWriter:
             _LOG.warning("the cards annotation is not ours node=%s reason=%s kept=indices", self.name, refusal)
         self.cards_before = known
         self.unit_before = unit_before(node)
-        self._announced.restore(known)
+        if known is not None:
+            self._health.restore(known)
+            self._known = {card.uuid: card for card in known.cards}
+            # What is announced from now on is news against this.
+            self.cards = known
         self.boot = boot_of(node) or self._boot
         self._log(self._health.booted(self.boot))
 
     def begin(self, physical: Sequence[PhysicalCard]) -> None:
         """The cards at the start, when no kubelet holds a list of ours yet.
 
-        Each card keeps its index; another gets one that no pod names.
+        Each card keeps its index; another gets one that no pod names. Raises TooManyIdsError if the kubelet would not take them.
         """
-        self._announced.count(physical)
-        self._adopt(tuple(physical))
-
-    def check(self) -> None:
-        """Raises TooManyIdsError if the kubelet would not take the cards of the start."""
+        self._counted = tuple(physical)
+        self._adopt(self._counted)
         check_ids(self.cards, self.kubelet_version, self._max_ids)
 
     def change_cards(self, physical: Sequence[PhysicalCard]) -> None:
         """Cards came or went, or say other things of themselves; they are announced once that is published."""
-        physical = tuple(physical)
-        self._announced.count(physical)
-        if physical in (self._announced.physical, self._refused):
-            self._coming = None
-            return
-        self._coming = physical
-        self.wake()
+        self._counted = tuple(physical)
+        if self._counted not in (self._physical, self._refused):
+            self.wake()
 
     def refresh(self, recoveries: Iterable[Recovery] = ()) -> None:
         """A card fell ill or recovered: show it immediately if that changes anything."""
         self._log(recoveries)
-        self._report(self._announced.apply_health(recoveries))
+        self._show(self._with_health(self.cards, self._physical), {one.uuid: one.rule for one in recoveries})
 
     def wake(self) -> None:
         """Compare the Node with what should be on it, now."""
@@ -180,10 +175,9 @@ class NodeWriter:
         """Write cards and count if the Node does not have them. Raises ApiError."""
         node = await self._read()
         self._read_annotations(node)
-        if self._coming is None and has_left(self.cards, self.nvml_indices, self._in_use()):
-            self._coming = self._announced.physical
-        if self._coming is not None:
-            await self._exchange(node, self._coming)
+        coming = self._physical if self._counted == self._refused else self._counted
+        if coming != self._physical or has_left(self.cards, self.nvml_indices, self._in_use()):
+            await self._exchange(node, coming)
             node = await self._read()
         await self._write(node, self.cards)
 
@@ -213,26 +207,43 @@ class NodeWriter:
 
     async def _exchange(self, node: Node, physical: tuple[PhysicalCard, ...]) -> None:
         """Announce other cards, in the order that the head of this module describes."""
-        cards = self._announced.describe(physical, self._in_use())
+        cards = self._described(physical)
         try:
             check_ids(cards, self.kubelet_version, self._max_ids)
         except TooManyIdsError as error:
             _LOG.error("cards not announced node=%s cards=%d reason=%s", self.name, len(physical), error)
-            self._coming, self._refused = None, physical
+            self._refused = physical
             return
         if shape(cards) != shape(self.cards):
             await self._write(node, cards, is_moving=True)
-        if self._coming == physical:
-            self._coming = None
         self._adopt(physical)
 
     def _adopt(self, physical: tuple[PhysicalCard, ...]) -> None:
-        self._report(self._announced.adopt(physical, self._in_use()))
+        """Announce these cards from now on."""
+        self._physical = physical
+        self.nvml_indices = {card.uuid: card.nvml_index for card in physical}
+        cards = self._described(physical)
+        indices = {card.index for card in cards.cards}
+        others = {uuid: card for uuid, card in self._known.items() if card.index not in indices}
+        self._known = others | {card.uuid: card for card in cards.cards}
+        self._show(cards, {})
 
-    def _report(self, changes: Sequence[CardChange] | None) -> None:
-        """Publish an announcement that is not as before, and log the changes of health."""
-        if changes is None:
+    def _described(self, physical: Sequence[PhysicalCard]) -> NodeCards:
+        """The announcement of these cards."""
+        cards = describe_cards(physical, self.unit, self.boot, self._known.values(), self._in_use(), slots=self._slots)
+        return self._with_health(cards, physical)
+
+    def _with_health(self, cards: NodeCards, physical: Sequence[PhysicalCard]) -> NodeCards:
+        """A card is absent if it is not in the machine, or not yet: its NVML index is known once it is adopted."""
+        here = uuids_of(self._counted) & uuids_of(physical)
+        return self._health.applied(cards, uuids_of(cards.cards) - here)
+
+    def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> None:
+        """Announce the cards from now on, and if that is news, publish it and log the changes of health with their ``rules``."""
+        before, self.cards = self.cards, cards
+        if before == cards:
             return
+        changes = changes_between(before, cards, rules)
         for change in changes:
             card = change.card
             level = logging.INFO if change.healthy else logging.WARNING

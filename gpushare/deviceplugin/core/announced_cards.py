@@ -6,14 +6,13 @@ card that is missing. A card that is not even counted any more was taken out.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from gpushare import wire
-from gpushare.deviceplugin.core.health import CardHealth, Recovery
 from gpushare.manifests import Node
 from gpushare.model.cards import (
     CARDS_VERSION,
@@ -85,38 +84,23 @@ def remembered(cards: NodeCards | None) -> tuple[PhysicalCard, ...]:
     return tuple(PhysicalCard(NO_INDEX, card.uuid, card.model, card.mib, card.numa) for card in facts)
 
 
-def known_cards(
-    ever: Iterable[CardFacts], now: NodeCards, physical: Sequence[PhysicalCard], *, keep: bool
-) -> tuple[CardFacts, ...]:
-    """The cards that were ``ever`` announced and are here; with ``keep`` the others too.
-
-    If two have one index (it was given away in between) it is the one that has it now.
-    """
-    present, here = uuids_of(now.cards), uuids_of(physical)
-    by_index: dict[int, CardFacts] = {}
-    for card in sorted(ever, key=lambda card: card.uuid not in present):
-        if keep or card.uuid in here:
-            by_index.setdefault(card.index, card)
-    return tuple(by_index.values())
-
-
 def describe_cards(
     physical: Sequence[PhysicalCard],
     unit: MemoryUnit,
     boot: str,
-    known: NodeCards | None = None,
+    known: Collection[CardFacts] = (),
     in_use: frozenset[int] = frozenset(),
     *,
     slots: int = 0,
 ) -> NodeCards:
     """The node annotation for these cards; with ``slots`` a card in slots mode, whose unit is always MiB.
 
-    A card keeps the index that ``known`` (the annotation before) gave its UUID. A new card gets the lowest index that
-    no known card has and that no pod of the node names (``in_use``): an index never silently becomes another card
+    A card keeps the index that it has in ``known`` (cards that were announced before). A new card gets the lowest index that
+    no card here has and that no pod of the node names (``in_use``): an index never silently becomes another card
     under a pod. In slots mode a known card that was taken out while a pod names it stays, sick: the amount of the node
     must not fall below what its pods ask for.
     """
-    before = {card.uuid: card.index for card in known.cards} if known else {}
+    before = {card.uuid: card.index for card in known}
     present = {card.uuid: before[card.uuid] for card in physical if card.uuid in before}
     taken = set(present.values()) | (in_use if known else frozenset())
     free = (index for index in range(len(physical) + len(taken)) if index not in taken)
@@ -126,68 +110,13 @@ def describe_cards(
         CardFacts(indices[card.uuid], card.uuid, card.model, card.mib, unit.units_of(card.mib), slots, numa=card.numa)
         for card in physical
     ]
-    if slots and known:
+    if slots:
         missed = in_use - set(indices.values())
-        missing = (card for card in known.cards if card.slots and card.uuid not in indices)
+        missing = (card for card in known if card.slots and card.uuid not in indices)
         absent = {"healthy": False, "reason": REASON_TAKEN_OUT}
         facts += [msgspec.structs.replace(card, **absent) for card in missing if card.index in missed]
     mode = MODE_SLOTS if slots else MODE_IDS
     return NodeCards(CARDS_VERSION, mode, str(unit), boot, tuple(sorted(facts, key=lambda card: card.index)))
-
-
-class AnnouncedCards:
-    """Empty until ``adopt``. ``boot`` is the id of the machine's present boot; ``slots`` is a card's slots, 0 in ids mode."""
-
-    def __init__(self, unit: MemoryUnit, boot: str, health: CardHealth, slots: int) -> None:
-        self.cards = describe_cards((), unit, boot, slots=slots)
-        self.physical: tuple[PhysicalCard, ...] = ()
-        self.nvml_indices: Mapping[str, int] = {}
-        self._unit = unit
-        self._boot = boot
-        self._health = health
-        self._slots = slots
-        # UUIDs of the last count: an announced card that is not among them is absent, even if the Node is not yet written.
-        self._counted: frozenset[str] = frozenset()
-        # The index that each card ever had: one that comes back gets its own again, if no other card has it.
-        self._facts: dict[str, CardFacts] = {}
-
-    def restore(self, known: NodeCards | None) -> None:
-        """Take indices and illnesses from what the Node announced before our start."""
-        if known is not None:
-            self._health.restore(known)
-            self._facts = {card.uuid: card for card in known.cards}
-
-    def count(self, physical: Iterable[PhysicalCard]) -> None:
-        """These cards are in the machine now; announced ones that are missing count as absent from now on."""
-        self._counted = uuids_of(physical)
-
-    def describe(self, physical: Sequence[PhysicalCard], in_use: frozenset[int]) -> NodeCards:
-        """The announcement of these cards: each keeps its index; a new card gets one that no pod (``in_use``) names."""
-        before = known_cards(self._facts.values(), self.cards, physical, keep=bool(self._slots))
-        known = msgspec.structs.replace(self.cards, cards=before) if self._facts else None
-        cards = describe_cards(physical, self._unit, self._boot, known, in_use, slots=self._slots)
-        return self._health.applied(cards, self._absent(cards, physical))
-
-    def adopt(self, physical: tuple[PhysicalCard, ...], in_use: frozenset[int]) -> tuple[CardChange, ...] | None:
-        """Announce these cards from now on; the changes of health by that, None if the announcement is as before."""
-        self.physical = physical
-        self.nvml_indices = {card.uuid: card.nvml_index for card in physical}
-        cards = self.describe(physical, in_use)
-        self._facts |= {card.uuid: card for card in cards.cards}
-        return self._show(cards, {})
-
-    def apply_health(self, recoveries: Iterable[Recovery]) -> tuple[CardChange, ...] | None:
-        """Announce the present health of each card; the changes, None if the announcement is as before."""
-        rules = {recovery.uuid: recovery.rule for recovery in recoveries}
-        return self._show(self._health.applied(self.cards, self._absent(self.cards, self.physical)), rules)
-
-    def _absent(self, cards: NodeCards, physical: Iterable[PhysicalCard]) -> frozenset[str]:
-        """The cards that are not in the machine, or not yet: a card's NVML index is known once it is adopted."""
-        return uuids_of(cards.cards) - (self._counted & uuids_of(physical))
-
-    def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...] | None:
-        before, self.cards = self.cards, cards
-        return None if before == cards else changes_between(before, cards, rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +180,11 @@ def about_us(node: Node) -> tuple[object, ...]:
     )
 
 
-def changes_between(before: NodeCards | None, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
-    """Cards that fell ill, recovered or were taken out; a card that is new and well is no news for a pod. None: no cards."""
-    shown = before.cards if before is not None else ()
-    old = {card.uuid: card for card in shown}
+def changes_between(before: NodeCards, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
+    """Cards that fell ill, recovered or were taken out; a card that is new and well is no news for a pod."""
+    old = {card.uuid: card for card in before.cards}
     present = {card.uuid for card in after.cards}
-    changes = [CardChange(card, False, REASON_TAKEN_OUT) for card in shown if card.uuid not in present]
+    changes = [CardChange(card, False, REASON_TAKEN_OUT) for uuid, card in old.items() if uuid not in present]
     for card in after.cards:
         was = old[card.uuid].healthy if card.uuid in old else True
         if was and not card.healthy:

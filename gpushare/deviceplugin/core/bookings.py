@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from gpushare import wire
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
-from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.kept_pods import allocation_of, shown_allocation
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
@@ -71,30 +71,26 @@ def open_units(pods: Iterable[Pod], holdings: Holdings, cards: Iterable[CardFact
     return {card.index: max(card.units - fixed[card.index], 0) for card in cards if card.healthy}
 
 
-def allocation_by_book(
-    pod: Pod, grants: Sequence[Grant], shown: Callable[[], Allocation | None], *, counts_slots: bool
-) -> Allocation | None:
+def allocation_by_book(pod: Pod, grants: Sequence[Grant], *, counts_slots: bool) -> Allocation | None:
     """The cards that a pod has by the kubelet's records, if they must be written; None if the annotations are right or may follow.
 
     A container starts only once its card is written, so what a container that has run has is what was written. An annotation on
-    which a person wrote the card of a pod that is held is right as well (``shown`` is what the API shows).
+    which a person wrote the card of a pod that is held is right as well.
     """
     certain = [grant for grant in grants if not grant.is_guess and grant.card_of]
     cards = {card for grant in certain for card in grant.card_of.values()}
     counts = allocation_of(pod)
     if len(cards) == 1:
-        return _on_one_card(pod, cards.pop(), certain, counts, shown)
+        return _on_one_card(pod, cards.pop(), certain, counts)
     has = _on_several_cards(pod, certain) if cards and not counts_slots else None
     return None if has is None or (counts is not None and counts.by_container == has.by_container) else has
 
 
-def _on_one_card(
-    pod: Pod, card: int, certain: Sequence[Grant], counts: Allocation | None, shown: Callable[[], Allocation | None]
-) -> Allocation | None:
+def _on_one_card(pod: Pod, card: int, certain: Sequence[Grant], counts: Allocation | None) -> Allocation | None:
     if counts is not None and counts.shares == ((card, counts.units),):
         return None
     if not any(_has_run(pod, grant.container) for grant in certain):
-        written = shown()
+        written = shown_allocation(pod)
         if written is None or written.by_container is not None or written.index != card:
             return None
     return Allocation(((card, pod_request(pod)),), assigned=was_started(pod))

@@ -79,11 +79,6 @@ class DeviceIds:
         found = ((one, self.card_of(one)) for one in device_ids)
         return {one: card.index for one, card in found if card is not None}
 
-    def one_card_of(self, device_ids: Iterable[str]) -> CardFacts | None:
-        """The card on which all these ids lie, or None if that is not one card of ours."""
-        cards = {card.uuid if card else "": card for card in map(self.card_of, device_ids)}
-        return next(iter(cards.values())) if len(cards) == 1 else None
-
 
 def id_count(card: CardFacts) -> int:
     """How many ids a card has: its slots in slots mode, its units else."""

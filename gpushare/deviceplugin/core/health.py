@@ -62,8 +62,9 @@ class CardHealth:
         # By UUID, the faults that stay, and when the driver of such a card began to say that nothing is wrong.
         self._ill: dict[str, str] = {}
         self._calm_since: dict[str, float] = {}
-        self._declared: frozenset[int] = frozenset()
-        self._driver_is_away = False
+        # The cards (our indices) that are sick by the ConfigMap, and whether NVML does not answer at all.
+        self.declared: frozenset[int] = frozenset()
+        self.driver_is_away = False
 
     @property
     def sick(self) -> tuple[str, ...]:
@@ -79,9 +80,9 @@ class CardHealth:
             return False, self._ill[card.uuid]
         if is_absent:
             return False, REASON_TAKEN_OUT
-        if self._driver_is_away:
+        if self.driver_is_away:
             return False, REASON_NO_DRIVER
-        if card.index in self._declared:
+        if card.index in self.declared:
             return False, REASON_CONFIG_MAP
         return True, ""
 
@@ -99,7 +100,7 @@ class CardHealth:
         What was declared holds until the ConfigMap is read again: a card must not be offered for that moment.
         """
         self._boot = cards.boot
-        self._declared = frozenset(card.index for card in cards.cards if card.reason == REASON_CONFIG_MAP)
+        self.declared = frozenset(card.index for card in cards.cards if card.reason == REASON_CONFIG_MAP)
         for card in cards.cards:
             if not card.healthy and card.reason not in _SEEN_AGAIN:
                 self._ill.setdefault(card.uuid, card.reason)
@@ -115,13 +116,14 @@ class CardHealth:
         """The driver reported an Xid. Returns whether that makes the card sick now, or its fault graver."""
         return self._rules.is_critical(xid) and self._fall_ill(uuid, f"{XID_PREFIX}{xid}")
 
-    def miss(self, uuid: str) -> bool:
+    def miss(self, uuid: str) -> None:
         """The driver asks for a recovery, and began to while no report was read: an Xid was missed."""
-        return not self._rules.hears_nothing and self._fall_ill(uuid, REASON_MISSED)
+        if not self._rules.hears_nothing:
+            self._fall_ill(uuid, REASON_MISSED)
 
-    def lose(self, uuid: str) -> bool:
-        """The card does not answer any more; whether that is news."""
-        return self._fall_ill(uuid, REASON_LOST)
+    def lose(self, uuid: str) -> None:
+        """The card does not answer any more."""
+        self._fall_ill(uuid, REASON_LOST)
 
     def observe(self, uuid: str, *, answers: bool, action: int | None, now: float) -> list[Recovery]:
         """A look at a sick card at ``now`` (seconds of a clock that only goes forward)."""
@@ -134,16 +136,6 @@ class CardHealth:
         if now - self._calm_since.setdefault(uuid, now) < self._cool_down_seconds:
             return []
         return self._recover([uuid], RULE_ANSWERS if action is None else RULE_COOL_DOWN)
-
-    def declare(self, indices: frozenset[int]) -> bool:
-        """By the ConfigMap these cards (our indices) are sick, and no others; whether that is news."""
-        before, self._declared = self._declared, indices
-        return before != indices
-
-    def miss_driver(self, *, is_away: bool) -> bool:
-        """NVML does not answer at all, or does again; whether that is news."""
-        before, self._driver_is_away = self._driver_is_away, is_away
-        return before != is_away
 
     def believe(self, uuids: Iterable[str]) -> list[Recovery]:
         """By an operator's annotation these cards are well."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpushare import wire
 from gpushare.deviceplugin.core.kept_pods import allocation_of
@@ -55,29 +55,6 @@ class Grant:
         return Counter(self.card_of.values())
 
 
-def merge(live: Iterable[Entry], file: Iterable[Entry]) -> tuple[Entry, ...]:
-    """One list of records from two: PodResources is right, the checkpoint knows more.
-
-    The checkpoint adds uids, answers, and the ordinary init containers that PodResources does not list. A line of it
-    that gives ids of a listed container to another pod is old.
-    """
-    file = tuple(file)
-    known = {(entry.container, entry.ids, entry.resource): entry for entry in file}
-    listed = []
-    for entry in live:
-        noted = known.get((entry.container, entry.ids, entry.resource))
-        listed.append(replace(entry, uid=noted.uid, variables=noted.variables) if noted is not None else entry)
-    owners = {one: entry.uid or entry.pod for entry in listed for one in entry.ids}
-    used = {(entry.container, entry.uid) for entry in listed}
-    added = (
-        entry
-        for entry in file
-        if (entry.container, entry.uid) not in used
-        and all(owners.get(one, entry.uid) == entry.uid for one in entry.ids)
-    )
-    return (*listed, *added)
-
-
 class Holdings:
     """The holdings of all pods that the API shows and that have not ended."""
 
@@ -121,13 +98,11 @@ def lay(
     cards_of: Callable[[Iterable[str]], Mapping[str, int]],
     *,
     resource: str,
-    ids_are_counts: bool = False,
 ) -> Holdings:
     """The holdings in ``resource`` (what is announced now).
 
     ``pod_of`` finds a line's pod, ``cards_of`` the cards of the ids that are ours. A guess counts while the records name
-    neither the container of its ids nor other ids of its container. Where ``ids_are_counts`` (a kubelet that picks ids without
-    asking us) the card is what we answered, wherever the ids lie.
+    neither the container of its ids nor other ids of its container.
     """
     grants = []
     written: set[str] = set()
@@ -140,11 +115,7 @@ def lay(
         have.add((pod.metadata.uid, entry.container))
         if entry.resource != resource or is_finished(pod):
             continue
-        cards = cards_of(entry.ids)
-        if ids_are_counts:
-            index = (entry.variables or {}).get(wire.ENV_INDEX, "")
-            cards = dict.fromkeys(entry.ids, int(index)) if index.isascii() and index.isdigit() else {}
-        grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards, entry.variables))
+        grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards_of(entry.ids), entry.variables))
     grants += [one for one in guesses if not one.ids & written and (one.uid, one.container) not in have]
     return Holdings(grants)
 

@@ -1,6 +1,6 @@
 """The part of a pod that the plugin keeps: of bounded size (``model.pod``), and decoded once for each version. Pure.
 
-The cards that were bound are remembered by the pod's uid (``Bindings``): later annotations of its author change nothing.
+The cards that were bound are remembered (``KeptPod``): later annotations of its author change nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,19 @@ Changes = Mapping[str, str | None]
 
 
 class KeptPod(Pod, gc=False):
-    """A pod of this node, with the allocation that its annotations say (None: they say no valid card)."""
+    """A pod of this node, with the annotations that count in the place of its own.
+
+    The first time that the API shows a pod on this node with a valid card, its annotations are those of the Binding. From then on
+    only two things change what counts: what the plugin itself writes (``expected``, then ``confirmed``), and the kubelet's records
+    (``corrected``). Whatever else is ``shown`` is a difference that is put right (``differences``).
+
+    ``allocation`` is that of the annotations that count (None: they say no valid card). ``expected`` are the changes of a write
+    of ours that is under way, or whose answer was lost.
+    """
 
     allocation: Allocation | None = None
+    shown: Mapping[str, str] = {}
+    expected: Changes | None = None
 
 
 def containers_of(pod: Pod) -> list[Container]:
@@ -40,10 +50,50 @@ def asks_for_cards(pod: Pod) -> bool:
     return any(map(_asks, containers_of(pod)))
 
 
-def keep(pod: Pod, annotations: dict[str, str]) -> KeptPod:
-    """A pod that was cut down, with these annotations in place of its own."""
-    allocation = decoded_from(annotations, pod)
-    return KeptPod(replace(pod.metadata, annotations=annotations), pod.spec, pod.status, allocation)
+def keep(pod: Pod, known: KeptPod | None = None) -> KeptPod:
+    """A pod that was cut down, as the API shows it now; ``known`` is what was kept of it before."""
+    shown = pod.metadata.annotations or {}
+    expected = known.expected if known is not None else None
+    if known is None or known.allocation is None:
+        return _kept(pod, shown, shown, expected)
+    counts = known.metadata.annotations or {}
+    if expected is not None and all(shown.get(name) == text for name, text in expected.items()):
+        # It has happened. From here on the author alone can have brought a difference.
+        counts, expected = _merged(counts, expected), None
+    return _kept(pod, counts, shown, expected)
+
+
+def confirmed(pod: KeptPod) -> KeptPod:
+    """The pod once the write that was expected has happened."""
+    annotations = pod.metadata.annotations or {}
+    if pod.expected is not None and pod.allocation is not None:
+        annotations = _merged(annotations, pod.expected)
+    return _kept(pod, annotations, pod.shown)
+
+
+def corrected(pod: KeptPod, has: Allocation) -> KeptPod:
+    """By the kubelet's records the pod has these cards, and no repair is under way."""
+    annotations = pod.metadata.annotations or {}
+    stay = {name: text for name, text in annotations.items() if name not in OURS or _stays(name, text)}
+    return _kept(pod, {**encode(has), **stay}, pod.shown, pod.expected)
+
+
+def differences(pod: Pod) -> dict[str, str | None]:
+    """The annotations to write so that the API shows what counts; none while a write of ours is under way."""
+    if not isinstance(pod, KeptPod) or pod.allocation is None or pod.expected is not None:
+        return {}
+    counts = pod.metadata.annotations or {}
+    return {name: counts.get(name) for name in OURS if counts.get(name) != pod.shown.get(name)}
+
+
+def shown_allocation(pod: Pod) -> Allocation | None:
+    """The allocation that the API shows of the pod, whatever counts."""
+    return decoded_from(pod.shown if isinstance(pod, KeptPod) else pod.metadata.annotations, pod)
+
+
+def _kept(pod: Pod, counts: dict[str, str], shown: Mapping[str, str], expected: Changes | None = None) -> KeptPod:
+    metadata = replace(pod.metadata, annotations=counts)
+    return KeptPod(metadata, pod.spec, pod.status, decoded_from(counts, pod), shown, expected)
 
 
 def cut_down(pod: Pod) -> Pod | None:
@@ -103,78 +153,6 @@ def _asks(container: Container) -> bool:
     resources = container.resources
     amounts = (resources.limits, resources.requests) if resources is not None else ()
     return any(one and any(name in one for name in RESOURCES) for one in amounts)
-
-
-class Bindings:
-    """By uid: the annotations that count, those that the API shows, and those that a write of ours may have brought.
-
-    The first time that the API shows a pod on this node with a valid card, its annotations are those of the Binding. From then on
-    only two things change what counts: what the plugin itself writes (``expect``, ``confirm``), and the kubelet's records
-    (``correct``). Whatever else is shown is a difference that is put right (``differences``).
-    """
-
-    def __init__(self) -> None:
-        self._bound: dict[str, dict[str, str]] = {}
-        self._shown: dict[str, dict[str, str]] = {}
-        self._expected: dict[str, Changes] = {}
-
-    def see(self, pod: Pod) -> dict[str, str]:
-        """The API shows the pod, which was cut down; the annotations that count from now on."""
-        uid, shown = pod.metadata.uid, pod.metadata.annotations or {}
-        self._shown[uid] = shown
-        expected = self._expected.get(uid)
-        if uid not in self._bound:
-            if decoded_from(shown, pod) is not None:
-                self._bound[uid] = shown
-        elif expected is not None and all(shown.get(name) == text for name, text in expected.items()):
-            self._bound[uid] = _merged(self._bound[uid], expected)
-            # It has happened. From here on the author alone can have brought a difference.
-            del self._expected[uid]
-        return self.annotations(uid)
-
-    def annotations(self, uid: str) -> dict[str, str]:
-        """The annotations of a pod that count: of one that was never shown with a valid card, those that it has."""
-        return self._bound.get(uid, self._shown.get(uid, {}))
-
-    def expect(self, uid: str, changes: Changes) -> None:
-        """A write of ours begins. If its answer is lost, the API may show it later."""
-        self._expected[uid] = changes
-
-    def give_up(self, uid: str) -> None:
-        """The write did not happen."""
-        self._expected.pop(uid, None)
-
-    def confirm(self, uid: str) -> None:
-        """The write happened."""
-        changes = self._expected.pop(uid, None)
-        if changes is not None and uid in self._bound:
-            self._bound[uid] = _merged(self._bound[uid], changes)
-
-    def correct(self, uid: str, has: Allocation) -> dict[str, str]:
-        """By the kubelet's records the pod has these cards, and no repair is under way; the annotations that count from now on."""
-        kept = {name: text for name, text in self.annotations(uid).items() if name not in OURS or _stays(name, text)}
-        self._bound[uid] = {**encode(has), **kept}
-        return self._bound[uid]
-
-    def shown_allocation(self, pod: Pod) -> Allocation | None:
-        """The allocation that the API shows of the pod, whatever counts."""
-        return decoded_from(self._shown.get(pod.metadata.uid), pod)
-
-    def differences(self, uid: str) -> dict[str, str | None]:
-        """The annotations to write so that the API shows what counts; none while a write of ours is under way."""
-        bound, shown = self._bound.get(uid), self._shown.get(uid, {})
-        if bound is None or uid in self._expected:
-            return {}
-        return {name: bound.get(name) for name in OURS if bound.get(name) != shown.get(name)}
-
-    def different(self) -> list[str]:
-        """The pods that are shown otherwise than bound."""
-        return [uid for uid in self._bound if self.differences(uid)]
-
-    def forget(self, uid: str) -> None:
-        """The pod is gone."""
-        for known in (self._bound, self._shown, self._expected):
-            known.pop(uid, None)
 
 
 def _stays(name: str, text: str) -> bool:

@@ -9,8 +9,8 @@ The pods that it finds when it starts it admits by age, in seconds (measured on 
 
 A watch and a list overtake one another too: what is older than what we have is not taken, and what is gone stays gone.
 
-Only pods that ask for cards and have not ended are kept, cut down (``kept_pods``), with the annotations that were bound
-(``bindings``). An ended pod costs a place in a short list, whatever its author wrote on it.
+Only pods that ask for cards and have not ended are kept, cut down (``kept_pods``), with the annotations that were bound. An
+ended pod costs a place in a short list, whatever its author wrote on it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from gpushare import wire
 from gpushare.bounds import CONTAINERS_OF_AN_ENDED_POD, TURNED_AWAY_PODS
 from gpushare.deviceplugin.core.kept_pods import (
-    Bindings,
+    Changes,
     KeptPod,
     asks_for_cards,
+    confirmed,
     containers_of,
+    corrected,
     cut_down,
     identity,
     keep,
@@ -41,6 +45,8 @@ _ENDED_REMEMBERED: Final = 1000
 # The version at which a pod ended that is gone: no later one brings it back.
 _GONE: Final = 10**_LONGEST_NUMBER
 _FAILED: Final = "Failed"
+# The version of a pod that is known as a history showed it which the API server has lost: no number, so any other is news.
+_LOST: Final = "lost"
 
 
 class NodePods:
@@ -51,17 +57,13 @@ class NodePods:
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.on_change = on_change
-        self.bindings = Bindings()
         self._pods: dict[str, KeptPod] = {}
-        # By uid: the lowest version seen, and the number of arrival, for versions that are no numbers.
-        self._places: dict[str, tuple[int, int]] = {}
-        # By uid, when those were created that were here before the kubelet was.
-        self._found: dict[str, str] = {}
+        # By uid: is it none of those that were here before the kubelet was, when was such a one created, the lowest version seen,
+        # and the number of arrival, for versions that are no numbers.
+        self._places: dict[str, tuple[bool, str, int, int]] = {}
         self._arrivals = 0
         # By uid, of pods that were kept: the version at which they ended.
         self._ended: dict[str, int] = {}
-        # Uids of pods that are known as a history showed them which the API server has lost.
-        self._lost: set[str] = set()
         # Every pod here that has not ended, also without cards: which it is.
         self._identities: dict[str, ObjectMeta] = {}
         # The newest of the failed pods that asked for cards.
@@ -72,7 +74,7 @@ class NodePods:
 
     def in_admission_order(self) -> tuple[Pod, ...]:
         """Pods that ask for cards: those that the kubelet found at its start by age, then the others, first bound first."""
-        return tuple(self._pods[uid] for uid in sorted(self._pods, key=self._turn))
+        return tuple(self._pods[uid] for uid in self._order())
 
     def turned_away(self) -> tuple[Pod, ...]:
         """Pods that asked for cards and failed, the newest of them."""
@@ -84,7 +86,8 @@ class NodePods:
 
     def were_found(self) -> None:
         """Another kubelet has started, and finds the pods that are here now."""
-        self._found = {uid: pod.metadata.creation_timestamp or "" for uid, pod in self._pods.items()}
+        for uid, pod in self._pods.items():
+            self._places[uid] = (False, pod.metadata.creation_timestamp or "", *self._places[uid][2:])
 
     def missing_in(self, pods: Iterable[Pod], version: str) -> list[Pod]:
         """The pods that a list of that version lacks, unless the watch showed them later."""
@@ -117,17 +120,21 @@ class NodePods:
         self._take(pod)
         self.on_change()
 
-    def wrote(self, pod: Pod) -> None:
-        """The API server's answer to a write of ours that ``bindings`` expects."""
-        uid = pod.metadata.uid
-        self.bindings.confirm(uid)
+    def expect(self, uid: str, changes: Changes | None) -> None:
+        """A write of ours begins; None: it did not happen. If its answer is lost, the API may show it later."""
         if uid in self._pods:
-            self._pods[uid] = keep(self._pods[uid], self.bindings.annotations(uid))
+            self._pods[uid] = replace(self._pods[uid], expected=changes)
+
+    def wrote(self, pod: Pod) -> None:
+        """The API server's answer to a write that is expected."""
+        uid = pod.metadata.uid
+        if uid in self._pods:
+            self._pods[uid] = confirmed(self._pods[uid])
         self.set(pod)
 
     def correct(self, uid: str, has: Allocation) -> None:
         """By the kubelet's records a pod has this allocation, whatever is written on it."""
-        self._pods[uid] = keep(self._pods[uid], self.bindings.correct(uid, has))
+        self._pods[uid] = corrected(self._pods[uid], has)
 
     def remove(self, metadata: ObjectMeta) -> None:
         """A pod is gone."""
@@ -146,26 +153,27 @@ class NodePods:
         self._ended.clear()
         self._turned_away.clear()
         self.newest = 0
-        self._lost = set(self._pods)
-        for turn, uid in enumerate(sorted(self._pods, key=self._turn), start=1):
-            self._places[uid] = (0, turn)
         self._arrivals = len(self._pods)
+        for turn, uid in enumerate(self._order(), start=1):
+            pod = self._pods[uid]
+            self._pods[uid] = replace(pod, metadata=replace(pod.metadata, resource_version=_LOST))
+            self._places[uid] = (*self._places[uid][:2], 0, turn)
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name; the newest if an old one of the same name is still known."""
         wanted = (namespace, name)
         found = (uid for uid, pod in self._pods.items() if (pod.metadata.namespace, pod.metadata.name) == wanted)
-        return self._pods.get(max(found, key=self._turn, default=""))
+        return self._pods.get(max(found, key=self._places.__getitem__, default=""))
 
     def by_uid(self, uid: str) -> Pod | None:
         """The pod that the kubelet calls by this uid: a static pod has another one in the API."""
         if uid in self._pods or not uid:
             return self._pods.get(uid)
         static = (one for one, pod in self._pods.items() if (pod.metadata.annotations or {}).get(STATIC_UID) == uid)
-        return self._pods.get(min(static, key=self._turn, default=""))
+        return self._pods.get(min(static, key=self._places.__getitem__, default=""))
 
-    def _turn(self, uid: str) -> tuple[bool, str, tuple[int, int]]:
-        return uid not in self._found, self._found.get(uid, ""), self._places[uid]
+    def _order(self) -> list[str]:
+        return sorted(self._pods, key=self._places.__getitem__)
 
     def _saw(self, version: str) -> None:
         self.newest = max(self.newest, _number(version))
@@ -185,12 +193,11 @@ class NodePods:
         uid = pod.metadata.uid
         if uid not in self._places:
             self._arrivals += 1
-            self._places[uid] = (version, self._arrivals)
-        place, arrival = self._places[uid]
-        self._places[uid] = (min(place, version), arrival)
+            self._places[uid] = (True, "", version, self._arrivals)
+        is_new, created, lowest, arrival = self._places[uid]
+        self._places[uid] = (is_new, created, min(lowest, version), arrival)
         if uid not in self._pods or self._is_news(uid, version):
-            self._pods[uid] = keep(pod, self.bindings.see(pod))
-            self._lost.discard(uid)
+            self._pods[uid] = keep(pod, self._pods.get(uid))
             self._ended.pop(uid, None)
 
     def _take_ended(self, pod: Pod, version: int) -> None:
@@ -207,28 +214,20 @@ class NodePods:
     def _is_news(self, uid: str, version: int) -> bool:
         """Is this another version of a known pod than ours, and no older one? Not every version is a number."""
         ours = _number(self._pods[uid].metadata.resource_version)
-        return uid in self._lost or not ours or not version or version > ours
+        return not ours or not version or version > ours
 
     def _is_newer(self, uid: str, version: str) -> bool:
         """Do we know the pod as it was after that version? Not if one of the two is no number, or of a lost history."""
-        if uid in self._lost:
-            return False
         ours, theirs = _number(self._pods[uid].metadata.resource_version), _number(version)
         return ours > theirs > 0
 
     def _end(self, uid: str, version: int) -> None:
         """The pod has ended at that version. One of a lost history has not: the restored state may bind it here again."""
-        is_lost = uid in self._lost
-        self._forget(uid)
-        if not is_lost:
+        known = self._pods.pop(uid, None)
+        self._places.pop(uid, None)
+        if known is None or known.metadata.resource_version != _LOST:
             self._ended[uid] = version
             _shorten(self._ended, _ENDED_REMEMBERED)
-
-    def _forget(self, uid: str) -> None:
-        for known in (self._pods, self._places, self._found):
-            known.pop(uid, None)
-        self._lost.discard(uid)
-        self.bindings.forget(uid)
 
 
 def _shorten(remembered: dict[str, Any], most: int) -> None:

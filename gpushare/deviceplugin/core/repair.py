@@ -63,11 +63,12 @@ class PodCard:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One write: the pod's index and mark after it."""
+    """One write: the pod's index and mark after it; ``moves``: the index is another than before."""
 
     uid: str
     index: int
     mark: int | None
+    moves: bool = False
 
 
 def next_step(
@@ -128,10 +129,10 @@ def _moves(moving: Sequence[PodCard], plan: Plan, settled: Collection[str]) -> I
     coming = {plan.aim[pod.uid] for pod in moving if pod.ids_on is not None}
     for pod in moving:
         if pod.ids_on is not None and _may_go(pod, moving, plan, settled):
-            yield Step(pod.uid, plan.aim[pod.uid], pod.index)
+            yield Step(pod.uid, plan.aim[pod.uid], pod.index, moves=True)
     for pod in moving:
         if pod.ids_on is None and pod.index not in coming and _may_go(pod, moving, plan, settled):
-            yield Step(pod.uid, plan.aim[pod.uid], None)
+            yield Step(pod.uid, plan.aim[pod.uid], None, moves=True)
 
 
 def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: Plan, settled: Collection[str]) -> bool:

@@ -30,11 +30,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare.deviceplugin.core.kept_pods import allocation_of
-from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
+from gpushare.model.node import unit_mib
 from gpushare.model.pod import MIRROR, is_finished
-from gpushare.model.quantity import MemoryUnit
 from gpushare.plugin_flags import Tolerance
 
 MIB: Final = 1024 * 1024
@@ -98,17 +97,9 @@ class Overuse:
     ended: tuple[CardUse, ...] = ()
 
 
-def unit_bytes(cards: NodeCards) -> int:
-    """The bytes of one unit of the node, 0 if it is not known."""
-    try:
-        return MemoryUnit.parse(cards.unit).mib * MIB
-    except InvalidQuantityError:
-        return 0
-
-
 def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
     """The booking of each pod that has not ended, by card; a pod without a valid annotation has no known booking."""
-    unit = unit_bytes(cards)
+    unit = unit_mib(cards) * MIB
     booked = [(pod.metadata, allocation_of(pod)) for pod in pods if unit and not is_finished(pod)]
     return tuple(
         CardUse(PodOnCard(metadata.namespace, metadata.name, metadata.uid, index), units * unit)

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection
 from typing import Final
 
 _WINDOW_SECONDS: Final = 60.0
 
 
 class WriteBudget:
-    """By uid, the times of the latest ``most`` writes, in seconds of a clock that only goes forward."""
+    """By uid, the times of the writes of the last minute, ``most`` at most, in seconds of a clock that only goes forward."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._times: dict[str, deque[float]] = {}
+        self._times: dict[str, list[float]] = {}
 
     def take(self, uid: str, now: float) -> bool:
         """May the pod be written once more? Counts the write if so."""
-        if self.is_spent(uid, now):
+        if uid in self.spent(now):
             return False
-        self._times.setdefault(uid, deque(maxlen=self._most)).append(now)
+        self._times.setdefault(uid, []).append(now)
         return True
 
-    def is_spent(self, uid: str, now: float) -> bool:
-        """Must the pod be left alone until its window has passed?"""
-        times = self._times.get(uid)
-        return times is not None and len(times) == times.maxlen and now - times[0] < _WINDOW_SECONDS
-
     def spent(self, now: float) -> frozenset[str]:
-        """The pods that must be left alone now."""
-        return frozenset(uid for uid in self._times if self.is_spent(uid, now))
-
-    def forget_others(self, alive: Collection[str]) -> None:
-        """The other pods are gone."""
-        self._times = {uid: times for uid, times in self._times.items() if uid in alive}
+        """The pods that must be left alone until a minute after the first of their writes has passed."""
+        recent = {uid: [at for at in times if now - at < _WINDOW_SECONDS] for uid, times in self._times.items()}
+        self._times = {uid: times for uid, times in recent.items() if times}
+        return frozenset(uid for uid, times in self._times.items() if len(times) >= self._most)

@@ -60,7 +60,6 @@ class Stage:
     lines: list[Line] = field(default_factory=list)
     allocator: Allocator = field(init=False)
     has_checkpoint: bool = True
-    asks: bool = True
 
     def __post_init__(self) -> None:
         self.start_plugin()
@@ -120,8 +119,6 @@ class Stage:
         free = self.free()
         if len(reused) == size:
             return reused
-        if not self.asks:
-            return [*reused, *random.Random(size).sample(free, size - len(reused))]
         preferred = await self.allocator.prefer([*free, *reused], reused, size)
         return [*reused, *(one for one in preferred if one not in reused)]
 

@@ -20,7 +20,7 @@ from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.main import DevicePlugin, Ports
+from gpushare.deviceplugin.main import DevicePlugin
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
@@ -175,8 +175,9 @@ async def running(
             client = ApiClient(http)
             # Names of events: others after a restart.
             events = EventRecorder(client, "test", clock, random.Random(len(api.calls)))
-            ports = Ports(client, events, session, thread, clock, "fallback-boot")
-            parts = DevicePlugin(settings, ports, rules, PluginMetrics())
+            parts = DevicePlugin(
+                settings, client, events, session, thread, clock, "fallback-boot", rules, PluginMetrics()
+            )
             health, node, watch, news = parts.health, parts.node, parts.watch, parts.news
             await parts.begin()
             await node.publish_patiently()

@@ -112,7 +112,7 @@ async def plugin(
         folder = Path(name)
         async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
-            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot")
+            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot", max_ids=10**6)
             await node.prepare()
             node.begin(physical)
             await node.publish()
@@ -219,7 +219,9 @@ async def test_ids_of_several_cards_are_refused() -> None:
     """A kubelet that did not ask, or did not obey."""
     async with plugin(["t4", "t4"], [gpu_pod("a", 2)]) as kubelet:
         ids = [next(one for one in kubelet.devices if letter * 8 in one) for letter in "ab"]
-        with pytest.raises(grpc.aio.AioRpcError, match="do not lie on one card"):
+        with pytest.raises(
+            grpc.aio.AioRpcError, match="the kubelet chose ids of card 1, but the pod that waits has card 0"
+        ):
             await kubelet.allocate(ids)
 
 

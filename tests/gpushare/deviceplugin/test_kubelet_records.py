@@ -145,23 +145,19 @@ async def test_a_kubelet_that_limits_calls_is_asked_again(folder: Path) -> None:
 
 
 @pytest.mark.promise("PR-004")
-async def test_kubelet_that_refuses_too_long_leaves_the_checkpoint(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_kubelet_that_refuses_too_long_names_no_pod(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In time for PreStartContainer, which has 30 s."""
     monkeypatch.setattr(kubelet_records, "BUDGET_SECONDS", 0.3)
-    write_checkpoint(folder, line("c", ["1"]))
     async with serving(folder, Lister(refusals=10**9)) as book:
-        assert await book.entries() == (Entry("c", frozenset({"1"}), uid="u"),)
+        assert await book.entries() == ()
     assert kubelet_records.BUDGET_SECONDS < 30
 
 
-async def test_a_socket_without_an_answer_leaves_the_checkpoint(folder: Path) -> None:
-    """The plugin asks once and reads the checkpoint if the kubelet does not implement the call."""
-    write_checkpoint(folder, line("c", ["1"]))
+async def test_a_socket_without_an_answer_names_no_pod(folder: Path) -> None:
+    """The plugin asks once if the kubelet does not implement the call."""
     lister = Lister(refusals=10**9, code=grpc.StatusCode.UNIMPLEMENTED)
     async with serving(folder, lister) as book:
-        assert await book.entries() == (Entry("c", frozenset({"1"}), uid="u"),)
+        assert await book.entries() == ()
     assert lister.calls == 1
 
 
@@ -175,21 +171,21 @@ async def test_without_the_socket_the_checkpoint_names_the_container(folder: Pat
     assert await KubeletRecords(folder / "none.sock", folder).entries() == (Entry("c", frozenset({"1", "2"}), uid="u"),)
 
 
-async def test_the_two_books_are_one(folder: Path) -> None:
-    """The file adds uids, the containers' variables, and init containers; its entries for others' ids do not count."""
+async def test_a_kubelet_with_a_checkpoint_is_not_asked(folder: Path) -> None:
+    """The file has uids, the containers' variables, and init containers; and ``List`` disturbs an admission."""
     told = deviceplugin_pb2.ContainerAllocateResponse(envs={"A": "1"}).SerializeToString()
     write_checkpoint(
         folder,
         line("c", ["1", "2"], "uid-a", AllocResp=base64.b64encode(told).decode()),
         line("init", ["1"], "uid-a"),
-        line("c", ["3"], "of-an-older-pod", ContainerName="old"),
     )
-    async with serving(folder, Lister()) as book:
+    lister = Lister()
+    async with serving(folder, lister) as book:
         entries = await book.entries()
 
+    assert lister.calls == 0
     assert entries == (
-        Entry("c", frozenset({"1", "2"}), uid="uid-a", namespace="d", pod="a", variables={"A": "1"}),
-        B,
+        Entry("c", frozenset({"1", "2"}), uid="uid-a", variables={"A": "1"}),
         Entry("init", frozenset({"1"}), uid="uid-a"),
     )
 

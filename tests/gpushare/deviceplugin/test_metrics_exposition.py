@@ -10,21 +10,20 @@ from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import CollectorRegistry
 
 from gpushare.bounds import BODY_BYTES_OF_STRANGERS, METRICS_CONNECTIONS
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.metrics_exposition import listen, registry_of, serve
+from gpushare.deviceplugin.metrics_exposition import listen, serve
 from gpushare.errors import UsageError
 from tests.servers import Caller, plain_http
 
 
 @contextlib.asynccontextmanager
-async def served(registry: CollectorRegistry) -> AsyncIterator[Caller]:
+async def served(metrics: PluginMetrics | None = None) -> AsyncIterator[Caller]:
     """A client of a server on a free port of loopback."""
     listener = listen(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    serving = asyncio.create_task(serve(registry, listener))
+    serving = asyncio.create_task(serve(metrics or PluginMetrics(), listener))
     try:
         async with plain_http(f"http://127.0.0.1:{port}") as client:
             yield client
@@ -34,15 +33,9 @@ async def served(registry: CollectorRegistry) -> AsyncIterator[Caller]:
             await serving
 
 
-@pytest.fixture
-def registry() -> CollectorRegistry:
-    """With the plugin's series."""
-    return registry_of(PluginMetrics())
-
-
-async def test_prometheus_gets_text(registry: CollectorRegistry) -> None:
+async def test_prometheus_gets_text() -> None:
     """In the format that each release of it takes, whatever it prefers."""
-    async with served(registry) as client:
+    async with served() as client:
         plain = await client.get("/metrics")
         openmetrics = await client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
 
@@ -53,9 +46,9 @@ async def test_prometheus_gets_text(registry: CollectorRegistry) -> None:
     assert "gpushare_cards" in [family.name for family in text_string_to_metric_families(plain.text)]
 
 
-async def test_the_other_paths_and_methods(registry: CollectorRegistry) -> None:
+async def test_the_other_paths_and_methods() -> None:
     """Alive; nothing else is there, nothing can be changed."""
-    async with served(registry) as client:
+    async with served() as client:
         healthy = await client.get("/healthz")
         missing = await client.get("/")
         posted = await client.post("/metrics", content=b"x")
@@ -65,20 +58,15 @@ async def test_the_other_paths_and_methods(registry: CollectorRegistry) -> None:
     assert posted.status_code == 405
 
 
-async def test_a_failing_scrape_is_an_error_and_the_server_lives_on(
-    registry: CollectorRegistry, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failing_scrape_is_an_error_and_the_server_lives_on(caplog: pytest.LogCaptureFixture) -> None:
     """The traceback is the log's, not the scraper's."""
+    metrics = PluginMetrics()
 
-    class Broken:
-        def collect(self) -> list[object]:
-            raise ZeroDivisionError("secret")
+    def broken() -> tuple[()]:
+        raise ZeroDivisionError("secret")
 
-        def describe(self) -> list[object]:
-            return []
-
-    registry.register(Broken())  # type: ignore[arg-type]
-    async with served(registry) as client:
+    metrics.held = broken
+    async with served(metrics) as client:
         with caplog.at_level(logging.CRITICAL):
             answer = await client.get("/metrics")
         healthy = await client.get("/healthz")
@@ -86,9 +74,9 @@ async def test_a_failing_scrape_is_an_error_and_the_server_lives_on(
     assert (answer.status_code, "secret" in answer.text, healthy.status_code) == (500, False, 200)
 
 
-async def test_the_port_is_free_again_after_the_end(registry: CollectorRegistry) -> None:
+async def test_the_port_is_free_again_after_the_end() -> None:
     """Stopped by cancellation, as everything of the plugin."""
-    async with served(registry) as client:
+    async with served() as client:
         port = urlsplit(client.url).port
         await client.get("/healthz")
 
@@ -101,9 +89,9 @@ def test_an_address_that_is_not_ours_says_so() -> None:
         listen(("192.0.2.1", 0))
 
 
-async def test_silent_connections_leave_the_plugin_its_files(registry: CollectorRegistry) -> None:
+async def test_silent_connections_leave_the_plugin_its_files() -> None:
     """More than there is room for: those that have waited longest are closed, and a scrape is answered."""
-    async with served(registry) as client:
+    async with served() as client:
         where = ("127.0.0.1", urlsplit(client.url).port or 0)
         silent = [await asyncio.open_connection(*where) for _ in range(METRICS_CONNECTIONS.most + 1)]
         assert (await client.get("/metrics")).status_code == 200
@@ -113,9 +101,9 @@ async def test_silent_connections_leave_the_plugin_its_files(registry: Collector
             writer.close()
 
 
-async def test_an_upload_to_the_metrics_is_refused(registry: CollectorRegistry) -> None:
+async def test_an_upload_to_the_metrics_is_refused() -> None:
     """No body is expected there."""
-    async with served(registry) as client:
+    async with served() as client:
         answer = await client.post("/metrics", content=b"x" * (BODY_BYTES_OF_STRANGERS.most + 1))
 
     assert answer.status_code == 413

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from gpushare.deviceplugin import registration
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
-from gpushare.deviceplugin.registration import SLOTS, stay_registered
+from gpushare.deviceplugin.registration import stay_registered
 from gpushare.model.cards import CardFacts, NodeCards
 from tests.gpushare.deviceplugin.ended_stream import stream_ended
 from tests.servers import until
@@ -37,6 +38,7 @@ class Kubelet(pb_grpc.RegistrationServicer):
         self.folder = folder
         self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
         self.changes = asyncio.Event()
+        self.counts = Counter[str]()
         self.refuse = 0
         self.new_socket = self.reads_list = self.silent = False
         self.channel: grpc.aio.Channel | None = None
@@ -83,6 +85,17 @@ class Kubelet(pb_grpc.RegistrationServicer):
         await self.start()
 
 
+class Answers:
+    """Answers the kubelet; all that the server needs of it here: it learns that the kubelet is another one."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+
+    def begin_anew(self, *, kubelet_is_another: bool) -> None:
+        if kubelet_is_another:
+            self._kubelet.changes.set()
+
+
 @asynccontextmanager
 async def staying(
     monkeypatch: pytest.MonkeyPatch, *, refuse: int = 0, kubelet_runs: bool = True, unwatched: float = 3600
@@ -94,8 +107,8 @@ async def staying(
         kubelet.refuse = refuse
         if kubelet_runs:
             await kubelet.start()
-        server = DevicePluginServer(object(), OneCard())  # type: ignore[arg-type]
-        staying = asyncio.create_task(stay_registered(server, kubelet.folder, kubelet_changed=kubelet.changes.set))
+        server = DevicePluginServer(Answers(kubelet), OneCard())  # type: ignore[arg-type]
+        staying = asyncio.create_task(stay_registered(server, kubelet.folder, kubelet.counts))
         try:
             yield kubelet
         finally:
@@ -299,7 +312,7 @@ async def test_each_resource_has_a_socket_a_list_and_a_life_of_its_own(monkeypat
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         spare = DevicePluginServer(None, OneCard())  # type: ignore[arg-type]
-        other = asyncio.create_task(stay_registered(spare, kubelet.folder, SLOTS))
+        other = asyncio.create_task(stay_registered(spare, kubelet.folder, kubelet.counts))
         try:
             request = await next_registration(kubelet)
             assert (request.endpoint, request.resource_name) == ("aliyungpushare-slot.sock", "aliyun.com/gpu-slot")

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.metrics_exposition import registry_of
 from gpushare.deviceplugin.stuck_pod_sweeper import DELETIONS_A_MINUTE, StuckPodSweeper
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -43,7 +42,6 @@ class Rig:
         self.api = api
         self.seen: list[Pod] = []
         self.metrics = PluginMetrics()
-        self.registry = registry_of(self.metrics)
         self.now = 0.0
         self.is_served = True
         self.held: dict[str, str] = {}
@@ -64,9 +62,9 @@ class Rig:
         assert len(found) == len(self.api.events)
         return found
 
-    def counted(self, action: str) -> float | None:
+    def counted(self, action: str) -> int:
         """The metric."""
-        return self.registry.get_sample_value("gpushare_unadmitted_pods_total", {"action": action})
+        return self.metrics.unadmitted_pods[action]
 
 
 @asynccontextmanager

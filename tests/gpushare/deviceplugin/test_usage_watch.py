@@ -18,7 +18,7 @@ from prometheus_client.registry import CollectorRegistry
 from fake_nvml.state import State
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import ProcessUse
-from gpushare.deviceplugin.metrics_exposition import registry_of
+from gpushare.deviceplugin.metrics_exposition import PluginExposition
 from gpushare.deviceplugin.usage_watch import ProcessOwners, UsageWatch
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -87,7 +87,8 @@ class Rig:
 async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]:
     """Everything wired as in the plugin."""
     api, metrics = StubApi(), PluginMetrics()
-    registry = registry_of(metrics)
+    registry = CollectorRegistry()
+    registry.register(PluginExposition(metrics))
     session, thread = NvmlSession(None, listen=False), NvmlThread()
     try:
         await thread.run(session.renew)

@@ -81,16 +81,6 @@ async def test_pod_that_goes_to_another_card_is_booked_there_first() -> None:
         assert (asked, between, node.card("a")) == ("2+1", "2+1", "2+1")
 
 
-async def test_move_without_a_preference_call_is_booked_too() -> None:
-    """Kubelets before 1.19 choose without asking; the card is the one in the container's variables."""
-    pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
-    async with stage(pods, settled_seconds=15, kubelet="v1.18.20", asks=False) as node:
-        for name in ("past", "a"):
-            await node.admit(name)
-
-        assert (node.has("a"), node.card("a")) == ({2}, "0+2")
-
-
 async def test_stale_repair_mark_takes_no_room_from_a_hand_bound_pod() -> None:
     """The ids on card 1 were c's, for which a was taken, and a's own card is free by now: the mark goes first."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0), gpu_pod("c", 9, card=1)]
@@ -691,18 +681,6 @@ async def test_a_container_that_starts_again_needs_no_api_server(several: dict[s
         await node.start("a")
         node.api.fault = lambda method, path: (500, {"message": "away"})
         await node.start("a")
-
-
-async def test_a_kubelet_that_does_not_ask_draws_ids_that_are_counts() -> None:
-    """Before 1.19: any ids, and the card is the one in the annotation. A wrong guess is repaired by the variables that were set."""
-    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
-    async with stage(pods, kubelet="v1.18.20", asks=False) as node:
-        told = [(await node.admit(name))[0]["ALIYUN_COM_GPU_MEM_IDX"] for name in ("b", "a")]
-        await node.start("b")
-        await node.start("a")
-
-        assert told == ["0", "1"]
-        assert (node.card("a"), node.card("b")) == ("1", "0")
 
 
 async def test_id_is_a_container_in_slots_mode_and_units_the_pods() -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.core import repair
-from gpushare.deviceplugin.core.kept_pods import Bindings
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model import allocation
@@ -54,13 +53,12 @@ def change(node: Stage, name: str, **annotations: str | None) -> None:
 @contextlib.asynccontextmanager
 async def kept(node: Stage) -> AsyncIterator[None]:
     """While the plugin keeps annotations as they were bound."""
-    tasks = [asyncio.create_task(one()) for one in (node.allocator.restoration.keep, node.allocator.keep_right)]
+    task = asyncio.create_task(node.allocator.keep_right())
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[int]:
@@ -182,10 +180,8 @@ def size_of(value: Any) -> int:
         held: Any = [getattr(value, name) for name in value.__struct_fields__]
     elif isinstance(value, dict):
         held = [*value.keys(), *value.values()]
-    elif isinstance(value, list | tuple | set | frozenset):
-        held = value
     else:
-        held = vars(value).values() if isinstance(value, Bindings) else ()
+        held = value if isinstance(value, list | tuple | set | frozenset) else ()
     return sys.getsizeof(value) + sum(map(size_of, held))
 
 

@@ -121,6 +121,16 @@ async def test_a_card_that_comes_back_is_well_again() -> None:
         assert site.cards() == [(0, True), (1, True)]
 
 
+async def test_a_card_comes_back_to_no_index_that_another_has() -> None:
+    """The index of a card that was taken out belongs to the card that has it now, also when both are there."""
+    async with slotted(card("a"), card("b", 1)) as site:
+        for physical in ([card("c"), card("b", 1)], [card("c"), card("b", 1), card("a", 2)]):
+            site.node.change_cards(physical)
+            await site.node.publish()
+
+        assert [one.uuid[4] for one in site.node.cards.cards] == ["c", "b", "a"]
+
+
 async def test_removed_card_is_remembered_over_a_plugin_restart() -> None:
     """By the annotation, while a pod names it."""
     async with slotted(card("a"), card("b", 1)) as site:
@@ -149,7 +159,7 @@ async def test_removed_card_stays_removed_after_a_driver_absence() -> None:
         site.node.change_cards([card("b")])
         await site.node.publish()
         for is_away in (True, False):
-            site.health.miss_driver(is_away=is_away)
+            site.health.driver_is_away = is_away
             site.node.refresh()
             await site.node.publish()
 

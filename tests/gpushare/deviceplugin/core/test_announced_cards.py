@@ -17,7 +17,6 @@ from gpushare.deviceplugin.core.announced_cards import (
     changes_between,
     count_cards,
     describe_cards,
-    known_cards,
     patch_for,
     remembered,
     shape,
@@ -67,17 +66,6 @@ def test_what_the_annotation_says_is_known_at_a_start() -> None:
     assert remembered(None) == ()
 
 
-def test_an_index_belongs_to_the_card_that_has_it_now() -> None:
-    """The indices of the cards that ever had them; an absent card is kept only on demand (slots mode counts it on)."""
-    facts = {name: CardFacts(index, f"GPU-{name}", "m", 1, 1) for name, index in (("a", 0), ("b", 1), ("x", 0))}
-    now = NodeCards(1, "ids", "GiB", "b", (facts["x"], facts["b"]))
-    ever = [facts["a"], facts["b"], facts["x"]]
-
-    assert known_cards(ever, now, [A, B, card("x", 0)], keep=False) == (facts["b"], facts["x"])
-    assert known_cards(ever, now, [A], keep=False) == (facts["a"],)
-    assert known_cards(ever, now, [], keep=True) == (facts["b"], facts["x"])
-
-
 @given(
     known=st.sets(st.integers(0, 7)),
     answering=st.sets(st.integers(0, 9)),
@@ -100,9 +88,10 @@ def test_a_rollback_keeps_each_cards_index() -> None:
     """A plugin that was rolled back finds the indices in the annotation of the later one, and swaps none."""
     later = '{"v":2,"cards":[{"index":1,"uuid":"GPU-a","model":{"name":"T4"}},{"index":0,"uuid":"GPU-b"}]}'
     known = read_cards(later).cards
+    assert known is not None
 
     assert {card.uuid for card in remembered(known)} == {"GPU-a", "GPU-b"}
-    described = describe_cards([A, B], MemoryUnit.parse("GiB"), "boot", known)
+    described = describe_cards([A, B], MemoryUnit.parse("GiB"), "boot", known.cards)
     assert {card.uuid: card.index for card in described.cards} == {"GPU-a": 1, "GPU-b": 0}
 
 

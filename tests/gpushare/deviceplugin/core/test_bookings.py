@@ -15,7 +15,7 @@ from gpushare.deviceplugin.core.bookings import (
     why_fixed,
 )
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
-from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.kept_pods import allocation_of, keep
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.manifests import Pod, PodStatus
 from gpushare.model.cards import CardFacts
@@ -101,7 +101,9 @@ RAN = {"name": "c", "state": {"terminated": {}}}
 
 def by_book(one: Pod, *grants: Grant, shown: Pod | None = None, **more: bool) -> tuple[tuple[int, int], ...] | None:
     """The shares that the kubelet's records have written."""
-    found = allocation_by_book(one, grants, lambda: allocation_of(shown or one), counts_slots=more.get("slots", False))
+    if shown is not None:
+        one = keep(shown, keep(one))
+    found = allocation_by_book(one, grants, counts_slots=more.get("slots", False))
     return None if found is None else found.shares
 
 

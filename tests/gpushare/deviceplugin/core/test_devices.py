@@ -60,21 +60,21 @@ def test_a_card_keeps_its_index_in_another_order_of_nvml() -> None:
     """A card that failed to come up at boot moves all the others in NVML's count, not in ours."""
     known = describe_cards(physical("a", "b", "c"), GIB, "boot")
 
-    assert indices(describe_cards(physical("b", "c"), GIB, "boot", known)) == {"b": 1, "c": 2}
-    assert indices(describe_cards(physical("c", "a", "b"), GIB, "boot", known)) == {"a": 0, "b": 1, "c": 2}
+    assert indices(describe_cards(physical("b", "c"), GIB, "boot", known.cards)) == {"b": 1, "c": 2}
+    assert indices(describe_cards(physical("c", "a", "b"), GIB, "boot", known.cards)) == {"a": 0, "b": 1, "c": 2}
 
 
 def test_an_index_that_a_pod_names_is_not_given_to_a_new_card() -> None:
     """The pod's card may come back; until then no other card takes its place."""
     known = describe_cards(physical("a", "b"), GIB, "boot")
 
-    assert indices(describe_cards(physical("b", "n"), GIB, "boot", known, frozenset({0}))) == {"b": 1, "n": 2}
-    assert indices(describe_cards(physical("b", "n"), GIB, "boot", known)) == {"b": 1, "n": 0}
+    assert indices(describe_cards(physical("b", "n"), GIB, "boot", known.cards, frozenset({0}))) == {"b": 1, "n": 2}
+    assert indices(describe_cards(physical("b", "n"), GIB, "boot", known.cards)) == {"b": 1, "n": 0}
 
 
 def test_pods_of_the_go_plugin_do_not_move_indices() -> None:
     """The pods of the Go plugin keep their cards: without our annotation the indices in use are NVML's, as it gave them."""
-    assert indices(describe_cards(physical("a", "b"), GIB, "boot", None, frozenset({0, 1}))) == {"a": 0, "b": 1}
+    assert indices(describe_cards(physical("a", "b"), GIB, "boot", (), frozenset({0, 1}))) == {"a": 0, "b": 1}
 
 
 @given(st.lists(st.uuids(), unique=True, min_size=1, max_size=6), st.integers(0, 9))
@@ -110,18 +110,6 @@ def test_foreign_ids_have_no_card(device_id: str) -> None:
     assert DeviceIds(facts(1, 4096, GIB).cards).card_of(device_id) is None
 
 
-def test_ids_of_two_cards_are_not_on_one_card() -> None:
-    """Ids of two cards are not on one card, and neither are ids of which one is unknown."""
-    cards = facts(2, 4096, GIB).cards
-    ids = DeviceIds(cards)
-    one, two = ids.of_card(cards[0]), ids.of_card(cards[1])
-
-    assert ids.one_card_of(one) == cards[0]
-    assert ids.one_card_of([one[0], two[0]]) is None
-    assert ids.one_card_of([one[0], "foreign"]) is None
-    assert ids.one_card_of([]) is None
-
-
 def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
     """All ids of a sick card become unhealthy together."""
     cards = [CardFacts(0, "GPU-a", "m", 2048, 2), CardFacts(1, "GPU-b", "m", 2048, 2, healthy=False)]
@@ -152,11 +140,11 @@ def test_spare_slots_are_enough_and_few_and_no_cards_ids(count: int, units: int)
 def test_card_removed_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
     """A kubelet that restarts with less than its running pods ask for would refuse these."""
     known = describe_cards(physical("a", "b"), GIB, "boot", slots=2)
-    kept = describe_cards(physical("b"), GIB, "boot", known, frozenset({0, 1}), slots=2).cards
+    kept = describe_cards(physical("b"), GIB, "boot", known.cards, frozenset({0, 1}), slots=2).cards
 
     assert [(card.index, card.healthy, card.units) for card in kept] == [(0, False, 15079), (1, True, 15079)]
-    assert indices(describe_cards(physical("b"), GIB, "boot", known, frozenset({1}), slots=2)) == {"b": 1}
-    assert indices(describe_cards(physical("b"), GIB, "boot", known, frozenset({0, 1}))) == {"b": 1}
+    assert indices(describe_cards(physical("b"), GIB, "boot", known.cards, frozenset({1}), slots=2)) == {"b": 1}
+    assert indices(describe_cards(physical("b"), GIB, "boot", known.cards, frozenset({0, 1}))) == {"b": 1}
 
 
 # The memory of an H200 by its driver.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay, merge, used_units
+from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay, used_units
 from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod as pod
 
@@ -63,41 +63,6 @@ def test_owner_of_shared_ids_is_the_container_with_just_these() -> None:
 
     owners = [holdings.owner(ids) for ids in (["1x"], ["1y"], ["1y", "1x"], ["3x"])]
     assert [one.container if one else None for one in owners] == ["c", "init", "init", None]
-
-
-def test_ids_that_are_counts_lie_on_the_answered_card() -> None:
-    """A kubelet before 1.19 draws them from all cards."""
-    entries = [
-        entry("a", "0x", "1x", variables={"ALIYUN_COM_GPU_MEM_IDX": "2"}),
-        entry("b", "0y"),
-        entry("c", "0z", variables={}),
-    ]
-    holdings = laid(entries, pod("a"), pod("b"), pod("c"), ids_are_counts=True)
-
-    assert [holdings.cards(uid) for uid in "abc"] == [{2}, frozenset(), frozenset()]
-
-
-def test_pod_resources_is_right_and_the_file_knows_more() -> None:
-    """An entry of the file for ids that a listed container of another pod has is old."""
-    live = [
-        Entry("c", frozenset({"1", "2"}), namespace="d", pod="a"),
-        Entry("c", frozenset({"3"}), namespace="d", pod="b"),
-    ]
-    told = {"A": "1"}
-    file = [
-        entry("a", "1", "2", variables=told),
-        entry("a", "1", container="init"),
-        entry("x", "3", container="old"),
-        entry("y", "2", container="old"),
-        entry("z", "4"),
-    ]
-
-    assert merge(live, file) == (
-        Entry("c", frozenset({"1", "2"}), "a", "d", "a", variables=told),
-        live[1],
-        file[1],
-        file[4],
-    )
 
 
 def test_id_is_a_unit_and_foreign_ids_count_by_annotation() -> None:

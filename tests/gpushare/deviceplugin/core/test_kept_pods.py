@@ -6,16 +6,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gpushare.deviceplugin.core.kept_pods import (
-    Bindings,
     allocation_of,
     asks_for_cards,
+    confirmed,
+    corrected,
     cut_down,
+    differences,
     identity,
     indices_in_use,
     indices_of,
     keep,
+    shown_allocation,
 )
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
@@ -84,11 +88,11 @@ def test_a_static_pod_is_known_by_its_hash() -> None:
     ids=["a card", "none", "asks for nothing", "asks for a part"],
 )
 def test_a_kept_pod_has_its_allocation(units: str, card: str, expected: Any) -> None:
-    """A kept pod has the allocation of the whole pod, or that of the annotations that are put in the place of its own."""
-    whole = pod({"aliyun.com/gpu-mem": units}, **{INDEX: card})
-    found = [allocation_of(whole), allocation_of(keep(whole, {INDEX: card})), allocation_of(keep(whole, {}))]
+    """A kept pod has the allocation of the whole pod, whatever is shown later."""
+    whole, later = (pod({"aliyun.com/gpu-mem": units}, **annotations) for annotations in ({INDEX: card}, {}))
+    found = [allocation_of(whole), allocation_of(keep(whole)), allocation_of(keep(later, keep(whole)))]
 
-    assert [None if one is None else one.shares for one in found] == [expected, expected, None]
+    assert [None if one is None else one.shares for one in found] == [expected, expected, expected]
 
 
 def on_card(phase: str, **annotations: str) -> Pod:
@@ -122,70 +126,67 @@ def annotated(**annotations: str) -> Pod:
     return bound_pod("a", "2", None, **annotations)
 
 
+def counts(one: Pod) -> dict[str, str]:
+    """The annotations that count."""
+    return one.metadata.annotations or {}
+
+
 def test_the_first_valid_card_is_what_was_bound() -> None:
     """Before it what is shown counts; after it that card."""
-    bindings = Bindings()
+    one = keep(annotated(**{INDEX: "x"}))
+    assert (counts(one), differences(one)) == ({INDEX: "x"}, {})
+    one = keep(annotated(**{INDEX: "1"}), one)
+    assert (counts(one), differences(one)) == ({INDEX: "1"}, {})
+    one = keep(annotated(**{INDEX: "2", REPAIR: "1", WISH: "T4"}), one)
 
-    assert bindings.see(annotated(**{INDEX: "x"})) == {INDEX: "x"}
-    assert (bindings.different(), bindings.differences("a")) == ([], {})
-    assert bindings.see(annotated(**{INDEX: "1"})) == {INDEX: "1"}
-    assert bindings.see(annotated(**{INDEX: "2", REPAIR: "1", WISH: "T4"})) == {INDEX: "1"}
-    assert (bindings.different(), bindings.differences("a")) == (["a"], {INDEX: "1", REPAIR: None})
+    assert (counts(one), differences(one)) == ({INDEX: "1"}, {INDEX: "1", REPAIR: None})
 
 
 def test_what_the_plugin_writes_counts() -> None:
     """From the answer on, or from the event that shows it, whichever comes first; while it is under way nothing is put back."""
-    bindings = Bindings()
-    bindings.see(annotated(**{INDEX: "1", REPAIR: "2"}))
-    bindings.expect("a", {INDEX: "2", REPAIR: "1"})
-    bindings.see(annotated(**{INDEX: "0"}))
-    assert (bindings.annotations("a"), bindings.differences("a")) == ({INDEX: "1", REPAIR: "2"}, {})
-    bindings.see(annotated(**{INDEX: "2", REPAIR: "1"}))
-    assert bindings.annotations("a") == {INDEX: "2", REPAIR: "1"}
-    bindings.confirm("a")
-    bindings.expect("a", {REPAIR: None})
-    bindings.confirm("a")
-    bindings.confirm("a")
-    assert (bindings.annotations("a"), bindings.differences("a")) == ({INDEX: "2"}, {REPAIR: None})
+    one = replace(keep(annotated(**{INDEX: "1", REPAIR: "2"})), expected={INDEX: "2", REPAIR: "1"})
+    one = keep(annotated(**{INDEX: "0"}), one)
+    assert (counts(one), differences(one)) == ({INDEX: "1", REPAIR: "2"}, {})
+    one = keep(annotated(**{INDEX: "2", REPAIR: "1"}), one)
+    assert counts(one) == {INDEX: "2", REPAIR: "1"}
+    one = confirmed(replace(confirmed(one), expected={REPAIR: None}))
+    assert confirmed(one) == one
+    assert (counts(one), differences(one)) == ({INDEX: "2"}, {REPAIR: None})
 
 
 def test_a_write_that_did_not_happen_counts_not() -> None:
     """Whatever is shown afterwards."""
-    bindings = Bindings()
-    bindings.see(annotated(**{INDEX: "1"}))
-    bindings.expect("a", {INDEX: "2"})
-    bindings.give_up("a")
+    one = replace(keep(annotated(**{INDEX: "1"})), expected=None)
 
-    assert bindings.see(annotated(**{INDEX: "2"})) == {INDEX: "1"}
+    assert counts(keep(annotated(**{INDEX: "2"}), one)) == {INDEX: "1"}
+
+
+def test_the_write_on_a_pod_without_a_card_is_its_first() -> None:
+    """The card that the plugin writes on a pod that came past the extender counts once it is shown."""
+    one = confirmed(replace(keep(annotated()), expected={INDEX: "2"}))
+    assert (counts(one), differences(one)) == ({}, {})
+
+    assert counts(keep(annotated(**{INDEX: "2"}), one)) == {INDEX: "2"}
 
 
 def test_the_kubelets_book_counts_more() -> None:
     """The kubelet's record names the card, and an annotation that names no card stays if it makes sense."""
-    bindings = Bindings()
-    kept = {"ALIYUN_COM_GPU_MEM_DEV": "14", "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1", WISH: "T4"}
-    bindings.see(
-        annotated(**{INDEX: "1", REPAIR: "2", ASSIGNED: "false", "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "soon", **kept})
+    stays = {"ALIYUN_COM_GPU_MEM_DEV": "14", "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1", WISH: "T4"}
+    one = keep(
+        annotated(**{INDEX: "1", REPAIR: "2", ASSIGNED: "false", "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "soon", **stays})
     )
-    shown = bindings.shown_allocation(annotated())
-    found = bindings.correct("a", Allocation(((0, 2),), 10, 3, assigned=True))
+    found = corrected(one, Allocation(((0, 2),), 10, 3, assigned=True))
 
-    assert (shown, found) == (
-        None,
-        {
-            **kept,
-            INDEX: "0",
-            "ALIYUN_COM_GPU_MEM_POD": "2",
-            ASSIGNED: "true",
-            "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "3",
-        },
-    )
+    assert (shown_allocation(one), shown_allocation(annotated())) == (None, None)
+    assert counts(found) == {
+        **stays,
+        INDEX: "0",
+        "ALIYUN_COM_GPU_MEM_POD": "2",
+        ASSIGNED: "true",
+        "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "3",
+    }
 
 
-def test_a_pod_that_is_gone_is_forgotten() -> None:
-    """All of it."""
-    bindings = Bindings()
-    bindings.see(annotated(**{INDEX: "1"}))
-    bindings.expect("a", {INDEX: "2"})
-    bindings.forget("a")
-
-    assert (bindings.annotations("a"), bindings.see(annotated(**{INDEX: "2"}))) == ({}, {INDEX: "2"})
+def test_a_pod_that_was_not_kept_differs_in_nothing() -> None:
+    """Only what was bound can be put right."""
+    assert differences(annotated(**{INDEX: "1"})) == {}

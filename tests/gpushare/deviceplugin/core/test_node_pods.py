@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.kept_pods import allocation_of, differences
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.manifests import ObjectMeta, Pod, PodStatus
 from gpushare.model.allocation import Allocation
@@ -263,11 +263,11 @@ def test_a_write_counts_though_the_watch_showed_more() -> None:
     index = "ALIYUN_COM_GPU_MEM_IDX"
     pods = NodePods()
     pods.set(pod("a", 1, version=5, **{index: "0"}))
-    pods.bindings.expect("a", {index: "1"})
+    pods.expect("a", {index: "1"})
     pods.set(pod("a", 1, version=9, **{index: "2"}))
     pods.wrote(pod("a", 1, version=8, **{index: "1"}))
     (known,) = pods.in_admission_order()
-    assert ((known.metadata.annotations or {})[index], pods.bindings.differences("a")[index]) == ("1", "1")
+    assert ((known.metadata.annotations or {})[index], differences(known)[index]) == ("1", "1")
     pods.remove(ObjectMeta(uid="a"))
     pods.wrote(pod("a", version=10))
     assert order(pods) == []

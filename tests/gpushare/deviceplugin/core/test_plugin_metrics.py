@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import MIB, CardUse, NodeUse, PodOnCard
-from gpushare.deviceplugin.metrics_exposition import registry_of
+from gpushare.deviceplugin.metrics_exposition import PluginExposition
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
@@ -26,7 +26,7 @@ class Plugin:
 
     def __init__(self, *cards: CardFacts, unit: str = "GiB") -> None:
         self.metrics = PluginMetrics()
-        self.registry = registry_of(self.metrics)
+        self.exposition = PluginExposition(self.metrics)
         self.cards = NodeCards(1, "ids", unit, "boot", cards)
         self.pods: list[Pod] = []
         self.metrics.cards, self.metrics.pods = lambda: self.cards, lambda: self.pods
@@ -34,7 +34,7 @@ class Plugin:
     def scrape(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
         """By name of series: labels to value."""
         found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
-        for family in text_string_to_metric_families(generate_latest(self.registry).decode()):
+        for family in text_string_to_metric_families(generate_latest(self.exposition).decode()):
             for sample in family.samples:
                 labels = tuple(sorted(sample.labels.items()))
                 series = found.setdefault(sample.name, {})
@@ -170,7 +170,7 @@ def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
     plugin.pods = [pod("a")]
     plugin.metrics.seen = NodeUse()
 
-    families = list(text_string_to_metric_families(generate_latest(plugin.registry).decode()))
+    families = list(text_string_to_metric_families(generate_latest(plugin.exposition).decode()))
 
     assert len(families) > 15
     for family in families:
@@ -182,6 +182,4 @@ def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
 
 def test_before_the_cards_are_known_there_are_none() -> None:
     """A plugin that waits for its driver answers a scrape."""
-    registry = registry_of(PluginMetrics())
-
-    assert b"gpushare_cards 0.0" in generate_latest(registry)
+    assert b"gpushare_cards 0.0" in generate_latest(PluginExposition(PluginMetrics()))
