@@ -108,6 +108,14 @@ def target(request: pytest.FixtureRequest) -> Target:
 
 
 @pytest.fixture(scope="session")
+def slots_target(target: Target) -> Target:
+    """The same programs with every node in slots mode; a case about both modes is not applicable to a target without it."""
+    if not target.slots_target:
+        pytest.skip(f"{target_capabilities.NOT_APPLICABLE}: target {target.name} names no slots_target")
+    return load_target(target.slots_target, os.environ)
+
+
+@pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
     """The programs of the real control plane; a case that needs them is skipped if they are missing."""
     try:

@@ -52,7 +52,7 @@ async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage
 
     assert sorted(answer["NodeNames"]) == ["a2", "b2"]
     assert refused(answer).keys() == {"a1", "nowhere"}
-    assert (large["NodeNames"], refused(large).keys()) == ([], set(NAMES))
+    assert (large["NodeNames"], set(refused(large))) == ([], set(NAMES))
     assert all({**refused(answer), **refused(large)}.values())
 
 
@@ -103,7 +103,7 @@ async def test_keys_are_read_in_any_casing(stage: ExtenderStage, question: dict[
     asked = {key: pod if key.lower() == "pod" else value for key, value in question.items()}
     answer = await stage.ask(spec.FILTER, asked)
 
-    assert (answer["NodeNames"], refused(answer).keys()) == (["a1"], {"nowhere"})
+    assert (answer["NodeNames"], set(refused(answer))) == (["a1"], {"nowhere"})
 
 
 @pytest.mark.promise("EXT-009")
