@@ -143,7 +143,7 @@ def own(
     @asynccontextmanager
     async def make(nodes: Sequence[NodeSpec], other: Target | None = None) -> AsyncIterator[Cluster]:
         judged = other or target
-        with target_capabilities.options_known():
+        with target_capabilities.options_known(judged):
             nodes = [judged.spelt(node) for node in nodes]
         async with own_cluster(request.config.getoption("--cluster"), nodes, judged, choices) as cluster:
             try:
