@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Final
 
 import pytest
@@ -23,13 +23,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         for traceback, crash, _ in report.longrepr.chain:
             for entry in traceback.reprentries:
                 if isinstance(entry, ReprEntry):
-                    entry.lines[:] = shortened(entry.lines)
+                    entry.lines = shortened(entry.lines)
             if crash is not None:
                 crash.message = "\n".join(shortened(crash.message.splitlines(), mark=""))
     return report
 
 
-def shortened(lines: list[str], *, mark: str = _WRONG) -> list[str]:
+def shortened(lines: Sequence[str], *, mark: str = _WRONG) -> list[str]:
     """The lines, each up to a length, and of those with the mark the first ones."""
     wrong = [number for number, line in enumerate(lines) if line.startswith(mark)]
     left_out = set(wrong[_MOST:])
