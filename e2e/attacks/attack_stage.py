@@ -126,7 +126,7 @@ async def open_stage(provider: str, target: Target, choices: Choices, folder: Pa
     extender, plugin = Observed(folder / "extender", 1024), Observed(folder / "plugin", 300)
     with options_known(target):
         programs = extender.as_observed(target.extender), plugin.as_observed(target.device_plugin)
-    observed = structs.replace(target, extender=programs[0], device_plugin=programs[1])
+    observed = structs.replace(target, extender_or_none=programs[0], device_plugin_or_none=programs[1])
 
     def lead(kubeconfig: Path) -> None:
         for one in (extender, plugin):
