@@ -15,9 +15,10 @@ from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
-from e2e import distribution, real_kubelets, summary, target_capabilities, uncounted
+from e2e import distribution, promises, real_kubelets, summary, target_capabilities, uncounted
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
+from e2e.report import evidence
 from e2e.report import verdict_plugin as verdicts
 from e2e.site.kubeconfig_choice import kubeconfigs
 
@@ -57,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-seed", type=int, default=1, help="seed of which program is struck when (default: %(default)s)"
     )
     real_kubelets.add_option(group)
+    promises.add_options(group)
     verdicts.add_options(group)
     site_options.add_options(group.addoption)
     group.addoption("--site-report", type=Path, help="folder of the report of cases on any cluster (HTML, JUnit, JSON)")
@@ -72,11 +74,15 @@ def pytest_configure(config: pytest.Config) -> None:
     site_options.check(config)
     config.pluginmanager.register(site_results.SiteResults(config, _HERE / "onsite"), site_results.NAME)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
+    config.pluginmanager.register(evidence.Recorder())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All cases share the event loop in which the session's cluster lives; some are not for every kind of cluster."""
     cases = [item for item in items if item.path.is_relative_to(_HERE)]
+    promises.sort_out(config, cases)
+    if config.getoption("--profile"):
+        items[:] = cases
     real_kubelets.sort_out(config, cases)
     target_capabilities.sort_out(config, cases)
     mark = pytest.mark.asyncio(loop_scope="session")

@@ -49,6 +49,7 @@ async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) 
     ],
     ids=lambda value: str(value)[:20],
 )
+@pytest.mark.promise("D19")
 async def test_an_unknown_path_or_node_is_answered_and_not_fatal(observer: Observer, path: str, status: int) -> None:
     """Defect D19, by which the original closes the connection."""
     answer = await observer.get(observer.cluster.extender_url() + path)

@@ -38,6 +38,7 @@ async def test_the_first_list_is_whole(stage: PluginStage) -> None:
 
 
 @pytest.mark.promise("DP-003")
+@pytest.mark.promise("D07")
 async def test_too_many_ids_are_refused_with_advice(stage: PluginStage) -> None:
     """Defect D7: 8 cards of 143,771 MiB in MiB; it ends with 1, names the unit and the mode that fit, announces nothing."""
     await stage.open("h200x8")

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 
 @pytest.mark.promise("EXT-004")
+@pytest.mark.promise("D23")
 async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderStage) -> None:
     """A part of the nodes asked about, each once, and a list even if it is empty; no Node objects (defect D23)."""
     fit = await stage.filter(stage.pod("p", 11), "a2", "a1", "a2", "b1")
