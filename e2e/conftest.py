@@ -15,7 +15,7 @@ from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
-from e2e import distribution, promises, real_kubelets, summary, target_capabilities, uncounted
+from e2e import distribution, kept_cluster, promises, real_kubelets, summary, target_capabilities, uncounted
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
 from e2e.report import evidence
@@ -59,6 +59,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     real_kubelets.add_option(group)
     promises.add_options(group)
+    kept_cluster.add_option(group)
+    distribution.add_option(group)
     verdicts.add_options(group)
     site_options.add_options(group.addoption)
     group.addoption("--site-report", type=Path, help="folder of the report of cases on any cluster (HTML, JUnit, JSON)")
@@ -85,6 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = cases
     real_kubelets.sort_out(config, cases)
     target_capabilities.sort_out(config, cases)
+    kept_cluster.sort_out(config, cases)
     mark = pytest.mark.asyncio(loop_scope="session")
     for item in cases:
         # The unit tests are what reaches each branch; to count here as well took a third of the time of these.
@@ -155,6 +158,7 @@ async def cluster(request: pytest.FixtureRequest, own: OwnCluster, nodes: list[N
     async with own(nodes) as cluster:
         request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
         yield cluster
+        await kept_cluster.keep(request, cluster)
 
 
 @pytest.fixture(scope="session")
@@ -165,7 +169,8 @@ def shared(request: pytest.FixtureRequest) -> Cluster | None:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def observer(cluster: Cluster) -> AsyncIterator[Observer]:
+async def observer(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Observer]:
     """A namespace of the case's own; its pods are gone when the next case begins."""
     async with observing(cluster, f"case-{next(_NUMBERS)}") as observer:
         yield observer
+        await kept_cluster.keep(request, cluster, observer.namespace)

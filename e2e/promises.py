@@ -150,8 +150,8 @@ def sort_out(config: pytest.Config, items: list[pytest.Item]) -> None:
         # A case of several promises can be judged if one of them can.
         if needs := _common(rows[one].needs for one in ids_of(item) if one in rows):
             item.add_marker(pytest.mark.needs(*needs))
-    if wanted := _wanted(config.getoption("--profile", default="")):
-        kept = [item for item in items if any(rows[one].profile in wanted for one in ids_of(item) if one in rows)]
+    if profiles := wanted(config.getoption("--profile", default="")):
+        kept = [item for item in items if any(rows[one].profile in profiles for one in ids_of(item) if one in rows)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
         items[:] = kept
 
@@ -166,11 +166,11 @@ def _common(needs: Iterable[Iterable[str]]) -> set[str]:
     return set.intersection(*sets) if sets else set()
 
 
-def _wanted(names: str) -> frozenset[str]:
-    """The profiles of ``--profile``. Raises UsageError for one that is none."""
-    wanted = {name.strip().upper() for name in names.split(",") if name.strip()}
-    if "CONFORMANCE" in wanted:
-        wanted = wanted - {"CONFORMANCE"} | {*CONFORMANCE}
-    if unknown := wanted - {*get_args(Profile)}:
+def wanted(names: str) -> frozenset[str]:
+    """The profiles that ``--profile`` names. Raises UsageError for one that is none."""
+    found = {name.strip().upper() for name in names.split(",") if name.strip()}
+    if "CONFORMANCE" in found:
+        found = found - {"CONFORMANCE"} | {*CONFORMANCE}
+    if unknown := found - {*get_args(Profile)}:
         raise pytest.UsageError(f"--profile {', '.join(sorted(unknown))}: known are {', '.join(get_args(Profile))}")
-    return frozenset(wanted)
+    return frozenset(found)
