@@ -19,9 +19,11 @@ SCRIPT: Final = """
 const finder = document.querySelector('.finder'), words = finder.querySelector('#words'), bad = finder.querySelector('#bad');
 function find() {
   const wanted = words.value.toLowerCase();
-  for (const row of document.querySelectorAll('tbody tr, article'))
+  for (const row of document.querySelectorAll('tbody tr:has(th), article'))
     row.hidden = !row.textContent.toLowerCase().includes(wanted)
       || (bad.checked && !row.querySelector('.fail, .failed, .error, .unknown, .partial'));
+  for (const file of document.querySelectorAll('details'))
+    file.open = (wanted || bad.checked) && file.querySelector('tbody tr:not([hidden])');
 }
 finder.hidden = false; words.addEventListener('input', find); bad.addEventListener('input', find);
 """
