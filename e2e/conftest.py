@@ -70,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """The markers of the cases, the providers that run them, and the table of their verdicts."""
     real_kubelets.add_markers(config)
     target_capabilities.add_marker(config)
+    kept_cluster.check(config)
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
     config.pluginmanager.register(summary)

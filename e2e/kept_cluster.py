@@ -20,17 +20,20 @@ def add_option(group: pytest.OptionGroup) -> None:
     )
 
 
-def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Lift the time limit: it would end the wait. Raises UsageError if other processes run the cases."""
-    if not config.getoption("--keep-cluster", default=False):
-        return
-    if config.getoption("numprocesses", default=None) or hasattr(config, "workerinput"):
+def check(config: pytest.Config) -> None:
+    """Raises UsageError if other processes run the cases."""
+    if config.getoption("--keep-cluster") and config.getoption("numprocesses", default=None):
         raise pytest.UsageError(
             "--keep-cluster needs -n 0 (make: WORKERS=0): the cluster lives in the process of its case"
         )
-    config.option.maxfail = 1
-    for item in items:
-        item.add_marker(pytest.mark.timeout(0))
+
+
+def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """One failure is enough, and no time limit ends the wait."""
+    if config.getoption("--keep-cluster", default=False):
+        config.option.maxfail = 1
+        for item in items:
+            item.add_marker(pytest.mark.timeout(0))
 
 
 async def keep(request: pytest.FixtureRequest, cluster: Cluster, namespace: str = "") -> None:
@@ -40,10 +43,10 @@ async def keep(request: pytest.FixtureRequest, cluster: Cluster, namespace: str 
     where = f"; the case's pods are in {namespace}" if namespace else ""
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
-        print(f"\nthe cluster is kept until Ctrl-C{where}: export KUBECONFIG={cluster.kubeconfig}", flush=True)  # noqa: T201
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, ended.set)
         try:
+            print(f"\nthe cluster is kept until Ctrl-C{where}: export KUBECONFIG={cluster.kubeconfig}", flush=True)  # noqa: T201
             await ended.wait()
         finally:
             loop.remove_signal_handler(signal.SIGINT)

@@ -34,7 +34,7 @@ _LOG_LINES: Final = 40
 _WIDTH: Final = 110
 # Programs whose logs are of no use: nothing is judged there.
 _BESIDE: Final = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl port-forward"})
-# Of a comparison, the text of the right side.
+# The expectation that a relation states of its left side.
 _RELATIONS: Final = {"in": "with {}", "not in": "without {}"}
 
 
@@ -60,8 +60,10 @@ class Recorder(logging.Handler):
         LOG.setLevel(logging.NOTSET)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it as it is: most are of cases that pass."""
+        """Keep it as it is, because most are of cases that pass; of a question that is asked again and again the last."""
         if isinstance(record.args, tuple):
+            if self._exchanges and self._exchanges[-1][:2] == record.args[:2]:
+                self._exchanges.pop()
             self._exchanges.append(record.args)
 
     @pytest.hookimpl(tryfirst=True)
@@ -101,21 +103,20 @@ class Recorder(logging.Handler):
         return Evidence(expectation, answer, difference(expectation, answer), requests, logs)
 
     def _sides(self, failure: pytest.ExceptionInfo[BaseException]) -> tuple[str, str]:
-        """What was expected, and what came."""
+        """The expectation, "" if it is not known, and the answer."""
         error, last = failure.value, failure.traceback[-1]
         if isinstance(error, NotReachedError):
             what, _, seen = str(error).partition("not reached: ")[2].partition("; last seen: ")
             if seen:
                 return _shortened(what), _shortened(seen)
-        statement = str(last.statement).strip()
         # Another assertion may have failed before, and been caught.
         if self._compared is not None and self._compared[0] is last.frame.code.raw:
             _, left, op, right = self._compared
-            expected, found = (left, right) if op in _RELATIONS or is_turned_round(statement) else (right, left)
+            is_turned = op in _RELATIONS or is_turned_round(str(last.statement).strip())
+            expected, found = (left, right) if is_turned else (right, left)
             words = _RELATIONS.get(op, "{}" if op == "==" else f"{op} {{}}")
             return _shortened(words.format(_text(expected))), _shortened(_text(found))
-        message = str(error) if isinstance(error, AssertionError) else failure.exconly()
-        return _shortened(statement), _shortened(message)
+        return "", _shortened(str(error) if isinstance(error, AssertionError) else failure.exconly())
 
 
 def is_assertion(error: BaseException) -> bool:

@@ -98,6 +98,8 @@ async def test_has_evidence(cluster, tmp_path):
     program = Program("extender", [sys.executable, "-c", "print('I was here', flush=True)"], {"PATH": "/"}, tmp_path / "log")
     await program.launch(ready)
     await program.ended()
+    note("GET /inspect", None, 200, b"{}")
+    note("GET /inspect", None, 200, b"{1}")
     note("POST /filter", b'{"Pod": 1}', 200, b'["a"]')
     try:
         assert "this" == "was caught"
@@ -187,7 +189,10 @@ def assert_whole(evidence: Evidence, output: str) -> None:
     assert [line for line in evidence.difference.splitlines() if line[0] in "+-"][2:] == [
         "-           'a',", "-           'b']}", "+           'a']}",
     ]  # fmt: skip
-    assert evidence.requests == ('POST /filter\n{"Pod": 1}\n-> 200 ["a"]',)
+    assert evidence.requests == (
+        "GET /inspect\n-> 200 {1}",
+        'POST /filter\n{"Pod": 1}\n-> 200 ["a"]',
+    )
     assert evidence.logs == {"extender": "I was here"}
     assert evidence.again.endswith("-m pytest test_cases.py::test_has_evidence --cluster embedded --target gpushare")
     assert f"again: {evidence.again}" in output

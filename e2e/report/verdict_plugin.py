@@ -169,7 +169,7 @@ def verdict_of(report: pytest.TestReport) -> Verdict | None:
 
 
 def _ended_its_process(report: pytest.TestReport) -> bool:
-    """pytest-xdist reports the case whose process has ended, and knows none of its properties."""
+    """pytest-xdist reports a case that has ended its process, and knows none of the properties."""
     return str(report.when) == "???" and report.nodeid.startswith("e2e/")
 
 
