@@ -109,14 +109,18 @@ class Recorder(logging.Handler):
             what, _, seen = str(error).partition("not reached: ")[2].partition("; last seen: ")
             if seen:
                 return _shortened(what), _shortened(seen)
+        statement = str(last.statement).strip()
         # Another assertion may have failed before, and been caught.
         if self._compared is not None and self._compared[0] is last.frame.code.raw:
             _, left, op, right = self._compared
-            is_turned = op in _RELATIONS or is_turned_round(str(last.statement).strip())
+            is_turned = op in _RELATIONS or is_turned_round(statement)
             expected, found = (left, right) if is_turned else (right, left)
             words = _RELATIONS.get(op, "{}" if op == "==" else f"{op} {{}}")
             return _shortened(words.format(_text(expected))), _shortened(_text(found))
-        return "", _shortened(str(error) if isinstance(error, AssertionError) else failure.exconly())
+        if isinstance(error, AssertionError):
+            # pytest shows the sides of assertions in tests alone, and not in what they call.
+            return _condition(statement), _shortened(str(error) or "it does not hold")
+        return "", _shortened(failure.exconly())
 
 
 def is_assertion(error: BaseException) -> bool:
@@ -128,11 +132,24 @@ def is_assertion(error: BaseException) -> bool:
 
 def is_turned_round(statement: str) -> bool:
     """Is the left side of this comparison a constant, and the right one is not? Then the left one is what is expected."""
+    match _tested(statement):
+        case ast.Compare(left=left, comparators=[right]):
+            return _is_constant(left) and not _is_constant(right)
+    return False
+
+
+def _condition(statement: str) -> str:
+    """The condition of an assertion; "" if the statement is none."""
+    tested = _tested(statement)
+    return ast.unparse(tested) if tested is not None else ""
+
+
+def _tested(statement: str) -> ast.expr | None:
     with contextlib.suppress(SyntaxError):
         match ast.parse(statement).body:
-            case [ast.Assert(test=ast.Compare(left=left, comparators=[right]))]:
-                return _is_constant(left) and not _is_constant(right)
-    return False
+            case [ast.Assert(test=test)]:
+                return test
+    return None
 
 
 def _is_constant(node: ast.expr) -> bool:

@@ -72,7 +72,7 @@ def of_column(table: Table, column: str, promises: Mapping[str, Promise]) -> Jud
     word: Word = "fail" if broken else "unknown" if not outcomes and failed else word_of(outcomes)
     facts = [", ".join(f"{count} {what}" for what, count in counts(table, column).items()) or "nothing ran"]
     facts += [f"first {_some(broken)}"] if broken else []
-    facts += [f"defects of the original: {', '.join(defects)}"] if defects else []
+    facts += [f"failed cases are about the defects {', '.join(defects)}"] if defects else []
     return Judgement(word, "; ".join(facts))
 
 

@@ -70,7 +70,7 @@ def test_the_page_begins_with_the_verdict_and_its_numbers() -> None:
 
     assert verdicts[0].startswith("gpushare on embedded: unknown (2 passed, 1 error")
     assert verdicts[1].startswith("rival on embedded: fail (1 passed, 1 failed, 1 not applicable; first test_two[x]")
-    assert "defects of the original: D01" in verdicts[1]
+    assert "failed cases are about the defects D01" in verdicts[1]
 
 
 def test_a_failure_stands_with_all_of_its_evidence() -> None:

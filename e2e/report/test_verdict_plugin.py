@@ -89,6 +89,10 @@ def test_crashes(cluster): {}["x"]
 @pytest.mark.skip("not applicable: target x does not declare slots")
 def test_is_not_applicable(cluster): pass
 
+def test_asks_a_helper(cluster):
+    import helper
+    helper.check(500)
+
 async def test_waits(cluster):
     async def look(): return "two"
     await eventually(look, lambda seen: False, "there are three", seconds=0.1)
@@ -114,9 +118,10 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
     """Exit code and output of pytest over the cases there; the table goes to ``artefacts`` there."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_cases.py").write_text(CASES)
+    (folder / "helper.py").write_text('def check(code):\n    assert code == 200, "no answer"\n')
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = promise\nasyncio_mode = auto\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(folder), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{folder}", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
     )
@@ -139,6 +144,7 @@ WORDS = {
     "test_has_no_cluster": ("error", "RuntimeError: no cluster here"),
     "test_breaks_in_the_end": ("error", "RuntimeError: left something behind"),
     "test_fails_and_breaks": ("failed", "AssertionError: first"),
+    "test_asks_a_helper": ("failed", "AssertionError: no answer"),
     "test_crashes": ("error", "KeyError: 'x'"),
     "test_waits": (
         "failed",
@@ -164,7 +170,7 @@ def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path, workers: str) -> 
     verdicts = {name: case.verdicts["gpushare on embedded"] for name, case in found.items()}
     assert {name: (verdict.outcome, verdict.reason) for name, verdict in verdicts.items()} == WORDS
     assert table.columns["gpushare on embedded"].kubernetes == "v1.36.3"
-    assert "gpushare on embedded: fail: 3 passed, 4 failed, 3 error, 3 skipped, 1 not applicable; first " in output
+    assert "gpushare on embedded: fail: 3 passed, 5 failed, 3 error, 3 skipped, 1 not applicable; first " in output
     cases = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
     noted = {case.get("name"): [(p.get("name"), p.get("value")) for p in case.iter("property")] for case in cases}
     expected = [
@@ -178,9 +184,13 @@ def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path, workers: str) -> 
 
     assert evidence is not None
     assert_whole(evidence, output)
-    waited = verdicts["test_waits"].evidence
-    assert waited is not None
-    assert (waited.expectation, waited.answer) == ("there are three", "two")
+    for name, sides in {
+        "test_waits": ("there are three", "two"),
+        "test_asks_a_helper": ("code == 200", "no answer"),
+    }.items():
+        found_evidence = verdicts[name].evidence
+        assert found_evidence is not None
+        assert (found_evidence.expectation, found_evidence.answer) == sides
 
 
 def assert_whole(evidence: Evidence, output: str) -> None:

@@ -149,6 +149,6 @@ def test_a_defect_of_the_original_is_named_and_fails_no_target() -> None:
         cases = {A: Case(ids, {column.name: FAILED}), B: Case(("X-001",), {column.name: PASSED})}
         return of_column(Table("c", {column.name: column}, cases), column.name, rows).text
 
-    assert verdict("D01") == "pass: 1 passed, 1 failed; defects of the original: D01"
+    assert verdict("D01") == "pass: 1 passed, 1 failed; failed cases are about the defects D01"
     assert verdict("D01", "X-001").startswith("fail: ")
     assert verdict().startswith("fail: ")
