@@ -32,7 +32,7 @@ OWN = $(PIP) install --no-deps --no-build-isolation --no-compile --editable .
 # The tests start hundreds of processes. If the environment forbids bytecode, each would compile its sources again, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.
-test test-all e2e parity: export GOGC ?= 400
+test test-all e2e conformance parity: export GOGC ?= 400
 
 # Where the end-to-end cases run, and what they judge.
 CLUSTER ?= embedded
@@ -47,7 +47,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test test-all check fix up down e2e parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify site constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e conformance parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify site constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -87,6 +87,11 @@ test-all: control-plane ## Run what `make test` leaves out as well: the comparis
 
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36
 	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(AT_ONCE) $(ON) $(ARGS)
+
+# What is judged: each promise that the target makes, ours too if it is ours.
+PROFILE ?= conformance$(if $(filter gpushare%,$(TARGET)),$(COMMA)ours)
+conformance: $(READY) ## Judge the programs of TARGET by the promises, in two minutes; HTML, JUnit and JSON in artefacts/ (PROFILE=EXTENDER,API CLUSTER=)
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report --profile $(PROFILE) --bursts 5 --quick --verbose --no-header $(AT_ONCE) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
 	@$(BIN)/python -m pytest e2e/parity e2e/kubectl --require-control-plane $(ON) $(ARGS)

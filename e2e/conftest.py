@@ -15,9 +15,20 @@ from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
-from e2e import distribution, real_kubelets, short_failures, summary, target_capabilities, time_limits, uncounted
+from e2e import (
+    distribution,
+    kept_cluster,
+    promises,
+    real_kubelets,
+    short_failures,
+    summary,
+    target_capabilities,
+    time_limits,
+    uncounted,
+)
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
+from e2e.report import evidence
 from e2e.report import verdict_plugin as verdicts
 from e2e.site.kubeconfig_choice import kubeconfigs
 
@@ -57,6 +68,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-seed", type=int, default=1, help="seed of which program is struck when (default: %(default)s)"
     )
     real_kubelets.add_option(group)
+    promises.add_options(group)
+    kept_cluster.add_option(group)
+    distribution.add_option(group)
     verdicts.add_options(group)
     site_options.add_options(group.addoption)
     group.addoption("--site-report", type=Path, help="folder of the report of cases on any cluster (HTML, JUnit, JSON)")
@@ -66,6 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """The markers of the cases, the providers that run them, and the table of their verdicts."""
     real_kubelets.add_markers(config)
     target_capabilities.add_marker(config)
+    kept_cluster.check(config)
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
     config.pluginmanager.register(short_failures)
@@ -74,13 +89,18 @@ def pytest_configure(config: pytest.Config) -> None:
     site_options.check(config)
     config.pluginmanager.register(site_results.SiteResults(config, _HERE / "onsite"), site_results.NAME)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
+    config.pluginmanager.register(evidence.Recorder())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All cases share the event loop in which the session's cluster lives; some are not for every kind of cluster."""
     cases = [item for item in items if item.path.is_relative_to(_HERE)]
+    promises.sort_out(config, cases)
+    if config.getoption("--profile"):
+        items[:] = cases
     real_kubelets.sort_out(config, cases)
     target_capabilities.sort_out(config, cases)
+    kept_cluster.sort_out(config, cases)
     mark = pytest.mark.asyncio(loop_scope="session")
     for item in cases:
         # The unit tests are what reaches each branch; to count here as well took a third of the time of these.
@@ -162,6 +182,7 @@ async def cluster(request: pytest.FixtureRequest, own: OwnCluster, nodes: list[N
     async with own(nodes) as cluster:
         request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
         yield cluster
+        await kept_cluster.keep(request, cluster)
 
 
 @pytest.fixture(scope="session")
@@ -172,7 +193,8 @@ def shared(request: pytest.FixtureRequest) -> Cluster | None:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def observer(cluster: Cluster) -> AsyncIterator[Observer]:
+async def observer(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Observer]:
     """A namespace of the case's own; its pods are gone when the next case begins."""
     async with observing(cluster, f"case-{next(_NUMBERS)}") as observer:
         yield observer
+        await kept_cluster.keep(request, cluster, observer.namespace)

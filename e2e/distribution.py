@@ -7,6 +7,7 @@ takes minutes, begun last, has one process work while the others have ended: xdi
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Final
 
@@ -38,6 +39,19 @@ _FIRST: Final = (
 _LAST: Final = "e2e/scenarios/test_node_operations.py"
 
 
+def add_option(group: pytest.OptionGroup) -> None:
+    """``--seed``."""
+    group.addoption(
+        "--seed", type=int, help="shuffle the files, and the cases of each, by this number (default: no shuffling)"
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """The seed, if there is one."""
+    seed = config.getoption("--seed", default=None)
+    return None if seed is None else f"order of the cases: --seed {seed}"
+
+
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out files, and some folders whole, in the order of the collection."""
 
@@ -57,12 +71,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long cases first, then cases, then unit tests, larger files first, last those that spoil a cluster; a file's order stays."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long cases first, then cases, then unit tests, larger files first, last those that spoil a cluster; a file's order stays.
+
+    With a seed the order is random, but for those that spoil a cluster; files stay together.
+    """
     counts = Counter(_path(item.nodeid) for item in items)
+    seed = config.getoption("--seed", default=None)
+    if seed is not None:
+        chance = random.Random(seed)
+        chance.shuffle(items)
+        counts = Counter({path: chance.randrange(1 << 30) for path in sorted(counts)})
 
     def place(item: pytest.Item) -> tuple[bool, int, int, str]:
         path = _path(item.nodeid)
+        if seed is not None:
+            return path == _LAST, 0, -counts[path], path
         early = next((number for number, first in enumerate(_FIRST) if path.startswith(first)), len(_FIRST))
         return path == _LAST, early, -counts[path], path
 

@@ -1,4 +1,4 @@
-"""The end of a run's output beside the verdicts: tables of promises, known differences, sums, notes of cases.
+"""The end of a run's output beside the verdicts: known differences, sums, notes of cases.
 
 All of it is made of reports, and here: if pytest-xdist has other processes run the cases, the one that prints never reads the
 conftest files beside them.
@@ -11,7 +11,6 @@ from typing import Final
 
 import pytest
 
-from e2e import promises
 from e2e.bursts.result import Result, total
 from e2e.parity import differences
 from e2e.report.case_notes import notes_about
@@ -25,7 +24,6 @@ SHOWN: Final = "difference"
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Each part that the run has results for."""
     parts: tuple[Callable[[pytest.TerminalReporter], None], ...] = (
-        promises.write,
         _differences,
         _bursts,
         _faults,

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from e2e.promises import Promise, findings, load, proofs, proofs_in, report, result
+from clusters.provider import ClusterError
+from e2e.promises import CONFORMANCE, ROOT, Promise, findings, ids_by_test, is_named, load, proofs, wanted
 
-ONE, TWO = "e/test_a.py::test_one", "e/test_a.py::test_two"
+TEST = "e/test_a.py::test_one"
 
 
 def test_every_promise_is_proved_and_every_proof_is_of_one() -> None:
-    """Each id of the table has a test with its marker, and each marker has an id of the table."""
-    assert findings(load(), proofs()) == []
+    """Each id of the table has a test, each marker has an id of the table, and the original's defects are all there."""
+    rows = load()
+
+    assert findings(rows, proofs()) == []
+    assert [row.id for row in rows if row.level == "defect"] == [f"D{number:02}" for number in range(1, 31)]
 
 
 @pytest.mark.parametrize(
     ("rows", "proved", "finding"),
     [
         ([Promise("X-001", "x")], {}, "X-001: no test proves it"),
-        ([], {"X-002": (ONE,)}, f"X-002: no such promise: {ONE}"),
+        ([], {"X-002": (TEST,)}, f"X-002: no such promise: {TEST}"),
+        ([Promise("X-001", "x", cases=("e/b",), proved_by=(TEST,))], {}, "X-001: no test is in e/b"),
     ],
-    ids=["proof", "promise"],
+    ids=["proof", "promise", "entry"],
 )
 def test_a_table_that_proves_nothing_is_found(
     rows: list[Promise], proved: dict[str, tuple[str, ...]], finding: str
@@ -42,27 +49,58 @@ class TestB:
     @pytest.mark.promise("X-001")
     def test_c(self): pass
 
+def helper(): pass
+
 def test_d(): pass
 """
-    assert [*proofs_in(source)] == [("X-001", "test_a"), ("X-002", "test_a"), ("X-001", "TestB::test_c")]
+    assert [*ids_by_test(source)] == [("test_a", ("X-001", "X-002")), ("TestB::test_c", ("X-001",)), ("test_d", ())]
 
 
-def test_a_promise_is_as_good_as_its_worst_test() -> None:
-    """Parameters count, and a promise without a test in the run has no result."""
-    row = Promise("X-001", "x", (ONE, TWO), not_imitated="y")
-    outcomes = {f"{ONE}[a]": "passed", f"{ONE}[b]": "failed", TWO: "passed"}
+@pytest.mark.parametrize(
+    ("entry", "named"), [("e", True), ("e/test_a.py", True), (TEST, True), ("e/test_a", False), (f"{TEST}_two", False)]
+)
+def test_an_entry_names_a_test_its_file_or_its_folder(entry: str, named: bool) -> None:
+    """A test with parameters is named like one without, and half a name is none."""
+    assert [is_named(test, entry) for test in (TEST, f"{TEST}[x]")] == [named, named]
 
-    assert result(row, {}) == ""
-    assert result(row, {f"{ONE}[a]": "passed", TWO: "skipped"}) == "passed (1 of 2 tests)"
-    assert report([row, Promise("X-002", "x")], outcomes) == [
-        "X-001 x: failed (2 of 2 tests)",
-        "        not imitated: y",
+
+def test_a_row_has_the_defaults_of_its_letters(tmp_path: Path) -> None:
+    """A row in one line is enough, and a row with fields of its own overrides the defaults."""
+    (tmp_path / "t.yaml").write_text(
+        "defaults: {X: {profile: API, source: s}}\npromises:\n  X-001: x\n  X-002: {text: y, level: may, needs: [slots]}\n"
+    )
+    assert load(tmp_path / "t.yaml") == [
+        Promise("X-001", "x", "API", "must", "s"),
+        Promise("X-002", "y", "API", "may", "s", ("slots",)),
     ]
 
 
-@pytest.mark.parametrize("text", ["X-001: [x]", "{X-001: x, not_imitated: {X-002: y}}"])
+@pytest.mark.parametrize(
+    "text", ["X-001: x", "promises: {X-001: [x]}", "promises: {X-001: {txt: x}}", "promises: {X-001: {needs: [nope]}}"]
+)
 def test_a_table_of_another_form_is_an_error(tmp_path: Path, text: str) -> None:
     """A typo does not pass for an empty row."""
     (tmp_path / "t.yaml").write_text(text)
-    with pytest.raises(ValueError, match="expected a text"):
+    with pytest.raises(ClusterError, match="not a table of promises"):
         load(tmp_path / "t.yaml")
+
+
+def collected(*arguments: str) -> list[str]:
+    """The last lines of a collection, without a run."""
+    argv = [sys.executable, "-m", "pytest", "e2e", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    return (done.stdout + done.stderr).splitlines()
+
+
+def test_a_profile_selects_the_cases_of_its_promises() -> None:
+    """Cases that the table names are there, those of other profiles are not, and an unknown name is an error."""
+    found = collected("--profile", "device-plugin,OURS")
+
+    assert any("e2e/device_plugin/test_plugin_registers.py" in line for line in found)
+    assert any("e2e/slots/test_exact_mib.py" in line for line in found)
+    assert not any("e2e/extender/test_strangers.py" in line for line in found)
+    assert wanted("API") == {"API"}
+    assert wanted("conformance, CLI") == {*CONFORMANCE}
+    assert "OURS" not in CONFORMANCE
+    with pytest.raises(pytest.UsageError, match="known are EXTENDER"):
+        wanted("EXTENDERS")

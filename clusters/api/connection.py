@@ -18,6 +18,7 @@ import multidict
 import yarl
 
 from clusters.api.cluster_access import access
+from clusters.api.exchanges import note
 
 # For connecting, and between two pieces of an answer, in seconds. A real API server takes three to say that it does not know a
 # version yet.
@@ -140,7 +141,11 @@ class Connection:
     ) -> Answer:
         """The whole answer, whatever its status. Raises TransportError."""
         async with self.stream(method, path, content=content, params=params, headers=headers) as response:
-            return Answer(response.status_code, response.headers, await response.read())
+            answer = Answer(response.status_code, response.headers, await response.read())
+        if not self.url:
+            # Whole URLs are those of programs; an API server's paths follow its own.
+            note(f"{method} {path}", content, answer.status_code, answer.content)
+        return answer
 
     @asynccontextmanager
     async def stream(

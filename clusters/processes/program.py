@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 15.0
 # How often readiness is asked for, in seconds.
 _ASK_SECONDS: Final = 0.05
+# The programs that this process has launched and still knows, for the reports of failures.
+LAUNCHED: Final[weakref.WeakSet[Program]] = weakref.WeakSet()
 
 
 class Program:
@@ -32,7 +35,7 @@ class Program:
         self.name = name
         self._argv = list(argv)
         self._environment = dict(environment)
-        self._log = log
+        self.log_file = log
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -44,7 +47,8 @@ class Program:
         """Start it and wait until it is ready. Raises ClusterError with the end of its log when it is not."""
         if shutil.which(self._argv[0], path=self._environment.get("PATH")) is None:
             raise ClusterError(f"{self.name}: {self._argv[0]} is not on PATH; is it installed (make test sets it up)?")
-        with self._log.open("ab") as log:
+        LAUNCHED.add(self)
+        with self.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *tied(self._argv),
                 env=self._environment,
@@ -102,7 +106,7 @@ class Program:
 
     def log(self) -> str:
         """All that it has written."""
-        return self._log.read_text(errors="replace") if self._log.exists() else ""
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def tail(self, count: int = 20) -> str:
         """The last lines that it wrote."""

@@ -52,6 +52,7 @@ async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) 
     ["/nope", *(f"/inspect/{name}" for name in ("nope", "a/b", "a1%20", "%2e%2e", "a" * 5000, "å")), "/filter"],
     ids=lambda value: str(value)[:20],
 )
+@pytest.mark.promise("D19")
 async def test_an_unknown_path_or_node_is_answered_and_not_fatal(observer: Observer, path: str) -> None:
     """Defect D19, by which the original closes the connection."""
     answer = await observer.get(observer.cluster.extender_url() + path)

@@ -15,6 +15,7 @@ from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.kubelet.proto import podresources_pb2 as pr
 from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
+from e2e.device_plugin.noted_calls import NotedCalls
 
 _UNLIMITED: Final = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _SOCKET_OPTIONS: Final = [*_UNLIMITED, ("grpc.so_reuseport", 0)]
@@ -142,7 +143,7 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
 
     def _channel(self, resource: str) -> grpc.aio.Channel:
         endpoint = self._folder / self._plugin(resource).endpoint
-        return grpc.aio.insecure_channel(f"unix:{endpoint}", options=_CLIENT_OPTIONS)
+        return grpc.aio.insecure_channel(f"unix:{endpoint}", options=_CLIENT_OPTIONS, interceptors=[NotedCalls()])
 
     async def Register(  # noqa: N802  # gRPC's name
         self, request: pb.RegisterRequest, context: grpc.aio.ServicerContext[object, object]

@@ -18,6 +18,7 @@ from e2e.device_plugin.test_plugin_health import has_sick
 from e2e.observer import Observer
 
 
+@pytest.mark.promise("D04")
 async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginStage) -> None:
     """D4: on a node with one card every caller got it, and nothing was written down."""
     await stage.open("t4x1")
@@ -33,6 +34,7 @@ async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginSt
         assert (written.get(spec.POD_INDEX), written.get(spec.POD_ASSIGNED)) == (told[spec.ENV_INDEX], "true")
 
 
+@pytest.mark.promise("D07")
 async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginStage) -> None:
     """D7: about 61 bytes a unit ended at 69,000 units: the list's bytes for each id are half of that, and no list is too long."""
     await stage.open("h200x8")
@@ -45,6 +47,7 @@ async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginStage) -
 
 
 @pytest.mark.parametrize("what", ["an Xid", "no events on a card", "an error of NVML"])
+@pytest.mark.promise("D09")
 async def test_d09_health_is_on_and_survives_odd_answers(stage: PluginStage, what: str) -> None:
     """D9: off by default, never recovering; a card without events was sick with all others; another error ended the plugin."""
     await stage.open("t4x2", driver="575")
@@ -70,6 +73,7 @@ async def test_d09_health_is_on_and_survives_odd_answers(stage: PluginStage, wha
     assert stage.plugin.pid is not None
 
 
+@pytest.mark.promise("D14")
 @pytest.mark.needs("extender")
 async def test_d14_memory_that_comes_after_the_count_is_seen(observer: Observer) -> None:
     """D14: an extender that saw the count first had cards of size 0 for ever."""
@@ -90,6 +94,7 @@ async def test_d14_memory_that_comes_after_the_count_is_seen(observer: Observer)
         await api.delete(NODES, name)
 
 
+@pytest.mark.promise("D27")
 @pytest.mark.parametrize("strategy", ["", "uuid", "index"], ids=["as it is", "uuid", "index"])
 async def test_d27_the_runtime_gets_the_right_card(stage: PluginStage, strategy: str) -> None:
     """D27: our index went to the runtime as if it were NVML's; when a card is missing, that names another one."""

@@ -75,6 +75,7 @@ async def test_one_container(stage: PluginStage) -> None:
 
 
 @pytest.mark.promise("DP-012")
+@pytest.mark.promise("D02")
 async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
     """Defect D2: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
     free = await stage.free_ids()
@@ -159,6 +160,7 @@ async def admit_in_another_order(stage: PluginStage, first_bound: str, then_boun
 
 
 @pytest.mark.promise("DP-015", "PR-005")
+@pytest.mark.promise("D01")
 async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginStage) -> None:
     """Defect D1: the guess was wrong; the kubelet's records show it, and the annotations change places first."""
     told_of = await admit_in_another_order(stage, "a", "b")
@@ -197,6 +199,7 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> 
 
 
 @pytest.mark.promise("DP-016")
+@pytest.mark.promise("D03", "D04")
 async def test_no_pod_waits(stage: PluginStage) -> None:
     """Defects D3, D4: an error, on a node of one card, too; never a nonsense variable."""
     await stage.open("t4x1")
@@ -243,6 +246,7 @@ async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
     ],
     ids=["index", "uuid", "cdi-cri", "volume-mounts"],
 )
+@pytest.mark.promise("D27")
 async def test_other_ways_to_name_a_card(stage: PluginStage, options: dict[str, str], visible: str) -> None:
     """Defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
     free = await stage.free_ids(**options)

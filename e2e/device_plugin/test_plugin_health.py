@@ -22,6 +22,7 @@ async def has_sick(registration: Registration, count: int) -> None:
 
 
 @pytest.mark.promise("DP-005")
+@pytest.mark.promise("D08")
 async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
     """Defect D8: one message with all ids, those of the card all together; not one for each id."""
     await stage.open("t4x2", driver="535.104")

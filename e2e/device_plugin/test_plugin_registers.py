@@ -39,6 +39,7 @@ async def test_the_first_list_is_whole(stage: PluginStage) -> None:
 
 
 @pytest.mark.promise("DP-003")
+@pytest.mark.promise("D07")
 async def test_no_list_is_longer_than_a_kubelet_takes(stage: PluginStage) -> None:
     """Defect D7: 8 cards of 143,771 MiB in MiB: the plugin ends with an error and a log, or sends a list that fits."""
     await stage.open("h200x8")

@@ -32,6 +32,7 @@ FORGERY: Final = {
 }
 
 
+@pytest.mark.promise("D24")
 async def test_d24_questions_do_not_wait_for_binds(stage: ExtenderStage) -> None:
     """D24: a lock for all was taken for each node of each question; while forty binds are on their way all are answered as one."""
     pods = await stage.create(*(stage.pod(f"p{number:02}", 1) for number in range(40)))
@@ -46,6 +47,7 @@ async def test_d24_questions_do_not_wait_for_binds(stage: ExtenderStage) -> None
     assert said.count("") == 28
 
 
+@pytest.mark.promise("D26")
 async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderStage) -> None:
     """D26: profiles of the program and much else could be read by any pod. (Certificates: test_tls.py.)"""
     root = "/".join(stage.cluster.extender_url().split("/")[:3])
@@ -63,6 +65,7 @@ async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderStage) -> Non
     assert {path: status for path, status in answered.items() if not 400 <= status < 500} == {}
 
 
+@pytest.mark.promise("D29")
 async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: ExtenderStage, name: str) -> None:
     """D29: asked about a full node only while another has room, a pod waited five minutes; now the other node shows its room."""
     await stage.node(f"{name}-full", 100, 1)
@@ -83,6 +86,7 @@ async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: Extende
 
 @pytest.mark.needs("device_plugin")
 @pytest.mark.promise("API-008")
+@pytest.mark.promise("D30")
 async def test_d30_card_annotations_by_a_pods_author_are_not_believed(observer: Observer) -> None:
     """D30: before the bind it books nothing; the bind writes all of it again, and the pod runs on the card in the book."""
     waiting = gpu_pod("waiting", 3, node="nowhere", annotations=FORGERY)

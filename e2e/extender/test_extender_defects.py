@@ -18,6 +18,7 @@ from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer
 
 
+@pytest.mark.promise("D06")
 @pytest.mark.needs("device_plugin")
 async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) -> None:
     """D6: the total was divided by the count, so that 14 + 14 + 10 were three cards of 12: one of 14 fits twice, and no more."""
@@ -28,6 +29,7 @@ async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) ->
     await observer.check_all("one", "two")
 
 
+@pytest.mark.promise("D10")
 async def test_d10_a_sick_card_has_no_room(stage: ExtenderStage, name: str) -> None:
     """D10: a card that is sick stayed in the book as free. (From the Xid to the scheduler: e2e/scenarios/test_sick_card.py.)"""
     await stage.node(name, 20, 2)
@@ -38,6 +40,7 @@ async def test_d10_a_sick_card_has_no_room(stage: ExtenderStage, name: str) -> N
     await _largest(stage, name, 10)
 
 
+@pytest.mark.promise("D11")
 async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderStage, name: str) -> None:
     """D11: whatever could not be read was card 0; a number beside it counts."""
     await stage.node(name, 20, 2)
@@ -50,6 +53,7 @@ async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderStage, n
         await _largest(stage, name, 10)
 
 
+@pytest.mark.promise("D12")
 async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderStage, name: str) -> None:
     """D12: the difference wrapped round, and a card with 20 of 16 used had room for a million."""
     await stage.node(name, 16, 1)
@@ -60,6 +64,7 @@ async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderStage, 
         assert await stage.fits(stage.pod("p", units), name) == []
 
 
+@pytest.mark.promise("D13")
 async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -> None:
     """D13: a node stayed as it was at first sight, until the extender restarted."""
     await stage.node(name, 16, 1)
@@ -70,6 +75,7 @@ async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -
         assert await stage.fits(stage.pod("p", large), name) == []
 
 
+@pytest.mark.promise("D16", "D18")
 async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderStage, name: str) -> None:
     """D16, D18: maps shared without a lock leaked, or ended the program, under questions and events at the same time."""
     await stage.node(name, 100, 2)
@@ -90,6 +96,7 @@ async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderSta
     await stage.used(name, 0, 0)
 
 
+@pytest.mark.promise("D17")
 async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderStage, name: str) -> None:
     """D17: the uid of a force-deleted pod stayed booked for ever: a StatefulSet's pod, ten times over, holds its units once."""
     await stage.node(name, 20, 2)
@@ -102,6 +109,7 @@ async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderSta
     assert await stage.fits(stage.pod("p", 10), name) == [name]
 
 
+@pytest.mark.promise("D18")
 async def test_d18_the_book_can_be_read_while_it_changes(stage: ExtenderStage, name: str) -> None:
     """D18: reading it raced with writing it; each answer is of one moment: a pod that moves is on one card, not on two or none."""
     await stage.node(name, 20, 2)

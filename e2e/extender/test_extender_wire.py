@@ -18,6 +18,7 @@ NAMES: Final = ("a1", "a2", "b2", "nowhere")
 
 
 @pytest.mark.promise("EXT-004")
+@pytest.mark.promise("D23")
 async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderStage) -> None:
     """A part of the nodes asked about, each once, and a list even if it is empty."""
     fit = await stage.filter(stage.pod("p", 11), "a2", "a1", "a2", "b1")

@@ -120,6 +120,7 @@ async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observ
 @pytest.mark.parametrize(
     "path", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("clusters/deploy/**/scheduler-config.yaml"))
 )
+@pytest.mark.promise("D25")
 def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> None:
     """Defect D25: ignorable would bind without a card; prioritize has a weight, and preempt is asked."""
     (extender,) = yaml.safe_load((ROOT / path).read_text())["extenders"]
@@ -134,6 +135,7 @@ def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> No
 
 @pytest.mark.promise("EXT-038")
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
+@pytest.mark.promise("D28")
 async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderStage, version: str) -> None:
     """Schedulers refuse the version that the original ships (v1beta2). Ours is taken, as every case of this run shows."""
     configuration = stage.configuration()

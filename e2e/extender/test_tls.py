@@ -68,6 +68,7 @@ async def test_who_shows_a_certificate_is_served(secured: Secured) -> None:
 
 
 @pytest.mark.promise("EXT-033")
+@pytest.mark.promise("D26")
 async def test_a_caller_without_a_certificate_learns_nothing(secured: Secured) -> None:
     """Defect D26: 401 for verbs and book, whatever the method and size of the question; health is a probe's to ask."""
     body = await _order(secured)

@@ -206,7 +206,7 @@ def _judged(report: pytest.TestReport) -> tuple[Verdict, str] | None:
     verdict = verdict_of(report)
     if verdict is None:
         return None
-    if verdict.outcome == "skipped":
+    if verdict.outcome in ("skipped", "not applicable"):
         gap = why_not_judged(verdict.reason)
         return ("not judged", gap) if gap else ("skipped", verdict.reason)
     return ("passed" if verdict.outcome == "passed" else "failed"), verdict.reason

@@ -1,109 +1,65 @@
-"""The table as JSON, for programs, and as Markdown, for people. Pure."""
+"""Tables as Markdown and as text, and the frame of a page in HTML. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Final
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
-import msgspec
+from e2e.report.markup import tag
 
-from e2e.report.verdict_table import WORST_FIRST, Case, Table, columns_of, counts
-
-NOT_RUN: Final = "not run"
-_LEGEND: Final = (
-    "What did not run at this commit says so. Numbers in round brackets count the parameters of a case; those in square "
-    "brackets are notes, at the end."
-)
-_COUNTED: Final = ("passed", "skipped", "failed", "error", NOT_RUN)
-
-
-def to_json(table: Table) -> str:
-    """All that is known, one node id a row."""
-    return msgspec.json.format(msgspec.json.encode(table), indent=1).decode() + "\n"
-
-
-def from_json(text: str) -> Table:
-    """The table out of the text of ``to_json``. Raises ValueError for anything else."""
-    try:
-        return msgspec.json.decode(text, type=Table)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"not a table of verdicts: {error}") from error
-
-
-def to_markdown(table: Table, promises: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
-    """A summary, the promises by id, then every case; parameters of a case are one row.
-
-    ``promises`` gives a text and further proofs (tests without parameters) for ids of ``e2e.promises``.
-    """
-    shown = columns_of(table.columns)
-    notes: dict[str, int] = {}
-    tests = _by_test(table)
-    head = f"# Verdicts: {table.target} at {table.commit}\n\n{_LEGEND}\n"
-    parts = [head, _summary(table, shown), "## Promises\n", _promises(table, tests, promises, shown, notes)]
-    files = sorted({test.partition("::")[0] for test in tests})
-    for file in files:
-        rows = [(test, cases) for test, cases in tests.items() if test.partition("::")[0] == file]
-        parts += [f"## {file}\n", _cases(rows, shown, notes)]
-    if notes:
-        parts += ["## Notes\n", "".join(f"{number}. {_escaped(reason)}\n" for reason, number in notes.items())]
-    return "\n".join(parts)
+# Each colour is named once for a light and once for a dark screen; paper is light.
+LIGHT: Final = {
+    "ink": "#1a1a1a", "paper": "#ffffff", "head": "#f0f0f0", "line": "#b5b5b5", "faint": "#555555", "code": "#f6f6f6",
+    "link": "#0b57d0", "good": "#e3f4e3", "bad": "#fadcdc", "doubt": "#fdf3d0", "left": "#eeeeee",
+}  # fmt: skip
+DARK: Final = {
+    "ink": "#e8e8e8", "paper": "#16181c", "head": "#262a31", "line": "#4b515b", "faint": "#b0b5bd", "code": "#20242a",
+    "link": "#8ab4f8", "good": "#173d22", "bad": "#5a1d1f", "doubt": "#4a3c0c", "left": "#2b2f36",
+}  # fmt: skip
+_STYLE: Final = """
+body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; padding: 0 1rem;
+  max-width: 80rem; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; overflow-wrap: anywhere; } h4 { font-size: .9rem; margin: .6rem 0 .1rem; }
+a { color: var(--link); } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { border: 1px solid var(--line); padding: .25rem .5rem; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+th { background: var(--head); } tbody th { font-weight: normal; } small { color: var(--faint); display: block; }
+pre, .text { white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { font-size: .8rem; background: var(--code); padding: .5rem; margin: .1rem 0; max-height: 24rem; overflow: auto; }
+.verdict { font-size: 1.15rem; padding: .6rem .8rem; border: 2px solid; border-left-width: .6rem; }
+.passed, .pass, .ok { background: var(--good); }
+.failed, .fail, .wrong, .error { background: var(--bad); font-weight: bold; }
+.incomplete, .partial, .not-judged, .unknown, .warning { background: var(--doubt); }
+.skipped, .not-run, .not-applicable { background: var(--left); }
+tbody th.failed, tbody th.fail { font-weight: bold; } .finder { margin: 1rem 0; } .finder input { font: inherit; }
+thead { display: table-header-group; } tr, .verdict { break-inside: avoid; } h2, h3 { break-after: avoid; }
+@media print { body { margin: 0; max-width: none; font-size: 11px; } pre { max-height: none; } .finder { display: none; }
+  * { print-color-adjust: exact; } @page { margin: 12mm; } }
+"""
 
 
-def _by_test(table: Table) -> dict[str, list[Case]]:
-    """The cases of each test: one, or one for each parameter."""
-    found: dict[str, list[Case]] = {}
-    for name, case in sorted(table.cases.items()):
-        found.setdefault(name.partition("[")[0], []).append(case)
-    return found
-
-
-def _summary(table: Table, shown: Iterable[str]) -> str:
-    lines = []
-    for name in shown:
-        column = table.columns.get(name)
-        when = (column.kubernetes, column.date) if column else ("", NOT_RUN)
-        lines.append([name, *when, *(str(counts(table, name)[word]) for word in _COUNTED)])
-    return markdown_table(["cluster", "Kubernetes", "run at", *_COUNTED], lines)
-
-
-def _promises(
-    table: Table,
-    tests: Mapping[str, list[Case]],
-    promises: Mapping[str, tuple[str, tuple[str, ...]]],
-    shown: list[str],
-    notes: dict[str, int],
-) -> str:
-    ids = {one for case in table.cases.values() for one in case.promises} | set(promises)
-    rows = []
-    for one in sorted(ids):
-        text, proofs = promises.get(one, ("", ()))
-        cases = [case for test, found in tests.items() for case in found if one in case.promises or test in proofs]
-        # A proof that ran nowhere is one that is missing.
-        cases += [Case() for test in proofs if test not in tests]
-        rows.append([one, text, *(_cell(cases, name, notes) for name in shown)])
-    return markdown_table(["id", "promise", *shown], rows)
-
-
-def _cases(rows: Iterable[tuple[str, list[Case]]], shown: list[str], notes: dict[str, int]) -> str:
-    lines = []
-    for test, cases in rows:
-        ids = dict.fromkeys(one for case in cases for one in case.promises)
-        lines.append([test.partition("::")[2], " ".join(ids), *(_cell(cases, column, notes) for column in shown)])
-    return markdown_table(["case", "ids", *shown], lines)
-
-
-def _cell(cases: list[Case], cluster: str, notes: dict[str, int]) -> str:
-    """The worst outcome, how many of the cases have it if there are several, and why."""
-    seen = [case.verdicts[cluster] for case in cases if cluster in case.verdicts]
-    if not seen:
-        return NOT_RUN
-    worst = next(outcome for outcome in WORST_FIRST if any(verdict.outcome == outcome for verdict in seen))
-    those = [verdict for verdict in seen if verdict.outcome == worst]
-    share = f"{len(those)}" if len(those) == len(cases) else f"{len(those)} of {len(cases)}"
-    count = "" if len(cases) == 1 else f" ({share})"
-    reasons = dict.fromkeys(verdict.reason for verdict in those if verdict.reason)
-    numbers = "".join(f" [{notes.setdefault(reason, len(notes) + 1)}]" for reason in reasons)
-    return f"{worst}{count}{numbers}"
+def page(title: str, heading: str, *parts: Element, script: str = "") -> str:
+    """A whole page that fetches nothing, for light and dark screens and for paper; it runs ``script`` and no other."""
+    colours = [" ".join(f"--{name}: {value};" for name, value in each.items()) for each in (LIGHT, DARK)]
+    scheme = f":root {{ color-scheme: light dark; {colours[0]} }}\n"
+    scheme += f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {colours[1]} }} }}"
+    # Even if a browser took a text for markup, it would fetch and run nothing.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"default-src 'none'; style-src 'unsafe-inline'{f'; script-src {chr(39)}sha256-{digest}{chr(39)}' if script else ''}"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        Element("meta", {"http-equiv": "Content-Security-Policy", "content": allowed}),
+        tag("meta", name="viewport", content="width=device-width"),
+        tag("title", title),
+        tag("style", scheme + _STYLE),
+    )
+    body = tag("body", tag("main", tag("h1", heading), *parts), *([tag("script", script)] if script else []))
+    return f"<!DOCTYPE html>\n{ElementTree.tostring(tag('html', head, body, lang='en'), encoding='unicode', method='html')}\n"
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

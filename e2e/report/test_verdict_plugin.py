@@ -10,14 +10,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from e2e.report.pages import from_json
-from e2e.report.verdict_plugin import profiles_of
-from e2e.report.verdict_table import Case, Table, Verdict
+from e2e.report.evidence import is_turned_round
+from e2e.report.repeating import again
+from e2e.report.verdict_plugin import clusters_of
+from e2e.report.verdict_table import Evidence, Table, from_json
 
 ROOT = Path(__file__).parents[2]
 CONFTEST = """
 from pathlib import Path
 import pytest
+from e2e.report import evidence
 from e2e.report import verdict_plugin as verdicts
 
 def pytest_addoption(parser):
@@ -29,6 +31,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.pluginmanager.register(verdicts.Verdicts(config, Path(__file__).parent), verdicts.NAME)
+    config.pluginmanager.register(evidence.Recorder())
 
 @pytest.fixture
 def cluster(request):
@@ -47,7 +50,15 @@ def breaks_later(cluster):
     raise RuntimeError("left something behind")
 """
 CASES = """
+import sys
+from pathlib import Path
+
 import pytest
+from clusters.api.exchanges import note
+from clusters.api.waiting import eventually
+from clusters.processes.program import Program
+
+async def ready(): return True
 
 @pytest.mark.promise("DP-001", "DP-002")
 def test_passes(cluster): pass
@@ -72,6 +83,34 @@ def test_fails_and_breaks(breaks_later): assert False, "first"
 def test_compares(sides): pass
 
 def test_of_the_judge(): pass
+
+def test_crashes(cluster): {}["x"]
+
+@pytest.mark.skip("not applicable: target x does not declare slots")
+def test_is_not_applicable(cluster): pass
+
+def test_asks_a_helper(cluster):
+    import helper
+    helper.check(500)
+
+async def test_waits(cluster):
+    async def look(): return "two"
+    await eventually(look, lambda seen: False, "there are three", seconds=0.1)
+
+async def test_has_evidence(cluster, tmp_path):
+    \"\"\"The answer has all nodes.\"\"\"
+    program = Program("extender", [sys.executable, "-c", "print('I was here', flush=True)"], {"PATH": "/"}, tmp_path / "log")
+    await program.launch(ready)
+    await program.ended()
+    note("GET /inspect", None, 200, b"{}")
+    note("GET /inspect", None, 200, b"{1}")
+    note("POST /filter", b'{"Pod": 1}', 200, b'["a"]')
+    try:
+        assert "this" == "was caught"
+    except AssertionError:
+        pass
+    answer = {"nodes": ["a"] * 40}
+    assert answer == {"nodes": ["a"] * 40 + ["b"]}
 """
 
 
@@ -79,9 +118,10 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
     """Exit code and output of pytest over the cases there; the table goes to ``artefacts`` there."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_cases.py").write_text(CASES)
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = promise\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", str(folder), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    (folder / "helper.py").write_text('def check(code):\n    assert code == 200, "no answer"\n')
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = promise\nasyncio_mode = auto\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(folder), *arguments]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{folder}", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
     )
@@ -93,40 +133,133 @@ def table_in(folder: Path) -> Table:
     return from_json((folder / "artefacts" / "verdicts.json").read_text())
 
 
-def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path) -> None:
-    """Whatever happens in set-up, call or tear-down; what is expected to fail is no pass. The counts end the output; id, cluster
-    and release are properties in a JUnit file.
+WORDS = {
+    "test_passes": ("passed", ""),
+    "test_fails_once[1]": ("passed", ""),
+    "test_fails_once[2]": ("failed", "AssertionError: two is too many"),
+    "test_skips": ("skipped", "not on this machine"),
+    "test_is_never_called": ("skipped", "not here"),
+    "test_is_known": ("skipped", "fails, as expected: known"),
+    "test_is_not_applicable": ("not applicable", "not applicable: target x does not declare slots"),
+    "test_has_no_cluster": ("error", "RuntimeError: no cluster here"),
+    "test_breaks_in_the_end": ("error", "RuntimeError: left something behind"),
+    "test_fails_and_breaks": ("failed", "AssertionError: first"),
+    "test_asks_a_helper": ("failed", "AssertionError: no answer"),
+    "test_crashes": ("error", "KeyError: 'x'"),
+    "test_waits": (
+        "failed",
+        "clusters.api.waiting.NotReachedError: after 0 s not reached: there are three; last seen: two",
+    ),
+    "test_compares": ("passed", ""),
+}
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path, workers: str) -> None:
+    """Whatever happens in set-up, call or tear-down, and in which process; what is expected to fail is no pass, and a case
+    that crashes is no failure. The counts end the output; ids, cluster and release are properties in a JUnit file.
     """
-    code, output = run(tmp_path, "--junitxml", str(tmp_path / "junit.xml"))
+    code, output = run(tmp_path, "-n", workers, "--junitxml", str(tmp_path / "junit.xml"))
     table = table_in(tmp_path)
     found = {name.partition("::")[2]: case for name, case in table.cases.items()}
+    evidence = found.pop("test_has_evidence").verdicts["gpushare on embedded"].evidence
 
     assert code == 1
-    assert found == {
-        "test_passes": Case(("DP-001", "DP-002"), {"embedded": Verdict("passed")}),
-        "test_fails_once[1]": Case((), {"embedded": Verdict("passed")}),
-        "test_fails_once[2]": Case((), {"embedded": Verdict("failed", "AssertionError: two is too many")}),
-        "test_skips": Case((), {"embedded": Verdict("skipped", "not on this machine")}),
-        "test_is_never_called": Case((), {"embedded": Verdict("skipped", "not here")}),
-        "test_is_known": Case((), {"embedded": Verdict("skipped", "fails, as expected: known")}),
-        "test_has_no_cluster": Case((), {"embedded": Verdict("error", "RuntimeError: no cluster here")}),
-        "test_breaks_in_the_end": Case((), {"embedded": Verdict("error", "RuntimeError: left something behind")}),
-        "test_fails_and_breaks": Case((), {"embedded": Verdict("failed", "AssertionError: first")}),
-        "test_compares": Case((), {"embedded": Verdict("passed"), "controlplane": Verdict("passed")}),
-    }
-    assert table.columns["embedded"].kubernetes == "v1.36.3"
-    assert "embedded v1.36.3: 3 passed, 3 skipped, 2 failed, 2 error" in output
+    assert found["test_compares"].verdicts.keys() == {"gpushare on embedded", "gpushare on controlplane"}
+    assert found["test_passes"].promises == ("DP-001", "DP-002")
+    verdicts = {name: case.verdicts["gpushare on embedded"] for name, case in found.items()}
+    assert {name: (verdict.outcome, verdict.reason) for name, verdict in verdicts.items()} == WORDS
+    assert table.columns["gpushare on embedded"].kubernetes == "v1.36.3"
+    assert "gpushare on embedded: fail: 3 passed, 5 failed, 3 error, 3 skipped, 1 not applicable; first " in output
     cases = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
     noted = {case.get("name"): [(p.get("name"), p.get("value")) for p in case.iter("property")] for case in cases}
-    expected = [("profile", "embedded"), ("case-id", "DP-001"), ("case-id", "DP-002"), ("kubernetes", "v1.36.3")]
+    expected = [
+        ("cluster", "embedded"),
+        ("case-id", "DP-001"),
+        ("case-id", "DP-002"),
+        ("text", ""),
+        ("kubernetes", "v1.36.3"),
+    ]
     assert (noted["test_passes"], noted["test_of_the_judge"]) == (expected, [])
 
-    # Part of the suite on another cluster adds a column: the rest there did not run.
-    code, _ = run(tmp_path, "--cluster", "kind", "-k", "test_passes")
-    page = (tmp_path / "artefacts" / "verdicts.md").read_text()
+    assert evidence is not None
+    assert_whole(evidence, output)
+    for name, sides in {
+        "test_waits": ("there are three", "two"),
+        "test_asks_a_helper": ("code == 200", "no answer"),
+    }.items():
+        found_evidence = verdicts[name].evidence
+        assert found_evidence is not None
+        assert (found_evidence.expectation, found_evidence.answer) == sides
+
+
+def assert_whole(evidence: Evidence, output: str) -> None:
+    """The evidence of ``test_has_evidence``; the assertion before it was caught, and is not in it."""
+    assert evidence.expectation.startswith("{'nodes': ['a',")
+    assert [line for line in evidence.difference.splitlines() if line[0] in "+-"][2:] == [
+        "-           'a',", "-           'b']}", "+           'a']}",
+    ]  # fmt: skip
+    assert evidence.requests == (
+        "GET /inspect\n-> 200 {1}",
+        'POST /filter\n{"Pod": 1}\n-> 200 ["a"]',
+    )
+    assert evidence.logs == {"extender": "I was here"}
+    assert evidence.again.endswith("-m pytest test_cases.py::test_has_evidence --cluster embedded --target gpushare")
+    assert f"again: {evidence.again}" in output
+
+
+def test_another_cluster_and_another_target_are_columns(tmp_path: Path) -> None:
+    """Part of the suite adds a column: the rest there did not run."""
+    run(tmp_path, "-k", "test_passes or test_compares")
+    code, _ = run(tmp_path, "--cluster", "kind", "--target", "e2e/targets/rival.yaml", "-k", "test_passes")
+    cases = {name.partition("::")[2]: case.verdicts.keys() for name, case in table_in(tmp_path).cases.items()}
+
     assert code == 0
-    assert "| test_passes | DP-001 DP-002 | passed | not run | passed |" in page
-    assert "| test_compares |  | passed | passed | not run |" in page
+    assert cases["test_passes"] == {"gpushare on embedded", "rival on kind"}
+    assert cases["test_compares"] == {"gpushare on embedded", "gpushare on controlplane"}
+
+
+def test_a_case_that_ends_its_process_is_an_error(tmp_path: Path) -> None:
+    """pytest-xdist reports it without the facts of the case."""
+    (tmp_path / "e2e").mkdir()
+    (tmp_path / "e2e" / "test_ends.py").write_text("import os\ndef test_ends(cluster): os._exit(1)\n")
+    run(tmp_path, "-n", "1", "--max-worker-restart", "0", "-k", "test_ends")
+    verdict = table_in(tmp_path).cases["e2e/test_ends.py::test_ends"].verdicts["gpushare on embedded"]
+
+    assert verdict.outcome == "error"
+    assert "crashed while running" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_turned"),
+    [("assert 1 == f()", True), ("assert f() == 1", False), ("assert [] == []", False), ("with x:", False)],
+)
+def test_a_constant_on_the_left_is_what_was_expected(statement: str, is_turned: bool) -> None:
+    """Most cases have the expected value on the right."""
+    assert is_turned_round(statement) is is_turned
+
+
+def test_a_repeated_case_gets_the_words_that_change_what_it_sees() -> None:
+    """Words that choose cases or processes are left out."""
+    words = [
+        "e2e",
+        "-k",
+        "x",
+        "-n",
+        "4",
+        "--seed",
+        "7",
+        "--kubernetes=1.30",
+        "--cluster",
+        "kind",
+        "--slow",
+        "--profile",
+        "API",
+    ]
+
+    assert again("python", "e2e/a.py::test_a[x y]", {"--cluster": "kind", "--target": "t"}, words) == (
+        "python -m pytest 'e2e/a.py::test_a[x y]' --cluster kind --target t --seed 7 --kubernetes=1.30 --slow"
+    )
 
 
 @pytest.mark.parametrize("arguments", [("--collect-only",), ("-k", "judge"), ("-k", "no_such_case")])
@@ -147,7 +280,7 @@ def test_unwritable_table_is_reported_and_changes_no_verdict(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("fixtures", "profiles"),
+    ("fixtures", "clusters"),
     [
         (("observer", "cluster"), ("kind",)),
         (("fault_cluster", "choices"), ("kind",)),
@@ -156,9 +289,9 @@ def test_unwritable_table_is_reported_and_changes_no_verdict(tmp_path: Path) -> 
         (("tmp_path",), ()),
     ],
 )
-def test_the_columns_of_a_case_follow_from_its_fixtures(fixtures: tuple[str, ...], profiles: tuple[str, ...]) -> None:
+def test_the_columns_of_a_case_follow_from_its_fixtures(fixtures: tuple[str, ...], clusters: tuple[str, ...]) -> None:
     """One cluster, the two that are compared, or none."""
-    assert profiles_of(fixtures, "kind") == profiles
+    assert clusters_of(fixtures, "kind") == clusters
 
 
 def test_nothing_is_printed_from_beside_the_cases() -> None:

@@ -1,35 +1,43 @@
 """pytest's reports of a run, as verdicts: listens to the cases, and writes the table when the session ends.
 
-A case's column is the cluster of ``--cluster``; one that compares the embedded cluster with the real control plane stands in
-both columns. Tests that use no cluster are the judge's own checks, and are not in the table. A case's facts go along in its
-report's properties (``case-id``, ``profile``, ``kubernetes``), which JUnit files show, and which come back from the processes of
-pytest-xdist.
+A case's column is the target of ``--target`` on the cluster of ``--cluster``; one that compares the embedded cluster with the real
+control plane stands in the columns of both. Tests that use no cluster are the judge's own checks, and are not in the table. The
+facts of a case go along in its report's properties (``case-id``, ``cluster``, ``kubernetes``), which JUnit files show, and which
+come back from the processes of pytest-xdist, as do the attributes that ``evidence`` adds to the report of a failure.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Generator, Iterable, Mapping
+import sys
+from collections.abc import Generator, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import pytest
 
 from e2e import promises
 from e2e.report import verdict_files
-from e2e.report.pages import NOT_RUN
+from e2e.report.evidence import CRASH, EVIDENCE
+from e2e.report.markup import readable
+from e2e.report.promise_verdicts import judged_promises, of_column, of_promise
+from e2e.report.repeating import again
 from e2e.report.sources import state
-from e2e.report.verdict_table import Case, Column, Table, Verdict, counts
+from e2e.report.verdict_table import Case, Column, Evidence, Outcome, Table, Verdict, columns_of, troubles
+from e2e.target_capabilities import NOT_APPLICABLE
 
 NAME: Final = "gpushare-verdicts"
 # The release that the session's cluster reports, once it is up.
 KUBERNETES: Final = pytest.StashKey[str]()
-CASE_ID, PROFILE, RELEASE = "case-id", "profile", "kubernetes"
+CASE_ID, CLUSTER, RELEASE, TEXT = "case-id", "cluster", "kubernetes", "text"
 # Fixtures by which a case is on a cluster, and by which it is on both kinds of control plane.
 _ON_ONE: Final = frozenset({"choices", "cluster"})
 _ON_BOTH: Final = frozenset({"sides", "bare_sides", "sessions"})
 _BOTH: Final = ("embedded", "controlplane")
 _LONGEST_REASON: Final = 300
+# The outcomes that a later phase of the case does not change.
+_FINAL: Final[tuple[Outcome, ...]] = ("failed", "error", "skipped", "not applicable")
 
 
 def add_options(group: pytest.OptionGroup) -> None:
@@ -38,7 +46,7 @@ def add_options(group: pytest.OptionGroup) -> None:
         "--verdicts",
         type=Path,
         default=Path("artefacts"),
-        help="folder of verdicts.md and verdicts.json (default: artefacts)",
+        help="folder of the report: verdicts.html, .xml (JUnit) and .json (default: artefacts)",
     )
 
 
@@ -50,75 +58,95 @@ class Verdicts:
         self._folder_of_cases = cases
         self._folder = config.rootpath / config.getoption("--verdicts", default=Path("artefacts"))
         self._cluster: str = config.getoption("--cluster", default="embedded")
-        self._target = Path(config.getoption("--target", default="gpushare")).stem
+        self._target: str = config.getoption("--target", default="gpushare")
         self._releases: dict[str, str] = {}
         self._cases: dict[str, Case] = {}
-        self._line = ""
+        self._lines: list[str] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """The facts of each case, into its properties."""
         for item in (item for item in items if self._folder_of_cases in item.path.parents):
-            profiles = profiles_of(getattr(item, "fixturenames", ()), self._cluster)
-            if profiles:
-                ids = dict.fromkeys(str(one) for mark in item.iter_markers("promise") for one in mark.args)
-                item.user_properties += [(PROFILE, name) for name in profiles]
-                item.user_properties += [(CASE_ID, one) for one in ids]
+            clusters = clusters_of(getattr(item, "fixturenames", ()), self._cluster)
+            if clusters:
+                item.user_properties += [(CLUSTER, name) for name in clusters]
+                item.user_properties += [(CASE_ID, one) for one in promises.ids_of(item)]
+                text = getattr(getattr(item, "function", None), "__doc__", None) or ""
+                item.user_properties.append((TEXT, " ".join(text.split())))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """The cluster's release, as soon as it is known."""
         release = item.config.stash.get(KUBERNETES, None)
         named = dict(item.user_properties)
-        if release and named.get(PROFILE) == self._cluster and RELEASE not in named:
+        if release and named.get(CLUSTER) == self._cluster and RELEASE not in named:
             item.user_properties.append((RELEASE, release))
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of a case: set-up, call or tear-down."""
-        profiles = [str(value) for name, value in report.user_properties if name == PROFILE]
-        verdict = verdict_of(report)
-        if verdict is None or not profiles:
-            return
         properties = dict(report.user_properties)
+        clusters = [str(value) for name, value in report.user_properties if name == CLUSTER]
+        if _ended_its_process(report):
+            clusters = [self._cluster]
+        verdict = verdict_of(report)
+        if verdict is None or not clusters:
+            return
         if RELEASE in properties:
             self._releases[self._cluster] = str(properties[RELEASE])
         before = self._cases.get(report.nodeid)
-        if before is not None and any(known.outcome != "passed" for known in before.verdicts.values()):
+        if before is not None and any(known.outcome in _FINAL for known in before.verdicts.values()):
             return  # the first trouble is the verdict; what then goes wrong in the tear-down follows from it
+        if verdict.evidence is not None:
+            always = {"--cluster": self._cluster, "--target": self._target}
+            python = _python(self._config.rootpath)
+            command = again(python, report.nodeid, always, [str(one) for one in self._config.invocation_params.args])
+            evidence = msgspec.structs.replace(verdict.evidence, again=command)
+            verdict = msgspec.structs.replace(verdict, evidence=evidence)
         ids = tuple(str(value) for name, value in report.user_properties if name == CASE_ID)
-        self._cases[report.nodeid] = Case(ids, dict.fromkeys(profiles, verdict))
+        columns = [self._column(cluster).name for cluster in clusters]
+        self._cases[report.nodeid] = Case(ids, dict.fromkeys(columns, verdict), str(properties.get(TEXT, "")))
 
     def pytest_sessionfinish(self) -> None:
         """Write the table, if this process is the one that reports and any case ran."""
         if hasattr(self._config, "workerinput") or not self._cases:
             return
-        run = self._table()
+        run, rows = self._table(), promises.load()
+        self._lines = [*_promises_of(run, rows), *_lines(run, rows)]
         try:
-            table = verdict_files.add(self._folder, run, _promises())
+            table = verdict_files.add(self._folder, run, rows)
         except OSError as error:
-            self._line = f"verdicts: {self._folder} cannot be written: {error}"
+            self._lines.append(f"report: {self._folder} cannot be written: {error}")
             return
-        self._line = _line(run, table, self._folder / "verdicts.md")
+        page = self._folder / verdict_files.HTML_FILE
+        self._lines.append(
+            f"report of {len(table.cases)} cases at {table.commit}: {page}, and .json and .xml beside it"
+        )
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The counts, in one line."""
-        if self._line:
-            terminalreporter.write_line(self._line)
+        """The promises that are not kept, how to repeat each failure, the verdict, and the report."""
+        if self._lines:
+            terminalreporter.section("verdicts")
+            for line in self._lines:
+                terminalreporter.write_line(line)
+
+    def _column(self, cluster: str, date: str = "") -> Column:
+        minor = str(self._config.getoption("--kubernetes", default=""))
+        # The option is for the real programs; the embedded cluster itself reports the release that it imitates.
+        release = self._releases.get(cluster, "" if cluster == "embedded" else minor)
+        return Column(Path(self._target).stem, cluster, release, date)
 
     def _table(self) -> Table:
         date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        minor = str(self._config.getoption("--kubernetes", default=""))
-        clusters = dict.fromkeys(name for case in self._cases.values() for name in case.verdicts)
-        # The option is for the real programs; the embedded cluster itself reports the release that it imitates.
-        assumed = {name: "" if name == "embedded" else minor for name in clusters}
-        columns = {name: Column(self._releases.get(name, assumed[name]), date) for name in clusters}
-        return Table(state(self._config.rootpath), self._target, columns, self._cases)
+        columns = {}
+        for name in dict.fromkeys(name for case in self._cases.values() for name in case.verdicts):
+            columns[name] = self._column(name.rpartition(" on ")[2], date)
+        return Table(state(self._config.rootpath), columns, dict(sorted(self._cases.items())))
 
 
-def profiles_of(fixtures: Iterable[str], cluster: str) -> tuple[str, ...]:
-    """The columns that a case with these fixtures speaks for."""
+def clusters_of(fixtures: Iterable[str], cluster: str) -> tuple[str, ...]:
+    """The clusters that a case with these fixtures speaks for."""
     used = frozenset(fixtures)
     if used & _ON_BOTH:
         return _BOTH
@@ -126,12 +154,23 @@ def profiles_of(fixtures: Iterable[str], cluster: str) -> tuple[str, ...]:
 
 
 def verdict_of(report: pytest.TestReport) -> Verdict | None:
-    """The outcome of one phase; None for one that was only the way to another. A failure outside of the call is an error."""
+    """The outcome of one phase; None for one that was only the way to another.
+
+    A failure outside of the call is an error, and so is an exception that is no assertion.
+    """
     if report.skipped:
-        return Verdict("skipped", _skip_reason(report))
+        reason = _skip_reason(report)
+        return Verdict("not applicable" if reason.startswith(NOT_APPLICABLE) else "skipped", reason)
     if report.failed:
-        return Verdict("failed" if report.when == "call" else "error", _first_line(report))
-    return Verdict("passed") if report.when == "call" else None
+        outcome: Outcome = "failed" if report.when == "call" and not getattr(report, CRASH, False) else "error"
+        evidence: Any = getattr(report, EVIDENCE, None)
+        return Verdict(outcome, _first_line(report), report.duration, evidence and msgspec.convert(evidence, Evidence))
+    return Verdict("passed", seconds=round(report.duration, 3)) if report.when == "call" else None
+
+
+def _ended_its_process(report: pytest.TestReport) -> bool:
+    """pytest-xdist reports a case that has ended its process, and knows none of the properties."""
+    return str(report.when) == "???" and report.nodeid.startswith("e2e/")
 
 
 def _skip_reason(report: pytest.TestReport) -> str:
@@ -139,23 +178,30 @@ def _skip_reason(report: pytest.TestReport) -> str:
     if expected is not None:
         return f"fails, as expected: {expected}"
     words = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-    return " ".join(words.removeprefix("Skipped: ").split())[:_LONGEST_REASON]
+    return readable(" ".join(words.removeprefix("Skipped: ").split())[:_LONGEST_REASON])
 
 
 def _first_line(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
-    lines = (crash.message if crash is not None else report.longreprtext).strip().splitlines() or ["no message"]
-    return str(lines[0])[:_LONGEST_REASON]
+    text = report.longrepr if isinstance(report.longrepr, str) else report.longreprtext
+    lines = (crash.message if crash is not None else text).strip().splitlines() or ["no message"]
+    return readable(str(lines[0])[:_LONGEST_REASON])
 
 
-def _promises() -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    return {row.id: (row.text, row.proved_by) for row in promises.load()}
+def _python(root: Path) -> str:
+    """The interpreter of this run, as one names it from the checkout."""
+    path = Path(sys.executable)
+    return str(path.relative_to(root)) if path.is_relative_to(root) else "python"
 
 
-def _line(run: Table, table: Table, page: Path) -> str:
-    parts = []
-    for name in run.columns:
-        found = counts(run, name)
-        words = ", ".join(f"{count} {word}" for word, count in found.items() if count and word != NOT_RUN)
-        parts.append(f"{name} {run.columns[name].kubernetes}: {words}".replace("  ", " "))
-    return f"verdicts at {table.commit}: {'; '.join(parts)}; table of {len(table.cases)} cases in {page}"
+def _promises_of(run: Table, rows: Iterable[promises.Promise]) -> list[str]:
+    """The promises that a column does not keep, or that it may not."""
+    judged = judged_promises(run, rows)
+    found = [(column, one, of_promise(run, column, one.id)) for column in columns_of(run) for one in judged]
+    return [f"{one.id} {one.text} ({column}): {it.text}" for column, one, it in found if it.word == "fail"]
+
+
+def _lines(run: Table, rows: Iterable[promises.Promise]) -> list[str]:
+    commands = [f"again: {verdict.evidence.again}" for *_, verdict in troubles(run) if verdict.evidence is not None]
+    by_id = {row.id: row for row in rows}
+    return [*dict.fromkeys(commands), *(f"{name}: {of_column(run, name, by_id).text}" for name in columns_of(run))]

@@ -1,41 +1,65 @@
-"""The table of cases by clusters, and how what a run has shown is merged into it. Pure."""
+"""The table of cases by columns, a target on a cluster each, and how the results of a run are merged into it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Literal
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
-Outcome = Literal["passed", "skipped", "failed", "error"]
-# The outcome of a case is the worst of its parameters' outcomes.
-WORST_FIRST: Final[tuple[Outcome, ...]] = ("error", "failed", "skipped", "passed")
-# The columns, from the instant to the real; others come after them.
+Outcome = Literal["failed", "error", "skipped", "not applicable", "passed"]
+# The columns of one target, from the instant to the real; others come after them.
 CLUSTERS: Final = ("embedded", "controlplane", "kind")
 
 
+class Evidence(msgspec.Struct, frozen=True):
+    """A failure in parts; "" is a part that it has not."""
+
+    expectation: str = ""
+    answer: str = ""
+    difference: str = ""
+    requests: tuple[str, ...] = ()
+    """The last questions to the programs under test, with their answers."""
+    logs: dict[str, str] = {}
+    """By program, the last lines that it wrote during the case."""
+    again: str = ""
+    """The command that repeats this case alone."""
+
+
 class Verdict(msgspec.Struct, frozen=True):
-    """The result of one case on one cluster."""
+    """The result of one case in one column."""
 
     outcome: Outcome
     reason: str = ""
     """Why it was skipped, or how it failed, in one line."""
+    seconds: float = 0.0
+    evidence: Evidence | None = None
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A cluster's last run."""
+    """The last run of a target on a cluster."""
 
+    target: str
+    cluster: str
     kubernetes: str
-    """Its release (``v1.36.3``); its minor, or nothing, where no API server was asked."""
+    """Its release (``v1.36.3``); its minor, or nothing, if no API server was asked."""
     date: str
     """When the run ended, UTC, as RFC 3339 has it."""
 
+    @property
+    def name(self) -> str:
+        """The key of the column."""
+        return f"{self.target} on {self.cluster}"
+
 
 class Case(msgspec.Struct, frozen=True):
-    """One row: ``promises`` are ids of ``e2e.promises``, ``verdicts`` are by cluster; a cluster that is missing did not run it."""
+    """One row: ``promises`` are ids of ``e2e.promises``, ``verdicts`` are by column; one that is missing did not run it."""
 
     promises: tuple[str, ...] = ()
     verdicts: dict[str, Verdict] = {}
+    text: str = ""
+    """The promise of the case in its own words."""
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -43,37 +67,50 @@ class Table(msgspec.Struct, frozen=True):
 
     commit: str
     """The state of the sources."""
-    target: str
-    """The programs that were judged."""
     columns: dict[str, Column] = {}
     cases: dict[str, Case] = {}
-    form: Literal[1] = 1
+    form: Literal[2] = 2
     """The form of the file; a later one would be another number."""
 
 
-def columns_of(clusters: Iterable[str]) -> list[str]:
-    """The three that are always shown, then the others by name."""
-    return [*CLUSTERS, *sorted(set(clusters) - set(CLUSTERS))]
+def columns_of(table: Table) -> list[str]:
+    """By target, then from the instant to the real."""
+
+    def place(item: tuple[str, Column]) -> tuple[str, int, str]:
+        column = item[1]
+        order = CLUSTERS.index(column.cluster) if column.cluster in CLUSTERS else len(CLUSTERS)
+        return column.target, order, column.cluster
+
+    return [name for name, _ in sorted(table.columns.items(), key=place)]
+
+
+def troubles(table: Table) -> Iterator[tuple[str, str, Case, Verdict]]:
+    """Column, node id, case and verdict of each failure and error, column by column."""
+    for column in columns_of(table):
+        for name, case in table.cases.items():
+            verdict = case.verdicts.get(column)
+            if verdict is not None and verdict.outcome in ("failed", "error"):
+                yield column, name, case, verdict
 
 
 def merged(before: Table | None, run: Table) -> Table:
     """The former table, with this run over it: cell by cell, as a run may be a part of the suite.
 
-    Nothing stays of other sources or another target, and of a cluster's column nothing if its Kubernetes is of another
-    minor: a table never mixes results about different things.
+    Nothing stays of other sources, and of a column nothing if its Kubernetes is of another minor: a table never mixes results about
+    different things.
     """
-    if before is None or (before.commit, before.target) != (run.commit, run.target):
+    if before is None or before.commit != run.commit:
         return run
     kept = {name for name, column in before.columns.items() if _goes_on(column, run.columns.get(name))}
     cases = {}
-    for case in sorted(before.cases.keys() | run.cases.keys()):
-        old, new = before.cases.get(case, Case()), run.cases.get(case, Case())
-        verdicts = {**{name: verdict for name, verdict in old.verdicts.items() if name in kept}, **new.verdicts}
+    for name in sorted(before.cases.keys() | run.cases.keys()):
+        old, new = before.cases.get(name, Case()), run.cases.get(name, Case())
+        verdicts = {**{column: verdict for column, verdict in old.verdicts.items() if column in kept}, **new.verdicts}
         if verdicts:
-            cases[case] = Case(new.promises or old.promises, verdicts)
+            cases[name] = Case(new.promises or old.promises, verdicts, new.text or old.text)
     columns = {name: before.columns[name] for name in before.columns if name in kept}
     now = {name: _continued(columns.get(name), column) for name, column in run.columns.items()}
-    return Table(run.commit, run.target, {**columns, **now}, cases)
+    return Table(run.commit, {**columns, **now}, cases)
 
 
 def _goes_on(before: Column, now: Column | None) -> bool:
@@ -85,9 +122,9 @@ def _goes_on(before: Column, now: Column | None) -> bool:
 
 
 def _continued(before: Column | None, now: Column) -> Column:
-    """The more exact of what both say of the release."""
-    exact = max(before.kubernetes, now.kubernetes, key=len) if before else now.kubernetes
-    return Column(now.kubernetes if len(now.kubernetes) == len(exact) else exact, now.date)
+    """The more exact of both releases."""
+    exact = before is not None and len(before.kubernetes) > len(now.kubernetes)
+    return msgspec.structs.replace(now, kubernetes=before.kubernetes) if exact and before else now
 
 
 def minor_of(release: str) -> str:
@@ -95,10 +132,21 @@ def minor_of(release: str) -> str:
     return ".".join(release.removeprefix("v").split(".")[:2])
 
 
-def counts(table: Table, cluster: str) -> dict[str, int]:
-    """How many cases passed, were skipped, failed, met an error, and did not run on a cluster; each parameter is one."""
-    found = dict.fromkeys(("passed", "skipped", "failed", "error", "not run"), 0)
-    for case in table.cases.values():
-        verdict = case.verdicts.get(cluster)
-        found["not run" if verdict is None else verdict.outcome] += 1
-    return found
+def counts(table: Table, column: str) -> dict[str, int]:
+    """The number of cases with each outcome that there is in a column; each parameter is one."""
+    found = Counter(case.verdicts[column].outcome for case in table.cases.values() if column in case.verdicts)
+    return {word: found[word] for word in ("passed", "failed", "error", "skipped", "not applicable") if found[word]}
+
+
+def to_json(table: Table, summary: Mapping[str, Any]) -> str:
+    """The summary and all of the table."""
+    document = {**summary, **msgspec.to_builtins(table)}
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def from_json(text: str | bytes) -> Table:
+    """The table out of the text of ``to_json``; the summary in it is not believed. Raises ValueError for anything else."""
+    try:
+        return msgspec.json.decode(text, type=Table)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a table of verdicts: {error}") from error

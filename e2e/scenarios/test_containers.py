@@ -28,6 +28,7 @@ def with_init(name: str, *units: object, init: object = None, sidecar: object = 
 
 
 @pytest.mark.promise("DP-013")
+@pytest.mark.promise("D21")
 async def test_an_init_container_that_asks_for_more(observer: Observer) -> None:
     """Defect D21: the pod is booked with the larger request, its init container's, and runs on one card."""
     await observer.create(
@@ -43,6 +44,7 @@ async def test_an_init_container_that_asks_for_more(observer: Observer) -> None:
 
 
 @pytest.mark.promise("DP-014")
+@pytest.mark.promise("D21")
 async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
     """Defect D21: it has units of its own on the pod's card, and is booked."""
     await observer.run(with_init("p", 2, 3, sidecar=4, node="a2"))
@@ -64,6 +66,7 @@ async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer
     await observer.check_books()
 
 
+@pytest.mark.promise("D22")
 async def test_a_pod_bound_by_hand(observer: Observer) -> None:
     """Defect D22: a card is chosen on the node, all five annotations are written, and the extender counts it."""
     await observer.run(gpu_pod("by-hand", 9, bound_to="a2"))
@@ -97,6 +100,7 @@ async def test_annotations_written_by_hand_over_book_no_card(observer: Observer)
     await observer.check_right_cards("rightful")
 
 
+@pytest.mark.promise("D22")
 async def test_a_daemon_sets_pods(observer: Observer) -> None:
     """Defect D22: one on each GPU node, by the scheduler or past it; each on a card of its node, all counted."""
     pod = {"containers": [gpu_container("main", 2)], "nodeSelector": {"gpushare": "true"}}

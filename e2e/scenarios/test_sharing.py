@@ -40,6 +40,7 @@ async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Obs
     await observer.check_all("late", "fill-a", "fill-c")
 
 
+@pytest.mark.promise("D06")
 async def test_a_pod_larger_than_any_card_waits(observer: Observer) -> None:
     """Two T4 have 28 units together, but no card has 20; the original averages and may accept (defect D6)."""
     await observer.create(gpu_pod("huge", 20, node="a2"))
@@ -48,6 +49,7 @@ async def test_a_pod_larger_than_any_card_waits(observer: Observer) -> None:
     assert "nodeName" not in (await observer.pod("huge"))["spec"]
 
 
+@pytest.mark.promise("D05", "D06")
 async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> None:
     """On two T4 (14) and a 1080 Ti (10) three pods of 12, 12 and 10 fit, each on a card of its own (defects D5, D6)."""
     sizes = {"big-0": 12, "big-1": 12, "small": 10}
@@ -59,6 +61,7 @@ async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> N
     await observer.check_books()
 
 
+@pytest.mark.promise("D01")
 async def test_two_equal_pods_created_together_get_their_own_cards(observer: Observer) -> None:
     """Two pods of 9 units cannot share a card of 14, and neither gets the other's card (ext#220, defect D1)."""
     for round_number in range(3):
@@ -72,6 +75,7 @@ async def test_two_equal_pods_created_together_get_their_own_cards(observer: Obs
         await eventually(observer.pods, lambda pods: not pods, "the twins are gone")
 
 
+@pytest.mark.promise("D02")
 async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -> None:
     """Containers of 1 and 2 units run on the pod's one card, and each gets its own amount (ext#143, defect D2)."""
     await observer.run(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))
@@ -79,6 +83,7 @@ async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -
     await observer.check_all("two", "three")
 
 
+@pytest.mark.promise("D15")
 async def test_memory_stays_booked_until_the_containers_are_gone(observer: Observer) -> None:
     """A pod being deleted still uses its card: the next pod waits for it, then runs (defect D15)."""
     slow = gpu_pod("leaving", 14, node="a1", plays=STOPS_SLOWLY)

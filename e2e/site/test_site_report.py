@@ -13,11 +13,11 @@ import pytest
 
 from e2e.__main__ import main
 from e2e.site.findings import Finding
-from e2e.site.report.comparison import compare
 from e2e.site.report.compatibility import file_name_of, markdown_of
 from e2e.site.report.html_page import to_html
-from e2e.site.report.junit import to_junit
 from e2e.site.report.report_files import from_json, to_json, write_reports
+from e2e.site.report.site_junit import to_junit
+from e2e.site.report.site_sides import compare_sites
 from e2e.site.report.site_verdict import verdict_of
 from e2e.site.site_report import CardFacts, CaseResult, NodeFacts, PreflightLine, SiteReport
 
@@ -145,7 +145,7 @@ def test_a_case_that_could_not_be_judged_stands_out() -> None:
     assert "Skipped or not judged" in text
     assert skipped is not None
     assert skipped.get("message") == "no room"
-    assert "differs: spreads on a: A skipped (one card), B not judged (no room)" in compare(REPORT, report).text
+    assert "differs: spreads on a: A skipped (one card), B not judged (no room)" in compare_sites(REPORT, report).text
 
 
 def test_json_is_read_back_as_it_was() -> None:
@@ -208,7 +208,7 @@ def test_the_page_is_whole_and_fetches_nothing(report: SiteReport) -> None:
 
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in Page(to_html(REPORT)).tags]
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object", "base", "form", "a"})
-    assert attributes <= {"lang", "charset", "http-equiv", "content", "class"}
+    assert attributes <= {"lang", "charset", "http-equiv", "name", "content", "class", "scope"}
     assert not re.search(r"url\(|@import", to_html(report))
 
 
@@ -278,7 +278,7 @@ def test_equal_verdicts_of_two_reports_are_equal() -> None:
     other = changed(
         kind="kind", seconds=5.0, cases=(*REPORT.cases[:2], case("spreads", "a", "skipped", "why"), REPORT.cases[3])
     )
-    outcome = compare(REPORT, other)
+    outcome = compare_sites(REPORT, other)
 
     assert outcome.differences == 0
     assert re.search(r"^fills +passed +passed$", outcome.text, re.MULTILINE)
@@ -289,7 +289,7 @@ def test_equal_verdicts_of_two_reports_are_equal() -> None:
 def test_verdicts_that_differ_are_named_with_reasons() -> None:
     """A result that is missing differs as well, and so does the verdict of the whole."""
     other = changed(cases=(case("fills", "a", "failed", "no room"), case("spreads", "a", "skipped"), case("binds", "")))
-    outcome = compare(REPORT, other)
+    outcome = compare_sites(REPORT, other)
 
     assert outcome.differences == 3
     assert "differs: fills on a: A passed, B failed (no room)" in outcome.text
@@ -299,7 +299,7 @@ def test_verdicts_that_differ_are_named_with_reasons() -> None:
 
 def test_a_finding_of_one_report_alone_is_shown() -> None:
     """A warning changes no verdict."""
-    outcome = compare(REPORT, changed(findings=()))
+    outcome = compare_sites(REPORT, changed(findings=()))
 
     assert outcome.differences == 0
     assert "only A has the warning version-skew of programs" in outcome.text

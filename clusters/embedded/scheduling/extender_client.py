@@ -15,6 +15,7 @@ import aiohttp
 
 from clusters.api.api_client import Object
 from clusters.api.cluster_access import pem, trusting
+from clusters.api.exchanges import note
 from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ConfigurationError, ExtenderConfiguration, TLSConfiguration
 from clusters.embedded.scheduling.preemption import Victims
@@ -160,9 +161,11 @@ class ExtenderClient:
                     allow_redirects=False,
                 ) as response,
             ):
+                body = await response.read() if response.status == 200 else b""
+                note(f"POST {url}", content, response.status, body)
                 if response.status != 200:
                     raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
-                return await response.read()
+                return body
         except TimeoutError as error:
             raise ExtenderError(
                 f'Post "{url}": deadline of {self.configuration.timeout_seconds:g} s exceeded'

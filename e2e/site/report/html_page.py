@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
-from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import msgspec
 import yaml
 
+from e2e.report.markup import table, tag
+from e2e.report.pages import page
 from e2e.site.findings import in_order
 from e2e.site.report.compatibility import cards_of, file_name_of, markdown_of
-from e2e.site.report.markup import table, tag
 from e2e.site.report.site_verdict import kind_of_cards, verdict_of
 from e2e.site.site_report import (
     NOT_RUN,
@@ -31,28 +31,12 @@ _Rows = list[list[str | Element]]
 
 _UNKNOWN: Final = "not known"
 _WORST_FIRST: Final[tuple[Judgement, ...]] = ("wrong", "unknown", "ok")
-_STYLE: Final = """
-body { font: 15px/1.45 system-ui, sans-serif; color: #1a1a1a; background: #fff; margin: 2rem auto; max-width: 75rem; }
-h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { border: 1px solid #bbb; padding: .25rem .5rem; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
-th { background: #f0f0f0; } small { color: #555; display: block; }
-pre, .text { white-space: pre-wrap; overflow-wrap: anywhere; } pre { font-size: .8rem; background: #f6f6f6; padding: .5rem; }
-.verdict { font-size: 1.15rem; padding: .6rem .8rem; border: 2px solid; border-left-width: .6rem; }
-.passed, .ok { background: #e3f4e3; } .failed, .wrong, .error { background: #fadcdc; font-weight: bold; }
-.incomplete, .not-judged, .unknown, .warning { background: #fdf3d0; } .skipped, .not-run { background: #eee; }
-thead { display: table-header-group; } tr, .verdict { break-inside: avoid; } h2 { break-after: avoid; }
-@media print { body { margin: 0; max-width: none; font-size: 11px; } * { print-color-adjust: exact; } @page { margin: 12mm; } }
-"""
 
 
 def to_html(report: SiteReport) -> str:
     """The page."""
     verdict = verdict_of(report)
     title = f"gpushare on {report.server or report.kind}: {verdict.title}"
-    # Even if a browser took a text for markup, it would fetch and run nothing.
-    policy = {"http-equiv": "Content-Security-Policy", "content": "default-src 'none'; style-src 'unsafe-inline'"}
-    head = tag("head", tag("meta", charset="utf-8"), Element("meta", policy), tag("title", title), tag("style", _STYLE))
     sections = (
         ("Site", _site(report)),
         ("Nodes", [_nodes(report)]),
@@ -65,8 +49,7 @@ def to_html(report: SiteReport) -> str:
     )
     parts = [element for name, body in sections for element in (tag("h2", name), *body)]
     line = tag("p", tag("strong", verdict.line), class_=f"verdict {verdict.word}")
-    page = tag("html", head, tag("body", tag("h1", "Validation of gpushare"), line, *parts), lang="en")
-    return f"<!DOCTYPE html>\n{ElementTree.tostring(page, encoding='unicode', method='html')}\n"
+    return page(title, "Validation of gpushare", line, *parts)
 
 
 def _site(report: SiteReport) -> Iterator[Element]:

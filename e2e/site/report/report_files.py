@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from e2e.report.markup import readable
 from e2e.report.verdict_files import write_whole
 from e2e.site.report.html_page import to_html
-from e2e.site.report.junit import to_junit
-from e2e.site.report.markup import readable
+from e2e.site.report.site_junit import to_junit
 from e2e.site.report.site_verdict import verdict_of
 from e2e.site.site_report import SiteReport
 

@@ -32,4 +32,4 @@ def tag(kind: str, /, *children: str | Element, **attributes: str) -> Element:
 def table(head: Iterable[str], rows: Iterable[Iterable[str | Element]]) -> Element:
     """A table; a cell that is an element of its own is taken as it is."""
     lines = [tag("tr", *(cell if isinstance(cell, Element) else tag("td", cell) for cell in row)) for row in rows]
-    return tag("table", tag("thead", tag("tr", *(tag("th", cell) for cell in head))), tag("tbody", *lines))
+    return tag("table", tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head))), tag("tbody", *lines))

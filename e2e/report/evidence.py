@@ -1,0 +1,199 @@
+"""The parts of a failure, gathered in the process of its case: the sides of its assertion, its last questions, the logs."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+import logging
+import pprint
+import sys
+from collections import deque
+from collections.abc import Generator
+from pathlib import Path
+from types import CodeType
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from clusters.api.exchanges import LOG
+from clusters.api.waiting import NotReachedError
+from clusters.processes.program import LAUNCHED
+from e2e.report.markup import readable
+from e2e.report.verdict_table import Evidence
+
+# Under this name a report has its evidence, as plain data that other processes can send.
+EVIDENCE: Final = "evidence"
+# True of a report whose case met an exception that is no assertion.
+CRASH: Final = "is_crash"
+_LAST_EXCHANGES: Final = 6
+_LONGEST: Final = 6_000
+_LONGEST_OF_AN_EXCHANGE: Final = 2_000
+_LOG_LINES: Final = 40
+_WIDTH: Final = 110
+# Programs whose logs are of no use: nothing is judged there.
+_BESIDE: Final = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl port-forward"})
+# The expectation that a relation states of its left side.
+_RELATIONS: Final = {"in": "with {}", "not in": "without {}"}
+
+
+class Recorder(logging.Handler):
+    """pytest's hooks; register it with the plugin manager."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._exchanges: deque[tuple[Any, ...]] = deque(maxlen=_LAST_EXCHANGES)
+        self._compared: tuple[CodeType | None, Any, str, Any] | None = None
+        self._log_sizes: dict[Path, int] = {}
+
+    def pytest_sessionstart(self) -> None:
+        """Listen to the exchanges, which are no log lines of the run."""
+        LOG.setLevel(logging.DEBUG)
+        LOG.propagate = False
+        LOG.addHandler(self)
+
+    def pytest_sessionfinish(self) -> None:
+        """Listen no longer."""
+        LOG.removeHandler(self)
+        LOG.propagate = True
+        LOG.setLevel(logging.NOTSET)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it as it is, because most are of cases that pass; of a question that is asked again and again the last."""
+        if isinstance(record.args, tuple):
+            if self._exchanges and self._exchanges[-1][:2] == record.args[:2]:
+                self._exchanges.pop()
+            self._exchanges.append(record.args)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """A case begins with nothing; what its programs wrote before is not its own."""
+        self._exchanges.clear()
+        self._compared = None
+        self._log_sizes = {program.log_file: _size(program.log_file) for program in LAUNCHED}
+
+    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> None:
+        """Note the two sides of the assertion that failed last; pytest explains it."""
+        frame = sys._getframe()
+        while frame.f_back is not None and frame.f_code.co_name != "_call_reprcompare":
+            frame = frame.f_back
+        self._compared = (frame.f_back.f_code if frame.f_back else None, left, op, right)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the evidence of a failure into its report."""
+        report = yield
+        if report.failed and call.excinfo is not None:
+            setattr(report, CRASH, not is_assertion(call.excinfo.value))
+            setattr(report, EVIDENCE, msgspec.to_builtins(self._evidence(call.excinfo)))
+        return report
+
+    def _evidence(self, failure: pytest.ExceptionInfo[BaseException]) -> Evidence:
+        expectation, answer = self._sides(failure)
+        requests = tuple(map(_exchange, self._exchanges))
+        logs = {
+            program.name: text
+            for program in sorted(LAUNCHED, key=lambda one: one.name)
+            if program.name not in _BESIDE
+            and (text := _tail(program.log_file, self._log_sizes.get(program.log_file, 0)))
+        }
+        return Evidence(expectation, answer, difference(expectation, answer), requests, logs)
+
+    def _sides(self, failure: pytest.ExceptionInfo[BaseException]) -> tuple[str, str]:
+        """The expectation, "" if it is not known, and the answer."""
+        error, last = failure.value, failure.traceback[-1]
+        if isinstance(error, NotReachedError):
+            what, _, seen = str(error).partition("not reached: ")[2].partition("; last seen: ")
+            if seen:
+                return _shortened(what), _shortened(seen)
+        statement = str(last.statement).strip()
+        # Another assertion may have failed before, and been caught.
+        if self._compared is not None and self._compared[0] is last.frame.code.raw:
+            _, left, op, right = self._compared
+            is_turned = op in _RELATIONS or is_turned_round(statement)
+            expected, found = (left, right) if is_turned else (right, left)
+            words = _RELATIONS.get(op, "{}" if op == "==" else f"{op} {{}}")
+            return _shortened(words.format(_text(expected))), _shortened(_text(found))
+        if isinstance(error, AssertionError):
+            # pytest shows the sides of assertions in tests alone, and not in what they call.
+            return _condition(statement), _shortened(str(error) or "it does not hold")
+        return "", _shortened(failure.exconly())
+
+
+def is_assertion(error: BaseException) -> bool:
+    """Is it a judgement about the target, and not a crash of the case?"""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_assertion, error.exceptions))
+    return isinstance(error, AssertionError | pytest.fail.Exception)
+
+
+def is_turned_round(statement: str) -> bool:
+    """Is the left side of this comparison a constant, and the right one is not? Then the left one is what is expected."""
+    match _tested(statement):
+        case ast.Compare(left=left, comparators=[right]):
+            return _is_constant(left) and not _is_constant(right)
+    return False
+
+
+def _condition(statement: str) -> str:
+    """The condition of an assertion; "" if the statement is none."""
+    tested = _tested(statement)
+    return ast.unparse(tested) if tested is not None else ""
+
+
+def _tested(statement: str) -> ast.expr | None:
+    with contextlib.suppress(SyntaxError):
+        match ast.parse(statement).body:
+            case [ast.Assert(test=test)]:
+                return test
+    return None
+
+
+def _is_constant(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def difference(expectation: str, answer: str) -> str:
+    """The lines that differ, if there are several; "" if one look at both is enough."""
+    sides = expectation.splitlines(), answer.splitlines()
+    if max(map(len, sides)) < 2:
+        return ""
+    return _shortened("\n".join(difflib.unified_diff(*sides, "expectation", "answer", lineterm="", n=1)))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else pprint.pformat(value, width=_WIDTH, sort_dicts=False)
+
+
+def _exchange(parts: tuple[Any, ...]) -> str:
+    asked, question, code, answer = (
+        one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in parts
+    )
+    question = "" if question == "None" else f"\n{_shortened(question, _LONGEST_OF_AN_EXCHANGE)}"
+    return readable(f"{asked}{question}\n-> {code} {_shortened(answer, _LONGEST_OF_AN_EXCHANGE)}")
+
+
+def _shortened(text: str, longest: int = _LONGEST) -> str:
+    more = f"… ({len(text)} characters)" if len(text) > longest else ""
+    return readable(text[:longest].rstrip()) + more
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _tail(path: Path, begun: int) -> str:
+    """The last lines beyond this many bytes."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(begun)
+        lines = file.read().decode(errors="replace").splitlines()
+    return _shortened("\n".join(lines[-_LOG_LINES:]))

@@ -1,0 +1,115 @@
+"""Promises of --seed (e2e.distribution) and --keep-cluster (e2e.kept_cluster)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e import distribution
+
+ROOT = Path(__file__).parents[1]
+CONFTEST = """
+from pathlib import Path
+from types import SimpleNamespace
+import pytest
+from e2e import kept_cluster
+
+def pytest_addoption(parser): kept_cluster.add_option(parser.getgroup("x"))
+
+def pytest_configure(config): kept_cluster.check(config)
+
+def pytest_collection_modifyitems(config, items): kept_cluster.sort_out(config, items)
+
+@pytest.fixture
+async def cluster(request):
+    yield SimpleNamespace(kubeconfig=Path("/the/kubeconfig"))
+    await kept_cluster.keep(request, SimpleNamespace(kubeconfig=Path("/the/kubeconfig")), "case-7")
+    print("left")
+"""
+CASES = """
+async def test_passes(cluster): pass
+async def test_fails(cluster): assert False
+async def test_is_not_run(cluster): pass
+"""
+
+
+@dataclass
+class Item:
+    """What the order looks at."""
+
+    nodeid: str
+
+
+@dataclass
+class Config:
+    """The one option."""
+
+    seed: int | None
+
+    def getoption(self, name: str, default: Any = None) -> Any:
+        """The seed."""
+        return self.seed if name == "--seed" else default
+
+
+def ordered(seed: int | None) -> list[str]:
+    """The order of three files with five cases each, and of those that spoil the cluster."""
+    paths = ("e2e/slots/test_x.py", "e2e/a/test_y.py", "e2e/scenarios/test_node_operations.py", "tests/test_z.py")
+    items = [Item(f"{path}::test_{number}") for path in paths for number in range(5)]
+    distribution.pytest_collection_modifyitems(Config(seed), items)  # type: ignore[arg-type]
+    return [item.nodeid for item in items]
+
+
+def test_a_seed_shuffles_and_gives_the_same_order_again() -> None:
+    """Files stay together, and the cases that spoil the cluster come last whatever the seed is."""
+    assert ordered(7) == ordered(7)
+    assert len({tuple(ordered(seed)) for seed in (None, 1, 2, 3)}) == 4
+    for seed in (None, 1, 2, 3):
+        files = [nodeid.partition("::")[0] for nodeid in ordered(seed)]
+        assert files == [file for file in dict.fromkeys(files) for _ in range(5)]
+        assert files[-1] == "e2e/scenarios/test_node_operations.py"
+
+
+def argv(folder: Path, *words: str) -> list[str]:
+    """pytest over the cases there."""
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "test_cases.py").write_text(CASES)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--keep-cluster", str(folder), *words]
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def test_a_failure_keeps_the_cluster_until_ctrl_c(tmp_path: Path) -> None:
+    """The run names the kubeconfig and the namespace, goes on after SIGINT, and runs no further case."""
+    command = argv(tmp_path, "-n", "0")
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "is kept until Ctrl-C" in line:
+                process.send_signal(signal.SIGINT)
+        code = process.wait(timeout=300)
+
+    text = "".join(lines)
+    assert "the case's pods are in case-7: export KUBECONFIG=/the/kubeconfig" in text
+    assert "1 failed, 1 passed" in text
+    assert "KeyboardInterrupt" not in text
+    assert code == 1
+
+
+def test_a_kept_cluster_needs_its_case_in_this_process(tmp_path: Path) -> None:
+    """With workers the call is refused before anything runs."""
+    done = subprocess.run(argv(tmp_path, "-n", "2"), cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "needs -n 0" in done.stdout + done.stderr
+    assert " passed" not in done.stdout
