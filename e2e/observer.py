@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from clusters.api.api_client import ApiError, Object
+from clusters.api.api_client import ApiClient, ApiError, Object
 from clusters.api.connection import Answer, Connection
 from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.api.waiting import DEFAULT_SECONDS, eventually, glimpse, meanwhile, until
@@ -62,11 +62,6 @@ class Observer:
         except ApiError as error:
             if error.code != 404:
                 raise
-
-    async def accounts(self) -> list[str]:
-        """The names of the namespace's ServiceAccounts."""
-        accounts = await self.cluster.api.list(SERVICE_ACCOUNTS, self.namespace)
-        return [str(account["metadata"]["name"]) for account in accounts]
 
     async def pods(self) -> list[Object]:
         """The pods of the namespace."""
@@ -244,15 +239,23 @@ class Observer:
         return pods
 
 
+async def ensure_open(api: ApiClient, namespace: str) -> None:
+    """Create the namespace unless it is there, and wait until it takes pods: a controller makes their ServiceAccount."""
+
+    async def accounts() -> list[str]:
+        return [str(account["metadata"]["name"]) for account in await api.list(SERVICE_ACCOUNTS, namespace)]
+
+    await api.ensure_namespace(namespace)
+    await eventually(accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
+
+
 @contextlib.asynccontextmanager
 async def observing(
     cluster: Cluster, namespace: str, *, mib_per_unit: int = spec.MIB_PER_UNIT
 ) -> AsyncIterator[Observer]:
     """An observer of a namespace that is made for it, and is empty afterwards."""
-    await cluster.api.ensure_namespace(namespace)
+    await ensure_open(cluster.api, namespace)
     observer = Observer(cluster, namespace, mib_per_unit=mib_per_unit)
-    # A controller makes it; before, pods are refused.
-    await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
     try:
         yield observer
     finally:
