@@ -1,4 +1,4 @@
-"""Tables that the original printed (``recorded_tables.yaml``), and the objects of the cluster that each is about. Pure but for ``load``."""
+"""Tables that the original printed (``recorded_tables.yaml``), and the objects of the cluster that each is about."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class RecordedPod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def manifest(self, node: str) -> dict[str, Any]:
         """The pod on that node."""
-        annotations = {} if self.card is None else {spec.POD_INDEX: str(self.card), spec.POD_UNITS: str(sum(self.units))}
+        annotations = (
+            {} if self.card is None else {spec.POD_INDEX: str(self.card), spec.POD_UNITS: str(sum(self.units))}
+        )
         if annotations:
             annotations |= {spec.POD_ASSIGNED: "true", spec.POD_ASSUME_TIME: "1700000000000000000"}
         if self.allocation:

@@ -21,7 +21,9 @@ from e2e.inspect.recorded_tables import RecordedTable, in_one_order, load
 from e2e.observer import OwnCluster, ensure_open
 from e2e.report.case_notes import add_note
 
-pytestmark = pytest.mark.stand_in_only("the tables are of one node and no other; a real kubelet ends pods that it does not run")
+pytestmark = pytest.mark.stand_in_only(
+    "the tables are of one node and no other; a real kubelet ends pods that it does not run"
+)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -60,7 +62,9 @@ async def test_the_original_printed_the_same_bytes(
     async with laid_into(bare.api, recorded):
         ended = await asyncio.gather(*(commands.run(*argv, *words, variables=variables) for words in arguments))
 
-    printed = {" ".join(words): (one.code, in_one_order(one.output)) for words, one in zip(arguments, ended, strict=True)}
+    printed = {
+        " ".join(words): (one.code, in_one_order(one.output)) for words, one in zip(arguments, ended, strict=True)
+    }
     assert printed == {
         " ".join(words): (0, in_one_order(recorded.output(details="-d" in words))) for words in arguments
     }
