@@ -28,7 +28,8 @@ from e2e.observer import cards_of
 
 NAME: Final = "gpushare-whole-cluster"
 _PATH: Final = "e2e/whole_cluster.py"
-_VERDICT: Final = pytest.StashKey[dict[str, str]]()
+# What a session's cluster was like at its end, by the phase that reports it; no text if all was right.
+VERDICT: Final = pytest.StashKey[dict[str, str]]()
 # The key of a verdict among what a process of pytest-xdist hands over at its end.
 _HANDED_OVER: Final = "gpushare_whole_cluster"
 # The book follows the API within moments.
@@ -42,11 +43,11 @@ async def judge_at_end(config: pytest.Config, cluster: Cluster) -> None:
     try:
         await eventually(lambda: look(cluster), lambda found: not found, "all of it is right", seconds=_SECONDS)
     except NotReachedError as error:
-        config.stash[_VERDICT] = {"call": str(error)}
+        config.stash[VERDICT] = {"call": str(error)}
     except Exception as error:
-        config.stash[_VERDICT] = {"teardown": f"unknown: {error!r}"}
+        config.stash[VERDICT] = {"teardown": f"unknown: {error!r}"}
     else:
-        config.stash[_VERDICT] = {"call": ""}
+        config.stash[VERDICT] = {"call": ""}
 
 
 async def look(cluster: Cluster) -> list[Finding]:
@@ -87,7 +88,7 @@ class WholeCluster:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Hand this process's verdict over, or report those of all."""
-        own = self._config.stash.get(_VERDICT, {})
+        own = self._config.stash.get(VERDICT, {})
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput[_HANDED_OVER] = own
             return

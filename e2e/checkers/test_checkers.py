@@ -229,14 +229,14 @@ def test_a_case_is_judged_by_its_pods_and_their_nodes() -> None:
 
 def test_nodes_without_known_cards_are_not_judged_by_size() -> None:
     """A pod on a node of which no card is known over-books none, and the book's size is not compared."""
-    history = [Listed(1.0, [pod("a", 99)], NODES), book(99, 0, totals=(99, 1))]
+    history: list[Entry] = [Listed(1.0, [pod("a", 99)], NODES), book(99, 0, totals=(99, 1))]
     assert judge(history, over_booked, book_beyond_cards, book_differs) == []
 
 
 def test_the_same_trouble_is_found_once() -> None:
     """A card that stays over-booked is one finding, of the time at which it was first."""
     judging = Judge(over_booked)
-    for entry in [*listed(pod("a", 15)), Change(2.0, "ADDED", pod("b", 1)), Change(3.0, "ADDED", pod("c", 1, card=7))):
+    for entry in [*listed(pod("a", 15)), Change(2.0, "ADDED", pod("b", 1)), Change(3.0, "ADDED", pod("c", 1, card=7))]:
         judging.take(entry)
     assert [(one.at, one.card) for one in judging.findings] == [(1.0, 0), (3.0, 7)]
 

@@ -1,0 +1,104 @@
+"""D16, D17, D18: races of the original's book, each provoked until it shows or a stated number of tries is over.
+
+The cases look at the contract alone: the annotations that they write, and the book (``/inspect``). A booking that stays behind
+stays for ever, and a program that has ended answers nothing, so that one look at the end of a try is enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import pytest
+
+from clusters.api.resources import PODS
+from clusters.api.waiting import for_each, meanwhile
+from e2e import spec
+from e2e.extender.extender_stage import ExtenderStage
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+# Tries, and the pods of one try: hundreds of chances for each race.
+_TRIES: Final = 8
+_PODS: Final = 20
+# What else is asked of the extender meanwhile, at once.
+_READERS: Final = 4
+
+
+@pytest.mark.promise("D16")
+async def test_d16_pods_deleted_together_leave_no_booking(stage: ExtenderStage, name: str) -> None:
+    """A deletion that was handled before it was recorded left its units booked: 160 pods, in every other try deleted unseen."""
+    await stage.node(name, 100, 2)
+
+    async def come(number: int) -> None:
+        await stage.booked(f"p{number}", name, number % 2, 2)
+
+    async def go(number: int) -> None:
+        await stage.observer.delete(f"p{number}", 0)
+
+    async def come_and_go(number: int) -> None:
+        await come(number)
+        await go(number)
+
+    async with meanwhile(for_each(lambda _: keep_asking(stage, name), range(_READERS), at_once=_READERS)):
+        for turn in range(_TRIES):
+            if turn % 2:
+                await asyncio.gather(*map(come_and_go, range(_PODS)))
+            else:
+                await asyncio.gather(*map(come, range(_PODS)))
+                await stage.used(name, _PODS, _PODS)
+                await asyncio.gather(*map(go, range(_PODS)))
+            await stage.used(name, 0, 0)
+
+
+@pytest.mark.promise("D17")
+async def test_d17_a_pod_made_again_at_once_is_another(stage: ExtenderStage, name: str) -> None:
+    """The units of a force-deleted pod stayed booked if its name was there again: 160 lives of 20 names, on changing cards."""
+    await stage.node(name, 100, 2)
+
+    async def live_again(number: int) -> None:
+        for life in range(_TRIES):
+            if life:
+                await stage.observer.delete(f"set-{number}", 0)
+            await stage.booked(f"set-{number}", name, life % 2, 1 + life % 3)
+
+    async with meanwhile(for_each(lambda _: keep_asking(stage, name), range(_READERS), at_once=_READERS)):
+        await asyncio.gather(*map(live_again, range(_PODS)))
+    last = _TRIES - 1
+    used = [0, 0]
+    used[last % 2] = _PODS * (1 + last % 3)
+    await stage.used(name, *used)
+
+
+@pytest.mark.promise("D18")
+async def test_d18_each_book_is_of_one_moment(stage: ExtenderStage, name: str) -> None:
+    """It was read while it was written: pods of 1, 2, 4 and 8 units change cards 160 times, and are never on two or on none."""
+    await stage.node(name, 40, 2)
+    sizes = {"one": 1, "two": 2, "four": 4, "eight": 8}
+    for pod, units in sizes.items():
+        await stage.booked(pod, name, 0, units)
+    await stage.used(name, 15, 0)
+    seen: set[tuple[int, ...]] = set()
+
+    async def keep_reading(_: int) -> None:
+        while True:
+            seen.add(tuple(int(card["usedGPU"]) for card in await stage.cards(name)))
+
+    async def keep_moving(pod: str) -> None:
+        for turn in range(2 * _PODS):
+            annotations = {spec.POD_INDEX: str((turn + 1) % 2)}
+            await stage.api.patch(PODS, pod, {"metadata": {"annotations": annotations}}, stage.namespace)
+
+    async with meanwhile(for_each(keep_reading, range(_READERS), at_once=_READERS)):
+        await asyncio.gather(*map(keep_moving, sizes))
+    await stage.used(name, 15, 0)
+
+    assert len(seen) > 1
+    assert [used for used in sorted(seen) if sum(used) != 15] == []
+
+
+async def keep_asking(stage: ExtenderStage, name: str) -> None:
+    """Read the book and ask about a pod, for ever."""
+    while True:
+        await stage.observer.inspect()
+        await stage.filter(stage.pod("p", 1), name, "a1")
