@@ -20,7 +20,7 @@ from clusters.api.waiting import NotReachedError, eventually
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import spec
-from e2e.checkers.extender_answers import book_beyond_cards, book_differs
+from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs
 from e2e.checkers.history import Asked, Cards, Entry, Listed
 from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import over_booked, unreadable
@@ -58,7 +58,7 @@ async def look(cluster: Cluster) -> list[Finding]:
         url = cluster.extender_url() + spec.INSPECT
         async with Connection() as http:
             history.append(Asked(0.0, spec.INSPECT, None, (await http.request("GET", url)).json()))
-    return judge(history, unreadable, over_booked, book_beyond_cards, book_differs)
+    return judge(history, unreadable, over_booked, book_adds_up, book_beyond_cards, book_differs)
 
 
 def _cards(cluster: Cluster, nodes: list[Object]) -> Iterator[Cards]:

@@ -13,14 +13,20 @@ from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import booked_in_api, shares_or_none, size_of
 
 
+class _Pod(msgspec.Struct, rename={"used": "usedGPU"}):
+    used: int
+
+
 class _Device(msgspec.Struct, rename={"total": "totalGPU", "used": "usedGPU"}):
     id: int
     total: int
     used: int
+    pods: list[_Pod] | None = None
 
 
-class _BookNode(msgspec.Struct):
+class _BookNode(msgspec.Struct, rename={"used": "usedGPU"}):
     name: str
+    used: int | None = None
     devs: list[_Device] | None = None
 
 
@@ -52,6 +58,19 @@ def book_differs(state: State, entry: Entry) -> Iterator[Finding]:
         if device is not None and device.used != (in_api := booked.get((node, device.id), 0)):
             text = f"{device.used} in the extender's book, {in_api} in the API"
             yield Finding("book differs", entry.at, text, node=node, card=device.id)
+
+
+def book_adds_up(_: State, entry: Entry) -> Iterator[Finding]:
+    """The extender's book is of one moment: what is in use on a card is that of its pods, and on a node that of its cards."""
+    book = _read(entry) if _is_book(entry) else ""
+    for node in (book.nodes or ()) if isinstance(book, _Book) else ():
+        for device in node.devs or ():
+            if device.pods is not None and (parts := sum(pod.used for pod in device.pods)) != device.used:
+                text = f"{device.used} units are in use in the extender's book, and {parts} by its pods there"
+                yield Finding("book adds up", entry.at, text, node=node.name, card=device.id)
+        if node.used is not None and node.used != (parts := sum(device.used for device in node.devs or ())):
+            text = f"{node.used} units are in use in the extender's book, and {parts} on its cards there"
+            yield Finding("book adds up", entry.at, text, node=node.name)
 
 
 def kept_binds(state: State, entry: Entry) -> Iterator[Finding]:
