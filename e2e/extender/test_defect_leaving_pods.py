@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from clusters.api.waiting import eventually
 from e2e.builders import gpu_pod
 from e2e.live_history import LiveHistory
 from e2e.observer import Observer
@@ -26,7 +27,11 @@ async def test_d15_a_leaving_pod_keeps_its_card(observer: Observer) -> None:
         await observer.run(leaving, gpu_pod("beside", 9, node=_NODE))
         await observer.delete("leaving")
         await observer.create(gpu_pod("new", 9, node=_NODE))
-        await observer.waits_because("new", "")
+
+        async def outcome() -> list[object]:
+            return [*history.findings, *await observer.events("new", "FailedScheduling")]
+
+        await eventually(outcome, bool, "the new pod waits, or over-books a card")
 
         assert history.findings == []
         assert (await observer.pod("leaving"))["status"]["phase"] == "Running"

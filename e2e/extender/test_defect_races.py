@@ -36,10 +36,11 @@ async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderSta
     160 pods come and go, in every other try deleted before they are seen. Each answer meanwhile is of one moment.
     """
     await stage.node(name, 100, 2)
-    answers: list[Asked] = []
+    answers, begun = list[Asked](), asyncio.get_running_loop().time()
 
     async def read() -> None:
-        answers.append(Asked(len(answers), spec.INSPECT, None, await stage.observer.inspect(f"/{name}")))
+        answer = await stage.observer.inspect(f"/{name}")
+        answers.append(Asked(asyncio.get_running_loop().time() - begun, spec.INSPECT, None, answer))
 
     async def keep_reading(_: int) -> None:
         while True:
