@@ -29,6 +29,41 @@ _AT_ONCE: Final = 2
 _READERS: Final = 4
 
 
+class _Guests:
+    """Pods that come to a node and go, and each answer of the book meanwhile."""
+
+    def __init__(self, stage: ExtenderStage, node: str) -> None:
+        self.answers: list[Asked] = []
+        self._stage = stage
+        self._node = node
+        self._begun = asyncio.get_running_loop().time()
+
+    async def read(self) -> None:
+        """Ask for the book."""
+        answer = await self._stage.observer.inspect(f"/{self._node}")
+        at = asyncio.get_running_loop().time() - self._begun
+        self.answers.append(Asked(at, spec.INSPECT, None, answer))
+
+    async def keep_reading(self, _: int) -> None:
+        """Ask for ever."""
+        while True:
+            await self.read()
+
+    async def come(self, number: int) -> None:
+        """Two units on one of the cards."""
+        await self._stage.booked(f"p{number}", self._node, number % 2, 2)
+        await self.read()
+
+    async def go(self, number: int) -> None:
+        """By force."""
+        await self._stage.observer.delete(f"p{number}", 0)
+
+    async def come_and_go(self, number: int) -> None:
+        """Both."""
+        await self.come(number)
+        await self.go(number)
+
+
 @pytest.mark.promise("D16", "D18")
 async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderStage, name: str) -> None:
     """A deletion that was handled before it was recorded left its units booked, and the book was read while it was written.
@@ -36,39 +71,19 @@ async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderSta
     160 pods come and go, in every other try deleted before they are seen. Each answer meanwhile is of one moment.
     """
     await stage.node(name, 100, 2)
-    answers, begun = list[Asked](), asyncio.get_running_loop().time()
-
-    async def read() -> None:
-        answer = await stage.observer.inspect(f"/{name}")
-        answers.append(Asked(asyncio.get_running_loop().time() - begun, spec.INSPECT, None, answer))
-
-    async def keep_reading(_: int) -> None:
-        while True:
-            await read()
-
-    async def come(number: int) -> None:
-        await stage.booked(f"p{number}", name, number % 2, 2)
-        await read()
-
-    async def go(number: int) -> None:
-        await stage.observer.delete(f"p{number}", 0)
-
-    async def come_and_go(number: int) -> None:
-        await come(number)
-        await go(number)
-
-    async with meanwhile(for_each(keep_reading, range(_READERS), at_once=_READERS)):
+    guests = _Guests(stage, name)
+    async with meanwhile(for_each(guests.keep_reading, range(_READERS), at_once=_READERS)):
         for turn in range(_TRIES):
             if turn % 2:
-                await for_each(come_and_go, range(_PODS), at_once=_AT_ONCE)
+                await for_each(guests.come_and_go, range(_PODS), at_once=_AT_ONCE)
             else:
-                await for_each(come, range(_PODS), at_once=_AT_ONCE)
+                await for_each(guests.come, range(_PODS), at_once=_AT_ONCE)
                 await stage.used(name, _PODS, _PODS)
-                await asyncio.gather(*map(go, range(_PODS)))
+                await asyncio.gather(*map(guests.go, range(_PODS)))
             await stage.used(name, 0, 0)
 
-    assert len({str(one.answer) for one in answers}) > _TRIES, "the book was hardly read while it changed"
-    assert judge(answers, book_adds_up, book_beyond_cards) == []
+    assert len({str(one.answer) for one in guests.answers}) > _TRIES, "the book was hardly read while it changed"
+    assert judge(guests.answers, book_adds_up, book_beyond_cards) == []
 
 
 @pytest.mark.promise("D17")
