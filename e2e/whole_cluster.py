@@ -1,7 +1,7 @@
 """The session's cluster is judged whole and once, when all cases have ended: a verdict of its own, and of no case.
 
-A case judges the nodes that its pods use. Whatever else is wrong (a node that stays in the extender's book, units of a pod that is
-gone) would fail cases about another node. With pytest-xdist each process has a cluster of its own; its verdict goes to the process
+A case judges the nodes that its pods use. Other trouble (a node that stays in the extender's book, units of a pod that is gone)
+would fail cases about another node. With pytest-xdist each process has a cluster of its own; its verdict goes to the process
 that reports.
 """
 
@@ -28,7 +28,7 @@ from e2e.observer import cards_of
 
 NAME: Final = "gpushare-whole-cluster"
 _PATH: Final = "e2e/whole_cluster.py"
-# What a session's cluster was like at its end, by the phase that reports it; no text if all was right.
+# The findings on a session's cluster at its end, by the phase that reports them; no text if all was right.
 VERDICT: Final = pytest.StashKey[dict[str, str]]()
 # The key of a verdict among what a process of pytest-xdist hands over at its end.
 _HANDED_OVER: Final = "gpushare_whole_cluster"

@@ -74,7 +74,7 @@ def book_adds_up(_: State, entry: Entry) -> Iterator[Finding]:
 
 
 def kept_binds(state: State, entry: Entry) -> Iterator[Finding]:
-    """A pod whose bind was answered without an error is on that node, and has a card."""
+    """A pod is on the node to which its bind was answered without an error, and has a card."""
     for asked, pod in _binds(state, entry):
         node, where = asked.question.get("Node"), pod["spec"].get("nodeName")
         if not is_refusal(asked) and (where != node or not shares_or_none(pod)):
@@ -84,7 +84,7 @@ def kept_binds(state: State, entry: Entry) -> Iterator[Finding]:
 
 
 def refused_binds(state: State, entry: Entry) -> Iterator[Finding]:
-    """A pod whose bind was refused, and that is not bound since, has no card by its annotations."""
+    """After a refused bind, a pod that is not bound since has no card by its annotations."""
     for asked, pod in _binds(state, entry):
         if is_refusal(asked) and not pod["spec"].get("nodeName") and shares_or_none(pod) != {}:
             text = f"its bind to {asked.question.get('Node')} was refused, and its annotations name a card"

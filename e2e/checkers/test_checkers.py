@@ -137,7 +137,7 @@ def test_a_history_of_what_is_well_has_no_findings() -> None:
     ],
 )  # fmt: skip
 def test_a_history_that_breaks_a_rule_is_refused(rule: Rule, history: list[Entry], line: str) -> None:
-    """By one finding, whose line has time, rule, pod, card and node."""
+    """There is one finding, and its line has time, rule, pod, card and node."""
     assert list(map(str, judge(history, rule))) == [line]
 
 

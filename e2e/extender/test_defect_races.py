@@ -23,14 +23,14 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 # Tries, and the pods of one try: hundreds of chances for each race.
 _TRIES: Final = 8
 _PODS: Final = 20
-# How many come at once, few enough that the book is read between them.
+# The number of pods that come in parallel, small enough that the book is read between them.
 _AT_ONCE: Final = 2
-# What else is asked of the extender meanwhile, at once.
+# The number of parallel readers of the book.
 _READERS: Final = 4
 
 
 class _Guests:
-    """Pods that come to a node and go, and each answer of the book meanwhile."""
+    """Pods that come to a node and go, and the answers of the book in between."""
 
     def __init__(self, stage: ExtenderStage, node: str) -> None:
         self.answers: list[Asked] = []
@@ -68,7 +68,7 @@ class _Guests:
 async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderStage, name: str) -> None:
     """A deletion that was handled before it was recorded left its units booked, and the book was read while it was written.
 
-    160 pods come and go, in every other try deleted before they are seen. Each answer meanwhile is of one moment.
+    160 pods come and go, in every other try deleted before they are seen. Each answer in between is of one moment.
     """
     await stage.node(name, 100, 2)
     guests = _Guests(stage, name)
