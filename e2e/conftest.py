@@ -25,6 +25,7 @@ from e2e import (
     target_capabilities,
     time_limits,
     uncounted,
+    whole_cluster,
 )
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
@@ -86,6 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(short_failures)
     config.pluginmanager.register(time_limits)
     config.pluginmanager.register(summary)
+    config.pluginmanager.register(whole_cluster.WholeCluster(config), whole_cluster.NAME)
     site_options.check(config)
     config.pluginmanager.register(site_results.SiteResults(config, _HERE / "onsite"), site_results.NAME)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
@@ -182,6 +184,7 @@ async def cluster(request: pytest.FixtureRequest, own: OwnCluster, nodes: list[N
     async with own(nodes) as cluster:
         request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
         yield cluster
+        await whole_cluster.judge_at_end(request.config, cluster)
         await kept_cluster.keep(request, cluster)
 
 
