@@ -28,7 +28,7 @@ define SET_UP
 	$(call LOCKED,build); $(call LOCKED,$(1)); $(OWN); \
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
 endef
-OWN = $(PIP) install --no-deps --no-build-isolation --no-compile --editable .
+OWN = $(PIP) install --no-deps --no-build-isolation --no-compile --editable . --editable ./fake_nvml
 # The tests start hundreds of processes. If the environment forbids bytecode, each would compile its sources again, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.
