@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-from clusters.api.api_client import MERGE_PATCH, ApiError, Object
+from clusters.api.api_client import ApiError, Object
 from clusters.api.resources import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, resource_of
 from clusters.api.waiting import NotReachedError, eventually
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, Cluster, ClusterError
@@ -147,7 +147,9 @@ class GpuCluster:
             raise AssertionError(f"{_name(pod)} has the card {index!r} of {sorted(cards)}")
         visible = self.environment(pod, container).get(spec.ENV_VISIBLE, index)
         if visible not in (index, cards[index].uuid):
-            raise AssertionError(f"{_name(pod)} has card {index}, {cards[index].uuid}, and its container sees {visible}")
+            raise AssertionError(
+                f"{_name(pod)} has card {index}, {cards[index].uuid}, and its container sees {visible}"
+            )
         return cards[index]
 
     def cards(self, node: str) -> list[Card]:
@@ -170,7 +172,7 @@ class GpuCluster:
         """Repair it, declare it recovered as an operator does, and wait until its node offers it again."""
         self.fake_nvml(node, "repair", str(card))
         declared = {"metadata": {"annotations": {spec.NODE_RECOVERED: str(card)}}}
-        self._loop.run(self._cluster.api.patch(NODES, node, declared, content_type=MERGE_PATCH))
+        self._loop.run(self._cluster.api.patch(NODES, node, declared))
         self._shows(node, card, healthy=True)
 
     def remove_card(self, node: str, card: int) -> None:
@@ -202,9 +204,7 @@ class GpuCluster:
 
     def program_log(self, node: str = "") -> str:
         """The log of a node's device plugin, or of the extender."""
-        return self._loop.call(
-            lambda: self._cluster.log(DEVICE_PLUGIN, node) if node else self._cluster.log(EXTENDER)
-        )
+        return self._loop.call(lambda: self._cluster.log(DEVICE_PLUGIN, node) if node else self._cluster.log(EXTENDER))
 
     @contextmanager
     def own_namespace(self, name: str) -> Iterator[GpuCluster]:
@@ -235,7 +235,7 @@ class GpuCluster:
             if error.reason != "AlreadyExists":
                 raise
         where = namespace if resource.namespaced else None
-        return await api.patch(resource, manifest["metadata"]["name"], manifest, where, content_type=MERGE_PATCH)
+        return await api.patch(resource, manifest["metadata"]["name"], manifest, where)
 
     def _shows(self, node: str, card: int, *, healthy: bool) -> None:
         self.wait_until(
@@ -263,7 +263,7 @@ def objects_in(manifests: Manifests) -> list[Object]:
             documents = [one for one in yaml.safe_load_all(manifests) if one is not None]
         except yaml.YAMLError as error:
             raise ClusterError(f"manifests that are no YAML: {error}") from error
-    found = []
+    found: list[Object] = []
     for one in documents:
         if not isinstance(one, Mapping) or not ("items" in one or isinstance(one.get("metadata"), Mapping)):
             raise ClusterError(f"no object of Kubernetes: {one!r:.200}")

@@ -25,7 +25,7 @@ _DOTTED: Final = re.compile(rf"(?<![\w./-])({_ROOTS})((?:\.[A-Za-z_]\w*)+)")
 _BARE: Final = re.compile(
     rf"(\bfrom (?=\w+ import\b)|(?<![\w-])-m |\"-m\", \"|'-m', '|(?<=[\[ ])-m, )({_ROOTS})(?![\w./-]\w|\w)"
 )
-_EMBEDDED_IMPORT: Final = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
+_EMBEDDED_IMPORT: Final = re.compile(r"^\s*(?:from (\w+)[\w.]* import |import (\w+))", re.MULTILINE)
 
 
 def relocated(text: str, modules: Collection[str]) -> str:
@@ -63,23 +63,31 @@ def _new_name(name: str) -> str:
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
-        names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or "", *["." for _ in range(node.level)]]
-        yield from ((node.lineno, f"import of {name}") for name in names if name.partition(".")[0] in _FOREIGN)
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        yield from ((node.lineno, f"import of {name}") for name in names if _is_foreign(name))
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Programs in a text, and names that are imported by a call."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _LINE_END in node.value.strip():
             for match in _EMBEDDED_IMPORT.finditer(node.value):
-                if match[1] in _FOREIGN and "\n" in node.value.strip():
+                if _is_foreign(match[1] or match[2]):
                     yield node.lineno, f"text with {match[0].strip()}"
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__", "find_spec")):
-            for argument in node.args:
-                if isinstance(argument, ast.Constant) and str(argument.value).partition(".")[0] in _FOREIGN:
-                    yield node.lineno, f"import of {argument.value}"
+            texts = (one.value for one in node.args if isinstance(one, ast.Constant))
+            yield from (
+                (node.lineno, f"import of {text}") for text in texts if isinstance(text, str) and _is_foreign(text)
+            )
+
+
+def _is_foreign(name: str) -> bool:
+    return name.partition(".")[0] in _FOREIGN
 
 
 def _unbound(tree: ast.Module) -> Iterator[tuple[int, str]]:

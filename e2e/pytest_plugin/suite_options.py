@@ -7,6 +7,7 @@ A repository's own conftest may have options called ``--cluster`` or ``--slow``.
 from __future__ import annotations
 
 import importlib
+import warnings
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -18,12 +19,14 @@ _NAME: Final = "gpushare-suite-options"
 # Against hangs, in seconds, as in our own checkout.
 _LIMIT_SECONDS: Final = 600
 _TOP: Final = Path(__file__).parent
+# A case's option: the plugin's, and the case's default.
+Renamed = dict[str, tuple[str, Any]]
 
 
 class _Group:
     """An option group that puts the prefix before each name."""
 
-    def __init__(self, group: pytest.OptionGroup, renamed: dict[str, str]) -> None:
+    def __init__(self, group: pytest.OptionGroup, renamed: Renamed) -> None:
         self._group = group
         self._renamed = renamed
 
@@ -33,13 +36,13 @@ class _Group:
         long = _PREFIX + name.removeprefix("--").removeprefix("gpu-")
         if long not in {known for option in self._group.options for known in option.names()}:
             self._group.addoption(long, **settings)
-        self._renamed[name] = long
+        self._renamed[name] = (long, settings.get("default"))
 
 
 class _Parser:
     """The parser that the cases' conftest gets."""
 
-    def __init__(self, parser: pytest.Parser, renamed: dict[str, str]) -> None:
+    def __init__(self, parser: pytest.Parser, renamed: Renamed) -> None:
         self._parser = parser
         self._renamed = renamed
 
@@ -51,24 +54,28 @@ class _Parser:
 class _Suite:
     """Hooks that stand for our checkout's configuration of pytest."""
 
-    def __init__(self, renamed: dict[str, str]) -> None:
+    def __init__(self, renamed: Renamed) -> None:
         self._renamed = renamed
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """The options under the names by which the cases read them, and the markers that our configuration declares."""
-        for name, long in self._renamed.items():
+        for name, (long, default) in self._renamed.items():
             value = config.getoption(long)
             for alias in (name, name.removeprefix("--").replace("-", "_")):
-                if not hasattr(config.option, alias) or alias == name:
-                    setattr(config.option, alias, value)
+                # Another's option may have this name, and keeps its value.
+                if not hasattr(config.option, alias):
+                    setattr(config.option, alias, default if value is None else value)
+        # The cases mark no test as asynchronous, and each of their fixtures has a loop that is named.
+        warnings.filterwarnings("ignore", message="(?s).*asyncio_default_fixture_loop_scope")
+        config.option.asyncio_mode = "auto"
         for marker in ("no_cover: see pytest-cov", "promise(*ids): see promises.yaml", "thorough(why): takes long"):
             config.addinivalue_line("markers", marker)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """A case is called as in our checkout, and not by where the package was installed: promises name it so."""
         if item.path.is_relative_to(_TOP):
-            item._nodeid = f"{item.path.relative_to(_TOP).as_posix()}::{item.nodeid.partition('::')[2]}"
+            _rename(item, f"{item.path.relative_to(_TOP).as_posix()}::{item.nodeid.partition('::')[2]}")
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS))
 
@@ -79,7 +86,7 @@ def add_to(config: pytest.Config) -> None:
         conftest = importlib.import_module(f"{__package__}.e2e.conftest")
     except ModuleNotFoundError as error:
         raise pytest.UsageError(f"the cases need {error.name}: install pytest-gpushare[suite]") from error
-    renamed: dict[str, str] = {}
+    renamed: Renamed = {}
     own = conftest.pytest_addoption
 
     def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,3 +96,10 @@ def add_to(config: pytest.Config) -> None:
     vars(conftest)["pytest_addoption"] = pytest_addoption
     config.pluginmanager.register(_Suite(renamed), _NAME)
     config.pluginmanager.register(conftest, str(_TOP / "e2e" / "conftest.py"))
+
+
+def _rename(item: pytest.Item, name: str) -> None:
+    """pytest has no door for this; newer releases keep more than the text."""
+    field = "_id" if hasattr(item, "_id") else "_nodeid"
+    known: Any = getattr(item, field)
+    setattr(item, field, name if isinstance(known, str) else type(known).parse(name))

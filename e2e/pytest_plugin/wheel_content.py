@@ -11,9 +11,10 @@ from clusters.kind.program_images import build_context
 from e2e.pytest_plugin.relocation import left_over, relocated
 
 _PLUGIN: Final = Path("e2e/pytest_plugin")
-# They build the wheel.
+# They build the wheel and try it.
 _NOT_IN_IT: Final = tuple(
-    _PLUGIN / name for name in ("hatch_build.py", "pyproject.toml", "relocation.py", "wheel_content.py")
+    _PLUGIN / name
+    for name in ("hatch_build.py", "pyproject.toml", "relocation.py", "try_wheels.py", "wheel_content.py")
 )
 # Tests of the harness itself: they judge no target. Sample repositories of others stay with the sources.
 _OF_HARNESS: Final = ("e2e/parity/", "e2e/kubectl/", "e2e/kind/", "e2e/kubelet/", "e2e/report/", "e2e/site/")

@@ -40,7 +40,14 @@ def install_own(checkout: Path, target: Path) -> None:
     if not ready:
         # The build backend stays in this stage: only our own files leave it.
         _pip(wheels, environment, *_listed(checkout / CONSTRAINTS, "build"))
-    _pip(wheels, environment, "--no-index", "--no-deps", "--no-build-isolation", *(ready or [checkout, checkout / "fake_nvml"]))
+    _pip(
+        wheels,
+        environment,
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        *(ready or [checkout, checkout / "fake_nvml"]),
+    )
     for program in STARTED:
         _run(environment / "bin" / program, "--help", quiet=True)
     _part(environment, target)
