@@ -1,4 +1,4 @@
-"""Loaded by pytest at each start, also for those who use no cluster: so it imports nothing of ours before a test asks for one."""
+"""Loaded at each start of pytest, cluster or not: so it imports nothing of ours before a test asks for a cluster."""
 
 from __future__ import annotations
 

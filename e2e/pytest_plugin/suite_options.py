@@ -14,7 +14,6 @@ from typing import Any, Final, cast
 import pytest
 
 _PREFIX: Final = "--gpu-"
-# Of the plugin itself; a case's option of such a name is the same option.
 _NAME: Final = "gpushare-suite-options"
 # Against hangs, in seconds, as in our own checkout.
 _LIMIT_SECONDS: Final = 600

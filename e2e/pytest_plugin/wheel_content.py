@@ -17,7 +17,17 @@ _NOT_IN_IT: Final = tuple(
     for name in ("hatch_build.py", "pyproject.toml", "relocation.py", "try_wheels.py", "wheel_content.py")
 )
 # Tests of the harness itself: they judge no target. Sample repositories of others stay with the sources.
-_OF_HARNESS: Final = ("e2e/parity/", "e2e/kubectl/", "e2e/kind/", "e2e/kubelet/", "e2e/report/", "e2e/site/")
+_OF_HARNESS: Final = (
+    "e2e/parity/",
+    "e2e/kubectl/",
+    "e2e/kind/",
+    "e2e/kubelet/",
+    "e2e/onsite/",
+    "e2e/report/",
+    "e2e/site/",
+)
+# The cases for a cluster that is there already.
+_CASES_THERE: Final = "e2e/onsite/test_onsite.py"
 _SAMPLES: Final = "clusters/deploy/samples/ci/"
 _TEXTS: Final = (".py", ".pyi", ".yaml", ".md")
 
@@ -56,5 +66,5 @@ def content(checkout: Path) -> Iterator[Path]:
 
 def _is_in_it(file: Path) -> bool:
     name = file.as_posix()
-    is_own_test = file.name.startswith("test_") and name.startswith(_OF_HARNESS)
+    is_own_test = file.name.startswith("test_") and name.startswith(_OF_HARNESS) and name != _CASES_THERE
     return file not in _NOT_IN_IT and not is_own_test and not name.startswith(_SAMPLES)
