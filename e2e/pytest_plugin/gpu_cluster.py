@@ -59,7 +59,7 @@ class GpuCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """An administrator's, for kubectl, helm and clients of your own."""
+        """An administrator's, for kubectl and clients of your own."""
         return self._cluster.kubeconfig
 
     @property
@@ -222,7 +222,7 @@ class GpuCluster:
         try:
             resource = resource_of(manifest)
         except ValueError as error:
-            raise ClusterError(f"{error}; apply it by kubectl or helm, with gpu_cluster.env") from error
+            raise ClusterError(f"{error}; apply it by kubectl, with gpu_cluster.env") from error
         namespace = manifest["metadata"].get("namespace") or self.namespace
         if resource.namespaced:
             # A controller makes it; before, pods are refused.

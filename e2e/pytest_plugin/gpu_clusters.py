@@ -6,7 +6,6 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from clusters.processes.scratch import scratch_folder
@@ -74,6 +73,6 @@ class GpuClusters:
             **({"kubernetes": minor} if minor else {}),
             node_image=self._option("--gpu-node-image"),
             image_base=self._option("--gpu-image-base"),
-            kubeconfigs=kubeconfigs(Path(named) if named else None) if self._kind == EXISTING else (),
+            kubeconfigs=kubeconfigs(named) if self._kind == EXISTING else (),
             context=self._option("--gpu-context"),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,7 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gpu-kubernetes", metavar="MINOR", help="minor of a real control plane (default: the newest)")
     group.addoption("--gpu-node-image", default="", metavar="IMAGE", help="image of kind's nodes")
     group.addoption("--gpu-image-base", default="", metavar="IMAGE", help="image that kind's programs are built on")
-    group.addoption("--gpu-kubeconfig", metavar="FILE", help="of an existing cluster (default: as kubectl finds it)")
+    group.addoption(
+        "--gpu-kubeconfig", type=Path, metavar="FILE", help="of an existing cluster (default: as kubectl finds it)"
+    )
     group.addoption("--gpu-context", default="", metavar="NAME", help="context of the kubeconfig")
 
 

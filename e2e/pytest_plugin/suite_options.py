@@ -1,7 +1,7 @@
 """The cases of ``e2e`` by ``pytest --pyargs``, in a repository of others: their options, markers and limits.
 
-A repository's own conftest may have options called ``--cluster`` or ``--slow``. So each option of the cases begins with
-``--gpu-`` here, and the cases read it by the name that it has in our own checkout.
+Other plugins may have options called ``--cluster`` or ``--slow``. So each option of the cases begins with ``--gpu-`` here, and the
+cases read it by the name that it has in our own checkout.
 """
 
 from __future__ import annotations
@@ -59,12 +59,14 @@ class _Suite:
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """The options under the names by which the cases read them, and the markers that our configuration declares."""
-        for name, (long, default) in self._renamed.items():
+        # The processes of pytest-xdist get them from the first one.
+        named = {} if hasattr(config, "workerinput") else self._renamed
+        for name, (long, default) in named.items():
             value = config.getoption(long)
             for alias in (name, name.removeprefix("--").replace("-", "_")):
-                # Another's option may have this name, and keeps its value.
-                if not hasattr(config.option, alias):
-                    setattr(config.option, alias, default if value is None else value)
+                if hasattr(config.option, alias):
+                    raise pytest.UsageError(f"another plugin has an option {name}; leave that one out: -p no:NAME")
+                setattr(config.option, alias, default if value is None else value)
         # The cases mark no test as asynchronous, and each of their fixtures has a loop that is named.
         warnings.filterwarnings("ignore", message="(?s).*asyncio_default_fixture_loop_scope")
         config.option.asyncio_mode = "auto"
@@ -95,6 +97,8 @@ def add_to(config: pytest.Config) -> None:
     vars(conftest)["pytest_addoption"] = pytest_addoption
     config.pluginmanager.register(_Suite(renamed), _NAME)
     config.pluginmanager.register(conftest, str(_TOP / "e2e" / "conftest.py"))
+    # Else pytest would read the conftest of the repository, which is for its tests, and may have options called as the cases'.
+    config.known_args_namespace.file_or_dir = [str(_TOP / "e2e")]
 
 
 def _rename(item: pytest.Item, name: str) -> None:

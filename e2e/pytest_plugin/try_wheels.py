@@ -24,7 +24,7 @@ _CHECKOUT: Final = Path(__file__).parents[2]
 SAMPLE: Final = "clusters/deploy/samples/ci"
 # The distributions, by their folders.
 _SOURCES: Final = (".", "fake_nvml", "e2e/pytest_plugin")
-_LISTS: Final = ("product", "cluster", "harness")
+_LISTS: Final = ("build", "product", "cluster", "harness")
 # A few cases of each kind: that they are found, get their options, and judge.
 CASES: Final = ("extender.test_binding", "device_plugin.test_plugin_allocate", "scenarios.test_sharing")
 
