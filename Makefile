@@ -28,7 +28,8 @@ define SET_UP
 	$(call LOCKED,build); $(call LOCKED,$(1)); $(OWN); \
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
 endef
-OWN = $(PIP) install --no-deps --no-build-isolation --no-compile --editable . --editable ./fake_nvml
+# One after the other: an older installation of the first has a file of the second, and takes it away.
+OWN = $(foreach folder,. ./fake_nvml,$(PIP) install --no-deps --no-build-isolation --no-compile --editable $(folder) &&) true
 # The tests start hundreds of processes. If the environment forbids bytecode, each would compile its sources again, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.

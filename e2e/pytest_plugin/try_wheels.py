@@ -56,7 +56,7 @@ def build(folder: Path) -> list[Path]:
     sources = [str(_CHECKOUT / name) for name in _SOURCES]
     options = ("--quiet", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}")
     run(sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", *options, *sources, folder=_CHECKOUT)
-    return sorted(folder.glob("*.whl"))
+    return sorted(folder.absolute().glob("*.whl"))
 
 
 def install(wheels: Sequence[Path], folder: Path) -> Path:
