@@ -28,7 +28,8 @@ define SET_UP
 	$(call LOCKED,build); $(call LOCKED,$(1)); $(OWN); \
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
 endef
-OWN = $(PIP) install --no-deps --no-build-isolation --no-compile --editable .
+# One after the other: an older installation of the first has a file of the second, and takes it away.
+OWN = $(foreach folder,. ./fake_nvml,$(PIP) install --no-deps --no-build-isolation --no-compile --editable $(folder) &&) true
 # The tests start hundreds of processes. If the environment forbids bytecode, each would compile its sources again, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.
@@ -47,7 +48,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test test-all check fix up down e2e conformance parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify site constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e conformance parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify site wheels constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -171,6 +172,9 @@ verify: generate ## Fail if a generated file is not what its source says
 site: $(SITE) #+ Build the pages as a site in build/site; a link to a page or heading that is not there fails it
 	@rm -rf build/site; $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site
 	@echo "build/site/docs/index.html"
+
+wheels: $(READY) #+ Build the wheels (into build/wheels), and run the sample repository of clusters/deploy/samples/ci from them in an empty environment
+	@$(BIN)/python -m e2e.pytest_plugin.try_wheels --wheels build/wheels $(ARGS)
 
 constraints: #+ Renew the lists in .ci/constraints, hashes too, with the newest versions that pyproject.toml allows (KEEP=1: with the same versions)
 	@folder=$$(mktemp -d /tmp/gpushare-constraints-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \

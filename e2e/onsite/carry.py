@@ -38,7 +38,7 @@ if ! test -e ready; then
   "$python" -m venv --without-pip venv
   pip() {{ PYTHONPATH=$(echo wheels/pip-*.whl) venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }}
   pip install --no-index --find-links wheels --require-hashes --no-deps {lists}
-  pip install --no-index --no-deps --no-build-isolation --editable checkout
+  pip install --no-index --no-deps --no-build-isolation --editable checkout --editable checkout/fake_nvml
   touch ready
 fi
 cd checkout

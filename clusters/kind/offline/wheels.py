@@ -66,8 +66,9 @@ def key(wanted: Sequence[str], python: str) -> str:
 
 
 def build_own(checkout: Path, folder: Path, environment: Mapping[str, str], progress: Progress) -> None:
-    """The wheel of a checkout, into a folder; built by the backend that `make` installed. Raises ClusterError."""
-    _pip(["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}", str(checkout)], environment, progress)
+    """The wheels of a checkout, into a folder; built by the backend that `make` installed. Raises ClusterError."""
+    argv = ["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}"]
+    _pip([*argv, str(checkout), str(checkout / "fake_nvml")], environment, progress)
 
 
 def _pip(arguments: list[str], environment: Mapping[str, str], progress: Progress) -> None:

@@ -25,6 +25,7 @@ from clusters.kind.engine.docker_client import docker, has_images
 from clusters.kind.engine.engine import engine_environment
 from clusters.kind.offline import debian, wheels
 from clusters.kind.offline.debian import COMMAND
+from clusters.kind.program_images.build_context import READY, copy, sources
 from clusters.kind.program_images.compiled_images import compile_all, player_content
 from clusters.processes.commands import exit_code_of, locked, watch
 from clusters.processes.progress import Progress
@@ -40,22 +41,7 @@ PROGRAMS: Final = {
 # Under the name that the original's demo pulls, so that its manifests run unchanged.
 PLAYER: Final = "cheyang/gpu-player:v2"
 _CONTENT_LABEL: Final = "gpushare.content"
-CHECKOUT: Final = Path(__file__).parents[3]
-_HERE: Final = "clusters/kind/program_images"
-_READY: Final = f"{_HERE}/ready"
-_FILES: Final = (
-    "Dockerfile",
-    ".dockerignore",
-    *(f".ci/constraints/{name}.txt" for name in ("build", "compiler", "product")),
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "clusters/__init__.py",
-    "clusters/kind/__init__.py",
-    f"{_HERE}/__init__.py",
-    f"{_HERE}/compiled_images.py",
-)
-_FOLDERS: Final = ("gpushare", "fake_nvml", f"{_HERE}/files", f"{_HERE}/player", _READY)
+CHECKOUT: Final = sources(Path(__file__).parents[3])
 # They come along, and change nothing that runs; of pyproject.toml only what a wheel is made by counts.
 _NOT_COUNTED: Final = ("README.md", "LICENSE", "pyproject.toml", ".dockerignore")
 _WHEEL_TABLES: Final = ("project", "build-system")
@@ -121,16 +107,6 @@ def _names(folder: Path, base: str | None) -> tuple[ProgramImages, str]:
     return ProgramImages(extender, device_plugin, simulated, PLAYER), tag
 
 
-def copy(checkout: Path, target: Path) -> None:
-    """A build context: nothing that changes in the checkout from now on changes what is built."""
-    for name in _FILES:
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(checkout / name, target / name)
-    for name in _FOLDERS:
-        ignore = shutil.ignore_patterns("__pycache__", "*.whl")
-        shutil.copytree(checkout / name, target / name, ignore=ignore, dirs_exist_ok=True)
-
-
 def digest(context: Path, *further: str) -> str:
     """All that decides what the programs' images hold, in 12 hexadecimal digits; ``further`` is what is not in the context."""
     tables = tomllib.loads((context / "pyproject.toml").read_text())
@@ -185,8 +161,8 @@ def _remove_old(environment: Mapping[str, str]) -> None:
 def _lay_ready(folder: Path, found: Path, environment: Mapping[str, str], out: TextIO) -> None:
     """Put what the build must not fetch into its context."""
     with Progress(COMMAND, "compiling the player, simulated libraries and the wheel", out, "seconds") as progress:
-        shutil.copytree(found, folder / _READY / "wheels", dirs_exist_ok=True)
-        programs = folder / _READY / "programs"
+        shutil.copytree(found, folder / READY / "wheels", dirs_exist_ok=True)
+        programs = folder / READY / "programs"
         compile_all(programs, environment)
         wheels.build_own(folder, programs, environment, progress)
 

@@ -34,13 +34,20 @@ def install_dependencies(source: Path, target: Path) -> None:
 
 
 def install_own(checkout: Path, target: Path) -> None:
-    """The checkout's wheel: ``product`` is laid over the dependencies, ``simulated`` beside them."""
+    """The checkout's wheels: ``product`` is laid over the dependencies, ``simulated`` beside them."""
     environment, wheels = Path(sys.prefix), checkout.parent / "wheels"
     ready = sorted((checkout / READY).glob("*.whl"))
     if not ready:
         # The build backend stays in this stage: only our own files leave it.
         _pip(wheels, environment, *_listed(checkout / CONSTRAINTS, "build"))
-    _pip(wheels, environment, "--no-index", "--no-deps", "--no-build-isolation", *(ready or [checkout]))
+    _pip(
+        wheels,
+        environment,
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        *(ready or [checkout, checkout / "fake_nvml"]),
+    )
     for program in STARTED:
         _run(environment / "bin" / program, "--help", quiet=True)
     _part(environment, target)
@@ -75,18 +82,19 @@ def _compile_programs(checkout: Path, work: Path) -> Path:
 
 
 def _part(environment: Path, target: Path) -> None:
-    """Move the installed files of our distribution out of the environment."""
-    distribution = importlib.metadata.distribution("gpushare-scheduler")
-    for file in distribution.files or ():
-        path = Path(os.path.abspath(str(distribution.locate_file(file))))  # noqa: PTH100  # links stay links
-        if file.parts[0] == "fake_nvml":
-            place = target / "simulated" / "site" / file
-        elif path.name == "fake-nvml":
-            place = target / "simulated" / "bin" / path.name
-        else:
-            place = target / "product" / path.relative_to(environment)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(path, place)
+    """Move the installed files of our distributions out of the environment."""
+    for name in ("gpushare-scheduler", "fake-nvml"):
+        distribution = importlib.metadata.distribution(name)
+        for file in distribution.files or ():
+            path = Path(os.path.abspath(str(distribution.locate_file(file))))  # noqa: PTH100  # links stay links
+            if name == "gpushare-scheduler":
+                place = target / "product" / path.relative_to(environment)
+            elif path.name == name:
+                place = target / "simulated" / "bin" / path.name
+            else:
+                place = target / "simulated" / "site" / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(path, place)
     # Its own start: the package is not in the environment's folder.
     (target / "simulated" / "bin" / "fake-nvml").write_text(
         f"#!{environment}/bin/python\nimport sys\n\nsys.path.insert(0, '/opt/simulated-nvml/site')\n"

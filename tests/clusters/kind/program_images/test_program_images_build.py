@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clusters.kind.engine.engine import engine_environment
-from clusters.kind.program_images import build
+from clusters.kind.program_images import build, build_context
 from clusters.kind.program_images.build import ProgramImages, find
 from clusters.provider import ClusterError
 
@@ -116,7 +116,7 @@ def test_the_player_runs_a_manifest_s_command(environment: dict[str, str], image
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    build.copy(build.CHECKOUT, tmp_path)
+    build_context.copy(build.CHECKOUT, tmp_path)
     return tmp_path
 
 
@@ -165,6 +165,6 @@ def test_a_new_dependency_changes_it(copied: Path) -> None:
 
 def test_bytecode_and_wheels_of_the_checkout_stay_behind(tmp_path: Path) -> None:
     """Files that another Python left are not in an image."""
-    build.copy(build.CHECKOUT, tmp_path)
+    build_context.copy(build.CHECKOUT, tmp_path)
 
     assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pyc", ".whl")]

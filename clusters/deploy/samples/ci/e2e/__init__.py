@@ -1,0 +1,3 @@
+"""A package of this repository that no harness may import in place of its own."""
+
+raise RuntimeError("the harness imported the e2e of the repository")

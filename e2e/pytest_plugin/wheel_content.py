@@ -1,0 +1,70 @@
+"""The content of the wheel ``pytest-gpushare``, laid down from a checkout. Imports nothing but the standard library."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from clusters.kind.program_images import build_context
+from e2e.pytest_plugin.relocation import left_over, relocated
+
+_PLUGIN: Final = Path("e2e/pytest_plugin")
+# They build the wheel and try it.
+_NOT_IN_IT: Final = tuple(
+    _PLUGIN / name
+    for name in ("hatch_build.py", "pyproject.toml", "relocation.py", "try_wheels.py", "wheel_content.py")
+)
+# Tests of the harness itself: they judge no target. Sample repositories of others stay with the sources.
+_OF_HARNESS: Final = (
+    "e2e/parity/",
+    "e2e/kubectl/",
+    "e2e/kind/",
+    "e2e/kubelet/",
+    "e2e/onsite/",
+    "e2e/report/",
+    "e2e/site/",
+)
+# The cases for a cluster that is there already.
+_CASES_THERE: Final = "e2e/onsite/test_onsite.py"
+_SAMPLES: Final = "clusters/deploy/samples/ci/"
+_TEXTS: Final = (".py", ".pyi", ".yaml", ".md")
+
+
+def lay_down(checkout: Path, target: Path) -> None:
+    """The package's files. Raises ValueError with each place that would import a package of another repository."""
+    files = list(content(checkout))
+    modules = frozenset(".".join(file.with_suffix("").parts[:2]) for file in files)
+    found: list[str] = []
+    for file in files:
+        place = target / (file.relative_to(_PLUGIN) if file.is_relative_to(_PLUGIN) else file)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix not in _TEXTS:
+            shutil.copy2(checkout / file, place)
+            continue
+        text = relocated((checkout / file).read_text(encoding="utf-8"), modules)
+        place.write_text(text, encoding="utf-8")
+        found += [f"{file}: {one}" for one in left_over(text, modules, is_python=file.suffix == ".py")]
+    for folder in {place.parent for place in target.rglob("*.py")}:
+        # Else pytest would take its modules for modules of the top level.
+        (folder / "__init__.py").touch()
+    if found:
+        raise ValueError("\n".join(["modules under their former names:", *found]))
+    # As they are: they go into images, in which they have their own names.
+    build_context.copy(checkout, target / build_context.FOLDER)
+
+
+def content(checkout: Path) -> Iterator[Path]:
+    """The files that are relocated, by their paths from the top of the checkout."""
+    for package in ("clusters", "e2e"):
+        for path in sorted((checkout / package).rglob("*")):
+            file = path.relative_to(checkout)
+            if path.is_file() and "__pycache__" not in file.parts and file.suffix != ".whl" and _is_in_it(file):
+                yield file
+
+
+def _is_in_it(file: Path) -> bool:
+    name = file.as_posix()
+    is_own_test = file.name.startswith("test_") and name.startswith(_OF_HARNESS) and name != _CASES_THERE
+    return file not in _NOT_IN_IT and not is_own_test and not name.startswith(_SAMPLES)

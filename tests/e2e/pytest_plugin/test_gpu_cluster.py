@@ -1,0 +1,148 @@
+"""The fixture ``gpu_cluster``, in a pytest of its own; and what its methods read."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.provider import ClusterError
+from e2e.pytest_plugin.gpu_cluster import objects_in
+from e2e.pytest_plugin.loop_thread import LoopThread
+from tests.tracked_files import ROOT
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: trainer, labels: {app: trainer}}
+spec:
+  containers:
+    - {name: trainer, image: cheyang/gpu-player, resources: {limits: {aliyun.com/gpu-mem: 12}}}
+"""
+SYNCHRONOUS = f"""
+import pytest
+POD = '''{POD}'''
+
+@pytest.mark.gpu_nodes("1080ti", "a10x2")
+def test_a_life(gpu_cluster):
+    gpu_cluster.apply(POD)
+    (pod,) = gpu_cluster.wait_running(selector="app=trainer")
+    card = gpu_cluster.card(pod)
+    assert (pod["spec"]["nodeName"], card.model, card.healthy) == ("node2", "NVIDIA A10", True)
+    assert gpu_cluster.environment(pod)["ALIYUN_COM_GPU_MEM_CONTAINER"] == "12"
+    gpu_cluster.make_sick("node2", card.index)
+    assert not gpu_cluster.card(pod).healthy
+    gpu_cluster.make_well("node2", card.index)
+    gpu_cluster.restart_kubelet("node2")
+    gpu_cluster.restart_device_plugin("node2")
+    gpu_cluster.restart_extender()
+    gpu_cluster.apply(POD.replace("trainer", "second"))
+    gpu_cluster.apply(POD.replace("trainer", "third"))
+    gpu_cluster.wait_running("second")
+    assert gpu_cluster.card("second").uuid != card.uuid
+    assert "gpu-mem" in gpu_cluster.wait_pending("third")
+    gpu_cluster.delete_pod("second")
+    gpu_cluster.wait_running("third")
+    gpu_cluster.remove_card("node2", gpu_cluster.card("third").index)
+    assert gpu_cluster.program_log("node2") and gpu_cluster.program_log()
+"""
+SHARED = f"""
+import asyncio, subprocess
+SEEN = []
+POD = '''{POD.replace("12", "2")}'''
+
+def test_first(gpu_cluster):
+    SEEN.append(gpu_cluster.kubeconfig)
+    gpu_cluster.apply(POD)
+    gpu_cluster.wait_running("trainer")
+    gpu_cluster.apply(POD.replace("app: trainer", "app: changed"))
+    assert gpu_cluster.pods("app=changed") and not gpu_cluster.pods("app=trainer")
+
+async def test_asynchronous(gpu_cluster):
+    assert (SEEN, gpu_cluster.pods()) == ([gpu_cluster.kubeconfig], [])
+    gpu_cluster.apply(POD)
+    await asyncio.to_thread(gpu_cluster.wait_running, "trainer")
+    table = subprocess.check_output(["kubectl-inspect-gpushare"], env=gpu_cluster.env, text=True)
+    assert "node1" in table
+
+def test_own(make_gpu_cluster):
+    with make_gpu_cluster("none") as cluster:
+        assert (cluster.cards("node1"), cluster.kubeconfig in SEEN) == ([], False)
+"""
+
+
+def run(folder: Path, text: str, *options: str) -> str:
+    """The output of a pytest that has loaded the plugin, in a folder with this test."""
+    (folder / "test_it.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "e2e.pytest_plugin.gpu_options", *options]
+    variables = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(argv, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def test_a_synchronous_test_does_what_a_chart_author_does(tmp_path: Path) -> None:
+    """Manifests, the card and variables of a container, sick cards, and restarts of each program."""
+    assert "1 passed" in (output := run(tmp_path, SYNCHRONOUS)), output
+
+
+def test_tests_share_a_cluster_and_not_their_namespaces(tmp_path: Path) -> None:
+    """With one cluster for the session each test, asynchronous or not, begins without pods; another one is made by hand."""
+    assert "3 passed" in (output := run(tmp_path, SHARED, "--gpu-cluster-per", "session")), output
+
+
+def test_a_start_of_pytest_imports_nothing_of_the_harness() -> None:
+    """A user that has the plugin installed, and does not use it, waits for no import."""
+    code = "import pytest, sys; known = set(sys.modules); import e2e.pytest_plugin.gpu_options; print(*set(sys.modules) - known)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert set(done.stdout.split()) == {"e2e", "e2e.pytest_plugin", "e2e.pytest_plugin.gpu_options"}
+
+
+def test_manifests_come_as_text_path_folder_or_data(tmp_path: Path) -> None:
+    """Several documents and lists are objects one by one, in order."""
+    two = f"{POD}\n---\n---\n{POD.replace('trainer', 'second')}"
+    (tmp_path / "a.yaml").write_text(two)
+    (tmp_path / "b.yml").write_text("{kind: List, items: [{kind: Pod, metadata: {name: third}}]}")
+
+    names = [one["metadata"]["name"] for one in objects_in(tmp_path)]
+    assert names == ["trainer", "second", "third"]
+    assert objects_in(str(tmp_path / "a.yaml")) == objects_in(two)
+    assert objects_in({"metadata": {"name": "x"}}) == objects_in([{"metadata": {"name": "x"}}])
+
+
+@pytest.mark.parametrize("text", ["a: [\n", "- 1\n", "just\ntext\n"])
+def test_what_is_no_manifest_is_refused(text: str) -> None:
+    """Broken YAML and values of another kind."""
+    with pytest.raises(ClusterError, match=r"no YAML|no object of Kubernetes"):
+        objects_in(text)
+
+
+def test_the_loop_raises_what_its_work_raised() -> None:
+    """The caller's thread gets the result or the error; what still runs ends with the loop."""
+    ended: list[str] = []
+
+    async def fail() -> None:
+        raise LookupError("no such pod")
+
+    async def stay() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    async def begin() -> asyncio.Task[None]:
+        task = asyncio.create_task(stay())
+        await asyncio.sleep(0)
+        return task
+
+    with LoopThread() as loop:
+        assert loop.call(lambda: 7) == 7
+        with pytest.raises(LookupError, match="no such pod"):
+            loop.run(fail())
+        loop.run(begin())
+        assert ended == []
+    assert ended == ["cancelled"]
