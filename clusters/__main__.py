@@ -127,7 +127,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    nodes, target = load_nodes(arguments.nodes), load_target(arguments.target)
+    nodes, target = load_nodes(arguments.nodes), load_target(arguments.target, os.environ)
     copy = Copy(arguments.kubeconfig) if arguments.kubeconfig is not None else None
     choices = Choices(
         dict(os.environ),

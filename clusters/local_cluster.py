@@ -16,12 +16,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import yaml
-
 from clusters.api import admission_policies, program_pod
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.certificates import KeyPair
-from clusters.api.readiness import announces_cards, says_ready
+from clusters.api.readiness import announces_cards, is_up
+from clusters.api.resources import NODES
 from clusters.api.waiting import all_or_none, eventually
 from clusters.clock import Clock
 from clusters.images.behaviour import Behaviours
@@ -38,7 +37,8 @@ from clusters.real_node import RealNode
 from clusters.simulated_node import SimulatedNode, environment_of_programs, new_cards
 from clusters.targets import Target
 
-SCHEDULER_CONFIG: Final = Path(__file__).parent / "deploy" / "base" / "scheduler-config.yaml"
+# A GiB: the unit of a plugin that no flag says otherwise.
+_MIB_PER_UNIT: Final = 1024
 
 
 class ControlPlane(Protocol):
@@ -128,8 +128,9 @@ class LocalCluster:
         for node in self._nodes.values():
             await self._start_node(node)
         self._port = free_port()
-        plugins = (self.launch(DEVICE_PLUGIN, name) for name in self._nodes if self._has_cards(name))
-        await all_or_none(self.launch(EXTENDER), *plugins)
+        plugins = (self._equip(name) for name in self._nodes if self._has_cards(name))
+        extenders = (self.launch(EXTENDER) for _ in self._target.programs & {EXTENDER})
+        await all_or_none(*extenders, *plugins)
         await self._start_scheduler()
 
     async def stop(self) -> None:
@@ -139,7 +140,8 @@ class LocalCluster:
 
     def extender_url(self) -> str:
         """See the seam."""
-        return f"http://127.0.0.1:{self._port}{self._target.extender.path}"
+        known = self._target.extender_or_none
+        return f"http://127.0.0.1:{self._port}{known.path if known is not None else ''}"
 
     async def kubeconfig_of(self, account: str, node: str = "") -> Path:
         """See the seam."""
@@ -181,7 +183,7 @@ class LocalCluster:
         # At each launch: the pod that the last token was bound to may have been deleted with its Node.
         account = await self.kubeconfig_of(self._target.device_plugin.account, node)
         if key not in self._programs:
-            arguments = self._nodes[node].plugin_arguments
+            arguments = self._target.spelt(self._nodes[node]).plugin_arguments
             self._programs[key] = self._equipped[node].device_plugin(self._target, account, arguments)
         may_be_none = self._equipped[node].has_unknown_memory()
         await self._programs[key].launch(lambda: self._announces_cards(node, may_be_none=may_be_none))
@@ -208,7 +210,7 @@ class LocalCluster:
         self._nodes[node.name] = node
         await self._start_node(node)
         if self._has_cards(node.name):
-            await self.launch(DEVICE_PLUGIN, node.name)
+            await self._equip(node.name)
 
     def cards(self, node: str) -> list[dict[str, Any]]:
         """See the seam."""
@@ -293,11 +295,19 @@ class LocalCluster:
         return Cards(state if self._has_cards(node.name) else None)
 
     async def _start_scheduler(self) -> None:
-        """The configuration that we ship, with the extender's present address."""
-        configuration = yaml.safe_load(SCHEDULER_CONFIG.read_text())
-        for extender in configuration["extenders"]:
-            extender["urlPrefix"] = self.extender_url()
-        await self.control_plane.start_scheduler(configuration)
+        """The target's configuration, with the extender's present address."""
+        await self.control_plane.start_scheduler(self._target.scheduler_configuration(self.extender_url()))
+
+    async def _equip(self, node: str) -> None:
+        """Start the node's plugin; if the target has none, write what one announces, for an extender alone."""
+        if DEVICE_PLUGIN in self._target.programs:
+            await self.launch(DEVICE_PLUGIN, node)
+            return
+        cards = self.cards(node)
+        units = sum(card["memory"]["total_mib"] // _MIB_PER_UNIT for card in cards)
+        amounts = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(len(cards))}
+        status = {"status": {"capacity": amounts, "allocatable": amounts}}
+        await self.api.patch(NODES, node, status, subresource="status")
 
     def _node(self, node: str) -> SimulatedNode | RealNode:
         if node not in self._equipped:
@@ -318,14 +328,16 @@ class LocalCluster:
 
     async def _replace_plugin(self, node: str) -> None:
         """Start the plugin again if its pod was deleted: a kubelet ends the containers of such a pod, a DaemonSet makes another."""
-        plugin, account = self._programs.get((DEVICE_PLUGIN, node)), self._target.device_plugin.account
-        is_running = plugin is not None and plugin.pid is not None
-        if is_running and account and not await program_pod.find(self.api, account, node):
+        plugin = self._programs.get((DEVICE_PLUGIN, node))
+        if plugin is None or plugin.pid is None:
+            return
+        account = self._target.device_plugin.account
+        if account and not await program_pod.find(self.api, account, node):
             await self.kill(DEVICE_PLUGIN, node)
             await self.launch(DEVICE_PLUGIN, node)
 
     async def _extender_is_ready(self) -> bool:
-        return await says_ready(f"http://127.0.0.1:{self._port}{self._target.extender.ready}")
+        return await is_up(f"http://127.0.0.1:{self._port}", self._target.extender.ready)
 
     async def _announces_cards(self, node: str, *, may_be_none: bool = False) -> bool:
         return await announces_cards(self.api, node, self._target.device_plugin.resource, may_be_none=may_be_none)

@@ -5,16 +5,20 @@ A dozen members and three, no more. Whatever else a case needs it gets through t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import msgspec
 import yaml
 
+from clusters import yaml_lines
 from clusters.api.api_client import ApiClient
 
 T = TypeVar("T")
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 # The programs of a cluster that are killed and launched.
 EXTENDER: Final = "extender"
@@ -34,6 +38,8 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pods: str = "110"
     plugin_arguments: tuple[str, ...] = ()
     """Flags of the node's device plugin beside the target's own; words in braces are filled in, as there."""
+    plugin_options: dict[str, str] = {}
+    """The same by option, each of which the target spells its own way (``clusters.targets.Option``)."""
     admission_shuffle: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """With the stand-in kubelet: equal pods that are bound within this many seconds are admitted in any order."""
 
@@ -120,11 +126,40 @@ def load_nodes(path: Path) -> list[NodeSpec]:
     return nodes
 
 
-def read_yaml(path: Path, kind: type[T], name: str) -> T:
-    """The YAML file as ``kind``, which errors call ``name``. Raises ClusterError with the place of the fault."""
+def read_yaml(path: Path, kind: type[T], name: str, environment: Mapping[str, str] | None = None) -> T:
+    """The YAML file as ``kind``, which errors call ``name``. Raises ClusterError with the place of the fault and its line.
+
+    With an ``environment``, ``${NAME}`` is replaced by its variable of that name.
+    """
     try:
+        text = path.read_text(encoding="utf-8")
         # BaseLoader leaves numbers as they are written: driver 418.10 is not 418.1.
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 (it makes texts alone)
+        document = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 (it makes texts alone)
+        if environment is not None:
+            document = _filled(document, environment)
         return msgspec.convert(document, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ClusterError(f"{path}: not {name}: {error}{yaml_lines.place_of(text, str(error))}") from error
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ClusterError(f"{path}: not {name}: {error}") from error
+
+
+def _filled(document: Any, environment: Mapping[str, str]) -> Any:
+    """The document with the environment's variables in place of ``${NAME}``. Raises ValueError for those that are not set."""
+    missing: set[str] = set()
+
+    def value_of(found: re.Match[str]) -> str:
+        missing.update({found[1]} - environment.keys())
+        return environment.get(found[1], "")
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: fill(value) for key, value in part.items()}
+        if isinstance(part, list):
+            return [fill(value) for value in part]
+        return _VARIABLE.sub(value_of, part) if isinstance(part, str) else part
+
+    filled = fill(document)
+    if missing:
+        raise ValueError(f"the environment has no variable {', '.join(sorted(missing))}")
+    return filled

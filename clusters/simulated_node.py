@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.show import as_data
 from fake_nvml.state import State
 
+# The folder may be missing on this machine; an empty one stays behind.
+_MOUNT: Final = 'mkdir -p "$1" "$2"; mount --bind "$1" "$2"; shift 2; exec "$@"'
 _STATE_VARIABLE: Final = "FAKENVML_STATE"
 
 
@@ -86,10 +89,13 @@ def plugin_program(
     Raises ClusterError for a word in braces that is not known.
     """
     program = replace(target.device_plugin, argv=(*target.device_plugin.argv, *arguments))
+    sockets = folder / "device-plugins"
+    if program.fixed_folder:
+        starter = (*_with_folder(sockets, program.fixed_folder), *starter)
     argv, own = program.command(
         node=node,
         kubeconfig=str(kubeconfig),
-        device_plugin_path=str(folder / "device-plugins"),
+        device_plugin_path=str(sockets),
         pod_resources_socket=str(folder / "pod-resources" / "kubelet.sock"),
         # The stand-in kubelet notes there which pod has which process.
         proc_root=str(folder / "proc"),
@@ -97,6 +103,13 @@ def plugin_program(
     )
     log = folder / "device-plugin.log"
     return Program(f"device plugin of {node}", [*starter, *argv], {**environment, **own}, log)
+
+
+def _with_folder(folder: Path, fixed: str) -> list[str]:
+    """The words before a program that make ``folder`` its folder ``fixed``, for itself alone. Raises ClusterError without root."""
+    if os.geteuid() != 0:
+        raise ClusterError(f"fixed_folder {fixed}: only root mounts {folder} there; run as root, or give the plugin a flag")
+    return ["unshare", "--mount", "--", "sh", "-euc", _MOUNT, "sh", str(folder), fixed]
 
 
 def environment_of_programs(environment: Mapping[str, str]) -> dict[str, str]:

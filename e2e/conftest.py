@@ -104,7 +104,7 @@ def choices(request: pytest.FixtureRequest) -> Choices:
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> Target:
     """The target under test."""
-    return load_target(request.config.getoption("--target"))
+    return load_target(request.config.getoption("--target"), os.environ)
 
 
 @pytest.fixture(scope="session")
@@ -132,7 +132,10 @@ def own(
 
     @asynccontextmanager
     async def make(nodes: Sequence[NodeSpec], other: Target | None = None) -> AsyncIterator[Cluster]:
-        async with own_cluster(request.config.getoption("--cluster"), nodes, other or target, choices) as cluster:
+        judged = other or target
+        with target_capabilities.options_known():
+            nodes = [judged.spelt(node) for node in nodes]
+        async with own_cluster(request.config.getoption("--cluster"), nodes, judged, choices) as cluster:
             try:
                 yield cluster
             finally:

@@ -7,19 +7,22 @@ admission. ``real_kubelet_only(why)`` needs what a stand-in has not. ``minutes_o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from clusters.provider import NodeSpec, load_nodes
 from clusters.providers import BARE, EXISTING
 from clusters.real_node import BOX as REAL
 from clusters.real_node import machine_name
+from clusters.targets import load_target
 
 _SIMULATED: Final = Path(__file__).parent.parent / "clusters" / "simulated"
-_USAGE: Final = ("--usage", "--proc-root={proc_root}", "--usage-interval=1s", "--overuse-after=0")
+_USAGE: Final = {"usage": "", "proc-root": "{proc_root}", "usage-interval": "1s", "overuse-after": "0"}
 STAND_INS: Final = ("embedded", "controlplane", BARE)
 # Its cases are for any cluster.
 ONSITE: Final = Path(__file__).parent / "onsite"
@@ -59,14 +62,18 @@ def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
 def session_nodes(config: pytest.Config) -> list[NodeSpec]:
     """The nodes of the session's cluster: six of mixed cards, three if kubelets are real.
 
-    None of ours if the cluster exists already, and this machine alone if its own cards are judged.
+    Options for which the target has no flag are left out. None of ours if the cluster exists already, and this machine alone if its own cards are judged.
     """
     kind = config.getoption("--cluster")
     if kind == EXISTING:
         return []
     if kind == BARE:
-        return [NodeSpec(machine_name(), box=REAL, plugin_arguments=_USAGE)]
-    return load_nodes(_SIMULATED / ("six-mixed.yaml" if kind in STAND_INS else "three-mixed.yaml"))
+        nodes = [NodeSpec(machine_name(), box=REAL, plugin_options=_USAGE)]
+    else:
+        nodes = load_nodes(_SIMULATED / ("six-mixed.yaml" if kind in STAND_INS else "three-mixed.yaml"))
+    target = load_target(config.getoption("--target"), os.environ)
+    known = target.device_plugin_or_none.flags if target.device_plugin_or_none is not None else {}
+    return [node if node.plugin_options.keys() <= known.keys() else replace(node, plugin_options={}) for node in nodes]
 
 
 def _why_skipped(item: pytest.Item, *, is_site: bool, is_real: bool, is_slow: bool) -> str:

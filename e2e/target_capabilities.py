@@ -6,14 +6,32 @@ skipped with this word and the reason, and never a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pytest
 
-from clusters.provider import ClusterError
-from clusters.targets import CAPABILITIES, load_target
+from clusters.provider import DEVICE_PLUGIN, EXTENDER, ClusterError
+from clusters.targets import CAPABILITIES, PROGRAMS, UnspeltOptionError, load_target
 
-NOT_APPLICABLE = "not applicable"
+NOT_APPLICABLE: Final = "not applicable"
+_BOTH: Final = frozenset({EXTENDER, DEVICE_PLUGIN})
+# The fixtures of cases that run programs; others are tests of the suite itself.
+_ON_CLUSTERS: Final = frozenset({"cluster", "own", "target"})
+# The programs that all cases of a folder need.
+_PROGRAMS_OF: Final = {
+    "attacks": _BOTH,
+    "bursts": _BOTH,
+    "chaos": _BOTH,
+    "device_plugin": frozenset({DEVICE_PLUGIN}),
+    "extender": frozenset({EXTENDER}),
+    "faults": _BOTH,
+    "go_plugin": _BOTH,
+    "scenarios": _BOTH,
+    "slots": _BOTH,
+}
 
 
 def add_marker(config: pytest.Config) -> None:
@@ -27,17 +45,28 @@ def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     if not any(needs for _, needs in needing):
         return
     try:
-        target = load_target(config.getoption("--target", default="gpushare"))
+        target = load_target(config.getoption("--target", default="gpushare"), os.environ)
     except ClusterError as error:
         raise pytest.UsageError(str(error)) from error
     for item, needs in needing:
-        if unknown := needs - CAPABILITIES:
+        if unknown := needs - CAPABILITIES - PROGRAMS:
             raise pytest.UsageError(f"{item.nodeid} needs {', '.join(sorted(unknown))}, which is no capability")
-        if missing := needs - target.capabilities:
+        if missing := needs - target.claims:
             why = f"{NOT_APPLICABLE}: target {target.name} does not declare {', '.join(sorted(missing))}"
             item.add_marker(pytest.mark.skip(why))
 
 
+@contextlib.contextmanager
+def options_known() -> Iterator[None]:
+    """A case that asks for an option for which the target has no flag, inside, is not applicable."""
+    try:
+        yield
+    except UnspeltOptionError as error:
+        pytest.skip(f"{NOT_APPLICABLE}: {error}")
+
+
 def needs_of(item: pytest.Item) -> frozenset[str]:
-    """The capabilities that a case needs, by all of its markers."""
-    return frozenset(name for marker in item.iter_markers("needs") for name in marker.args)
+    """The capabilities and the programs that a case needs, by all of its markers and its folder."""
+    by_markers = frozenset(name for marker in item.iter_markers("needs") for name in marker.args)
+    is_judging = not _ON_CLUSTERS.isdisjoint(getattr(item, "fixturenames", ()))
+    return by_markers | (_PROGRAMS_OF.get(item.path.parent.name, frozenset()) if is_judging else frozenset())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from urllib.parse import urlsplit
 
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import Connection, TransportError
@@ -13,6 +14,22 @@ from clusters.api.resources import NODES
 _ANSWER_SECONDS = 5
 # The plugin writes it after it knows its cards.
 _COUNT = "aliyun.com/gpu-count"
+
+
+async def is_up(origin: str, ready: str, tls: ssl.SSLContext | None = None) -> bool:
+    """Is the program at ``http://host:port`` up: does its path ``ready`` answer 200, or if it has none, is its port open?"""
+    return await (says_ready(origin + ready, tls) if ready else _takes_connections(origin))
+
+
+async def _takes_connections(origin: str) -> bool:
+    parts = urlsplit(origin)
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 async def says_ready(url: str, tls: ssl.SSLContext | None = None) -> bool:

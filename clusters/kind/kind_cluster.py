@@ -21,7 +21,7 @@ import yaml
 
 from clusters.api import admission_policies, kubeconfig_file, program_pod
 from clusters.api.api_client import ApiClient
-from clusters.api.readiness import announces_cards, says_ready
+from clusters.api.readiness import announces_cards, is_up
 from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError, all_or_none, eventually, glimpse
 from clusters.deploy import render
@@ -72,7 +72,7 @@ class KindCluster:
 
         ``announce`` is called with the kubeconfig as soon as the API server answers.
         """
-        self._nodes = list(nodes)
+        self._nodes = [target.spelt(node) for node in nodes]
         self._target = target
         self._announce = announce
         self._environment = environment
@@ -237,6 +237,7 @@ class KindCluster:
         if node.name in self.workers.names():
             raise ClusterError(f"there is a node {node.name!r} already")
         first = self.workers.container(self.workers.names()[0])
+        node = self._target.spelt(node)
         self._nodes.append(node)
         known = set(self.workers.sets.values())
         sets = product.plugin_sets(self._nodes)
@@ -298,8 +299,8 @@ class KindCluster:
             raise NotReachedError(f"{error}; its kubelet logged:\n{log}") from error
 
     async def _extender_is_ready(self) -> None:
-        url = f"http://127.0.0.1:{self._door.port}{self._target.extender.ready}"
-        await eventually(partial(says_ready, url), bool, "the extender is ready", seconds=_READY_SECONDS)
+        asked = partial(is_up, f"http://127.0.0.1:{self._door.port}", self._target.extender.ready)
+        await eventually(asked, bool, "the extender is ready", seconds=_READY_SECONDS)
 
 
 def adopt(written_by_kind: Path, path: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from e2e.bursts.burst_plan import MOST_PODS, Burst, make_burst
 from e2e.bursts.play import SETTLE_SECONDS, Player
 from e2e.observer import observing, own_cluster
 from e2e.real_kubelets import STAND_INS
+from e2e.target_capabilities import options_known
 
 _NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
 _NAMESPACE: Final = "bursts"
@@ -62,13 +63,17 @@ async def open_player(
     provider: str,
     target: Target,
     choices: Choices,
-    plugin_arguments: Sequence[str] = (),
+    plugin_options: Mapping[str, str] | None = None,
     *,
     settle_seconds: float | None = None,
 ) -> AsyncIterator[Player]:
-    """A cluster is up while inside; ``plugin_arguments`` are for every device plugin."""
+    """A cluster is up while inside; ``plugin_options`` are for every device plugin."""
     venue = venue_of(provider)
-    nodes = [msgspec.structs.replace(node, plugin_arguments=tuple(plugin_arguments)) for node in nodes_of(provider)]
+    with options_known():
+        nodes = [
+            target.spelt(msgspec.structs.replace(node, plugin_options=dict(plugin_options or {})))
+            for node in nodes_of(provider)
+        ]
     speed = choices.speed if venue.speed == 1 else venue.speed
     seconds = venue.settle_seconds if settle_seconds is None else settle_seconds
     async with (

@@ -94,7 +94,7 @@ async def test_the_same_bursts_catch_a_plugin_that_repairs_nothing(
 ) -> None:
     """The proof that these cases can fail: with the repair switched off a pod is held for ever, and the verdict shows it."""
     seed, found = request.config.stash[SEED], list[str]()
-    async with open_player(provider, target, choices, ("--repair", "hold"), settle_seconds=_HELD_SECONDS) as player:
+    async with open_player(provider, target, choices, {"repair": "hold"}, settle_seconds=_HELD_SECONDS) as player:
         for number in range(_MOST_TO_CATCH):
             found = (await player.play(venue.burst(f"{seed}/{number}", player.nodes))).findings
             if any("annotation names" in finding for finding in found):

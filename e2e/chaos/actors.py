@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from clusters.api.api_client import ApiError
-from clusters.api.readiness import says_ready
+from clusters.api.readiness import is_up
 from clusters.deploy.render import FOLDER
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
@@ -110,7 +110,7 @@ class Troupe:
         self, cluster: Cluster, target: Target, choices: Choices, folder: Path, *, guarded: bool = True
     ) -> None:
         """``guarded``: the extenders know that there are others."""
-        self._guards = ("--guarded",) if guarded else ()
+        self._guards = {"guarded": ""} if guarded else {}
         self._cluster = cluster
         self._target = target
         self._choices = choices
@@ -139,17 +139,17 @@ class Troupe:
     async def _extender(self, name: str) -> Actor:
         metrics = free_port()
         road, account = await self._account(name, self._target.extender.account)
-        flags = ("--audit-interval", f"{AUDIT_SECONDS}s", "--metrics-address", f"{_HOST}:{metrics}", *self._guards)
+        options = {"audit-interval": f"{AUDIT_SECONDS}s", "metrics-address": f"{_HOST}:{metrics}", **self._guards}
         log = self._folder / f"{name}.log"
         program, port = await schedulers.extender_beside(
-            name, self._target, self._cluster, self._choices, log, *flags, account=account
+            name, self._target, self._cluster, self._choices, log, options, account=account
         )
         origin = f"http://{_HOST}:{port}"
         return await self._launch(
             Actor(
                 f"the {name} extender",
                 program,
-                lambda: says_ready(origin + self._target.extender.ready),
+                lambda: is_up(origin, self._target.extender.ready),
                 road,
                 url=origin + self._target.extender.path,
                 metrics=f"http://{_HOST}:{metrics}/metrics",
@@ -158,7 +158,7 @@ class Troupe:
 
     async def _scheduler(self, extenders: str) -> Actor:
         road, account = await self._account("scheduler", "")
-        configuration = schedulers.configuration(extenders, httpTimeout=_CALL_TIMEOUT)
+        configuration = schedulers.configuration(self._target, extenders, httpTimeout=_CALL_TIMEOUT)
         configuration["clientConnection"] = {"kubeconfig": str(account)}
         # A pod comes again soon after a failed attempt: an actor that is struck down must have work.
         configuration |= {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}

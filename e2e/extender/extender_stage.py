@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api.readiness import says_ready
+from clusters.api.readiness import is_up
 from clusters.api.resources import CONFIG_MAPS, NODES, PRIORITY_CLASSES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
@@ -184,15 +184,17 @@ class ExtenderStage:
     # Programs
 
     @contextlib.asynccontextmanager
-    async def extender(self, *flags: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    async def extender(
+        self, options: Mapping[str, str] | None = None, *, tls: ssl.SSLContext | None = None
+    ) -> AsyncIterator[str]:
         """Another extender of the same kind; returns the URL of its verbs. ``tls``: how to connect to it."""
         log = self.folder / "extender.log"
         program, port = await schedulers.extender_beside(
-            "the extender beside", self._target, self.cluster, self._choices, log, *flags
+            "the extender beside", self._target, self.cluster, self._choices, log, options or {}
         )
         url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
         try:
-            await program.launch(lambda: says_ready(url + self._target.extender.ready, tls))
+            await program.launch(lambda: is_up(url, self._target.extender.ready, tls))
             yield url + self._target.extender.path
         finally:
             await program.stop()

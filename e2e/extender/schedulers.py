@@ -10,19 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from msgspec.structs import replace
 
 from clusters.api.readiness import says_ready
 from clusters.controlplane import binaries
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import ConfigurationError, load
-from clusters.local_cluster import SCHEDULER_CONFIG
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import Choices
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
+from e2e.target_capabilities import options_known
 
 # The schedulerName of its pods.
 NAME: Final = "beside"
@@ -30,11 +29,11 @@ _SEED: Final = 2
 _HOST: Final = "127.0.0.1"
 
 
-def configuration(url: str, *, percentage: int | None = None, **extender: Any) -> dict[str, Any]:
-    """The one that we ship, with the extender at ``url``; fields of its entry are replaced, those of None left out."""
-    shipped: dict[str, Any] = yaml.safe_load(SCHEDULER_CONFIG.read_text())
+def configuration(target: Target, url: str, *, percentage: int | None = None, **extender: Any) -> dict[str, Any]:
+    """The target's, with the extender at ``url``; fields of its entry are replaced, those of None left out."""
+    shipped = target.scheduler_configuration(url)
     (entry,) = shipped["extenders"]
-    changed = {**entry, "urlPrefix": url, **extender}
+    changed = {**entry, **extender}
     profile = {"schedulerName": NAME} | ({} if percentage is None else {"percentageOfNodesToScore": percentage})
     return {
         **shipped,
@@ -45,12 +44,20 @@ def configuration(url: str, *, percentage: int | None = None, **extender: Any) -
 
 
 async def extender_beside(
-    name: str, target: Target, cluster: Cluster, choices: Choices, log: Path, *flags: str, account: Path | None = None
+    name: str,
+    target: Target,
+    cluster: Cluster,
+    choices: Choices,
+    log: Path,
+    options: Mapping[str, str],
+    *,
+    account: Path | None = None,
 ) -> tuple[Program, int]:
-    """Another extender of the target with these flags, not yet started, and its port; by default with its own account."""
+    """Another extender of the target with these options, not yet started, and its port; by default with its own account."""
     port = free_port()
     kubeconfig = account or await cluster.kubeconfig_of(target.extender.account)
-    asked = replace(target.extender, argv=(*target.extender.argv, *flags))
+    with options_known():
+        asked = target.extender.with_options(options)
     argv, environment = asked.command(port=str(port), kubeconfig=str(kubeconfig))
     return Program(name, argv, {**environment_of_programs(choices.environment), **environment}, log), port
 

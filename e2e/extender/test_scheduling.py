@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from clusters.api.waiting import eventually
-from clusters.local_cluster import SCHEDULER_CONFIG
+from clusters.targets import SCHEDULER_CONFIG
 from clusters.provider import ClusterError
 from e2e import spec
 from e2e.builders import gpu_pod

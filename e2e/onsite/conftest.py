@@ -22,7 +22,7 @@ from e2e import real_kubelets
 from e2e.onsite import site_results
 from e2e.onsite.gaps import not_judged
 from e2e.onsite.machine_recording import RecordingError
-from e2e.onsite.site import USAGE, Site
+from e2e.onsite.site import Site
 from e2e.onsite.site_nodes import discovered, names_of
 from e2e.onsite.site_options import permissions
 from e2e.onsite.tenancy import Tenancy, TenancyError
@@ -107,7 +107,7 @@ async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIt
         simulated_nodes=visit.simulated_nodes,
         hides_cards=config.getoption("--cluster") != BARE,
         runs_in_pods=config.getoption("--cluster") not in real_kubelets.STAND_INS,
-        usage_nodes={one.name for one in real_kubelets.session_nodes(config) if USAGE in one.plugin_arguments},
+        usage_nodes={one.name for one in real_kubelets.session_nodes(config) if "usage" in one.plugin_options},
     )
     try:
         await clean_up.aclose()

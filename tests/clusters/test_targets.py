@@ -9,19 +9,35 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters.provider import ClusterError
-from clusters.targets import FOLDER, load_target
+from clusters.provider import ClusterError, NodeSpec
+from clusters.targets import FOLDER, Program, UnspeltOptionError, load_target
 
 Change = Callable[[dict[str, Any]], Any]
+
+
+# Programs that the user brings.
+BROUGHT = {
+    f"{name}_{program}": "/bin/true"
+    for name in ("GPUSHARE_ORIGINAL", "HAMI_STYLE")
+    for program in ("EXTENDER", "DEVICE_PLUGIN", "INSPECT")
+}
 
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))
 def test_shipped_targets_have_their_manifests(name: str) -> None:
     """Each target of the repository names itself and manifests that exist."""
-    target = load_target(name)
+    target = load_target(name, BROUGHT)
     assert target.name == name
-    assert target.role_manifests()
-    assert target.policy_manifests()
+    assert bool(target.role_manifests()) == bool(target.roles)
+    assert bool(target.policy_manifests()) == bool(target.policies)
+    assert not target.slots_target or load_target(target.slots_target)
+
+
+@pytest.mark.parametrize("name", ["gpushare", "gpushare-slots"])
+def test_our_targets_run_with_our_roles(name: str) -> None:
+    """Our programs have the rights and the policies that we ship."""
+    assert load_target(name).role_manifests()
+    assert load_target(name).policy_manifests()
 
 
 @pytest.mark.parametrize(
@@ -35,12 +51,17 @@ def test_shipped_targets_have_their_manifests(name: str) -> None:
         (lambda target: target["extender"].update(readiness="/readyz"), "readiness"),
         (lambda target: target["extender"].update(ready=["/readyz"]), r"\$.extender.ready"),
         (lambda target: target["device_plugin"].update(account={"a": "b"}), r"\$.device_plugin.account"),
-        (lambda target: target.pop("device_plugin"), "device_plugin"),
+        (lambda target: target["device_plugin"].update(flags={"memory_unit": []}), r"memory_unit.*\$.device_plugin.flags"),
+        (lambda target: target["device_plugin"].update(flags={"mode": "--mode"}), r"\$.device_plugin.flags"),
+        (lambda target: target["device_plugin"].update(fixed_folder="sockets"), r"\$.device_plugin.fixed_folder"),
+        (lambda target: target.update(differences={"refused-bind": "404"}), r"404.*\$.differences.refused-bind"),
+        (lambda target: target.update(differences={"refused-binds": "500"}), "refused-binds"),
+        (lambda target: target.update(capabilities=["explane"]), r"explane.*\$.capabilities"),
         (lambda target: target.pop("name"), "name"),
         (lambda target: target.update(roles="clusters/deploy/base/extender-rbac.yaml"), r"\$.roles"),
         (lambda target: target.update(polices=[]), "polices"),
         (lambda target: target.update(policy_probe="asks"), r"\$.policy_probe"),
-        (lambda target: target.update(extender=None), r"\$.extender"),
+        (lambda target: target.update(extender=[]), r"\$.extender"),
     ],
 )
 def test_malformed_target_names_the_place(tmp_path: Path, change: Change, place: str) -> None:
@@ -51,6 +72,92 @@ def test_malformed_target_names_the_place(tmp_path: Path, change: Change, place:
     path.write_text(yaml.safe_dump(document))
     with pytest.raises(ClusterError, match=f"t.yaml: not a target: .*{place}"):
         load_target(str(path))
+
+
+def test_an_error_names_the_line_of_the_fault(tmp_path: Path) -> None:
+    """The line of the wrong entry is beside its path, also if the entry is a key or an element of a list."""
+    good = "name: x\nextender:\n  argv: [x]\n"
+    faults = {
+        "  flags:\n    mode: []\n    mod: []\n": 6,
+        "  readiness: x\n": 4,
+        "inspect:\n  argv: x\n": 5,
+        "capabilities:\n  - health\n  - helth\n": 6,
+        "differences:\n  refused-bind: 9\n": 5,
+        "device_plugin:\n  resource: x\n": 5,
+    }
+    for fault, line in faults.items():
+        path = tmp_path / "t.yaml"
+        path.write_text(good + fault)
+        with pytest.raises(ClusterError, match=rf", line {line}$"):
+            load_target(str(path))
+
+
+@pytest.mark.parametrize(("name", "variable"), [("original", "GPUSHARE_ORIGINAL_INSPECT"), ("hami-style", "HAMI_STYLE")])
+def test_variables_that_are_not_set_are_named(name: str, variable: str) -> None:
+    """A target of programs that the user brings names all variables that are missing, before anything is started."""
+    with pytest.raises(ClusterError, match=variable):
+        load_target(name, {"GPUSHARE_ORIGINAL_EXTENDER": "/bin/true"})
+
+
+def test_variables_of_the_environment_are_filled_in() -> None:
+    """The paths of the user's programs are those of the environment."""
+    extender = load_target("original", BROUGHT | {"GPUSHARE_ORIGINAL_EXTENDER": "/opt/e"}).extender
+    assert extender.command(port="1", kubeconfig="/k")[0] == ["/opt/e"]
+
+
+def test_a_target_may_be_an_extender_alone() -> None:
+    """The other programs are absent, and to ask for one is an error that names it; a target without programs is refused."""
+    target = load_target("hami-style", BROUGHT)
+    assert target.programs == {"extender"}
+    assert target.claims == {"extender"}
+    with pytest.raises(ClusterError, match="hami-style has no device_plugin"):
+        _ = target.device_plugin
+
+
+def test_a_target_without_programs_is_refused(tmp_path: Path) -> None:
+    """There is nothing to judge."""
+    (tmp_path / "t.yaml").write_text("name: x")
+    with pytest.raises(ClusterError, match="no program"):
+        load_target(str(tmp_path / "t.yaml"))
+
+
+def test_options_are_spelt_as_the_target_spells_them() -> None:
+    """A value is filled in, words of no value stay, and an option that is always on has no words."""
+    program = Program(("x",), flags={"memory-unit": ("-u", "{value}"), "usage": ("--usage",), "health": ()})
+    assert program.words({"memory-unit": "MiB", "usage": "", "health": "true"}) == ("-u", "MiB", "--usage")
+    assert program.with_options({"memory-unit": "{GiB}"}).argv == ("x", "-u", "{GiB}")
+    with pytest.raises(UnspeltOptionError, match="x has no flag for cool-down, mode"):
+        program.words({"mode": "slots", "cool-down": "1s"})
+    with pytest.raises(ClusterError, match="memory_unit is no option"):
+        program.words({"memory_unit": "MiB"})
+
+
+def test_a_nodes_options_become_the_plugins_words() -> None:
+    """They come before the words that the node has by itself."""
+    node = NodeSpec("a", plugin_options={"memory-unit": "MiB"}, plugin_arguments=("-v",))
+    assert load_target("gpushare").spelt(node).plugin_arguments == ("--memory-unit=MiB", "-v")
+    with pytest.raises(UnspeltOptionError):
+        load_target("original", BROUGHT).spelt(NodeSpec("a", plugin_options={"mode": "slots"}))
+
+
+def test_a_scheduler_asks_no_verb_that_is_not_declared() -> None:
+    """Our configuration is the target's, less prioritize and preempt unless it has them."""
+    (ours,) = load_target("gpushare").scheduler_configuration("http://x")["extenders"]
+    (others,) = load_target("original", BROUGHT).scheduler_configuration("http://x")["extenders"]
+    assert ours.keys() - others.keys() == {"prioritizeVerb", "preemptVerb", "weight"}
+    assert others["urlPrefix"] == ours["urlPrefix"] == "http://x"
+    assert (others["filterVerb"], others["bindVerb"]) == ("filter", "bind")
+
+
+def test_a_target_may_bring_its_scheduler_configuration(tmp_path: Path) -> None:
+    """Its verbs stay as they are; a plugin alone is asked by no scheduler."""
+    (tmp_path / "s.yaml").write_text("{kind: K, extenders: [{urlPrefix: x, preemptVerb: p}]}")
+    text = f"{{name: x, scheduler: {tmp_path}/s.yaml, extender: {{argv: [x]}}}}"
+    (tmp_path / "t.yaml").write_text(text)
+    (tmp_path / "p.yaml").write_text(text.replace("extender", "device_plugin"))
+    brought = load_target(str(tmp_path / "t.yaml")).scheduler_configuration("http://y")
+    assert brought == {"kind": "K", "extenders": [{"urlPrefix": "http://y", "preemptVerb": "p"}]}
+    assert load_target(str(tmp_path / "p.yaml")).scheduler_configuration("") == {"kind": "K"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "- a", "text", "{", "\0", "a: *b"])
