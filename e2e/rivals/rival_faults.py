@@ -26,7 +26,7 @@ EXTENDER: Final = frozenset({
     "filter-books", "finished-still-counted", "first-container-alone", "fraction-cut", "hosts-left-out", "in-both-maps",
     "keys-in-exact-casing", "keys-in-lower-case", "names-not-asked", "names-twice", "nodes-stripped", "null-for-list",
     "off-by-one-unit", "restarts-empty", "room-not-checked-at-bind", "score-is-a-fraction", "score-over-ten",
-    "stale-by-one-event", "time-in-seconds", "uid-ignored", "used-of-ended-shown",
+    "stale-by-one-event", "time-in-seconds", "uid-ignored",
 })  # fmt: skip
 PLUGIN: Final = frozenset({
     "d01-oldest-equal-pod", "d02-container-against-pod", "d03-failure-as-success", "d04-single-card-to-anyone",
@@ -41,7 +41,6 @@ PLUGIN: Final = frozenset({
     "stops-with-1", "units-rounded-up",
 })  # fmt: skip
 INSPECT: Final = frozenset({
-    "d21-init-and-sidecars-ignored",
     "blanks-cut", "dashes-one-short", "first-container-alone", "leaving-not-counted", "pending-left-out", "percent-rounded",
     "terminated-counted", "total-of-shown-cards", "unit-always-gib",
 })  # fmt: skip
