@@ -15,7 +15,7 @@ from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
-from e2e import distribution, real_kubelets, summary, target_capabilities, uncounted
+from e2e import distribution, real_kubelets, summary, target_capabilities, uncounted, whole_cluster
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
 from e2e.report import verdict_plugin as verdicts
@@ -69,6 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
     config.pluginmanager.register(summary)
+    config.pluginmanager.register(whole_cluster.WholeCluster(config), whole_cluster.NAME)
     site_options.check(config)
     config.pluginmanager.register(site_results.SiteResults(config, _HERE / "onsite"), site_results.NAME)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
@@ -152,6 +153,7 @@ async def cluster(request: pytest.FixtureRequest, own: OwnCluster, nodes: list[N
     async with own(nodes) as cluster:
         request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
         yield cluster
+        await whole_cluster.judge_at_end(request.config, cluster)
 
 
 @pytest.fixture(scope="session")

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from clusters.api.api_client import ApiError, Object
+import msgspec
+
+from clusters.api.api_client import ApiClient, ApiError, Object
 from clusters.api.connection import Answer, Connection
 from clusters.api.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.api.waiting import DEFAULT_SECONDS, eventually, glimpse, meanwhile, until
-from clusters.provider import Cluster, NodeSpec
+from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import binding
-from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
+from e2e.checkers.extender_answers import book_beyond_cards, book_differs, kept_binds
+from e2e.checkers.history import Asked, Card, Cards, Entry, Listed, Told
+from e2e.checkers.judgement import Finding, Rule, judge
+from e2e.checkers.overcommit import Sizes, need_evidence, over_booked, over_told, sees_its_card, unreadable
 from e2e.checkers.pod_requests import gpu_containers
-from e2e.checkers.right_card import check_pod
+from e2e.checkers.right_card import SUM, right_card
 
 
 class Observer:
@@ -29,6 +34,9 @@ class Observer:
         self.namespace = namespace
         self._mib_per_unit = mib_per_unit
         self._http = Connection()
+        self._binds: list[Asked] = []
+        self._begun = asyncio.get_running_loop().time()
+        self._nodes: set[str] = set()
 
     async def close(self) -> None:
         """Delete the namespace's pods, wait until they are gone, and close."""
@@ -63,14 +71,11 @@ class Observer:
             if error.code != 404:
                 raise
 
-    async def accounts(self) -> list[str]:
-        """The names of the namespace's ServiceAccounts."""
-        accounts = await self.cluster.api.list(SERVICE_ACCOUNTS, self.namespace)
-        return [str(account["metadata"]["name"]) for account in accounts]
-
     async def pods(self) -> list[Object]:
         """The pods of the namespace."""
-        return await self.cluster.api.list(PODS, self.namespace)
+        pods = await self.cluster.api.list(PODS, self.namespace)
+        self._nodes |= {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+        return pods
 
     async def pod(self, name: str) -> Object:
         """One pod."""
@@ -126,7 +131,7 @@ class Observer:
         )
         return next(text for text in seen if reason in text)
 
-    async def variables(self, pod: Object) -> list[dict[str, str]]:
+    async def variables(self, pod: Mapping[str, Any]) -> list[dict[str, str]]:
         """The variables of each GPU container of a pod, from its log; init containers first."""
         path = PODS.path(self.namespace, pod["metadata"]["name"], "log")
         given = []
@@ -180,8 +185,7 @@ class Observer:
 
     async def inspect(self, path: str = "") -> Any:
         """The extender's book."""
-        response = await self._http.request("GET", self.cluster.extender_url() + spec.INSPECT + path)
-        return response.json()
+        return (await self.get(self.cluster.extender_url() + spec.INSPECT + path)).json()
 
     async def post(self, verb: str, body: bytes | str) -> Answer:
         """Talk to the extender as a scheduler (or as a stranger) would."""
@@ -189,52 +193,87 @@ class Observer:
 
     async def post_to(self, url: str, body: bytes | str) -> Answer:
         """The same with another extender, or another path."""
-        return await self._http.request("POST", url, content=body)
+        return await self._ask("POST", url, body)
 
     async def get(self, url: str) -> Answer:
         """Ask the extender for anything."""
-        return await self._http.request("GET", url)
+        return await self._ask("GET", url)
+
+    async def _ask(self, method: str, url: str, body: bytes | str | None = None) -> Answer:
+        answer = await self._http.request(method, url, content=body)
+        if url.endswith(spec.BIND):
+            said = _json(answer.content)
+            self._binds.append(Asked(self._now(), spec.BIND, _json(body or ""), said, answer.status_code))
+        return answer
 
     async def sizes(self) -> Sizes:
         """Units of each card, from what the cards themselves say."""
         nodes = [node["metadata"]["name"] for node in await self.cluster.api.list(NODES)]
-        return {
-            node: {
-                card["index"]: card["memory"]["total_mib"] // self._mib_per_unit for card in self.cluster.cards(node)
-            }
-            for node in nodes
-        }
+        return {node: {index: card.units for index, card in self.cards(node).cards.items()} for node in nodes}
 
     def uuids(self, node: str) -> dict[int, str]:
         """UUID of each card of a node."""
-        return {card["index"]: card["uuid"] for card in self.cluster.cards(node)}
+        return {index: card.uuid for index, card in self.cards(node).cards.items()}
+
+    def cards(self, node: str) -> Cards:
+        """The cards of a node, as they themselves say."""
+        return Cards(self._now(), node, cards_of(self.cluster, node, self._mib_per_unit))
+
+    async def listed(self) -> Listed:
+        """The pods and nodes of the cluster."""
+        pods, nodes = await asyncio.gather(self.cluster.api.list(PODS), self.cluster.api.list(NODES))
+        self._nodes |= {
+            pod["spec"]["nodeName"]
+            for pod in pods
+            if pod["metadata"]["namespace"] == self.namespace and pod["spec"].get("nodeName")
+        }
+        return Listed(self._now(), pods, nodes)
+
+    async def told(self, pods: Iterable[Mapping[str, Any]]) -> list[Told]:
+        """The variables of the containers of these pods."""
+        return [Told(self._now(), pod["metadata"]["uid"], await self.variables(pod)) for pod in pods]
 
     async def check_books(self) -> None:
-        """No card is over-booked in the API, in the extender's book, or by the containers' variables; the books agree."""
-        sizes = await self.sizes()
-        pods = await self.cluster.api.list(PODS)
-        assert check_api(pods, sizes) == []
+        """No card of the case's nodes is over-booked in the API, in the extender's book, or by variables; the books agree."""
+        listed = await self.listed()
+        cards = self._known_cards()
+        told = await self.told(pod for pod in listed.pods if self._runs_here(pod))
+        history: list[Entry] = [*self._binds, listed, *cards, *told]
+        assert self._judge(history, unreadable, over_booked, over_told, sees_its_card, kept_binds) == []
+        need_evidence(history, self.namespace)
 
-        async def differences() -> list[str]:
-            return check_inspect(await self.inspect(), await self.cluster.api.list(PODS), sizes)
+        async def book() -> list[Finding]:
+            asked = Asked(self._now(), spec.INSPECT, None, await self.inspect())
+            return self._judge([*cards, await self.listed(), asked], book_beyond_cards, book_differs)
 
-        await eventually(differences, lambda findings: not findings, "the extender's book is the API's")
-        running = [pod for pod in await self.pods() if pod["status"].get("phase") == "Running"]
-        told = {(pod["spec"]["nodeName"], pod["metadata"]["name"]): await self._still_told(pod) for pod in running}
-        assert check_containers(told, {node: self.uuids(node) for node in sizes}, sizes) == []
+        await eventually(book, lambda found: not found, "the extender's book is the API's")
 
-    async def _still_told(self, pod: Object) -> list[dict[str, str]]:
-        """The variables of containers that run; an init container has ended, and its units are another's."""
-        told = zip(gpu_containers(pod), await self.variables(pod), strict=True)
-        return [given for container, given in told if container.kind != "init"]
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time() - self._begun
+
+    def _judge(self, history: Iterable[Entry], *rules: Rule) -> list[Finding]:
+        return judge(history, *rules, namespace=self.namespace, nodes=self._nodes)
+
+    def _known_cards(self) -> list[Cards]:
+        """The cards of the nodes that the case's pods have used, without those of nodes that have no machine."""
+        known = []
+        for node in sorted(self._nodes):
+            with contextlib.suppress(ClusterError):
+                known.append(self.cards(node))
+        return known
+
+    def _runs_here(self, pod: Mapping[str, Any]) -> bool:
+        return bool(pod["metadata"]["namespace"] == self.namespace and pod["status"].get("phase") == "Running")
 
     async def check_right_cards(self, *names: str, totals: bool = True) -> list[Object]:
-        """Each running pod's containers see the card of its annotation, and get their amounts; the pods."""
+        """Each running pod's containers see the card of its annotation, and get their amounts; the pods.
+
+        Without ``totals`` the sum of a pod is not looked at: ``right_card.SUM`` has the reason.
+        """
         pods = [await self.pod(name) for name in names]
-        for pod in pods:
-            uuids = self.uuids(pod["spec"]["nodeName"])
-            findings = check_pod(pod, await self.variables(pod), uuids, totals=totals)
-            assert findings == [], findings
+        cards = [self.cards(node) for node in {pod["spec"]["nodeName"] for pod in pods}]
+        found = judge([Listed(self._now(), pods), *cards, *await self.told(pods)], right_card)
+        assert [one for one in found if totals or one.rule != SUM] == []
         return pods
 
     async def check_all(self, *names: str, totals: bool = True) -> list[Object]:
@@ -244,15 +283,41 @@ class Observer:
         return pods
 
 
+def cards_of(cluster: Cluster, node: str, mib_per_unit: int = spec.MIB_PER_UNIT) -> dict[int, Card]:
+    """The cards of a node by their index, as they themselves say. Raises ClusterError for a node that has no machine."""
+    return {
+        card["index"]: Card(
+            card["memory"]["total_mib"] // mib_per_unit, card["uuid"], sum(one["mib"] for one in card["processes"])
+        )
+        for card in cluster.cards(node)
+    }
+
+
+def _json(text: bytes | str) -> Any:
+    """The value of a JSON text; None for any other text."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+async def ensure_open(api: ApiClient, namespace: str) -> None:
+    """Create the namespace unless it is there, and wait until it takes pods: a controller makes their ServiceAccount."""
+
+    async def accounts() -> list[str]:
+        return [str(account["metadata"]["name"]) for account in await api.list(SERVICE_ACCOUNTS, namespace)]
+
+    await api.ensure_namespace(namespace)
+    await eventually(accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
+
+
 @contextlib.asynccontextmanager
 async def observing(
     cluster: Cluster, namespace: str, *, mib_per_unit: int = spec.MIB_PER_UNIT
 ) -> AsyncIterator[Observer]:
     """An observer of a namespace that is made for it, and is empty afterwards."""
-    await cluster.api.ensure_namespace(namespace)
+    await ensure_open(cluster.api, namespace)
     observer = Observer(cluster, namespace, mib_per_unit=mib_per_unit)
-    # A controller makes it; before, pods are refused.
-    await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
     try:
         yield observer
     finally:

@@ -1,16 +1,16 @@
-"""The state at the end of a burst → findings, none if all is well. Pure."""
+"""What a burst may leave behind: pods that a restart refused, pods that have a step before them, and rules for the rest. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from e2e.bursts.burst_plan import HELD_MIB_PER_UNIT
-from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_or_none
+from e2e.checkers.history import Cards, Entry, Listed, State, name_of
+from e2e.checkers.judgement import Finding
+from e2e.checkers.overcommit import Sizes, booked_in_api, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
-from e2e.checkers.right_card import check_pod, wrong_totals
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
 _KEPT: Final = "the kubelet keeps"
@@ -26,19 +26,6 @@ _TURNED_AWAY: Final = (
 )
 # The reason with which the plugin's last guard refuses a pod that has no room on its card.
 _NO_ROOM: Final = "units left for the"
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The state that a burst left behind."""
-
-    pods: Sequence[Mapping[str, Any]]
-    told: Mapping[str, Sequence[Mapping[str, str]]]
-    """Variables of each running pod's GPU containers, by the pod's name."""
-    held: Mapping[tuple[str, int], int]
-    """MiB that processes hold on each (node, card)."""
-    uuids: Mapping[str, Mapping[int, str]]
-    sizes: Sizes
 
 
 def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
@@ -116,49 +103,28 @@ def why(pod: Mapping[str, Any]) -> str:
     return "; ".join(text for text in texts if text)
 
 
-def findings(seen: Seen, other_sums: frozenset[str] = frozenset()) -> list[str]:
-    """Containers on another card than their pod's annotation names, or with wrong amounts; cards beyond their units.
-
-    ``other_sums`` are nodes on which a container may have got another pod's sum, which is counted elsewhere.
-    """
-    running = [pod for pod in seen.pods if is_running(pod)]
-    found = [
-        finding
-        for pod in running
-        for finding in check_pod(
-            pod,
-            seen.told[pod["metadata"]["name"]],
-            seen.uuids[pod["spec"]["nodeName"]],
-            totals=pod["spec"]["nodeName"] not in other_sums,
-        )
-    ]
-    if running:
-        found += check_api(seen.pods, seen.sizes)
-    found += [
-        f"{pod['metadata']['name']}: a container ended and was started again: {why(pod)}"
-        for pod in running
-        if any(one.get("restartCount") for one in pod["status"].get("containerStatuses") or ())
-    ]
-    return found + _check_held(running, seen)
+def started_again(state: State, entry: Entry) -> Iterator[Finding]:
+    """No container of a running pod ended and was started again: its card would be fuller than the book shows."""
+    for pod in entry.pods if isinstance(entry, Listed) else ():
+        if is_running(pod) and any(one.get("restartCount") for one in pod["status"].get("containerStatuses") or ()):
+            yield Finding("started again", entry.at, why(pod), name_of(pod), pod["spec"]["nodeName"])
 
 
-def told_other_sums(seen: Seen) -> int:
-    """The number of containers that got another pod's sum."""
-    return sum(wrong_totals(pod, seen.told[pod["metadata"]["name"]]) for pod in seen.pods if is_running(pod))
-
-
-def _check_held(running: Sequence[Mapping[str, Any]], seen: Seen) -> list[str]:
-    """The processes on each card are those of the pods with an annotation that names it, to the MiB."""
-    expected: dict[tuple[str, int], int] = defaultdict(int)
-    for pod in running:
-        (index,) = shares_or_none(pod) or (-1,)
-        units = sum(one.units for one in gpu_containers(pod) if one.kind != "init")
-        expected[pod["spec"]["nodeName"], index] += units * HELD_MIB_PER_UNIT
-    return [
-        f"card {card} of {node}: processes hold {seen.held.get((node, card), 0)} MiB, its pods {expected.get((node, card), 0)}"
-        for node, card in sorted(seen.held.keys() | expected.keys())
-        if seen.held.get((node, card), 0) != expected.get((node, card), 0)
-    ]
+def held_memory(state: State, entry: Entry) -> Iterator[Finding]:
+    """The processes on each card are those of the running pods with an annotation that names it, to the MiB."""
+    if not isinstance(entry, Cards):
+        return
+    expected: dict[int, int] = defaultdict(int)
+    for pod in state.pods.values():
+        if is_running(pod) and pod["spec"]["nodeName"] == entry.node:
+            (index,) = shares_or_none(pod) or (-1,)
+            units = sum(one.units for one in gpu_containers(pod) if one.kind != "init")
+            expected[index] += units * HELD_MIB_PER_UNIT
+    for index in sorted(entry.cards.keys() | expected.keys()):
+        held = entry.cards[index].held_mib if index in entry.cards else 0
+        if held != expected[index]:
+            text = f"processes hold {held} MiB, its pods {expected[index]}"
+            yield Finding("held memory", entry.at, text, node=entry.node, card=index)
 
 
 def _should_be_gone(pod: Mapping[str, Any], expected: frozenset[str]) -> bool:

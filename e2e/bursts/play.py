@@ -10,19 +10,23 @@ from typing import Final
 
 from clusters.api.api_client import Object
 from clusters.api.waiting import NotReachedError, eventually, until_next_look
+from e2e import spec
 from e2e.bursts.burst_plan import Burst
 from e2e.bursts.judge import (
-    Seen,
-    findings,
+    held_memory,
     is_kept_out,
     is_running,
     is_squeezed_out,
     is_turned_away,
-    told_other_sums,
+    started_again,
     unsettled,
 )
 from e2e.bursts.result import Result
-from e2e.checkers.overcommit import Sizes, check_inspect
+from e2e.checkers.extender_answers import book_beyond_cards, book_differs
+from e2e.checkers.history import Asked, Entry, Listed
+from e2e.checkers.judgement import Finding, judge
+from e2e.checkers.overcommit import Sizes, over_booked, unreadable
+from e2e.checkers.right_card import SUM, right_card
 from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
@@ -58,7 +62,6 @@ class Player:
         self._squeezed_out = 0
         self._kept_out = 0
         self._known: Sizes = {}
-        self._uuids: dict[str, dict[int, str]] = {}
 
     async def play(self, burst: Burst) -> Result:
         """Steps, settling, verdict, and the namespace as empty as before."""
@@ -67,12 +70,13 @@ class Player:
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
         await self._steps(burst)
         result.findings = await self._settle(burst)
-        seen = await self._look()
-        result.findings += findings(seen, frozenset(self.nodes) if self._is_real else burst.restarted)
-        result.other_sums = told_other_sums(seen)
+        other_sums = frozenset(self.nodes) if self._is_real else burst.restarted
+        seen = await self._look(result)
+        found = judge(seen, unreadable, over_booked, right_card, started_again, held_memory)
+        result.findings += [str(one) for one in found if one.rule != SUM or one.node not in other_sums]
+        result.other_sums = sum(one.rule == SUM for one in found)
         if not result.findings:
             result.findings = await self._check_book(seen)
-        result.running = sum(map(is_running, seen.pods))
         await self.clear()
         result.replaced, result.squeezed_out = self._replacements, self._squeezed_out
         result.kept_out = self._kept_out
@@ -88,7 +92,7 @@ class Player:
     async def clear(self) -> None:
         """Take all pods away, and wait until no process holds a card."""
         await self.observer.clear()
-        await eventually(self._held, lambda held: not any(held.values()), "no process holds a card")
+        await eventually(self._is_held, lambda held: not held, "no process holds a card")
 
     async def _steps(self, burst: Burst) -> None:
         async with asyncio.TaskGroup() as restarts:
@@ -139,37 +143,34 @@ class Player:
             self._replacements += 1
             await self.observer.create(plan.manifest(f"-r{self._replacements}"))
 
-    async def _look(self) -> Seen:
+    async def _look(self, result: Result) -> list[Entry]:
         pods = await self.observer.pods()
-        sizes = await self._sizes()
         running = [pod for pod in pods if is_running(pod)]
-        logs = await asyncio.gather(*(self.observer.variables(pod) for pod in running))
-        told = {pod["metadata"]["name"]: variables for pod, variables in zip(running, logs, strict=True)}
-        return Seen(pods, told, await self._held(), self._uuids, sizes)
+        result.running = len(running)
+        told = await asyncio.gather(*(self.observer.told([pod]) for pod in running))
+        cards = [self.observer.cards(node) for node in self.nodes]
+        return [Listed(0.0, pods), *cards, *(entry for entries in told for entry in entries)]
 
     async def _sizes(self) -> Sizes:
         """The cards of these clusters do not change."""
         if not self._known:
             self._known = await self.observer.sizes()
-            self._uuids = {node: self.observer.uuids(node) for node in self._known}
         return self._known
 
-    async def _held(self) -> dict[tuple[str, int], int]:
-        """MiB that processes hold on each card, as the cards themselves say."""
-        return {
-            (node, card["index"]): sum(process["mib"] for process in card["processes"])
-            for node in self.nodes
-            for card in self._cluster.cards(node)
-        }
+    async def _is_held(self) -> bool:
+        """Does any process hold a card, as the cards themselves say?"""
+        cards = [card for node in self.nodes for card in self.observer.cards(node).cards.values()]
+        return any(card.held_mib for card in cards)
 
-    async def _check_book(self, seen: Seen) -> list[str]:
-        async def differences() -> list[str]:
-            return check_inspect(await self.observer.inspect(), seen.pods, seen.sizes)
+    async def _check_book(self, seen: list[Entry]) -> list[str]:
+        async def differences() -> list[Finding]:
+            asked = Asked(0.0, spec.INSPECT, None, await self.observer.inspect())
+            return judge([*seen, asked], book_beyond_cards, book_differs)
 
         try:
             await eventually(differences, lambda found: not found, "the extender's book is the API's", seconds=10)
         except NotReachedError:
-            return await differences()
+            return list(map(str, await differences()))
         return []
 
     def _repairs(self) -> int:

@@ -14,10 +14,10 @@ from clusters.api.api_client import Object
 from clusters.api.waiting import eventually, meanwhile, until
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import all_run, is_running, leaves
-from e2e.chaos.history import History
 from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import units_of
 from e2e.extender import schedulers
+from e2e.live_history import LiveHistory
 from e2e.observer import Observer
 
 # The part of all units that stays booked; pods leave only as far as this allows.
@@ -33,7 +33,7 @@ _SETTLE_SECONDS: Final = 180.0
 class Crowd:
     """The pods of one namespace; ``units`` are those of all cards."""
 
-    def __init__(self, observer: Observer, history: History, units: int, seed: int) -> None:
+    def __init__(self, observer: Observer, history: LiveHistory, units: int, seed: int) -> None:
         self.created = 0
         self.refused: Counter[str] = Counter()
         """Pods that a kubelet did not let in, by its reason; each is replaced."""

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from clusters.providers import Choices
 from clusters.targets import Target
@@ -18,8 +17,10 @@ from e2e import spec
 from e2e.builders import NOBODY, gpu_pod
 from e2e.chaos.actors import LAG_SECONDS, Actor, Troupe, torment
 from e2e.chaos.crowd import Crowd
-from e2e.chaos.history import History
-from e2e.checkers.overcommit import check_inspect
+from e2e.checkers.extender_answers import book_beyond_cards, book_differs
+from e2e.checkers.history import Asked
+from e2e.checkers.judgement import Finding, judge
+from e2e.live_history import LiveHistory
 from e2e.metrics import total_in
 from e2e.observer import Observer
 from e2e.report.case_notes import add_note
@@ -39,9 +40,9 @@ def seconds(request: pytest.FixtureRequest) -> float:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def history(observer: Observer) -> AsyncIterator[History]:
+async def history(observer: Observer) -> AsyncIterator[LiveHistory]:
     """The bookings of all pods of the cluster, from here on."""
-    history = History(await observer.sizes())
+    history = LiveHistory(*(observer.cards(node) for node in await observer.sizes()))
     async with history.following(observer.cluster.api):
         yield history
 
@@ -52,7 +53,7 @@ async def test_no_card_is_over_booked_by_kills_pauses_and_cuts(
     request: pytest.FixtureRequest,
     seconds: float,
     observer: Observer,
-    history: History,
+    history: LiveHistory,
     target: Target,
     choices: Choices,
     tmp_path: Path,
@@ -79,7 +80,7 @@ async def test_no_card_is_over_booked_by_kills_pauses_and_cuts(
 
 
 async def test_without_the_guard_extenders_that_hear_late_over_book(
-    seconds: float, observer: Observer, history: History, target: Target, choices: Choices, tmp_path: Path
+    seconds: float, observer: Observer, history: LiveHistory, target: Target, choices: Choices, tmp_path: Path
 ) -> None:
     """The proof that the case above can fail: two that do not guard give one card twice before cards are full."""
     units = sum(sum(cards.values()) for cards in (await observer.sizes()).values())
@@ -90,23 +91,25 @@ async def test_without_the_guard_extenders_that_hear_late_over_book(
         assert await history.found(seconds=120)
 
 
-async def test_an_over_commit_that_is_planted_is_found(observer: Observer, history: History) -> None:
+async def test_an_over_commit_that_is_planted_is_found(observer: Observer, history: LiveHistory) -> None:
     """A Binding past every extender, onto a card that has no room."""
     for name, units in (("fits", 10), ("planted", 10)):
         await observer.create(gpu_pod(name, units, scheduler=NOBODY))
         await observer.bind(name, "a1", annotations={spec.POD_INDEX: "0", spec.POD_UNITS: str(units)})
 
     found = await history.found()
-    assert "20 are booked" in found[0]
-    assert found[0].endswith(f"{observer.namespace}/planted")
+    assert found[0].pod == f"{observer.namespace}/planted"
+    assert found[0].text.startswith("20 are booked, it has 14")
 
 
 async def book_is_right(observer: Observer, extender: Actor) -> None:
     """An extender's book is the API's, and an audit of now has nothing to put right."""
 
-    async def differences() -> list[str]:
-        answer = await observer.get(extender.url + spec.INSPECT)
-        return check_inspect(answer.json(), await observer.cluster.api.list(PODS), await observer.sizes())
+    cards = [observer.cards(node) for node in await observer.sizes()]
+
+    async def differences() -> list[Finding]:
+        asked = Asked(0.0, spec.INSPECT, None, (await observer.get(extender.url + spec.INSPECT)).json())
+        return judge([*cards, await observer.listed(), asked], book_beyond_cards, book_differs)
 
     await eventually(differences, lambda found: not found, f"the book of {extender.name} is the API's")
 
@@ -119,7 +122,7 @@ async def book_is_right(observer: Observer, extender: Actor) -> None:
     await eventually(facts, lambda seen: seen[0] > before and seen[1] == 0, good)
 
 
-def say(request: pytest.FixtureRequest, what: str, crowd: Crowd, history: History) -> None:
+def say(request: pytest.FixtureRequest, what: str, crowd: Crowd, history: LiveHistory) -> None:
     """For the report of this case."""
     fill = sorted(crowd.fill)
     refused = ", ".join(f"{count} x {reason}" for reason, count in crowd.refused.items()) or "none"

@@ -1,10 +1,11 @@
-"""From what was seen to a verdict. Pure: lists of findings, empty when all is well.
+"""From a recorded history (``history``) to findings (``judgement``), none if all is well. Pure.
 
-A checker that saw nothing to judge reports that (``UnknownError``): no evidence is not a pass.
+A rule is a function of the state after an entry and of that entry. A rule that has nothing to judge, or that fails in itself,
+gives ``UnknownError``: that is no verdict on what is judged.
 """
 
 from __future__ import annotations
 
 
-class UnknownError(AssertionError):
-    """There was nothing to judge."""
+class UnknownError(Exception):
+    """There is no verdict: nothing to judge, or a rule that failed in itself."""

@@ -1,15 +1,17 @@
-"""No card is booked beyond its units: in the API, in the extender's book, by the containers' variables, by the pods it serves."""
+"""No card is booked beyond its units: by the annotations of pods, and by the variables of their containers. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from e2e import spec
 from e2e.checkers import UnknownError
+from e2e.checkers.history import Cards, Change, Entry, Listed, Object, State, Told, name_of
+from e2e.checkers.judgement import Finding
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
 # The annotations by which a pod has its card, or its cards.
@@ -18,12 +20,12 @@ _CARDS: Final = (spec.POD_INDEX, spec.POD_ALLOCATION)
 Sizes = Mapping[str, Mapping[int, int]]
 
 
-def is_over(pod: Mapping[str, Any]) -> bool:
+def is_over(pod: Object) -> bool:
     """Has the pod ended?"""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
-def booked_in_api(pods: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], int]:
+def booked_in_api(pods: Iterable[Object]) -> dict[tuple[str, int], int]:
     """Units that annotations of pods, bound and not ended, put on each (node, card), without those of ``unreadable``."""
     booked: dict[tuple[str, int], int] = defaultdict(int)
     for pod in pods:
@@ -33,12 +35,12 @@ def booked_in_api(pods: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], in
     return dict(booked)
 
 
-def holds_a_node(pod: Mapping[str, Any]) -> bool:
+def holds_a_node(pod: Object) -> bool:
     """Is the pod bound, and has it not ended?"""
     return bool(pod["spec"].get("nodeName")) and not is_over(pod)
 
 
-def shares_of(pod: Mapping[str, Any]) -> dict[int, int]:
+def shares_of(pod: Object) -> dict[int, int]:
     """Units that a pod's annotations put on each card: all on one, or on several by the multi-card annotation.
 
     Raises ValueError for annotations that cannot be read.
@@ -55,7 +57,7 @@ def shares_of(pod: Mapping[str, Any]) -> dict[int, int]:
     return {} if index is None else {int(index): units_of(pod)}
 
 
-def shares_or_none(pod: Mapping[str, Any]) -> dict[int, int] | None:
+def shares_or_none(pod: Object) -> dict[int, int] | None:
     """The units of a pod on each card, by its annotations; None if they cannot be read."""
     try:
         return shares_of(pod)
@@ -63,78 +65,113 @@ def shares_or_none(pod: Mapping[str, Any]) -> dict[int, int] | None:
         return None
 
 
-def unreadable(pods: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Bound pods that ask for card memory, and whose annotations cannot be read."""
-    return [
-        f"{pod['metadata']['name']}: its annotations name no card: "
-        f"{ {name: text for name, text in pod['metadata']['annotations'].items() if name in _CARDS} }"
-        for pod in pods
-        if holds_a_node(pod) and gpu_containers(pod) and shares_or_none(pod) is None
-    ]
+def unreadable(state: State, entry: Entry) -> Iterator[Finding]:
+    """The annotations of a bound pod that asks for card memory can be read."""
+    for pod in _pods_of(entry):
+        if holds_a_node(pod) and gpu_containers(pod) and shares_or_none(pod) is None:
+            texts = {name: text for name, text in pod["metadata"]["annotations"].items() if name in _CARDS}
+            yield Finding("unreadable", entry.at, f"its annotations name no card: {texts}", name_of(pod))
 
 
-def check_api(pods: Sequence[Mapping[str, Any]], sizes: Sizes) -> list[str]:
-    """Cards that annotations over-book, and annotations that cannot be read. Nodes without sizes are not judged.
-
-    Raises UnknownError if no pod is bound to a card.
-    """
-    booked, findings = booked_in_api(pods), unreadable(pods)
-    if not booked and not findings:
-        raise UnknownError("no pod is bound to a card: nothing to judge")
-    return findings + [
-        f"card {index} of {node}: {units} booked in the API, it has {sizes[node].get(index, 0)}"
-        for (node, index), units in sorted(booked.items())
-        if node in sizes and units > sizes[node].get(index, 0)
-    ]
-
-
-def check_inspect(inspect: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], sizes: Sizes) -> list[str]:
-    """Cards on which the extender's book differs from the true size or from the API's annotations; nodes that are gone."""
-    findings = []
-    booked = booked_in_api(pods)
-    for node in inspect["nodes"]:
-        if node["name"] not in sizes:
-            findings.append(f"{node['name']}: is in the extender's book, and no Node has this name")
-            continue
-        for device in node["devs"]:
-            card = f"card {device['id']} of {node['name']}"
-            true_size = sizes[node["name"]].get(device["id"])
-            if device["totalGPU"] != true_size:
-                findings.append(f"{card}: the extender says {device['totalGPU']} units, it has {true_size}")
-            if device["usedGPU"] > device["totalGPU"]:
-                findings.append(f"{card}: {device['usedGPU']} of {device['totalGPU']} in the extender's book")
-            in_api = booked.get((node["name"], device["id"]), 0)
-            if device["usedGPU"] != in_api:
-                findings.append(f"{card}: {device['usedGPU']} in the extender's book, {in_api} in the API")
-    return findings
+def over_booked(state: State, entry: Entry) -> Iterator[Finding]:
+    """No card has more booked by the annotations of its pods than it has. Nodes whose cards are not known are not judged."""
+    match entry:
+        case Cards():
+            nodes = {entry.node}
+        case _:
+            nodes = {pod["spec"].get("nodeName") for pod in _pods_of(entry)}
+    if not nodes & state.cards.keys():
+        return
+    last = name_of(entry.item) if isinstance(entry, Change) else ""
+    pods = [pod for pod in state.pods.values() if pod["spec"].get("nodeName") in nodes]
+    for (node, index), units in sorted(booked_in_api(pods).items()):
+        size = size_of(state, node, index)
+        if node in state.cards and units > size:
+            on_it = ", ".join(
+                f"{name_of(pod)} {shares[index]}"
+                for pod in pods
+                if pod["spec"]["nodeName"] == node
+                and holds_a_node(pod)
+                and index in (shares := shares_or_none(pod) or {})
+            )
+            yield Finding("over-booked", entry.at, f"{units} are booked, it has {size}: {on_it}", last, node, index)
 
 
-def check_containers(
-    variables: Mapping[tuple[str, str], Sequence[Mapping[str, str]]],
-    uuids: Mapping[str, Mapping[int, str]],
-    sizes: Sizes,
-) -> list[str]:
-    """Cards that the variables of running containers over-book, and variables that name another card than they should.
+def over_told(state: State, entry: Entry) -> Iterator[Finding]:
+    """The variables of running containers name no more units of a card than it has."""
+    pod = state.pods.get(entry.uid) if isinstance(entry, Told) else None
+    node = pod["spec"].get("nodeName", "") if pod is not None else ""
+    if pod is None or node not in state.cards:
+        return
+    told: dict[int, int] = defaultdict(int)
+    for other in state.pods.values():
+        if other["spec"].get("nodeName") == node and not is_over(other):
+            for index, units in filter(None, map(_share, _running(other, state))):
+                told[index] += units
+    for index, units in sorted(told.items()):
+        if units > (size := size_of(state, node, index)):
+            text = f"containers were told {units} units, it has {size}"
+            yield Finding("over-told", entry.at, text, name_of(pod), node, index)
 
-    ``variables``: by (node, pod), one mapping a container. Raises UnknownError if no container printed any.
-    """
-    if not variables:
-        raise UnknownError("no container told its variables: nothing to judge")
-    told: dict[tuple[str, int], int] = defaultdict(int)
-    findings = []
-    for (node, pod), containers in variables.items():
-        for given in containers:
-            try:
-                index, units = int(given[spec.ENV_INDEX]), int(given[spec.ENV_CONTAINER_UNITS])
-            except (KeyError, ValueError) as error:
-                findings.append(f"{pod} on {node}: its variables name no card and amount: {error}")
-                continue
-            told[node, index] += units
-            if given.get(spec.ENV_VISIBLE) not in (uuids[node].get(index), str(index)):
-                findings.append(f"{pod} on {node}: card {index}, but it sees {given.get(spec.ENV_VISIBLE)}")
-    findings += [
-        f"card {index} of {node}: containers were told {units} units, it has {sizes[node].get(index, 0)}"
-        for (node, index), units in sorted(told.items())
-        if units > sizes[node].get(index, 0)
-    ]
-    return findings
+
+def sees_its_card(state: State, entry: Entry) -> Iterator[Finding]:
+    """The variables of running containers name a card that they see, and an amount."""
+    pod = state.pods.get(entry.uid) if isinstance(entry, Told) else None
+    if pod is None:
+        return
+    name, node = name_of(pod), pod["spec"].get("nodeName", "")
+    for given in _running(pod, state):
+        shown = given.get(spec.ENV_VISIBLE)
+        if (share := _share(given)) is None:
+            texts = {key: given.get(key) for key in (spec.ENV_INDEX, spec.ENV_CONTAINER_UNITS)}
+            yield Finding("variables", entry.at, f"its variables name no card and amount: {texts}", name, node)
+        elif node in state.cards and shown not in (_uuid(state, node, share[0]), str(share[0])):
+            yield Finding("variables", entry.at, f"card {share[0]}, but it sees {shown}", name, node)
+
+
+def need_evidence(entries: Sequence[Entry], namespace: str) -> None:
+    """Raises UnknownError unless a pod of the namespace is on a card of a known node in the end, and containers told variables."""
+    state = State()
+    for entry in entries:
+        state.take(entry)
+    pods = [pod for pod in state.pods.values() if pod["metadata"].get("namespace") == namespace]
+    nodes = {node for node, _ in booked_in_api(pods)}
+    if not nodes & state.cards.keys():
+        raise UnknownError(f"no pod of {namespace} is bound to a card that is known: nothing to judge")
+    if not any(state.told.values()):
+        raise UnknownError(f"no container of {namespace} has told its variables: nothing to judge")
+
+
+def _pods_of(entry: Entry) -> Sequence[Object]:
+    match entry:
+        case Listed():
+            return entry.pods
+        case Change(of="pods"):
+            return [entry.item]
+        case _:
+            return ()
+
+
+def _running(pod: Object, state: State) -> list[Mapping[str, str]]:
+    """The variables of the pod's containers that run on: an init container has ended, and its units are another's."""
+    told = state.told.get(pod["metadata"]["uid"], ())
+    return [given for one, given in zip(gpu_containers(pod), told, strict=False) if one.kind != "init"]
+
+
+def _share(given: Mapping[str, str]) -> tuple[int, int] | None:
+    """The card and the units that a container's variables name."""
+    try:
+        return int(given[spec.ENV_INDEX]), int(given[spec.ENV_CONTAINER_UNITS])
+    except (KeyError, ValueError):
+        return None
+
+
+def size_of(state: State, node: str, index: int) -> int:
+    """The units of a card, 0 for one that the node does not have."""
+    card = state.cards.get(node, {}).get(index)
+    return card.units if card else 0
+
+
+def _uuid(state: State, node: str, index: int) -> str | None:
+    card = state.cards.get(node, {}).get(index)
+    return card.uuid if card else None

@@ -1,67 +1,81 @@
-"""Each container sees the card in its pod's annotation, and gets the right amounts."""
+"""Each container sees the card in its pod's annotation, and gets the right amounts. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from e2e import spec
+from e2e.checkers.history import Entry, Object, State, Told, name_of
+from e2e.checkers.judgement import Finding
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
+# The rule by which a container gets the sum of its pod.
+# Whose an Allocate is follows from the order of bindings. A kubelet that starts goes by another order, and one that finds a
+# pod deleted passes over it. An Allocate may then be taken for another pod's container of the same amount: card and amount
+# are put right before the container starts, the variable with the sum of the pod cannot be.
+SUM: Final = "sum of the pod"
+_CARD: Final = "right card"
 # Values of the variable with which NVIDIA's runtime takes the card from a mount or from CDI.
 _OTHER_MEANS: Final = ("/var/run/nvidia-container-devices", "void")
 
 _UUID: Final = "GPU-"
 
 
+def right_card(state: State, entry: Entry) -> Iterator[Finding]:
+    """The containers of a pod have the card of its annotation, and their amounts."""
+    if isinstance(entry, Told) and (pod := state.pods.get(entry.uid)) is not None:
+        cards = state.cards.get(pod["spec"].get("nodeName", ""), {})
+        uuids = {index: card.uuid for index, card in cards.items()}
+        yield from check_pod(pod, entry.containers, uuids, at=entry.at)
+
+
 def check_pod(
-    pod: Mapping[str, Any],
+    pod: Object,
     containers: Sequence[Mapping[str, str]],
     uuids: Mapping[int, str],
     *,
-    totals: bool = True,
     by_other_means: bool = False,
-) -> list[str]:
+    at: float = 0.0,
+) -> list[Finding]:
     """Findings for one pod; ``containers`` are the variables of its GPU containers in their order.
 
-    Without ``totals`` the pod's sum is not looked at: ``wrong_totals`` has the reason. With ``by_other_means`` the card may be
-    given as a mount or as a device of CDI, which the container's variables do not show, or by a UUID that is not known.
+    With ``by_other_means`` the card may be given as a mount or as a device of CDI, which the container's variables do not show,
+    or by a UUID that is not known.
     """
-    name = pod["metadata"]["name"]
+    texts: list[tuple[str, str]] = []
     annotations = pod["metadata"].get("annotations") or {}
     index = annotations.get(spec.POD_INDEX)
     if index is None:
-        return [f"{name}: no annotation names a card"]
-    uuid = next((uuid for card, uuid in uuids.items() if str(card) == index), None)
-    amounts = [str(one.units) for one in gpu_containers(pod)]
-    findings = []
-    if len(containers) != len(amounts):
-        findings.append(f"{name}: {len(amounts)} containers ask for memory, {len(containers)} were told something")
-    total = str(units_of(pod))
-    for number, (given, amount) in enumerate(zip(containers, amounts, strict=False)):
-        expected = {spec.ENV_INDEX: index, spec.ENV_CONTAINER_UNITS: amount}
-        expected |= {spec.ENV_POD_UNITS: total} if totals else {}
-        findings += [
-            f"{name} container {number}: {key} is {given.get(key)}, should be {value}"
-            for key, value in expected.items()
-            if given.get(key) != value
-        ]
-        shown = given.get(spec.ENV_VISIBLE, "")
-        is_right = shown in (uuid, index)
-        # A node that does not publish UUIDs leaves open which card has this one.
-        is_open = shown in _OTHER_MEANS or (shown.startswith(_UUID) and uuid is None)
-        if not is_right and not (by_other_means and is_open):
-            findings.append(f"{name} container {number}: sees {given.get(spec.ENV_VISIBLE)}, should see card {index}")
-    if annotations.get(spec.POD_ASSIGNED) != "true":
-        findings.append(f"{name}: is not marked assigned")
-    return findings
+        texts.append((_CARD, "no annotation names a card"))
+    else:
+        uuid = next((uuid for card, uuid in uuids.items() if str(card) == index), None)
+        amounts = [str(one.units) for one in gpu_containers(pod)]
+        if len(containers) != len(amounts):
+            texts.append((_CARD, f"{len(amounts)} containers ask for memory, {len(containers)} were told something"))
+        for number, (given, amount) in enumerate(zip(containers, amounts, strict=False)):
+            expected = (
+                (_CARD, spec.ENV_INDEX, index),
+                (_CARD, spec.ENV_CONTAINER_UNITS, amount),
+                (SUM, spec.ENV_POD_UNITS, str(units_of(pod))),
+            )
+            texts += [
+                (rule, f"container {number}: {key} is {given.get(key)}, should be {value}")
+                for rule, key, value in expected
+                if given.get(key) != value
+            ]
+            shown = given.get(spec.ENV_VISIBLE, "")
+            # A node that does not publish UUIDs leaves open which card has this one.
+            is_open = shown in _OTHER_MEANS or (shown.startswith(_UUID) and uuid is None)
+            if shown not in (uuid, index) and not (by_other_means and is_open):
+                texts.append(
+                    (_CARD, f"container {number}: sees {given.get(spec.ENV_VISIBLE)}, should see card {index}")
+                )
+        if annotations.get(spec.POD_ASSIGNED) != "true":
+            texts.append((_CARD, "is not marked assigned"))
+    return [Finding(rule, at, text, name_of(pod), pod["spec"].get("nodeName") or "") for rule, text in texts]
 
 
-def wrong_totals(pod: Mapping[str, Any], containers: Sequence[Mapping[str, str]]) -> int:
-    """The number of a pod's containers that got another sum than their pod's.
-
-    Whose an Allocate is follows from the order of bindings. A kubelet that starts goes by another order, and one that finds a
-    pod deleted passes over it. An Allocate may then be taken for another pod's container of the same amount: card and amount
-    are put right before the container starts, the variable with the sum of the pod cannot be.
-    """
+def wrong_totals(pod: Object, containers: Sequence[Mapping[str, str]]) -> int:
+    """The number of a pod's containers that got another sum than their pod's (the rule ``SUM``)."""
     return sum(given.get(spec.ENV_POD_UNITS) != str(units_of(pod)) for given in containers)

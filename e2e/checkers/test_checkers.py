@@ -1,7 +1,8 @@
-"""The judges can find something: each checker against what it must find, and against what is well."""
+"""Each rule refuses the histories that break it, with pod, node, card and time, and lets pass what is well."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -9,35 +10,264 @@ import pytest
 from e2e import spec
 from e2e.builders import gpu_container, gpu_pod
 from e2e.checkers import UnknownError
-from e2e.checkers.overcommit import check_api, check_containers, check_inspect
+from e2e.checkers.extender_answers import book_beyond_cards, book_differs, kept_binds, refused_binds
+from e2e.checkers.history import Asked, Card, Cards, Change, Entry, Listed, State, Told
+from e2e.checkers.judgement import Finding, Judge, Rule, judge
+from e2e.checkers.overcommit import need_evidence, over_booked, over_told, sees_its_card, unreadable
 from e2e.checkers.pod_requests import slots_of, units_of
-from e2e.checkers.right_card import check_pod
+from e2e.checkers.right_card import SUM, check_pod, right_card
 
-SIZES = {"n": {0: 14, 1: 10}}
-UUIDS = {"n": {0: "GPU-a", 1: "GPU-b"}}
+ALL: tuple[Rule, ...] = (
+    unreadable, over_booked, over_told, sees_its_card, right_card, book_beyond_cards, book_differs, kept_binds, refused_binds,
+)  # fmt: skip
+CARDS = Cards(0.5, "n", {0: Card(14, "GPU-a"), 1: Card(10, "GPU-b")})
+UUIDS = {0: "GPU-a", 1: "GPU-b"}
+NODES = [{"metadata": {"name": "n"}}]
 
 
-def pod(name: str, *units: int, card: object = 0, phase: str = "Running", assigned: str = "true") -> dict[str, Any]:
-    """A bound pod."""
-    made = gpu_pod(name, *units, bound_to="n")
-    made["metadata"]["annotations"] = {spec.POD_INDEX: str(card), spec.POD_ASSIGNED: assigned}
+def pod(
+    name: str, *units: int, card: object = 0, phase: str = "Running", assigned: str = "true", node: str | None = "n"
+) -> dict[str, Any]:
+    """A pod as the API shows it; bound unless it has no node."""
+    made = gpu_pod(name, *units, bound_to=node)
+    made["metadata"] |= {"namespace": "x", "uid": f"uid-{name}"}
+    if card is not None:
+        made["metadata"]["annotations"] = {spec.POD_INDEX: str(card), spec.POD_ASSIGNED: assigned}
     made["status"] = {"phase": phase}
     return made
 
 
-def told(card: int, units: int, visible: str, pod_units: int | None = None) -> dict[str, str]:
+def told(card: object, units: object, visible: str, pod_units: object = None) -> dict[str, str]:
     """A container's variables."""
     amounts = {spec.ENV_CONTAINER_UNITS: str(units), spec.ENV_POD_UNITS: str(pod_units or units)}
     return {spec.ENV_INDEX: str(card), spec.ENV_VISIBLE: visible, **amounts}
 
 
-def inspect(*used: int, totals: tuple[int, ...] = (14, 10)) -> dict[str, Any]:
-    """The extender's book."""
+def listed(*pods: dict[str, Any]) -> list[Entry]:
+    """The cards, and one look at the cluster."""
+    return [CARDS, Listed(1.0, pods, NODES)]
+
+
+def book(*used: object, totals: tuple[int, ...] = (14, 10), name: str = "n") -> Asked:
+    """The extender's book, as it answers."""
     devices = [
         {"id": i, "totalGPU": total, "usedGPU": units}
         for i, (total, units) in enumerate(zip(totals, used, strict=True))
     ]
-    return {"nodes": [{"name": "n", "devs": devices}]}
+    return Asked(3.0, spec.INSPECT, None, {"nodes": [{"name": name, "devs": devices}]})
+
+
+def bind(name: str, error: str = "", status: int = 200) -> Asked:
+    """A bind, as it is answered."""
+    return Asked(0.7, spec.BIND, {"PodUID": f"uid-{name}", "Node": "n"}, {"Error": error}, status)
+
+
+TWO = pod("two", 3, 4)
+GOOD = [
+    bind("a"),
+    bind("waits", "no room"),
+    *listed(pod("a", 8), pod("b", 10, card=1), TWO | {"status": {"phase": "Succeeded"}}, pod("waits", 9, card=None, node=None)),
+    Told(2.0, "uid-a", [told(0, 8, "GPU-a")]),
+    Told(2.1, "uid-b", [told(1, 10, "1")]),
+    book(8, 10),
+]  # fmt: skip
+
+
+def test_a_history_of_what_is_well_has_no_findings() -> None:
+    """Pods on both cards, one that has ended and one that waits; a card may be named by its UUID or by its index."""
+    assert judge(GOOD, *ALL) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "history", "line"),
+    [
+        (over_booked, listed(pod("a", 8), pod("b", 7)),
+         "1.0 s, over-booked: card 0 of n: 15 are booked, it has 14: x/a 8, x/b 7"),
+        (over_booked, listed(pod("a", 1, card=5)), "1.0 s, over-booked: card 5 of n: 1 are booked, it has 0: x/a 1"),
+        (over_booked, [CARDS, Change(1.0, "ADDED", pod("a", 8)), Change(1.5, "MODIFIED", pod("b", 7)),
+                       Change(1.6, "DELETED", pod("a", 8))],
+         "1.5 s, over-booked: x/b, card 0 of n: 15 are booked, it has 14: x/a 8, x/b 7"),
+        (over_booked, [Listed(0.1, [pod("a", 15)]), CARDS],
+         "0.5 s, over-booked: card 0 of n: 15 are booked, it has 14: x/a 15"),
+        (over_told, [*listed(pod("a", 8), pod("b", 6)), Told(2.0, "uid-a", [told(0, 8, "GPU-a")]),
+                     Told(2.5, "uid-b", [told(0, 7, "GPU-a")])],
+         "2.5 s, over-told: x/b, card 0 of n: containers were told 15 units, it has 14"),
+        (sees_its_card, [*listed(pod("a", 8)), Told(2.0, "uid-a", [told(0, 8, "GPU-b")])],
+         "2.0 s, variables: x/a, n: card 0, but it sees GPU-b"),
+        (sees_its_card, [*listed(pod("a", 8)), Told(2.0, "uid-a", [told("one", 8, "GPU-a")])],
+         "2.0 s, variables: x/a, n: its variables name no card and amount: "
+         "{'ALIYUN_COM_GPU_MEM_IDX': 'one', 'ALIYUN_COM_GPU_MEM_CONTAINER': '8'}"),
+        (book_beyond_cards, [*listed(), book(15, 0)],
+         "3.0 s, book: card 0 of n: 15 of 14 units are in use in the extender's book"),
+        (book_beyond_cards, [*listed(), book(0, 0, totals=(12, 10))],
+         "3.0 s, book: card 0 of n: 12 units in the extender's book, it has 14"),
+        (book_beyond_cards, [*listed(), book(0, 0, name="gone")],
+         "3.0 s, book: gone: it is in the extender's book, and no Node has this name"),
+        (book_beyond_cards, [*listed(), book("much", 0)],
+         "3.0 s, book: the extender's book cannot be read: Expected `int`, got `str` - at `$.nodes[0].devs[0].usedGPU`"),
+        (book_differs, [*listed(pod("a", 8)), book(7, 0)],
+         "3.0 s, book differs: card 0 of n: 7 in the extender's book, 8 in the API"),
+        (book_differs, [*listed(pod("a", 8)), Change(2.0, "DELETED", pod("a", 8)), book(8, 0)],
+         "3.0 s, book differs: card 0 of n: 8 in the extender's book, 0 in the API"),
+        (kept_binds, [bind("a"), *listed(pod("a", 8, card=None, node=None))],
+         "0.7 s, kept bind: x/a: its bind to n was answered without an error; it is on no node and has no card"),
+        (kept_binds, [bind("a"), *listed(pod("a", 8, node="m"))],
+         "0.7 s, kept bind: x/a: its bind to n was answered without an error; it is on m and has a card"),
+        (refused_binds, [bind("a", "gated"), *listed(pod("a", 8, node=None))],
+         "0.7 s, refused bind: x/a: its bind to n was refused, and its annotations name a card"),
+        (refused_binds, [bind("a", status=500), *listed(pod("a", 8, node=None))],
+         "0.7 s, refused bind: x/a: its bind to n was refused, and its annotations name a card"),
+    ],
+    ids=[
+        "too much", "missing card", "for a moment", "cards seen later", "told too much", "another card seen", "no card named",
+        "beyond the card", "wrong size", "node that is gone", "no number", "book too low", "pod that is gone",
+        "not bound", "bound elsewhere", "annotation left", "annotation left after 500",
+    ],
+)  # fmt: skip
+def test_a_history_that_breaks_a_rule_is_refused(rule: Rule, history: list[Entry], line: str) -> None:
+    """By one finding, whose line has time, rule, pod, card and node."""
+    assert list(map(str, judge(history, rule))) == [line]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {spec.POD_INDEX: "one"},
+        {spec.POD_ALLOCATION: "[]"},
+        {spec.POD_ALLOCATION: '{"c": {"0": "much"}}'},
+        {spec.POD_ALLOCATION: "{"},
+    ],
+    ids=["a word", "a list", "an amount in words", "no JSON"],
+)
+def test_unreadable_annotations_are_a_finding(wrong: dict[str, str]) -> None:
+    """The finding names the pod and the annotation, and the cards of other pods are judged."""
+    odd = pod("odd", 3)
+    odd["metadata"]["annotations"] |= wrong
+    (name, text), *_ = wrong.items()
+    first, *others = judge(listed(odd, pod("a", 8), pod("b", 7)), unreadable, over_booked)
+    assert first.pod == "x/odd"
+    assert name in first.text
+    assert text in first.text
+    assert len(others) == 1
+    assert [one.rule for one in judge(listed(odd), *ALL)] == ["unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("made", "containers", "found"),
+    [
+        (pod("a", 3), [told(0, 3, "GPU-a")], []),
+        (pod("a", 1, 2), [told(0, 1, "0", 3), told(0, 2, "GPU-a", 3)], []),
+        (pod("a", 1, 2), [told(0, 1, "0", 3)], ["2 containers ask for memory, 1 were told something"]),
+        (pod("a", 3), [told(1, 3, "GPU-b")],
+         ["container 0: ALIYUN_COM_GPU_MEM_IDX is 1, should be 0", "container 0: sees GPU-b, should see card 0"]),
+        (pod("a", 3), [told(0, 4, "GPU-a", 3)], ["container 0: ALIYUN_COM_GPU_MEM_CONTAINER is 4, should be 3"]),
+        (pod("a", 3), [told(0, 3, "no-gpu-has-3GiB-to-run")],
+         ["container 0: sees no-gpu-has-3GiB-to-run, should see card 0"]),
+        (pod("a", 3, assigned="false"), [told(0, 3, "GPU-a")], ["is not marked assigned"]),
+        (pod("a", 3, card="one"), [told(0, 3, "GPU-a")],
+         ["container 0: ALIYUN_COM_GPU_MEM_IDX is 0, should be one", "container 0: sees GPU-a, should see card one"]),
+        (pod("a", 3, card=None), [told(0, 3, "GPU-a")], ["no annotation names a card"]),
+    ],
+    ids=["right", "two", "one missing", "wrong card", "amount", "nonsense", "not assigned", "no index", "no annotation"],
+)  # fmt: skip
+def test_a_wrong_card_or_amount_is_found(
+    made: dict[str, Any], containers: list[dict[str, str]], found: list[str]
+) -> None:
+    """Each container of a pod alone."""
+    seen = judge([*listed(made), Told(2.0, "uid-a", containers)], right_card)
+    assert [one.text for one in seen] == found
+    assert {(one.at, one.pod, one.node) for one in seen} <= {(2.0, "x/a", "n")}
+
+
+def test_another_pods_sum_is_a_rule_of_its_own() -> None:
+    """A caller that knows of a kubelet's restart leaves it out."""
+    (found,) = judge([*listed(pod("a", 3)), Told(2.0, "uid-a", [told(0, 3, "GPU-a", 8)])], right_card)
+    assert (found.rule, found.text) == (SUM, "container 0: ALIYUN_COM_GPU_MEM_POD is 8, should be 3")
+
+
+@pytest.mark.parametrize("shown", ["/var/run/nvidia-container-devices", "void"])
+def test_a_card_may_come_by_a_mount_or_by_cdi(shown: str) -> None:
+    """The variable then names no card, which is right only if the caller expects it."""
+    assert check_pod(pod("a", 3), [told(0, 3, shown)], UUIDS, by_other_means=True) == []
+    assert len(check_pod(pod("a", 3), [told(0, 3, shown)], UUIDS)) == 1
+
+
+def test_an_unknown_uuid_is_open_to_a_caller_that_expects_it() -> None:
+    """The original names the card by its UUID, which its node does not publish."""
+    assert check_pod(pod("a", 3), [told(0, 3, "GPU-x")], {}, by_other_means=True) == []
+    assert len(check_pod(pod("a", 3), [told(0, 3, "GPU-x")], UUIDS, by_other_means=True)) == 1
+    assert len(check_pod(pod("a", 3), [told(0, 3, "GPU-x")], {})) == 1
+
+
+def test_an_init_container_that_has_ended_tells_nothing() -> None:
+    """Its units are another container's by now."""
+    made = pod("a", 9)
+    made["spec"]["initContainers"] = [gpu_container("first", 9)]
+    containers = [told(0, 9, "GPU-a"), told(0, 9, "GPU-a")]
+    assert judge([*listed(made), Told(2.0, "uid-a", containers)], over_told, sees_its_card, right_card) == []
+
+
+def test_a_case_is_judged_by_its_pods_and_their_nodes() -> None:
+    """A wrong node on which no pod of the namespace was is another's finding; one that its pods have left counts."""
+    stray = pod("stray", 99, node="m")
+    stray["metadata"]["namespace"] = "y"
+    history = [
+        *listed(stray, pod("a", 8)),
+        Cards(1.1, "m", {0: Card(10)}),
+        Change(1.2, "DELETED", pod("a", 8)),
+        book(8, 0),
+    ]
+
+    def subjects(namespace: str, *nodes: str) -> list[str]:
+        return [one.node for one in judge(history, *ALL, namespace=namespace, nodes=nodes)]
+
+    assert (subjects(""), subjects("x"), subjects("y")) == (["m", "n"], ["n"], ["m"])
+    assert (subjects("z"), subjects("z", "m")) == ([], ["m"])
+    (found,) = judge([*listed(), book("much", 0)], *ALL, namespace="z")
+    assert found.text.startswith("the extender's book cannot be read")
+
+
+def test_nodes_without_known_cards_are_not_judged_by_size() -> None:
+    """A pod on a node of which no card is known over-books none, and the book's size is not compared."""
+    history = [Listed(1.0, [pod("a", 99)], NODES), book(99, 0, totals=(99, 1))]
+    assert judge(history, over_booked, book_beyond_cards, book_differs) == []
+
+
+def test_the_same_trouble_is_found_once() -> None:
+    """A card that stays over-booked is one finding, of the time at which it was first."""
+    judging = Judge(over_booked)
+    for entry in [*listed(pod("a", 15)), Change(2.0, "ADDED", pod("b", 1)), Change(3.0, "ADDED", pod("c", 1, card=7))):
+        judging.take(entry)
+    assert [(one.at, one.card) for one in judging.findings] == [(1.0, 0), (3.0, 7)]
+
+
+def test_a_rule_that_fails_in_itself_gives_no_verdict() -> None:
+    """It is no failure of what is judged: the error is no AssertionError, and names the rule and the time."""
+
+    def careless(_: State, entry: Entry) -> list[Finding]:
+        return [Finding("careless", entry.at, os.environ["NO SUCH VARIABLE"])]
+
+    with pytest.raises(UnknownError, match=r"careless failed at 0\.7 s: KeyError"):
+        judge(GOOD, careless)
+    assert not issubclass(UnknownError, AssertionError)
+
+
+@pytest.mark.parametrize(
+    ("history", "missing"),
+    [
+        ([], "no pod of x is bound"),
+        ([*listed(pod("a", 8, card=None)), Told(2.0, "uid-a", [told(0, 8, "GPU-a")])], "no pod of x is bound"),
+        ([Listed(1.0, [pod("a", 8)]), Told(2.0, "uid-a", [told(0, 8, "GPU-a")])], "no pod of x is bound"),
+        ([*listed(pod("a", 8)), Change(1.5, "DELETED", pod("a", 8))], "no pod of x is bound"),
+        (listed(pod("a", 8)), "no container of x has told"),
+    ],
+    ids=["nothing", "no annotation", "no card known", "the pod is gone", "no variables"],
+)
+def test_no_evidence_is_not_a_pass(history: list[Entry], missing: str) -> None:
+    """A cluster without pods of the case proves nothing."""
+    need_evidence(GOOD, "x")
+    with pytest.raises(UnknownError, match=missing):
+        need_evidence(history, "x")
 
 
 @pytest.mark.parametrize(
@@ -59,125 +289,3 @@ def test_a_pod_counts_at_its_worst_moment(
         gpu_container(f"i{number}", amount) | {"restartPolicy": policy} for number, (amount, policy) in enumerate(inits)
     ]
     assert (units_of(made), slots_of(made)) == (units, slots)
-
-
-def test_annotations_beyond_a_card_are_found() -> None:
-    """Annotations are a finding if they put more units on a card than it has, or name a missing card; ended pods do not count."""
-    assert check_api([pod("a", 8), pod("b", 6)], SIZES) == []
-    assert check_api([pod("a", 8), pod("b", 6), pod("done", 9, phase="Succeeded")], SIZES) == []
-    assert len(check_api([pod("a", 8), pod("b", 7)], SIZES)) == 1
-    assert len(check_api([pod("a", 1, card=5)], SIZES)) == 1
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {spec.POD_INDEX: "one"},
-        {spec.POD_ALLOCATION: "[]"},
-        {spec.POD_ALLOCATION: '{"c": {"0": "much"}}'},
-        {spec.POD_ALLOCATION: "{"},
-    ],
-    ids=["a word", "a list", "an amount in words", "no JSON"],
-)
-def test_unreadable_annotations_are_a_finding(wrong: dict[str, str]) -> None:
-    """The finding names the pod and the annotation, and the cards of other pods are judged."""
-    odd = pod("odd", 3)
-    odd["metadata"]["annotations"] |= wrong
-    (name, text), *_ = wrong.items()
-    first, *others = check_api([odd, pod("a", 8), pod("b", 7)], SIZES)
-    assert first.startswith("odd: ")
-    assert name in first
-    assert text in first
-    assert len(others) == 1
-    assert len(check_api([odd], SIZES)) == 1
-
-
-def test_nodes_of_other_cases_are_not_judged() -> None:
-    """A pod that is bound to a node without known cards over-books none."""
-    stray = pod("stray", 99)
-    stray["spec"]["nodeName"] = "elsewhere"
-    assert check_api([stray], SIZES) == []
-
-
-def test_a_node_that_is_gone_is_found_in_the_book() -> None:
-    """The extender's book must not keep a node that the API does not have."""
-    book = inspect(8, 0)
-    book["nodes"].append({"name": "gone", "devs": [{"id": 0, "totalGPU": 14, "usedGPU": 0}]})
-    assert check_inspect(book, [pod("a", 8)], SIZES) == ["gone: is in the extender's book, and no Node has this name"]
-
-
-def test_variables_that_name_no_card_are_a_finding() -> None:
-    """A variable that is missing, or is no number, is named with its pod."""
-    for wrong in ({}, {spec.ENV_INDEX: "one"}, {spec.ENV_CONTAINER_UNITS: "much"}):
-        given = told(0, 1, "GPU-a") | wrong if wrong else {}
-        assert len(check_containers({("n", "a"): [given, told(1, 1, "GPU-b")]}, UUIDS, SIZES)) == 1
-
-
-def test_no_evidence_is_not_a_pass() -> None:
-    """An empty cluster proves nothing."""
-    with pytest.raises(UnknownError):
-        check_api([], SIZES)
-    with pytest.raises(UnknownError):
-        check_containers({}, UUIDS, SIZES)
-
-
-@pytest.mark.parametrize(
-    ("book", "findings"),
-    [
-        (inspect(8, 0), 0),
-        (inspect(9, 0), 1),
-        (inspect(8, 0, totals=(12, 12)), 2),
-        (inspect(15, 0), 2),
-        (inspect(0, 8), 2),
-    ],
-    ids=["agrees", "differs", "averaged sizes", "beyond the card", "another card"],
-)
-def test_a_book_that_is_wrong_is_found(book: dict[str, Any], findings: int) -> None:
-    """Against the true sizes, and against the API."""
-    assert len(check_inspect(book, [pod("a", 8)], SIZES)) == findings
-
-
-def test_containers_with_too_large_amounts_are_found() -> None:
-    """The sum on a card, and the card that is seen; an index will do for a UUID."""
-    assert check_containers({("n", "a"): [told(0, 8, "GPU-a"), told(1, 3, "1")]}, UUIDS, SIZES) == []
-    assert (
-        len(check_containers({("n", "a"): [told(0, 8, "GPU-a")], ("n", "b"): [told(0, 7, "GPU-a")]}, UUIDS, SIZES)) == 1
-    )
-    assert len(check_containers({("n", "a"): [told(0, 8, "GPU-b")]}, UUIDS, SIZES)) == 1
-
-
-@pytest.mark.parametrize(
-    ("made", "containers", "findings"),
-    [
-        (pod("a", 1, 2), [told(0, 1, "GPU-a", 3), told(0, 2, "GPU-a", 3)], 0),
-        (pod("a", 1, 2), [told(0, 1, "GPU-a", 3)], 1),
-        (pod("a", 1, 2), [told(0, 2, "GPU-a", 3), told(0, 1, "GPU-a", 3)], 2),
-        (pod("a", 3), [told(1, 3, "GPU-b")], 2),
-        (pod("a", 3), [told(0, 3, "no-gpu-has-3GiB-to-run")], 1),
-        (pod("a", 3, assigned="false"), [told(0, 3, "GPU-a")], 1),
-        (pod("a", 3, card="one"), [told(0, 3, "GPU-a")], 2),
-    ],
-    ids=["right", "one missing", "swapped", "wrong card", "nonsense", "not assigned", "no index"],
-)
-def test_a_wrong_card_or_amount_is_found(made: dict[str, Any], containers: list[dict[str, str]], findings: int) -> None:
-    """Each container of a pod alone."""
-    assert len(check_pod(made, containers, UUIDS["n"])) == findings
-
-
-@pytest.mark.parametrize("shown", ["/var/run/nvidia-container-devices", "void"])
-def test_a_card_may_come_by_a_mount_or_by_cdi(shown: str) -> None:
-    """The variable then names no card, which is right only if the caller expects it."""
-    assert check_pod(pod("a", 3), [told(0, 3, shown)], UUIDS["n"], by_other_means=True) == []
-    assert len(check_pod(pod("a", 3), [told(0, 3, shown)], UUIDS["n"])) == 1
-
-
-def test_an_unknown_uuid_is_open_to_a_caller_that_expects_it() -> None:
-    """The original names the card by its UUID, which its node does not publish."""
-    assert check_pod(pod("a", 3), [told(0, 3, "GPU-x")], {}, by_other_means=True) == []
-    assert len(check_pod(pod("a", 3), [told(0, 3, "GPU-x")], UUIDS["n"], by_other_means=True)) == 1
-    assert len(check_pod(pod("a", 3), [told(0, 3, "GPU-x")], {})) == 1
-
-
-def test_a_pod_without_a_card_is_found() -> None:
-    """No extender chose."""
-    assert len(check_pod(gpu_pod("a", 1), [], {})) == 1

@@ -13,7 +13,9 @@ from clusters.api.api_client import Object
 from clusters.api.waiting import eventually, glimpse
 from clusters.providers import BARE
 from e2e import spec
-from e2e.checkers.overcommit import check_api
+from e2e.checkers.history import Card, Cards, Listed
+from e2e.checkers.judgement import judge
+from e2e.checkers.overcommit import over_booked, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
 from e2e.onsite import machine_recording
@@ -64,10 +66,11 @@ async def test_pods_that_run_together_fit_the_cards(site: Site, node: str) -> No
     for name in ("first", "second"):
         await site.runs(name)
     pods = [await site.pod(name) for name in ("first", "second")]
-    sizes = {node: {card.index: card.units for card in (await site.room(node)).cards}}
+    cards = Cards(0.0, node, {card.index: Card(card.units) for card in (await site.room(node)).cards})
 
     assert [pod["spec"]["nodeName"] for pod in pods] == [node, node]
-    assert check_api(pods, sizes) == []
+    assert all(map(shares_or_none, pods))
+    assert judge([Listed(0.0, pods), cards], over_booked) == []
     assert all(card.free.units >= 0 for card in (await site.room(node)).cards)
 
 

@@ -12,7 +12,10 @@ import pytest
 from clusters.api.waiting import eventually, meanwhile
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.checkers.overcommit import Sizes, booked_in_api, check_inspect
+from e2e.checkers.extender_answers import book_beyond_cards
+from e2e.checkers.history import Asked
+from e2e.checkers.judgement import Finding, judge
+from e2e.checkers.overcommit import Sizes, booked_in_api
 from e2e.checkers.pod_requests import units_of
 from e2e.observer import Observer
 
@@ -42,13 +45,14 @@ async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> N
     rng = random.Random(SEED)
     sizes = await observer.sizes()
     manifests = [gpu_pod(f"burst-{number:03}", rng.choice([1, 1, 2, 2, 3, 5, 8, 12])) for number in range(PODS)]
-    overbooked: list[str] = []
+    cards = [observer.cards(node) for node in sizes]
+    overbooked: list[Finding] = []
 
     async def look_on() -> None:
         """Meanwhile the extender's own book is never beyond a card."""
         while True:
-            seen = check_inspect(await observer.inspect(), [], sizes)
-            overbooked.extend(finding for finding in seen if "in the extender's book, 0 in the API" not in finding)
+            asked = Asked(0.0, spec.INSPECT, None, await observer.inspect())
+            overbooked.extend(judge([*cards, asked], book_beyond_cards))
             await asyncio.sleep(0.05)
 
     async with meanwhile(look_on()):

@@ -17,7 +17,7 @@ from clusters.targets import load_target
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
-from e2e.observer import Observer, OwnCluster
+from e2e.observer import Observer, OwnCluster, ensure_open
 from e2e.site.node_cards import amount, described
 
 # Two cards of 81,920 MiB with two slots each, beside a T4 of 14 GiB.
@@ -44,7 +44,7 @@ async def fleet(own: OwnCluster) -> AsyncIterator[Cluster]:
 async def seen(fleet: Cluster) -> AsyncIterator[Observer]:
     """The default namespace of that fleet, emptied after the case."""
     observer = Observer(fleet, "default")
-    await eventually(observer.accounts, lambda names: "default" in names, "the namespace has its ServiceAccount")
+    await ensure_open(fleet.api, "default")
     try:
         yield observer
     finally:

@@ -1,0 +1,127 @@
+"""What was seen of a cluster, in the order in which it was seen, and the state after each entry. Pure.
+
+A history is a list of entries. A watch gives a ``Change`` for each event, one look gives ``Listed``; both are one form, so that
+rules need not know which it was. Times are seconds on one clock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All pods and all nodes."""
+
+    at: float
+    pods: Sequence[Object]
+    nodes: Sequence[Object] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An event of a watch of pods or of nodes: ADDED, MODIFIED or DELETED."""
+
+    at: float
+    kind: str
+    item: Object
+    of: Literal["pods", "nodes"] = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card, as it reports itself."""
+
+    units: int
+    uuid: str = ""
+    held_mib: int = 0
+    """The memory of the processes on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """The cards of a node, by the index that annotations use."""
+
+    at: float
+    node: str
+    cards: Mapping[int, Card]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request to the extender (``path`` is below its root), and its answer."""
+
+    at: float
+    path: str
+    question: Any
+    answer: Any
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The variables of each container with card memory of a pod, in the order of its manifest, init containers first."""
+
+    at: float
+    uid: str
+    containers: Sequence[Mapping[str, str]]
+
+
+Entry = Listed | Change | Cards | Asked | Told
+
+
+@dataclass(slots=True)
+class State:
+    """What is known after the entries so far."""
+
+    pods: dict[str, Object] = field(default_factory=dict)
+    """By uid."""
+    nodes: dict[str, Object] = field(default_factory=dict)
+    cards: dict[str, Mapping[int, Card]] = field(default_factory=dict)
+    """By node."""
+    told: dict[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """By the pod's uid."""
+    asked: list[Asked] = field(default_factory=list)
+    used: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The nodes that the pods of each namespace have used so far."""
+
+    def take(self, entry: Entry) -> None:
+        """The next entry."""
+        match entry:
+            case Listed():
+                self.pods = {pod["metadata"]["uid"]: pod for pod in entry.pods}
+                self.nodes = {node["metadata"]["name"]: node for node in entry.nodes}
+                self._note_nodes(entry.pods)
+            case Change(of="nodes"):
+                _change(self.nodes, entry.item["metadata"]["name"], entry)
+            case Change():
+                _change(self.pods, entry.item["metadata"]["uid"], entry)
+                self._note_nodes([entry.item])
+            case Cards():
+                self.cards[entry.node] = entry.cards
+            case Told():
+                self.told[entry.uid] = entry.containers
+            case Asked():
+                self.asked.append(entry)
+
+    def _note_nodes(self, pods: Iterable[Object]) -> None:
+        for pod in pods:
+            if node := pod["spec"].get("nodeName"):
+                self.used[pod["metadata"].get("namespace", "")].add(node)
+
+
+def _change(known: dict[str, Object], key: str, change: Change) -> None:
+    if change.kind == "DELETED":
+        known.pop(key, None)
+    else:
+        known[key] = change.item
+
+
+def name_of(pod: Object) -> str:
+    """``namespace/name``."""
+    return f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"

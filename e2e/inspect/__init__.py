@@ -1,0 +1,1 @@
+"""``kubectl inspect gpushare`` prints what the original printed, to the byte."""
