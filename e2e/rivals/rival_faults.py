@@ -63,5 +63,10 @@ def chosen(arguments: argparse.Namespace, environment: Mapping[str, str], known:
     named = {name for name in environment.get(VARIABLE, "").split(",") if name}
     if unknown := named - EXTENDER - PLUGIN - INSPECT:
         raise SystemExit(f"{VARIABLE}: unknown faults {', '.join(sorted(unknown))}")
-    dialect = {name for name in known if name in _DIALECT or _DEFECT.match(name)}
-    return frozenset((named & known) | set(arguments.fault) | (dialect if arguments.dialect else set()))
+    spoken = dialect(known) if arguments.dialect else frozenset()
+    return (named & known) | set(arguments.fault) | spoken
+
+
+def dialect(known: frozenset[str]) -> frozenset[str]:
+    """The faults of a program that speaks as the original does: all of its defects, and its traits."""
+    return frozenset(name for name in known if name in _DIALECT or _DEFECT.match(name))
