@@ -108,7 +108,9 @@ def plugin_program(
 def _with_folder(folder: Path, fixed: str) -> list[str]:
     """The words before a program that make ``folder`` its folder ``fixed``, for itself alone. Raises ClusterError without root."""
     if os.geteuid() != 0:
-        raise ClusterError(f"fixed_folder {fixed}: only root mounts {folder} there; run as root, or give the plugin a flag")
+        raise ClusterError(
+            f"fixed_folder {fixed}: only root mounts {folder} there; run as root, or give the plugin a flag"
+        )
     return ["unshare", "--mount", "--", "sh", "-euc", _MOUNT, "sh", str(folder), fixed]
 
 

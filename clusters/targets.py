@@ -67,7 +67,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The flags of these options. Raises UnspeltOptionError for those without words, and ClusterError for unknown ones."""
         if unknown := options.keys() - OPTIONS:
             raise ClusterError(f"{', '.join(sorted(unknown))} is no option; there is: {', '.join(sorted(OPTIONS))}")
-        spelt: dict[str, tuple[str, ...]] = {**self.flags}
+        spelt = {str(name): words for name, words in self.flags.items()}
         if missing := options.keys() - spelt.keys():
             raise UnspeltOptionError(f"{self.argv[0]} has no flag for {', '.join(sorted(missing))}")
         return tuple(word.replace("{value}", value) for name, value in options.items() for word in spelt[name])

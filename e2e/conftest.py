@@ -15,7 +15,7 @@ from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
-from e2e import distribution, real_kubelets, summary, target_capabilities, uncounted, whole_cluster
+from e2e import distribution, real_kubelets, summary, target_capabilities, time_limits, uncounted, whole_cluster
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
 from e2e.report import verdict_plugin as verdicts
@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     target_capabilities.add_marker(config)
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
+    config.pluginmanager.register(time_limits)
     config.pluginmanager.register(summary)
     config.pluginmanager.register(whole_cluster.WholeCluster(config), whole_cluster.NAME)
     site_options.check(config)
@@ -106,6 +107,14 @@ def choices(request: pytest.FixtureRequest) -> Choices:
 def target(request: pytest.FixtureRequest) -> Target:
     """The target under test."""
     return load_target(request.config.getoption("--target"), os.environ)
+
+
+@pytest.fixture(scope="session")
+def slots_target(target: Target) -> Target:
+    """The same programs with every node in slots mode; a case about both modes is not applicable to a target without it."""
+    if not target.slots_target:
+        pytest.skip(f"{target_capabilities.NOT_APPLICABLE}: target {target.name} names no slots_target")
+    return load_target(target.slots_target, os.environ)
 
 
 @pytest.fixture(scope="session")

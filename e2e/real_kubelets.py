@@ -62,7 +62,9 @@ def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
 def session_nodes(config: pytest.Config) -> list[NodeSpec]:
     """The nodes of the session's cluster: six of mixed cards, three if kubelets are real.
 
-    Options for which the target has no flag are left out. None of ours if the cluster exists already, and this machine alone if its own cards are judged.
+    Options for which the target has no flag are left out.
+
+    None of ours if the cluster exists already, and this machine alone if its own cards are judged.
     """
     kind = config.getoption("--cluster")
     if kind == EXISTING:

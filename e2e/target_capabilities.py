@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -31,6 +32,10 @@ _PROGRAMS_OF: Final = {
     "go_plugin": _BOTH,
     "scenarios": _BOTH,
     "slots": _BOTH,
+}
+_PROGRAMS_OF_FILES: Final = {
+    "test_bad_input.py": frozenset({EXTENDER}),
+    "test_policies.py": _BOTH,
 }
 
 
@@ -69,4 +74,8 @@ def needs_of(item: pytest.Item) -> frozenset[str]:
     """The capabilities and the programs that a case needs, by all of its markers and its folder."""
     by_markers = frozenset(name for marker in item.iter_markers("needs") for name in marker.args)
     is_judging = not _ON_CLUSTERS.isdisjoint(getattr(item, "fixturenames", ()))
-    return by_markers | (_PROGRAMS_OF.get(item.path.parent.name, frozenset()) if is_judging else frozenset())
+    return by_markers | (_programs_of(item.path) if is_judging else frozenset())
+
+
+def _programs_of(path: Path) -> frozenset[str]:
+    return _PROGRAMS_OF.get(path.parent.name, frozenset()) | _PROGRAMS_OF_FILES.get(path.name, frozenset())

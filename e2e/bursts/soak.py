@@ -115,7 +115,9 @@ async def _until_signal(arguments: argparse.Namespace, progress: Progress) -> in
 
 
 async def _play(arguments: argparse.Namespace, seeds: Sequence[str], take: Callable[[Result], None]) -> None:
-    async with open_player(arguments.cluster, load_target(arguments.target, os.environ), Choices(dict(os.environ))) as player:
+    async with open_player(
+        arguments.cluster, load_target(arguments.target, os.environ), Choices(dict(os.environ))
+    ) as player:
         venue = venue_of(arguments.cluster)
         for seed in seeds:
             seconds = venue.settle_seconds * _LONGEST

@@ -13,6 +13,8 @@ from clusters.controlplane.binaries import Binaries
 from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of, render
 from clusters.provider import Cluster
 
+pytestmark = pytest.mark.needs("manifests")
+
 # All but the one that leaves something out.
 ALL = {path.name for path in (FOLDER / "components").iterdir()} - {"without-policies"}
 SITES: dict[str, tuple[Path, tuple[str, ...]]] = {

@@ -115,10 +115,8 @@ OF_THE_EXTENDER: Final = [
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def places(cluster: Cluster, target: Target, tenant: Any) -> AsyncIterator[dict[str, str]]:
+async def places(cluster: Cluster, tenant: Any) -> AsyncIterator[dict[str, str]]:
     """A pod on the plugin's node, one on another, and one on none; and the right to delete pods for the plugin."""
-    if target.name != "gpushare":
-        pytest.skip("the policies name our own programs; the target is another")
     pods = [plain_pod("own", OWN_NODE), plain_pod("foreign", OTHER_NODE)]
     rights = list(yaml.safe_load_all((FOLDER / "components" / "delete-unadmitted" / "rbac.yaml").read_text()))
     for pod in (*pods, gpu_pod("unbound", 1, scheduler=NOBODY)):

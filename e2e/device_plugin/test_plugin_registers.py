@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import signal
 
 import pytest
 
@@ -17,13 +17,14 @@ _MESSAGE_LIMIT = 4 * 1024 * 1024
 
 @pytest.mark.promise("DP-001")
 async def test_options_are_answered_inside_register(stage: PluginStage) -> None:
-    """The kubelet has them before it answers Register: to be asked which ids, and before each start."""
+    """The kubelet has them before it answers Register; a plugin that finds owners asks to be asked which ids, and before starts."""
     await stage.open("t4x2")
     registration = await stage.plug()
 
-    assert (registration.version, registration.endpoint) == ("v1beta1", "aliyungpushare.sock")
-    assert registration.options.pre_start_required
-    assert registration.options.get_preferred_allocation_available
+    assert (registration.version, "/" in registration.endpoint) == ("v1beta1", False)
+    if stage.claims("pod-resources"):
+        assert registration.options.pre_start_required
+        assert registration.options.get_preferred_allocation_available
 
 
 @pytest.mark.promise("DP-002")
@@ -38,17 +39,21 @@ async def test_the_first_list_is_whole(stage: PluginStage) -> None:
 
 
 @pytest.mark.promise("DP-003")
-async def test_too_many_ids_are_refused_with_advice(stage: PluginStage) -> None:
-    """Defect D7: 8 cards of 143,771 MiB in MiB; it ends with 1, names the unit and the mode that fit, announces nothing."""
+async def test_no_list_is_longer_than_a_kubelet_takes(stage: PluginStage) -> None:
+    """Defect D7: 8 cards of 143,771 MiB in MiB: the plugin ends with an error and a log, or sends a list that fits."""
     await stage.open("h200x8")
-    plugin = await stage.launch("--memory-unit", "MiB")
-    log = await stage.logged("slots")
-    await until(lambda: plugin.pid is None, bool, "the plugin ends")
+    plugin = await stage.launch(memory_unit="MiB")
+    lists = await until(
+        lambda: [message for one in stage.kubelet.registrations for message in one.lists],
+        lambda seen: bool(seen) or plugin.pid is None,
+        "the plugin ends, or sends a list",
+        seconds=120,
+    )
 
-    assert "--memory-unit" in log
-    assert "--mode slots" in log
-    assert not stage.kubelet.registrations
-    assert await plugin.stop() == 1
+    assert all(message.ByteSize() < _MESSAGE_LIMIT for message in lists), lists[0].ByteSize()
+    if not lists:
+        assert await plugin.stop() not in (0, None)
+        assert plugin.log()
 
 
 @pytest.mark.promise("DP-003")
@@ -93,8 +98,8 @@ async def test_it_registers_again_with_a_new_kubelet(stage: PluginStage) -> None
 async def test_it_registers_again_when_its_socket_is_gone(stage: PluginStage) -> None:
     """The folder was swept; the old stream has ended when Register is called."""
     await stage.open("t4x1")
-    await stage.plug()
-    (stage.cards.folder / "device-plugins" / "aliyungpushare.sock").unlink()
+    before = await stage.plug()
+    (stage.cards.folder / "device-plugins" / before.endpoint).unlink()
     after = await stage.registered(after=1)
 
     assert after.older_streams == 0
@@ -103,37 +108,36 @@ async def test_it_registers_again_when_its_socket_is_gone(stage: PluginStage) ->
 
 @pytest.mark.promise("DP-010")
 async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
-    """At longer and longer intervals, with the kubelet's words in the log, until it is taken."""
+    """Not in a busy loop, until it is taken; or the plugin ends with an error, and its DaemonSet starts it again."""
     await stage.open("t4x1")
     stage.kubelet.refusal = "the version of this plugin is not supported"
-    await stage.launch()
-    times = await until(
-        lambda: [one.called for one in stage.kubelet.registrations if one.resource == spec.RESOURCE_MEMORY],
-        lambda times: len(times) >= 8,
-        "it has tried eight times",
-    )
-    await stage.logged("not supported")
-    stage.kubelet.refusal = ""
-    registration = await stage.registered()
+    plugin = await stage.launch()
 
-    pauses = [after - before for before, after in pairwise(times)]
-    assert pauses[0] < pauses[3] < pauses[6]
-    # Quick at first, as a kubelet's socket exists before it answers; not for long.
-    assert pauses[6] > 1
-    assert registration.ids()
+    def calls() -> list[float]:
+        return [one.called for one in stage.kubelet.registrations if one.resource == spec.RESOURCE_MEMORY]
+
+    times = await until(calls, lambda seen: len(seen) >= 8 or plugin.pid is None, "it has tried eight times, or ended")
+    stage.kubelet.refusal = ""
+    if plugin.pid is None:
+        assert await plugin.stop() not in (0, None)
+        await stage.launch()
+    else:
+        # Quick at first, as a kubelet's socket exists before it answers; not for long.
+        assert times[7] - times[0] > 1
+    assert (await stage.registered()).ids()
 
 
 @pytest.mark.promise("DP-020")
 async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -> None:
-    """The plugin writes gpu-count and the cards annotation again on a Node that was deleted and created again."""
+    """The plugin writes gpu-count again on a Node that was deleted and created again, and its cards annotation if it has one."""
     await stage.open("t4x2", kubelet=OLD_KUBELET)
     await stage.plug()
 
     def shows_two(node: Object) -> bool:
         capacity = (node.get("status") or {}).get("capacity") or {}
-        return capacity.get(spec.RESOURCE_COUNT) == "2" and spec.NODE_CARDS in (
-            node["metadata"].get("annotations") or {}
-        )
+        annotations = node["metadata"].get("annotations") or {}
+        has_cards = spec.NODE_CARDS in annotations or not stage.claims("cards-annotation")
+        return capacity.get(spec.RESOURCE_COUNT) == "2" and has_cards
 
     await eventually(lambda: stage.api.get(NODES, stage.node), shows_two, "the node shows two cards")
     await stage.api.delete(NODES, stage.node)
@@ -144,12 +148,13 @@ async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 async def test_nothing_is_left_of_a_plugin_that_ended(stage: PluginStage, name: str) -> None:
-    """The stream of a plugin that ended ends too; after SIGTERM the exit code is 0."""
+    """The stream of a plugin that ended ends too, and SIGTERM ends it in time."""
     await stage.open("t4x1")
     registration = await stage.plug()
     assert stage.plugin is not None
     if name == "SIGTERM":
-        assert await stage.plugin.stop() == 0
+        # SIGKILL comes if it has not ended within the time of a pod's grace.
+        assert await stage.plugin.stop() != -signal.SIGKILL
     else:
         await stage.plugin.kill()
 

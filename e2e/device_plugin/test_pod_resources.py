@@ -9,6 +9,8 @@ from e2e import spec
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.test_plugin_allocate import MEMORY, take
 
+pytestmark = pytest.mark.needs("pod-resources")
+
 _MEBIBYTE = 1024 * 1024
 
 

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from clusters.api.connection import Answer
 from clusters.api.readiness import is_up
 from clusters.api.resources import CONFIG_MAPS, NODES, PRIORITY_CLASSES
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, glimpse
 from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.targets import Target
@@ -22,6 +23,12 @@ from e2e.observer import Observer
 from e2e.tenant import admitted
 
 Object = dict[str, Any]
+_KEYS: Final = {
+    key.lower(): key
+    for key in (
+        "Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error", "NodeNameToMetaVictims",
+    )
+}  # fmt: skip
 # Nodes without a kubelet are tainted sooner or later.
 _EVERYWHERE: Final = [{"operator": "Exists"}]
 
@@ -129,21 +136,38 @@ class ExtenderStage:
         pod = await eventually(lambda: self.observer.pod(name), is_bound, f"{name} is bound", seconds=120)
         return str(pod["spec"]["nodeName"])
 
-    async def is_called(self, node: str) -> None:
-        """Wait until the node shows room for a pod that no scheduler asks about."""
+    @contextlib.asynccontextmanager
+    async def calling(self, node: str) -> AsyncIterator[None]:
+        """Something on the Node changes, while inside or soon afterwards, which wakes the pods that a scheduler has put aside."""
+        before = _wakes(await self.api.get(NODES, node))
+        yield
+        await eventually(
+            lambda: self.api.get(NODES, node),
+            lambda seen: _wakes(seen) != before,
+            f"something changes on {node}, which has room for a pod that waits",
+        )
 
-        def shows_room(seen: Object) -> bool:
-            return spec.NODE_ROOM in (seen["metadata"].get("annotations") or {})
+    def configuration(self, url: str = "", *, percentage: int | None = None, **extender: Any) -> dict[str, Any]:
+        """``schedulers.configuration`` of the target, for the extender at ``url`` or the session's."""
+        where = url or self.cluster.extender_url()
+        return schedulers.configuration(self._target, where, percentage=percentage, **extender)
 
-        await eventually(lambda: self.api.get(NODES, node), shows_room, f"{node} shows that it has room")
+    def refuses_with(self, status: int) -> bool:
+        """Is it the status that the target declares for a refused bind?"""
+        return str(status) == self._target.differences.refused_bind
+
+    def claims(self, capability: str) -> bool:
+        """Does the target declare it? For a part of a case; a case that is about it has the marker ``needs``."""
+        return capability in self._target.claims
 
     # Questions
 
     async def ask(self, verb: str, question: object) -> Any:
-        """The extender's answer of 200."""
+        """The extender's answer of 200, with the keys as Go spells them: schedulers read any casing."""
         answer = await self.observer.post(verb, json.dumps(question))
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        assert answer.status_code == 200, glimpse(answer.text)
+        body = answer.json()
+        return {_KEYS.get(key.lower(), key): value for key, value in body.items()} if isinstance(body, dict) else body
 
     async def filter(self, pod: Object, *nodes: str) -> Object:
         """As a scheduler with a node cache asks."""
@@ -151,14 +175,15 @@ class ExtenderStage:
 
     async def fits(self, pod: Object, *nodes: str) -> list[str]:
         """Those of the nodes on which it fits."""
-        return list((await self.filter(pod, *nodes))["NodeNames"])
+        answer = await self.filter(pod, *nodes)
+        assert not answer.get("Error"), glimpse(answer["Error"])
+        return list(answer["NodeNames"] or ())
 
     async def bind(self, pod: Object, node: str, url: str | None = None) -> str:
         """Order the pod onto the node, from the extender at ``url`` or the session's; the error, or ""."""
         where = (url or self.cluster.extender_url()) + spec.BIND
         answer = await self.observer.post_to(where, json.dumps(self._order(pod, node)))
-        assert answer.status_code == 200, answer.text
-        return str(answer.json()["Error"])
+        return refusal_in(answer, self._target)
 
     def write_order(self, pod: Object, node: str) -> Path:
         """The same order in a file."""
@@ -210,6 +235,31 @@ class ExtenderStage:
         for resource, names in ((NODES, self._nodes), (PRIORITY_CLASSES, self._priorities)):
             for name in names:
                 await self.api.delete(resource, name)
+
+
+def refusal_in(answer: Answer, target: Target) -> str:
+    """The error in a bind's answer, "" for a success. A refusal has the status that the target declares, and a reason."""
+    error = next((text for key, text in answer.json().items() if key.lower() == "error"), "")
+    expected = int(target.differences.refused_bind) if error else 200
+    assert answer.status_code == expected, f"status {answer.status_code} with Error {error!r}, expected {expected}"
+    return str(error or "")
+
+
+def refused(answer: Object) -> dict[str, str]:
+    """The nodes that a filter refused, with the reasons. No node is in both maps."""
+    some, none = (answer.get(key) or {} for key in ("FailedNodes", "FailedAndUnresolvableNodes"))
+    assert not some.keys() & none.keys(), f"in both maps of failures: {glimpse(sorted(some.keys() & none.keys()))}"
+    return {**some, **none}
+
+
+def _wakes(node: Object) -> tuple[object, ...]:
+    """The parts of a Node whose change makes a scheduler look again at the pods that it has put aside."""
+    metadata = node["metadata"]
+    # The control plane's own annotations come at any time, on a new Node.
+    annotations = {
+        key: text for key, text in (metadata.get("annotations") or {}).items() if "kubernetes.io/" not in key
+    }
+    return annotations, metadata.get("labels"), (node.get("status") or {}).get("allocatable")
 
 
 def _amounts(units: int, cards: int) -> dict[str, str]:

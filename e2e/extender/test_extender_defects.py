@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, for_each, meanwhile
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.extender_stage import ExtenderStage, Object
+from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer
 
 
+@pytest.mark.needs("device_plugin")
 async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) -> None:
     """D6: the total was divided by the count, so that 14 + 14 + 10 were three cards of 12: one of 14 fits twice, and no more."""
     await observer.run(gpu_pod("one", 14, node="b2"), gpu_pod("two", 14, node="b2"))
@@ -31,20 +34,20 @@ async def test_d10_a_sick_card_has_no_room(stage: ExtenderStage, name: str) -> N
     await stage.booked("there", name, 1, 8)
     await stage.used(name, 0, 8)
     async with stage.banned(name, "0"):
-        await _free(stage, name, [2])
-        assert await stage.fits(stage.pod("p", 3), name) == []
-        assert await stage.fits(stage.pod("p", 2), name) == [name]
-    await _free(stage, name, [10, 2])
+        await _largest(stage, name, 2)
+    await _largest(stage, name, 10)
 
 
 async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderStage, name: str) -> None:
     """D11: whatever could not be read was card 0; a number beside it counts."""
     await stage.node(name, 20, 2)
+    await stage.booked("there", name, 0, 4)
+    await stage.used(name, 4, 0)
     for gpus in ("", "x", "-1", "1.5", "none"):
         async with stage.banned(name, f"{gpus},1"):
-            # Card 1 is sick; the word beside it bans no card, so a pod fits, and two do not.
-            await _free(stage, name, [10])
-        await _free(stage, name, [10, 10])
+            # Card 1 is sick; the word beside it bans no card, and card 0 has six units.
+            await _largest(stage, name, 6)
+        await _largest(stage, name, 10)
 
 
 async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderStage, name: str) -> None:
@@ -120,11 +123,12 @@ async def test_d18_the_book_can_be_read_while_it_changes(stage: ExtenderStage, n
     await stage.used(name, 3, 0)
 
 
-async def _free(stage: ExtenderStage, node: str, blocks: list[int]) -> None:
-    """Wait until what-if sees this number of healthy cards with this much room."""
+async def _largest(stage: ExtenderStage, node: str, units: int) -> None:
+    """Wait until the node takes a pod of so many units, and no larger one."""
 
-    def is_free(said: Object) -> bool:
-        cards: list[Object] = next((one["cards"] for one in said["nodes"] if one["name"] == node), [])
-        return [card["free"] for card in cards if not card["reason"]] == blocks
+    async def taken() -> list[bool]:
+        return [bool(await stage.fits(stage.pod("p", one), node)) for one in (units, units + 1)]
 
-    await eventually(lambda: stage.ask(spec.EXPLAIN, stage.pod("p", 1)), is_free, f"{node} has {blocks} free")
+    await eventually(
+        taken, lambda seen: seen == [True, False], f"a pod of {units} units fits on {node}, and no larger one"
+    )

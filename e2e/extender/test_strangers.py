@@ -19,11 +19,12 @@ from e2e.extender.strangers import Caller, idle_connections
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
-# By path below the verbs': the status of a body that is no question. Filter and bind have a place for an error in their answer.
-POSTS: Final = {spec.FILTER: 200, spec.BIND: 200, spec.PRIORITIZE: 400, spec.PREEMPT: 400, spec.EXPLAIN: 400}
-GETS: Final = (spec.INSPECT, f"{spec.INSPECT}/a1", f"{spec.EXPLAIN}/nobody/p")
+# Below the extender's path; the others are asked of a target that declares them.
+VERBS: Final = (spec.FILTER, spec.BIND)
+BOOKS: Final = (spec.INSPECT, f"{spec.INSPECT}/a1")
+DECLARED: Final = {"prioritize": spec.PRIORITIZE, "preempt": spec.PREEMPT, "explain": spec.EXPLAIN}
 # Beside them, at the root.
-ROOT: Final = ("/version", "/healthz", "/readyz")
+PROBES: Final = ("/version", "/healthz", "/readyz")
 NOBODY: Final = Caller()
 HUNDRED_MB: Final = 100_000_000
 IDLE_CONNECTIONS: Final = 10_000
@@ -41,10 +42,34 @@ async def book(stage: ExtenderStage) -> AsyncIterator[ExtenderStage]:
     assert await stage.fits(stage.pod("p", 11), "a1") == ["a1"]
 
 
+def posts(stage: ExtenderStage) -> tuple[str, ...]:
+    """The paths to which a scheduler posts."""
+    return (*VERBS, *(path for name, path in DECLARED.items() if stage.claims(name)))
+
+
+def gets(stage: ExtenderStage) -> tuple[str, ...]:
+    """The paths that are read."""
+    explained = (f"{spec.EXPLAIN}/nobody/p",) if stage.claims("explain") else ()
+    return (*BOOKS, *explained, *(PROBES if stage.claims("probes") else ()))
+
+
+def is_answer(status: int, path: str, stage: ExtenderStage) -> bool:
+    """Is that a status for a body that is no question? A filter and a bind have a place for an error in their answer."""
+    return (
+        400 <= status < 500 or (path in VERBS and status == 200) or (path == spec.BIND and stage.refuses_with(status))
+    )
+
+
+async def wrong_statuses(stage: ExtenderStage, body: Path) -> dict[str, int]:
+    """The verbs that answer the body, which is no question, with another status than they may."""
+    seen = {path: await NOBODY.status(of(stage, path), "POST", body) for path in posts(stage)}
+    return {path: status for path, status in seen.items() if not is_answer(status, path, stage)}
+
+
 def of(stage: ExtenderStage, path: str) -> str:
     """The address of a path below the verbs', or of one at the root."""
     url = stage.cluster.extender_url()
-    if path not in ROOT:
+    if path not in PROBES:
         return url + path
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{path}"
@@ -55,8 +80,8 @@ async def test_a_wrong_method_is_405(book: ExtenderStage) -> None:
     """On every path, whatever the method."""
     asked = [
         (path, method)
-        for path in (*POSTS, *GETS, *ROOT)
-        for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "GET" if path in POSTS else "POST")
+        for path in (*posts(book), *gets(book))
+        for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "GET" if path in posts(book) else "POST")
     ]
 
     assert {(path, method): await NOBODY.status(of(book, path), method) for path, method in asked} == dict.fromkeys(
@@ -91,7 +116,7 @@ async def test_a_wrong_type_is_answered(book: ExtenderStage, tmp_path: Path, bod
     """JSON, but not of the form that is asked for."""
     (tmp_path / "body").write_text(body)
 
-    assert {path: await NOBODY.status(of(book, path), "POST", tmp_path / "body") for path in POSTS} == POSTS
+    assert await wrong_statuses(book, tmp_path / "body") == {}
 
 
 @pytest.mark.promise("EXT-010")
@@ -101,7 +126,7 @@ async def test_the_type_that_a_body_calls_itself_is_not_looked_at(book: Extender
     (tmp_path / "body").write_text(json.dumps(question))
     types = ("text/plain", "application/x-www-form-urlencoded", "nonsense")
 
-    for verb in (spec.FILTER, spec.PRIORITIZE):
+    for verb in (spec.FILTER, *((spec.PRIORITIZE,) if book.claims("prioritize") else ())):
         assert {await NOBODY.status(of(book, verb), "POST", tmp_path / "body", one) for one in types} == {200}
 
 
@@ -112,13 +137,13 @@ async def test_a_body_cut_short_is_answered(book: ExtenderStage, tmp_path: Path)
     whole = json.dumps(question)
     for cut in (1, len(whole) // 2, len(whole) - 1):
         (tmp_path / "body").write_text(whole[:cut])
-        assert {path: await NOBODY.status(of(book, path), "POST", tmp_path / "body") for path in POSTS} == POSTS
+        assert await wrong_statuses(book, tmp_path / "body") == {}
 
 
 @pytest.mark.promise("EXT-010")
 async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: ExtenderStage) -> None:
     """Less comes than was announced, then the connection ends; the extender does not wait for the rest."""
-    for path in POSTS:
+    for path in posts(book):
         parts = urlsplit(of(book, path))
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         writer.write(f"POST {parts.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{".encode())
@@ -131,7 +156,12 @@ async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: Extender
 
 @pytest.mark.promise("EXT-032")
 @pytest.mark.parametrize(
-    "path", [spec.FILTER, *(pytest.param(path, marks=OTHERS) for path in POSTS if path != spec.FILTER)]
+    "path",
+    [
+        spec.FILTER,
+        pytest.param(spec.BIND, marks=OTHERS),
+        *(pytest.param(path, marks=[OTHERS, pytest.mark.needs(name)]) for name, path in DECLARED.items()),
+    ],
 )
 async def test_a_body_of_a_hundred_megabytes_gets_its_status(book: ExtenderStage, tmp_path: Path, path: str) -> None:
     """A body as large as a scheduler without a node cache sends of a large cluster is read whole and found to be nonsense."""
@@ -139,14 +169,14 @@ async def test_a_body_of_a_hundred_megabytes_gets_its_status(book: ExtenderStage
         file.write(b'{"Pod": {"metadata": {"name": "')
         file.write(b"x" * HUNDRED_MB)
 
-    assert await NOBODY.status(of(book, path), "POST", tmp_path / "body") == POSTS[path]
+    assert is_answer(await NOBODY.status(of(book, path), "POST", tmp_path / "body"), path, book)
 
 
 @pytest.mark.promise("EXT-010")
 async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp_path: Path) -> None:
     """A GET is answered as without it."""
     (tmp_path / "body").write_bytes(b"{" * 1_000_000)
-    paths = (*GETS, *ROOT)
+    paths = gets(book)
     with_body = [await NOBODY.status(of(book, path), "GET", tmp_path / "body") for path in paths]
 
     assert with_body == [await NOBODY.status(of(book, path)) for path in paths]

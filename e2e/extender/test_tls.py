@@ -48,9 +48,9 @@ async def secured(stage: ExtenderStage, tmp_path: Path) -> AsyncIterator[Secured
         (tmp_path / name).mkdir()
     ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
     server, client = ours.issue_server("extender", ("127.0.0.1",)), ours.issue_client("scheduler")
-    flags = ("--tls-cert-file", str(server.certificate), "--tls-private-key-file", str(server.key))
+    options = {"tls-cert-file": server.certificate, "tls-private-key-file": server.key, "client-ca-file": ours.ca}
     context = ssl.create_default_context(cafile=str(ours.ca))
-    async with stage.extender(*flags, "--client-ca-file", str(ours.ca), tls=context) as url:
+    async with stage.extender({name: str(path) for name, path in options.items()}, tls=context) as url:
         callers = (Caller(ours.ca, client), Caller(ours.ca), Caller(ours.ca, theirs.issue_client("scheduler")))
         yield Secured(stage, url, ours.ca, *callers)
 
@@ -113,7 +113,7 @@ async def test_a_scheduler_with_a_certificate_schedules(secured: Secured, verifi
     tls = {"certFile": str(secured.known.pair.certificate), "keyFile": str(secured.known.pair.key)}
     tls |= {"caFile": str(secured.ca)} if verifies else {}
     stage = secured.stage
-    async with stage.scheduler(schedulers.configuration(secured.url, enableHTTPS=True, tlsConfig=tls)):
+    async with stage.scheduler(stage.configuration(secured.url, enableHTTPS=True, tlsConfig=tls)):
         await stage.create(stage.pod("p", 3, scheduler=schedulers.NAME, node="a2"))
         await stage.observer.running("p")
     await stage.observer.check_right_cards("p")
@@ -123,7 +123,7 @@ async def test_a_scheduler_with_a_certificate_schedules(secured: Secured, verifi
 async def test_a_scheduler_without_a_certificate_gets_that_error(secured: Secured) -> None:
     """The pod waits, and its event has the status."""
     stage = secured.stage
-    configuration = schedulers.configuration(secured.url, enableHTTPS=True, tlsConfig={"caFile": str(secured.ca)})
+    configuration = stage.configuration(secured.url, enableHTTPS=True, tlsConfig={"caFile": str(secured.ca)})
     async with stage.scheduler(configuration):
         await stage.create(stage.pod("p", 3, scheduler=schedulers.NAME, node="a2"))
         await stage.observer.waits_because("p", "code 401")

@@ -9,7 +9,7 @@ from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
 from e2e.faults.fault_stage import BESIDE, FaultStage
 
-pytestmark = pytest.mark.needs("health")
+pytestmark = pytest.mark.needs("cards-annotation", "health")
 
 IGNORED = (13, 31, 43, 45, 68, 109)
 CRITICAL = (48, 79, 119)

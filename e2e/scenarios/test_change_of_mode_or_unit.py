@@ -21,15 +21,19 @@ from clusters.processes.program import Program
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster
 from clusters.simulated_node import SimulatedNode, environment_of_programs
-from clusters.targets import load_target
+from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.kubelet.stand_in import make_kubelet
 from e2e.observer import Observer
+from e2e.target_capabilities import options_known
 from fake_nvml.box import Box
 from fake_nvml.state import State
 
 NODE = "changes-to-slots"
+Options = dict[str, str]
+GIB: Options = {"memory_unit": "GiB"}
+MIB: Options = {"memory_unit": "MiB", "max_ids": "40000"}
 
 pytestmark = [
     pytest.mark.needs("slots"),
@@ -47,12 +51,13 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def serving(
-        self, target: str, *arguments: str, until: Callable[[], Awaitable[bool]]
+        self, target: Target, until: Callable[[], Awaitable[bool]], **options: str
     ) -> AsyncIterator[Program]:
-        """The device plugin of a target with more arguments is there inside, and has come so far."""
-        chosen = load_target(target)
-        account = await self.cluster.kubeconfig_of(chosen.device_plugin.account, NODE)
-        plugin = self.simulated.device_plugin(chosen, account, arguments)
+        """The device plugin of a target with these options is there inside, and has come so far."""
+        with options_known():
+            words = target.device_plugin.words({name.replace("_", "-"): text for name, text in options.items()})
+        account = await self.cluster.kubeconfig_of(target.device_plugin.account, NODE)
+        plugin = self.simulated.device_plugin(target, account, words)
         try:
             await plugin.launch(until)
             yield plugin
@@ -107,16 +112,18 @@ async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[Site]:
         yield Site(cluster, kubelet, simulated)
 
 
-async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(site: Site) -> None:
+async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(
+    site: Site, target: Target, slots_target: Target
+) -> None:
     """The plugin waits and announces nothing while the kubelet owns the memory.
 
     The event on the Node has the remedy, and the remedy is enough.
     """
-    async with site.serving("gpushare", until=site.offers_memory):
+    async with site.serving(target, site.offers_memory):
         # Two resources, each with a registration of its own: the slots may be there a moment later.
         await site.shows(mem="14", count="1", slot="14")
 
-    async with site.serving("gpushare-slots", until=site.has_warned) as slots:
+    async with site.serving(slots_target, site.has_warned) as slots:
         await site.shows(mem="0", slot="0")
         (event,) = await site.warnings()
         for word in ("kubelet_internal_checkpoint", "drain", "stop the kubelet", "move", "start the kubelet"):
@@ -133,11 +140,11 @@ async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(site: Site) 
 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.02)], ids=["fifty times as fast"])
-async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site) -> None:
+async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site, target: Target, slots_target: Target) -> None:
     """A kubelet without pods lets go of the memory five minutes after its plugin has gone, so no person has to act."""
-    async with site.serving("gpushare", until=site.offers_memory):
+    async with site.serving(target, site.offers_memory):
         pass
-    async with site.serving("gpushare-slots", until=site.has_warned):
+    async with site.serving(slots_target, site.has_warned):
         await site.shows(mem=str(_memory_of(site)), count="1", slot="48")
 
 
@@ -149,26 +156,26 @@ def _memory_of(site: Site) -> int:
 @pytest.mark.parametrize(
     ("before", "after", "units", "total"),
     [
-        (("gpushare", "--memory-unit=GiB"), ("gpushare", "--memory-unit=MiB", "--max-ids=40000"), 13, "15079"),
-        (("gpushare", "--memory-unit=MiB", "--max-ids=40000"), ("gpushare", "--memory-unit=GiB"), 14000, "14"),
-        (("gpushare", "--memory-unit=256MiB"), ("gpushare", "--memory-unit=GiB"), 50, "14"),
+        (GIB, MIB, 13, "15079"),
+        (MIB, GIB, 14000, "14"),
+        ({"memory_unit": "256MiB"}, GIB, 50, "14"),
     ],
     ids=["GiB to MiB", "MiB to GiB", "256MiB to GiB"],
 )
 async def test_a_node_keeps_its_unit_until_its_pods_have_ended(
-    site: Site, observer: Observer, before: tuple[str, ...], after: tuple[str, ...], units: int, total: str
+    site: Site, observer: Observer, target: Target, before: Options, after: Options, units: int, total: str
 ) -> None:
     """Pods that run hold their memory, and the node serves the new unit once the last of them has ended."""
-    async with site.serving(*before, until=site.offers_memory):
+    async with site.serving(target, site.offers_memory, **before):
         await site.shows(count="1")
         await observer.run(gpu_pod("former", units, node=NODE))
 
     async def has_warned() -> bool:
         return bool(await site.warnings("GPUShareUnitInUse", f"{observer.namespace}/former"))
 
-    async with site.serving(*after, until=has_warned):
+    async with site.serving(target, has_warned, **after):
         event = (await site.warnings("GPUShareUnitInUse", f"{observer.namespace}/former"))[0]
-        for word in (before[1].partition("=")[2], after[1].partition("=")[2], "Drain"):
+        for word in (before["memory_unit"], after["memory_unit"], "Drain"):
             assert word in event["message"]
         await site.shows(mem="0", count="1")
         assert (await observer.pod("former"))["status"]["phase"] == "Running"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import partial
 
 import pytest
@@ -19,9 +20,14 @@ from e2e.observer import Observer
 NODE = "a2"
 
 
-def registrations(observer: Observer) -> int:
-    """How often the node's plugin has registered its memory so far."""
-    return observer.cluster.log("device_plugin", NODE).count(f"registered resource={spec.RESOURCE_MEMORY}")
+def is_registered(observer: Observer) -> bool:
+    """Does the kubelet's book, which was lost, name the ids of a plugin again?"""
+    book = observer.cluster.kubelet_folder(NODE) / "device-plugins" / "kubelet_internal_checkpoint"
+    try:
+        data = json.loads(book.read_text())["Data"]
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
+    return bool((data.get("RegisteredDevices") or {}).get(spec.RESOURCE_MEMORY))
 
 
 def is_bound(pod: Object) -> bool:
@@ -67,11 +73,10 @@ async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, w
 async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer) -> None:
     """A kubelet without its checkpoint turns its running pods away; those that replace them fit, and nothing over them."""
     await observer.run(gpu_pod("before", 9, node=NODE))
-    times = registrations(observer)
     await observer.cluster.restart_kubelet(NODE, lose_checkpoint=True)
 
     # The amount proves nothing here: such a kubelet goes on showing it, and lets pods in without devices until the plugin is back.
-    await until(lambda: registrations(observer), lambda seen: seen > times, "the plugin is registered again")
+    await until(lambda: is_registered(observer), bool, "the plugin is registered again")
     await observer.shows(NODE, "28")
 
     before = await observer.reaches("before", "Running", "Failed")
@@ -140,7 +145,7 @@ async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> No
         failed = {"status": {"phase": "Failed", "reason": "Terminated"}}
         await cluster.api.patch(PODS, "shut", failed, observer.namespace, subresource="status")
         await observer.create(gpu_pod("next", 9, node=NODE))
-        await observer.waits_because("next", spec.REASON_NO_CARD_FITS)
+        await observer.waits_because("next", "")
     finally:
         await cluster.restart_kubelet(NODE, reboot=True)
     await observer.running("next")

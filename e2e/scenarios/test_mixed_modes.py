@@ -13,7 +13,7 @@ from clusters.api.api_client import Object
 from clusters.api.resources import MUTATING_ADMISSION_POLICIES, NODES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster, NodeSpec
-from clusters.targets import load_target
+from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
@@ -22,7 +22,7 @@ from e2e.site.node_cards import amount, described
 
 # Two cards of 81,920 MiB with two slots each, beside a T4 of 14 GiB.
 _NODES = (
-    NodeSpec("exact", box="a100x8", plugin_arguments=("--mode", "slots", "--slots", "2")),
+    NodeSpec("exact", box="a100x8", plugin_options={"mode": "slots", "slots": "2"}),
     NodeSpec("whole", box="t4x1"),
 )
 _XID = "79"
@@ -34,9 +34,10 @@ pytestmark = [
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def fleet(own: OwnCluster) -> AsyncIterator[Cluster]:
-    """One node in slots mode, one in ids mode; no policy."""
-    async with own(_NODES, load_target("gpushare")) as cluster:
+async def fleet(own: OwnCluster, slots_target: Target) -> AsyncIterator[Cluster]:
+    """One node in slots mode, one in ids mode; no policy. (For a target that has both modes.)"""
+    assert slots_target.programs
+    async with own(_NODES) as cluster:
         yield cluster
 
 
@@ -118,10 +119,10 @@ async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Obse
     assert str(index) not in {pod["metadata"]["annotations"][spec.POD_INDEX] for pod in others}
 
 
-async def test_the_policy_makes_pods_unchanged_fit_for_both(seen: Observer) -> None:
+async def test_the_policy_makes_pods_unchanged_fit_for_both(seen: Observer, slots_target: Target) -> None:
     """A pod that asks for gpu-mem alone runs on either node, and asks for a slot as it is stored."""
-    target = load_target("gpushare-slots")
-    if not await admission_policies.install(seen.cluster.api, target.policy_manifests(), target.policy_probe):
+    policies, probe = slots_target.policy_manifests(), slots_target.policy_probe
+    if not await admission_policies.install(seen.cluster.api, policies, probe):
         pytest.skip("this API server is older than 1.36 and has no MutatingAdmissionPolicy")
     await seen.create(gpu_pod("there", 33, node="exact"), gpu_pod("here", 3, node="whole"))
     for pod in await seen.running("there", "here"):

@@ -12,6 +12,7 @@ from e2e.builders import booking, controller, gpu_pod
 from e2e.scenarios.conftest import ObservedNamespace
 
 
+@pytest.mark.needs("unadmitted")
 @pytest.mark.stand_in_only("the metrics of a plugin in a pod are not on this machine's loopback")
 async def test_controllers_pod_is_replaced_and_bare_one_only_reported(observed: ObservedNamespace) -> None:
     """Bound while the plugin was away: the ReplicaSet's is deleted and its successor runs, the bare one stays with the reason."""

@@ -13,7 +13,7 @@ import pytest_asyncio
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.provider import NodeSpec
-from clusters.targets import load_target
+from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of, units_of
@@ -39,12 +39,10 @@ def cards(request: pytest.FixtureRequest) -> int:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def slots_cluster(request: pytest.FixtureRequest, own: OwnCluster, cards: int) -> AsyncIterator[Any]:
-    """Our programs in slots mode, with the policy that adds slots to pods, if the API server has such policies."""
-    if request.config.getoption("--target") != "gpushare":
-        pytest.skip("slots mode is of our own programs; the target is another")
+async def slots_cluster(own: OwnCluster, slots_target: Target, cards: int) -> AsyncIterator[Any]:
+    """The target's programs in slots mode, with its policy that adds slots to pods, if the API server has such policies."""
     nodes = [NodeSpec(NODE, box=_EIGHT if cards > 2 else _TWO)]
-    async with own(nodes, load_target("gpushare-slots")) as cluster:
+    async with own(nodes, slots_target) as cluster:
         yield cluster
 
 

@@ -16,8 +16,8 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, for_each
 from clusters.controlplane.binaries import ETCD, KWOK
 from clusters.controlplane.real_control_plane import API_SERVER, SCHEDULER
-from clusters.targets import SCHEDULER_CONFIG
 from clusters.processes.progress import Progress
+from clusters.targets import SCHEDULER_CONFIG
 from load.bench.bench_figures import EXTENDER
 from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import Bed, Server, start_extender, start_in_c

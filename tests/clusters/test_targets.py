@@ -51,7 +51,10 @@ def test_our_targets_run_with_our_roles(name: str) -> None:
         (lambda target: target["extender"].update(readiness="/readyz"), "readiness"),
         (lambda target: target["extender"].update(ready=["/readyz"]), r"\$.extender.ready"),
         (lambda target: target["device_plugin"].update(account={"a": "b"}), r"\$.device_plugin.account"),
-        (lambda target: target["device_plugin"].update(flags={"memory_unit": []}), r"memory_unit.*\$.device_plugin.flags"),
+        (
+            lambda target: target["device_plugin"].update(flags={"memory_unit": []}),
+            r"memory_unit.*\$.device_plugin.flags",
+        ),
         (lambda target: target["device_plugin"].update(flags={"mode": "--mode"}), r"\$.device_plugin.flags"),
         (lambda target: target["device_plugin"].update(fixed_folder="sockets"), r"\$.device_plugin.fixed_folder"),
         (lambda target: target.update(differences={"refused-bind": "404"}), r"404.*\$.differences.refused-bind"),
@@ -92,7 +95,9 @@ def test_an_error_names_the_line_of_the_fault(tmp_path: Path) -> None:
             load_target(str(path))
 
 
-@pytest.mark.parametrize(("name", "variable"), [("original", "GPUSHARE_ORIGINAL_INSPECT"), ("hami-style", "HAMI_STYLE")])
+@pytest.mark.parametrize(
+    ("name", "variable"), [("original", "GPUSHARE_ORIGINAL_INSPECT"), ("hami-style", "HAMI_STYLE")]
+)
 def test_variables_that_are_not_set_are_named(name: str, variable: str) -> None:
     """A target of programs that the user brings names all variables that are missing, before anything is started."""
     with pytest.raises(ClusterError, match=variable):

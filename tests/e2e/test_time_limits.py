@@ -1,0 +1,62 @@
+"""A case over its time limit fails alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_SETTINGS = "[pytest]\nasyncio_default_fixture_loop_scope = session\nasyncio_mode = auto\nasyncio_default_test_loop_scope = session\ntimeout_method = signal\n"
+_CASES = """
+import asyncio
+import time
+import pytest
+
+left = []
+
+@pytest.mark.timeout(3)
+async def test_waits():
+    try:
+        await asyncio.Event().wait()
+    finally:
+        left.append("cancelled")
+
+@pytest.mark.timeout(3)
+async def test_holds_up_the_loop():
+    time.sleep(1000)
+
+@pytest.mark.timeout(3)
+def test_is_not_asynchronous():
+    time.sleep(1000)
+
+async def test_goes_on():
+    await asyncio.sleep(0)
+    assert left == ["cancelled"]
+
+async def test_has_a_timeout_of_its_own():
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await asyncio.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_case_over_its_limit_fails_alone(tmp_path: Path, workers: str) -> None:
+    """It is cancelled, or an alarm ends it; the cases after it pass in the same process, on the same event loop."""
+    (tmp_path / "pytest.ini").write_text(_SETTINGS)
+    (tmp_path / "test_cases.py").write_text(_CASES)
+    words = ["-p", "e2e.time_limits", "-p", "no:cacheprovider", "-n", workers, "--rootdir", str(tmp_path)]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(_ROOT), "PATH": str(Path(sys.executable).parent)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert "3 failed, 2 passed" in run.stdout, run.stdout + run.stderr
+    assert "the case is over its limit of 3 s" in run.stdout
+    assert "crashed" not in run.stdout
