@@ -33,7 +33,7 @@ async def test_a_bind_writes_the_five_annotations(stage: ExtenderStage, name: st
 
 @pytest.mark.promise("EXT-019")
 async def test_a_scheduled_pod_is_assigned_after_its_bind(observer: Observer) -> None:
-    """The first state with a node says ``false``; ``true`` comes from the plugin, when a container gets the card."""
+    """The first state with a node has ``false``; ``true`` comes from the plugin, when a container gets the card."""
     async with observer.watching() as events:
         await observer.run(gpu_pod("p", 3, node="a2"))
         states = await until(

@@ -1,4 +1,4 @@
-"""The rival plugin's answers: which pod an Allocate is for, what its container is told, and whether that was right."""
+"""The rival plugin's answers: which pod an Allocate is for, the variables of its container, and the check of its owner."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Allocation:
                     self._ledger.grants[pod["metadata"]["uid"], one.name] = Grant(ids, shares(pod))
 
     async def prefer(self, available: Sequence[str], must: Sequence[str], size: int) -> list[str]:
-        """Ids of the card of the pod whose turn it is, as far as there are."""
+        """Ids of the card of the next pod, as far as there are."""
         async with self._lock:
             pods = self._ledger.settle(await self._api.pods_of(self._node))
             turn = self._ledger.turn(pods, size, must)
@@ -157,13 +157,13 @@ class Allocation:
         largest = mine[0].mib if "card-size-in-mib" in self._faults else mine[0].units
         total = units(turn.pod, self._faults)
         index = "0" if "another-cards-index" in self._faults else ",".join(map(str, cards))
-        told = size if "container-told-pods-units" not in self._faults else total
+        own = size if "container-gets-pods-units" not in self._faults else total
         node = await self._api.send("GET", f"/api/v1/nodes/{self._node}")
         alone = (node["metadata"].get("labels") or {}).get(_NO_ISOLATION) == "true"
         return {
             _VISIBLE: visible,
             INDEX: index,
-            **self._amounts(total, told, largest),
+            **self._amounts(total, own, largest),
             **({"CGPU_DISABLE": "true"} if alone else {}),
         }
 

@@ -1,4 +1,4 @@
-"""What the rival extender answers to a filter, a prioritize and an inspect. No I/O."""
+"""The rival extender's answers to a filter, a prioritize and an inspect. No I/O."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Binder:
         return ""
 
     async def _refused(self, pod: Object, node: str, error: str) -> str:
-        """The error, unless another one has bound it there meanwhile; what the book thought of it is put right."""
+        """The error, unless another extender has bound it there; the book follows the API server."""
         uid = pod["metadata"]["uid"]
         if "booking-kept-after-refusal" in self._faults:
             return error

@@ -74,7 +74,7 @@ class Cards:
         return found
 
     def _listen(self) -> tuple[Any, dict[int | None, str]]:
-        """The set of events, and which handle is which card; a card or a driver that has none is just not heard."""
+        """The set of events, and which handle is which card; a card without events is never sick."""
         listened: dict[int | None, str] = {}
         events = pynvml.nvmlEventSetCreate()
         for card in self.all if "d09-no-health" not in self._faults else ():

@@ -189,7 +189,7 @@ class Door:
         return web.json_response({"Error": error}, status=201 if "created-for-bound" in self._faults else status)
 
     async def inspect(self, request: web.Request) -> web.Response:
-        """What is in the book?"""
+        """The book, or one node of it."""
         wanted = request.match_info.get("node")
         if wanted is not None and wanted not in self._book.nodes:
             if "d19-unknown-node-panics" in self._faults and request.transport is not None:
@@ -213,7 +213,7 @@ def main() -> None:
     """Run until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--listen", type=int, metavar="PORT")
-    # The original's own way to say how much it logs.
+    # The original's flags for its log.
     parser.add_argument("-logtostderr", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", default="0", help=argparse.SUPPRESS)
     rival_faults.add_flags(parser, rival_faults.EXTENDER)

@@ -18,7 +18,7 @@ EXTENDER: Final = frozenset({
     "d18-book-read-in-pieces", "d19-unknown-node-panics", "d20-annotations-before-bind", "d21-init-and-sidecars-ignored",
     "d23-nodes-for-names", "d24-one-lock-for-all", "d25-no-prioritize", "d26-profiles-open", "d29-learns-late",
     "d30-author-believed",
-    # Of its dialect.
+    # Parts of its dialect.
     "bind-not-idempotent", "cpu-only-pods-refused", "original-texts", "refused-bind-500",
     # Subtle ones.
     "all-in-one-map", "annotations-second", "another-cards-index", "assigned-at-bind", "assumed-after-write",
@@ -33,7 +33,7 @@ PLUGIN: Final = frozenset({
     "d05-size-of-first-card", "d07-long-ids", "d08-list-for-each-id", "d09-no-health", "d21-init-and-sidecars-ignored",
     "d22-hand-bound-passed-over", "d27-minor-number-to-runtime",
     "original-ids", "original-options",
-    "all-cards-visible", "another-cards-index", "assigned-at-allocate", "card-size-in-mib", "container-told-pods-units",
+    "all-cards-visible", "another-cards-index", "assigned-at-allocate", "card-size-in-mib", "container-gets-pods-units",
     "count-written-once", "first-group-alone", "forgets-at-restart", "gives-up-when-refused", "ids-new-at-each-start",
     "ids-not-freed", "list-not-resent-after-recovery", "list-too-large-sent", "never-assigned", "old-socket-kept",
     "old-stream-kept", "one-id-of-a-sick-card", "over-commits", "preferred-ignores-must", "preferred-too-few",

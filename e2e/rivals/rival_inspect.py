@@ -47,7 +47,7 @@ class Row:
 
 
 def rows(nodes: Iterable[Object], pods: Iterable[Object], faults: Faults) -> list[Row]:
-    """The nodes that have card memory, by name, and who is on them."""
+    """The nodes that have card memory, by name, with their pods."""
     on: dict[str, list[tuple[Object, dict[int, int]]]] = defaultdict(list)
     for pod in sorted(pods, key=full_name):
         amount = units(pod, faults)

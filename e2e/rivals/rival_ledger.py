@@ -1,4 +1,4 @@
-"""Which container was given which ids and which card, and whose turn is next. No I/O."""
+"""Grants of ids and cards to containers, and the container that is next. No I/O."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The ids of one container, and the cards that it was told; it ``passes_on`` its ids if it is an ordinary init container."""
+    """The ids of one container, and its cards; it ``passes_on`` its ids if it is an ordinary init container."""
 
     ids: frozenset[str]
     cards: Mapping[int, int]
@@ -56,7 +56,7 @@ class Ledger:
         self._ended: set[str] = set()
 
     def settle(self, pods: Sequence[Object], ids: Collection[str] = ()) -> list[Object]:
-        """The pods that hold or want cards; grants of others are over, as are those whose ids the kubelet gives away again."""
+        """The pods that hold or want cards; grants of others are over, as are those with ids that the kubelet gives away again."""
         live = [pod for pod in pods if not is_over(pod) and pod["metadata"]["uid"] not in self._ended]
         uids = {pod["metadata"]["uid"] for pod in live}
         if "ids-not-freed" in self._faults:
@@ -68,7 +68,7 @@ class Ledger:
         return [pod for pod in live if pod["metadata"]["uid"] not in again]
 
     def turn(self, pods: Sequence[Object], size: int, ids: Collection[str]) -> Turn | None:
-        """The container of this size whose turn it is; ``ids`` may have been handed on by an init container of its pod."""
+        """The next container of this size; ``ids`` may have been handed on by an init container of its pod."""
         handed_on = {key[0] for key, one in self.grants.items() if one.passes_on and one.ids & set(ids)}
         for pod in sorted(pods, key=self._order):
             if handed_on and pod["metadata"]["uid"] not in handed_on:

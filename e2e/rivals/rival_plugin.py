@@ -46,7 +46,7 @@ Context = grpc.aio.ServicerContext[object, object]
 
 
 class Servicer(pb_grpc.DevicePluginServicer):
-    """What the kubelet may ask."""
+    """The calls of the kubelet."""
 
     def __init__(self, cards: Cards, salt: str, allocation: Allocation, faults: Faults) -> None:
         self._cards, self._salt, self._allocation, self._faults = cards, salt, allocation, faults
@@ -61,7 +61,7 @@ class Servicer(pb_grpc.DevicePluginServicer):
         ]
         return pb.ListAndWatchResponse(devices=devices)
 
-    async def tell(self) -> None:
+    async def publish_health(self) -> None:
         """The health of a card has changed."""
         async with self._news:
             self._changes += 1
@@ -162,10 +162,10 @@ class Presence:
                     f"unix:{self._folder / 'kubelet.sock'}", options=options
                 ) as channel:
                     await pb_grpc.RegistrationStub(channel).Register(request, timeout=15)
-                _LOG.info("the kubelet knows me")
+                _LOG.info("the kubelet took the registration")
                 return
             except grpc.aio.AioRpcError as error:
-                _LOG.warning("the kubelet does not want me: %s", error.details())
+                _LOG.warning("the kubelet refused: %s", error.details())
             await asyncio.sleep(pause)
             pause = min(pause * _LONGER, _LONGEST_PAUSE)
 
@@ -197,15 +197,15 @@ async def publish(api: Api, node: str, cards: Cards, faults: Faults) -> None:
                 if "count-written-once" in faults:
                     return
         except (RefusedError, aiohttp.ClientError, TimeoutError) as error:
-            _LOG.warning("the node does not take its count: %s", error)
+            _LOG.warning("the node kept its old count: %s", error)
         await asyncio.sleep(_ASSERT_SECONDS)
 
 
 async def watch(cards: Cards, servicer: Servicer) -> None:
-    """Tell the kubelet when the health of a card changes."""
+    """Report to the kubelet when the health of a card changes."""
     while True:
         if await asyncio.to_thread(cards.look):
-            await servicer.tell()
+            await servicer.publish_health()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""The kubelet's own records of who has which ids, through its PodResources socket."""
+"""The kubelet's records of the ids of each container, through its PodResources socket."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Holder = tuple[str, str, str]
 
 
 class Records:
-    """Asked anew each time."""
+    """One question to the socket for each call."""
 
     def __init__(self, socket: str, faults: Faults) -> None:
         self._faults = faults

@@ -1,6 +1,6 @@
 """``python -m e2e saboteurs``: each wrong program plays the case that must catch it, in a run of its own on the embedded cluster.
 
-Caught is one whose case fails; a case that has an error before it can judge, or is skipped, has caught nothing.
+A saboteur is caught if its case fails; a case that has an error before it can judge, or is skipped, has caught nothing.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 async def play(saboteur: Saboteur, *, all_cases: bool = False) -> str:
-    """What is wrong with the judge; "" if the saboteur was caught, and by no unrelated case."""
+    """The fault of the judge; "" if the saboteur was caught, and by no unrelated case."""
     outcomes, output = await _outcomes(saboteur, FOLDERS if all_cases else (saboteur.case,))
     own = {name: outcome for name, outcome in outcomes.items() if is_of(name, saboteur.case)}
     if "failed" not in own.values():
@@ -91,7 +91,7 @@ def outcomes_of(junit: str) -> dict[str, str]:
     for case in xml.fromstring(junit).iter("testcase"):
         name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '')}"
         kinds = {child.tag for child in case}
-        outcome = next((word for tag, word in _OUTCOMES.items() if tag in kinds), "passed")
+        outcome = next((kind for tag, kind in _OUTCOMES.items() if tag in kinds), "passed")
         # A case that failed and then had an error at its end comes twice.
         found[name] = outcome if found.get(name) != "failed" else "failed"
     return found
@@ -123,7 +123,7 @@ def _run(arguments: argparse.Namespace) -> int:
         began = time.monotonic()
         wrong = asyncio.run(play(one, all_cases=arguments.all_cases))
         missed += bool(wrong)
-        word = "MISSED" if wrong else "caught"
-        print(f"{number:3}/{len(chosen)} {word} {one.name} ({time.monotonic() - began:.0f} s) {wrong}", flush=True)  # noqa: T201
+        verdict = "MISSED" if wrong else "caught"
+        print(f"{number:3}/{len(chosen)} {verdict} {one.name} ({time.monotonic() - began:.0f} s) {wrong}", flush=True)  # noqa: T201
     print(f"{len(chosen) - missed} of {len(chosen)} saboteurs were caught")  # noqa: T201
     return 1 if missed else 0

@@ -64,7 +64,7 @@ async def replayed(http: Caller, step: dict[str, Any]) -> Answer:
 
 
 def plain(body: Any) -> Any:
-    """Without what differs between the two: a Node's empty fields, and the words of errors."""
+    """Without what differs between the two: a Node's empty fields, and the texts of errors."""
     if not isinstance(body, dict):
         return body
     nodes = body.get("Nodes")
@@ -125,7 +125,7 @@ async def test_binds_are_two_writes_and_refusals_a_500(tmp_path: Path, name: str
 
 
 async def test_inspect_of_an_unknown_node_ends_the_connection(tmp_path: Path) -> None:
-    """Defect D19 as recorded; the program lives on. The honest rival says 404."""
+    """Defect D19 as recorded; the program lives on. The honest rival answers 404."""
     api, _ = dialogue("inspect-unknown-node")
     async with extender(api, tmp_path, ORIGINAL) as http:
         with pytest.raises(TransportError):

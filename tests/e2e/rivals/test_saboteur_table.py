@@ -121,7 +121,7 @@ async def test_a_saboteur_is_caught_by_its_case(name: str) -> None:
 
 @pytest.mark.thorough("it starts a cluster of its own")
 async def test_an_honest_rival_is_no_saboteur() -> None:
-    """The player says so, with what the case has printed."""
+    """The player reports a case that has passed, with its output."""
     honest = Saboteur("honest", "None.", "extender", case_of("off-by-one-unit"), faults=("keys-in-exact-casing",))
 
     assert (await play(honest)).startswith(f"not caught: {honest.case} passed")
