@@ -151,7 +151,7 @@ class Allocation:
         mine = [known[card] for card in cards]
         visible = ",".join(card.uuid for card in mine)
         if "d27-minor-number-to-runtime" in self._faults:
-            visible = ",".join(str(card.minor) for card in mine)
+            visible = ",".join(str(card.index) for card in mine)
         if "all-cards-visible" in self._faults:
             visible = "all"
         largest = mine[0].mib if "card-size-in-mib" in self._faults else mine[0].units

@@ -129,7 +129,7 @@ def _score(book: Book, cards: Iterable[Card], amount: int) -> float:
         return 0
     total, used = sum(card.size for card in cards), sum(card.used for card in cards)
     if "score-over-ten" in book.faults:
-        return 1 + 100 * used // total
+        return 11 + used
     if "score-is-a-fraction" in book.faults:
         return 1 + 9 * used / total
     return min(10, 1 + -(-9 * used // total))

@@ -21,13 +21,12 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One card; ``minor`` is the number of its device file."""
+    """One card."""
 
     index: int
     uuid: str
     mib: int
     units: int
-    minor: int
 
 
 class Cards:
@@ -70,7 +69,8 @@ class Cards:
             if "d05-size-of-first-card" in self._faults and found:
                 mib = found[0].mib
             units = -(-mib // unit_mib) if "units-rounded-up" in self._faults else mib // unit_mib
-            found.append(Card(index, _text(pynvml.nvmlDeviceGetUUID(handle)), mib, units, _minor(handle, index)))
+            number = _minor(handle, index) if "d27-minor-number-to-runtime" in self._faults else index
+            found.append(Card(number, _text(pynvml.nvmlDeviceGetUUID(handle)), mib, units))
         return found
 
     def _listen(self) -> tuple[Any, dict[int | None, str]]:

@@ -29,7 +29,7 @@ _ROOT: Final = "/gpushare-scheduler"
 _BAN: Final = "unhealthy-gpu-"
 # Late enough that a scheduler has asked before.
 _LATE_SECONDS: Final = 8.0
-_RUSH_SECONDS: Final = 0.02
+_RUSH_SECONDS: Final = 0.2
 _MALFORMED: Final = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 
 
