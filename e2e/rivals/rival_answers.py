@@ -114,7 +114,7 @@ def _result(
     }
     if "null-for-list" in faults and not fit:
         answer["NodeNames"] = None
-    return {key.lower(): value for key, value in answer.items()} if "keys-in-lower-case" in faults else answer
+    return answer
 
 
 def _original_text(book: Book, name: str) -> str:

@@ -124,7 +124,7 @@ class Binder:
         index = card.index if "another-cards-index" not in self._faults else (card.index + 1) % len(cards)
         size = card.size if "card-size-is-the-total" not in self._faults else sum(one.size for one in cards)
         now = self._now() if "time-in-seconds" not in self._faults else self._now() // 10**9
-        return {
+        written = {
             INDEX: str(index),
             UNITS: str(amount),
             CARD_UNITS: str(size),
@@ -133,6 +133,7 @@ class Binder:
             # A Binding cannot take away what the pod's author wrote, only write over it.
             **({SEVERAL: ""} if SEVERAL in given else {}),
         }
+        return {key.lower(): text for key, text in written.items()} if "keys-in-lower-case" in self._faults else written
 
     async def _send(self, pod: Object, node: str, annotations: Mapping[str, str]) -> None:
         metadata = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,8 @@ _LOG: Final = logging.getLogger("rival.cards")
 _HARMLESS: Final = frozenset({13, 31, 43, 45, 68, 109})
 _WAIT_MS: Final = 300
 _MIB: Final = 1 << 20
+# For a card whose driver reports no recovery.
+_LONG_REST_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Cards:
         self._take_event()
         if "list-not-resent-after-recovery" not in self._faults:
             for uuid, since in list(self.sick.items()):
-                if self._now() - since >= self._rest and self._is_well(uuid):
+                if self._now() - since >= self._rest_of(uuid):
                     del self.sick[uuid]
         return before != set(self.sick)
 
@@ -99,29 +102,26 @@ class Cards:
             _LOG.warning("card %s is sick, Xid %d", uuid, event.eventData)
             self.sick[uuid] = self._now()
 
-    def _is_well(self, uuid: str) -> bool:
-        """Does it answer, without errors since its last reset, and does the driver advise nothing?"""
+    def _rest_of(self, uuid: str) -> float:
+        """The seconds after which a sick card counts as well: endless while it does not answer, or the driver advises a reset."""
         try:
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid.encode())
             pynvml.nvmlDeviceGetMemoryInfo(handle)
         except pynvml.NVMLError:
-            return False
-        advice = _or_zero(lambda: _recovery_action(handle))
-        errors = _or_zero(lambda: int(pynvml.nvmlDeviceGetTotalEccErrors(handle, 1, 0)))
-        return advice == errors == 0
+            return math.inf
+        advice = _recovery_action(handle)
+        if advice is None:
+            return _LONG_REST_SECONDS
+        return math.inf if advice else self._rest
 
 
-def _or_zero(ask: Callable[[], int]) -> int:
-    """Older drivers and cards do not know it."""
+def _recovery_action(handle: Any) -> int | None:
+    """The driver's advice for the card, 0 if it needs none; None on older drivers, which give none."""
     try:
-        return ask()
+        (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
     except pynvml.NVMLError:
-        return 0
-
-
-def _recovery_action(handle: Any) -> int:
-    (value,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
-    return int(value.value.uiVal) if value.nvmlReturn == pynvml.NVML_SUCCESS else 0
+        return None
+    return int(value.value.uiVal) if value.nvmlReturn == pynvml.NVML_SUCCESS else None
 
 
 def _minor(handle: Any, index: int) -> int:

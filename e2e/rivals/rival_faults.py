@@ -64,7 +64,7 @@ def chosen(arguments: argparse.Namespace, environment: Mapping[str, str], known:
     if unknown := named - EXTENDER - PLUGIN - INSPECT:
         raise SystemExit(f"{VARIABLE}: unknown faults {', '.join(sorted(unknown))}")
     spoken = dialect(known) if arguments.dialect else frozenset()
-    return (named & known) | set(arguments.fault) | spoken
+    return frozenset(named & known | set(arguments.fault) | spoken)
 
 
 def dialect(known: frozenset[str]) -> frozenset[str]:
