@@ -31,6 +31,10 @@ from e2e.rivals.rival_records import Records
 _LOG: Final = logging.getLogger("rival.allocation")
 _VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 _NO_ISOLATION: Final = "cgpu.disable.isolation"
+# From this minor on a kubelet names each id in the status of its pod, with this much beside it; etcd takes 1.5 MiB.
+_NAMES_EACH_ID: Final = 36
+_BYTES_BESIDE: Final = 37
+_STATUS_BYTES: Final = 1_500_000
 
 
 class Allocation:
@@ -110,13 +114,16 @@ class Allocation:
         turn = self._ledger.turn(pods, size, ids)
         if turn is None:
             return self._unasked(size)
+        node = await self._api.send("GET", f"/api/v1/nodes/{self._node}")
+        if _minor_of(node) >= _NAMES_EACH_ID and sum(len(one) + _BYTES_BESIDE for one in ids) > _STATUS_BYTES:
+            raise LookupError(f"{size} ids do not fit in the status of a pod")
         cards = shares(turn.pod) or await self._put_on_a_card(turn, pods)
         if absent := [card for card in cards if card not in self._sizes]:
             raise LookupError(f"{full_name(turn.pod)} names card {absent[0]}, which is not there")
         self._ledger.grants[turn.key] = Grant(ids, cards, turn.container.passes_on)
         if self._faults & {"assigned-at-allocate", "original-options"}:
             await self._api.annotate(turn.pod, {ASSIGNED: "true"})
-        return await self._variables(turn, list(cards), size)
+        return self._variables(turn, list(cards), size, node)
 
     @property
     def _sizes(self) -> dict[int, int]:
@@ -146,7 +153,7 @@ class Allocation:
         turn.pod["metadata"].setdefault("annotations", {}).update(written)
         return {card: amount}
 
-    async def _variables(self, turn: Turn, cards: Sequence[int], size: int) -> dict[str, str]:
+    def _variables(self, turn: Turn, cards: Sequence[int], size: int, node: Object) -> dict[str, str]:
         known = {card.index: card for card in self._cards.all}
         mine = [known[card] for card in cards]
         visible = ",".join(card.uuid for card in mine)
@@ -158,7 +165,6 @@ class Allocation:
         total = units(turn.pod, self._faults)
         index = "0" if "another-cards-index" in self._faults else ",".join(map(str, cards))
         own = size if "container-gets-pods-units" not in self._faults else total
-        node = await self._api.send("GET", f"/api/v1/nodes/{self._node}")
         alone = (node["metadata"].get("labels") or {}).get(_NO_ISOLATION) == "true"
         return {
             _VISIBLE: visible,
@@ -194,3 +200,9 @@ class Allocation:
         if own is not None:
             self._ledger.grants[meant] = own
         _LOG.info("%s and %s have changed places", full_name(owner), full_name(other))
+
+
+def _minor_of(node: Object) -> int:
+    """The minor of its kubelet's release; 0 if that is not published."""
+    parts = str((node["status"].get("nodeInfo") or {}).get("kubeletVersion", "")).split(".")
+    return int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 0

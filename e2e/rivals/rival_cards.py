@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
+import time
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -96,6 +98,8 @@ class Cards:
         except pynvml.NVMLError as error:
             if not isinstance(error, pynvml.NVMLError_Timeout):
                 _LOG.debug("no events: %s", error)
+                # The call returned at once, so the next one waits here.
+                time.sleep(_WAIT_MS / 1000)
             return
         uuid = self._listened.get(_address(event.device))
         if uuid is not None and event.eventData not in _HARMLESS:
