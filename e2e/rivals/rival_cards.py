@@ -6,7 +6,6 @@ import ctypes
 import logging
 import math
 import time
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
