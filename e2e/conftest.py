@@ -15,7 +15,16 @@ from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
-from e2e import distribution, real_kubelets, summary, target_capabilities, time_limits, uncounted, whole_cluster
+from e2e import (
+    distribution,
+    real_kubelets,
+    short_failures,
+    summary,
+    target_capabilities,
+    time_limits,
+    uncounted,
+    whole_cluster,
+)
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
 from e2e.report import verdict_plugin as verdicts
@@ -68,6 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     target_capabilities.add_marker(config)
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
+    config.pluginmanager.register(short_failures)
     config.pluginmanager.register(time_limits)
     config.pluginmanager.register(summary)
     config.pluginmanager.register(whole_cluster.WholeCluster(config), whole_cluster.NAME)
@@ -143,7 +153,7 @@ def own(
     @asynccontextmanager
     async def make(nodes: Sequence[NodeSpec], other: Target | None = None) -> AsyncIterator[Cluster]:
         judged = other or target
-        with target_capabilities.options_known():
+        with target_capabilities.options_known(judged):
             nodes = [judged.spelt(node) for node in nodes]
         async with own_cluster(request.config.getoption("--cluster"), nodes, judged, choices) as cluster:
             try:

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, ClusterError
-from clusters.targets import CAPABILITIES, PROGRAMS, UnspeltOptionError, load_target
+from clusters.targets import CAPABILITIES, PROGRAMS, Target, UnspeltOptionError, load_target
 
 NOT_APPLICABLE: Final = "not applicable"
 _BOTH: Final = frozenset({EXTENDER, DEVICE_PLUGIN})
@@ -62,12 +62,12 @@ def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
 
 
 @contextlib.contextmanager
-def options_known() -> Iterator[None]:
-    """A case that asks for an option for which the target has no flag, inside, is not applicable."""
+def options_known(target: Target) -> Iterator[None]:
+    """A case that asks, inside, for an option for which the target has no flag is not applicable."""
     try:
         yield
     except UnspeltOptionError as error:
-        pytest.skip(f"{NOT_APPLICABLE}: {error}")
+        pytest.skip(f"{NOT_APPLICABLE}: target {target.name}: {error}")
 
 
 def needs_of(item: pytest.Item) -> frozenset[str]:

@@ -69,7 +69,7 @@ async def open_player(
 ) -> AsyncIterator[Player]:
     """A cluster is up while inside; ``plugin_options`` are for every device plugin."""
     venue = venue_of(provider)
-    with options_known():
+    with options_known(target):
         nodes = [
             target.spelt(msgspec.structs.replace(node, plugin_options=dict(plugin_options or {})))
             for node in nodes_of(provider)

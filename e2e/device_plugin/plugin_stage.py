@@ -96,7 +96,7 @@ class PluginStage:
         return capability in self._target.claims
 
     def _words(self, options: Mapping[str, str]) -> tuple[str, ...]:
-        with options_known():
+        with options_known(self._target):
             return self._target.device_plugin.words({name.replace("_", "-"): text for name, text in options.items()})
 
     async def _launch(self, words: tuple[str, ...]) -> Program:

@@ -56,7 +56,7 @@ async def extender_beside(
     """Another extender of the target with these options, not yet started, and its port; by default with its own account."""
     port = free_port()
     kubeconfig = account or await cluster.kubeconfig_of(target.extender.account)
-    with options_known():
+    with options_known(target):
         asked = target.extender.with_options(options)
     argv, environment = asked.command(port=str(port), kubeconfig=str(kubeconfig))
     return Program(name, argv, {**environment_of_programs(choices.environment), **environment}, log), port

@@ -54,7 +54,7 @@ class Site:
         self, target: Target, until: Callable[[], Awaitable[bool]], **options: str
     ) -> AsyncIterator[Program]:
         """The device plugin of a target with these options is there inside, and has come so far."""
-        with options_known():
+        with options_known(target):
             words = target.device_plugin.words({name.replace("_", "-"): text for name, text in options.items()})
         account = await self.cluster.kubeconfig_of(target.device_plugin.account, NODE)
         plugin = self.simulated.device_plugin(target, account, words)

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-_SETTINGS = "[pytest]\nasyncio_default_fixture_loop_scope = session\nasyncio_mode = auto\nasyncio_default_test_loop_scope = session\ntimeout_method = signal\n"
+_SETTINGS = """
+[pytest]
+asyncio_mode = auto
+asyncio_default_fixture_loop_scope = session
+asyncio_default_test_loop_scope = session
+timeout_method = signal
+"""
 _CASES = """
 import asyncio
 import time

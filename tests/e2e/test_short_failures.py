@@ -1,0 +1,47 @@
+"""A failed case shows its cause, and not pages of what was compared."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from e2e.short_failures import shortened
+
+_ROOT = Path(__file__).parents[2]
+_CASE = """
+def test_answer():
+    answer = '{"Pod": "' + "x" * 9000 + '"}'
+    assert answer == "", answer
+
+def test_fields():
+    assert {f"field {number}": 1 for number in range(300)} == {}
+"""
+
+
+def test_a_failure_is_read_without_scrolling(tmp_path: Path) -> None:
+    """The cause of a failure comes within a screen, also where pytest itself shows all (-vv)."""
+    (tmp_path / "test_case.py").write_text(_CASE)
+    words = ["-p", "e2e.short_failures", "-p", "no:cacheprovider", "-vv", "--rootdir", str(tmp_path)]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(_ROOT), "PATH": str(Path(sys.executable).parent)},
+        capture_output=True,
+        text=True,
+    )
+
+    assert "2 failed" in run.stdout, run.stdout + run.stderr
+    assert "characters)" in run.stdout
+    assert "lines more)" in run.stdout
+    assert len(run.stdout) < 16_000
+    assert max(map(len, run.stdout.splitlines())) < 1000
+
+
+def test_lines_of_the_source_stay() -> None:
+    """Lines that are not marked as wrong are all there, each up to a length."""
+    lines = [*(f"    line {number}" for number in range(100)), "E   x", ">   y" + "z" * 1000]
+
+    assert shortened(lines)[:-1] == lines[:-1]
+    assert shortened(lines)[-1].endswith("… (1005 characters)")
+    assert shortened([]) == []
