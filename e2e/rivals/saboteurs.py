@@ -65,6 +65,9 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         action="store_true",
         help="run all cases of each; no other one may fail, beside those in its `also`",
     )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="how many at a time; most of them wait (default: %(default)s)"
+    )
     parser.set_defaults(run=_run)
 
 
@@ -118,12 +121,21 @@ def _run(arguments: argparse.Namespace) -> int:
     if unknown := [name for name in arguments.names if name not in known]:
         raise ValueError(f"no saboteur is called {', '.join(unknown)}")
     chosen = [known[name] for name in arguments.names] or list(known.values())
-    missed = 0
-    for number, one in enumerate(chosen, 1):
-        began = time.monotonic()
-        wrong = asyncio.run(play(one, all_cases=arguments.all_cases))
-        missed += bool(wrong)
-        verdict = "MISSED" if wrong else "caught"
-        print(f"{number:3}/{len(chosen)} {verdict} {one.name} ({time.monotonic() - began:.0f} s) {wrong}", flush=True)  # noqa: T201
+    missed = asyncio.run(_play_all(chosen, arguments.jobs, all_cases=arguments.all_cases))
     print(f"{len(chosen) - missed} of {len(chosen)} saboteurs were caught")  # noqa: T201
     return 1 if missed else 0
+
+
+async def _play_all(chosen: Sequence[Saboteur], jobs: int, *, all_cases: bool) -> int:
+    """Play them, that number together, and print each verdict; how many were missed."""
+    free = asyncio.Semaphore(jobs)
+
+    async def verdict(saboteur: Saboteur) -> bool:
+        async with free:
+            began = time.monotonic()
+            wrong = await play(saboteur, all_cases=all_cases)
+        seconds = f"({time.monotonic() - began:.0f} s)"
+        print("MISSED" if wrong else "caught", saboteur.name, seconds, wrong, flush=True)  # noqa: T201
+        return bool(wrong)
+
+    return sum(await asyncio.gather(*map(verdict, chosen)))
