@@ -23,6 +23,7 @@ from clusters.targets import Program, Target
 from e2e.attacks.door import Door
 from e2e.metrics import total_in
 from e2e.observer import Observer, observing, own_cluster
+from e2e.target_capabilities import options_known
 
 NODE: Final = "shared"
 # Against hangs only, in seconds.
@@ -58,7 +59,7 @@ class Observed:
 
     def as_observed(self, program: Program) -> Program:
         """How it is started here."""
-        argv = ("sh", "-euc", _AS_OBSERVED, "sh", *program.argv, f"--metrics-address={self._metrics}")
+        argv = ("sh", "-euc", _AS_OBSERVED, "sh", *program.with_options({"metrics-address": self._metrics}).argv)
         surroundings = {**program.environment, "DOOR": self.door.url, "OBSERVED": str(self._path)}
         return structs.replace(program, argv=argv, environment=surroundings)
 
@@ -123,8 +124,9 @@ class Stage:
 async def open_stage(provider: str, target: Target, choices: Choices, folder: Path) -> AsyncIterator[Stage]:
     """The cluster is up inside."""
     extender, plugin = Observed(folder / "extender", 1024), Observed(folder / "plugin", 300)
-    programs = extender.as_observed(target.extender), plugin.as_observed(target.device_plugin)
-    observed = structs.replace(target, extender=programs[0], device_plugin=programs[1])
+    with options_known(target):
+        programs = extender.as_observed(target.extender), plugin.as_observed(target.device_plugin)
+    observed = structs.replace(target, extender_or_none=programs[0], device_plugin_or_none=programs[1])
 
     def lead(kubeconfig: Path) -> None:
         for one in (extender, plugin):

@@ -124,7 +124,7 @@ async def test_d18_the_book_can_be_read_while_it_changes(stage: ExtenderStage, n
 
 
 async def _largest(stage: ExtenderStage, node: str, units: int) -> None:
-    """Wait until the node takes a pod of so many units, and no larger one."""
+    """Wait until the node takes a pod of this number of units, and no larger one."""
 
     async def taken() -> list[bool]:
         return [bool(await stage.fits(stage.pod("p", one), node)) for one in (units, units + 1)]
