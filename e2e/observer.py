@@ -18,7 +18,7 @@ from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import binding
-from e2e.checkers.extender_answers import book_beyond_cards, book_differs, kept_binds
+from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs, kept_binds
 from e2e.checkers.history import Asked, Card, Cards, Entry, Listed, Told
 from e2e.checkers.judgement import Finding, Rule, judge
 from e2e.checkers.overcommit import Sizes, need_evidence, over_booked, over_told, sees_its_card, unreadable
@@ -244,7 +244,7 @@ class Observer:
 
         async def book() -> list[Finding]:
             asked = Asked(self._now(), spec.INSPECT, None, await self.inspect())
-            return self._judge([*cards, await self.listed(), asked], book_beyond_cards, book_differs)
+            return self._judge([*cards, await self.listed(), asked], book_adds_up, book_beyond_cards, book_differs)
 
         await eventually(book, lambda found: not found, "the extender's book is the API's")
 

@@ -1,7 +1,7 @@
 """The session's cluster is judged whole and once, when all cases have ended: a verdict of its own, and of no case.
 
-A case judges the nodes that its pods use. Whatever else is wrong (a node that stays in the extender's book, units of a pod that is
-gone) would fail cases about another node. With pytest-xdist each process has a cluster of its own; its verdict goes to the process
+A case judges the nodes that its pods use. Other trouble (a node that stays in the extender's book, units of a pod that is gone)
+would fail cases about another node. With pytest-xdist each process has a cluster of its own; its verdict goes to the process
 that reports.
 """
 
@@ -20,7 +20,7 @@ from clusters.api.waiting import NotReachedError, eventually
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import spec
-from e2e.checkers.extender_answers import book_beyond_cards, book_differs
+from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs
 from e2e.checkers.history import Asked, Cards, Entry, Listed
 from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import over_booked, unreadable
@@ -28,7 +28,8 @@ from e2e.observer import cards_of
 
 NAME: Final = "gpushare-whole-cluster"
 _PATH: Final = "e2e/whole_cluster.py"
-_VERDICT: Final = pytest.StashKey[dict[str, str]]()
+# The findings on a session's cluster at its end, by the phase that reports them; no text if all was right.
+VERDICT: Final = pytest.StashKey[dict[str, str]]()
 # The key of a verdict among what a process of pytest-xdist hands over at its end.
 _HANDED_OVER: Final = "gpushare_whole_cluster"
 # The book follows the API within moments.
@@ -42,11 +43,11 @@ async def judge_at_end(config: pytest.Config, cluster: Cluster) -> None:
     try:
         await eventually(lambda: look(cluster), lambda found: not found, "all of it is right", seconds=_SECONDS)
     except NotReachedError as error:
-        config.stash[_VERDICT] = {"call": str(error)}
+        config.stash[VERDICT] = {"call": str(error)}
     except Exception as error:
-        config.stash[_VERDICT] = {"teardown": f"unknown: {error!r}"}
+        config.stash[VERDICT] = {"teardown": f"unknown: {error!r}"}
     else:
-        config.stash[_VERDICT] = {"call": ""}
+        config.stash[VERDICT] = {"call": ""}
 
 
 async def look(cluster: Cluster) -> list[Finding]:
@@ -57,7 +58,7 @@ async def look(cluster: Cluster) -> list[Finding]:
         url = cluster.extender_url() + spec.INSPECT
         async with Connection() as http:
             history.append(Asked(0.0, spec.INSPECT, None, (await http.request("GET", url)).json()))
-    return judge(history, unreadable, over_booked, book_beyond_cards, book_differs)
+    return judge(history, unreadable, over_booked, book_adds_up, book_beyond_cards, book_differs)
 
 
 def _cards(cluster: Cluster, nodes: list[Object]) -> Iterator[Cards]:
@@ -87,7 +88,7 @@ class WholeCluster:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Hand this process's verdict over, or report those of all."""
-        own = self._config.stash.get(_VERDICT, {})
+        own = self._config.stash.get(VERDICT, {})
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput[_HANDED_OVER] = own
             return

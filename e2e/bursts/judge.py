@@ -1,4 +1,4 @@
-"""What a burst may leave behind: pods that a restart refused, pods that have a step before them, and rules for the rest. Pure."""
+"""The state that a burst leaves: pods that a restart refused, pods that have a step before them, and rules for the rest. Pure."""
 
 from __future__ import annotations
 

@@ -13,14 +13,20 @@ from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import booked_in_api, shares_or_none, size_of
 
 
+class _Pod(msgspec.Struct, rename={"used": "usedGPU"}):
+    used: int
+
+
 class _Device(msgspec.Struct, rename={"total": "totalGPU", "used": "usedGPU"}):
     id: int
     total: int
     used: int
+    pods: list[_Pod] | None = None
 
 
-class _BookNode(msgspec.Struct):
+class _BookNode(msgspec.Struct, rename={"used": "usedGPU"}):
     name: str
+    used: int | None = None
     devs: list[_Device] | None = None
 
 
@@ -54,8 +60,21 @@ def book_differs(state: State, entry: Entry) -> Iterator[Finding]:
             yield Finding("book differs", entry.at, text, node=node, card=device.id)
 
 
+def book_adds_up(_: State, entry: Entry) -> Iterator[Finding]:
+    """The extender's book is of one moment: what is in use on a card is that of its pods, and on a node that of its cards."""
+    book = _read(entry) if _is_book(entry) else ""
+    for node in (book.nodes or ()) if isinstance(book, _Book) else ():
+        for device in node.devs or ():
+            if device.pods is not None and (parts := sum(pod.used for pod in device.pods)) != device.used:
+                text = f"{device.used} units are in use in the extender's book, and {parts} by its pods there"
+                yield Finding("book adds up", entry.at, text, node=node.name, card=device.id)
+        if node.used is not None and node.used != (parts := sum(device.used for device in node.devs or ())):
+            text = f"{node.used} units are in use in the extender's book, and {parts} on its cards there"
+            yield Finding("book adds up", entry.at, text, node=node.name)
+
+
 def kept_binds(state: State, entry: Entry) -> Iterator[Finding]:
-    """A pod whose bind was answered without an error is on that node, and has a card."""
+    """A pod is on the node to which its bind was answered without an error, and has a card."""
     for asked, pod in _binds(state, entry):
         node, where = asked.question.get("Node"), pod["spec"].get("nodeName")
         if not is_refusal(asked) and (where != node or not shares_or_none(pod)):
@@ -65,7 +84,7 @@ def kept_binds(state: State, entry: Entry) -> Iterator[Finding]:
 
 
 def refused_binds(state: State, entry: Entry) -> Iterator[Finding]:
-    """A pod whose bind was refused, and that is not bound since, has no card by its annotations."""
+    """After a refused bind, a pod that is not bound since has no card by its annotations."""
     for asked, pod in _binds(state, entry):
         if is_refusal(asked) and not pod["spec"].get("nodeName") and shares_or_none(pod) != {}:
             text = f"its bind to {asked.question.get('Node')} was refused, and its annotations name a card"

@@ -1,4 +1,4 @@
-"""What was seen of a cluster, in the order in which it was seen, and the state after each entry. Pure.
+"""A cluster as it was seen, entry after entry, and the state after each. Pure.
 
 A history is a list of entries. A watch gives a ``Change`` for each event, one look gives ``Listed``; both are one form, so that
 rules need not know which it was. Times are seconds on one clock.
@@ -77,7 +77,7 @@ Entry = Listed | Change | Cards | Asked | Told
 
 @dataclass(slots=True)
 class State:
-    """What is known after the entries so far."""
+    """The state after the entries so far."""
 
     pods: dict[str, Object] = field(default_factory=dict)
     """By uid."""

@@ -1,4 +1,4 @@
-"""What a rule finds, and the judgement of a history by rules. Pure."""
+"""The findings of a rule, and the judgement of a history by rules. Pure."""
 
 from __future__ import annotations
 

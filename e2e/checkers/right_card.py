@@ -11,7 +11,7 @@ from e2e.checkers.judgement import Finding
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
 # The rule by which a container gets the sum of its pod.
-# Whose an Allocate is follows from the order of bindings. A kubelet that starts goes by another order, and one that finds a
+# The pod of an Allocate follows from the order of bindings. A kubelet that starts goes by another order, and one that finds a
 # pod deleted passes over it. An Allocate may then be taken for another pod's container of the same amount: card and amount
 # are put right before the container starts, the variable with the sum of the pod cannot be.
 SUM: Final = "sum of the pod"

@@ -10,7 +10,7 @@ import pytest
 from e2e import spec
 from e2e.builders import gpu_container, gpu_pod
 from e2e.checkers import UnknownError
-from e2e.checkers.extender_answers import book_beyond_cards, book_differs, kept_binds, refused_binds
+from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs, kept_binds, refused_binds
 from e2e.checkers.history import Asked, Card, Cards, Change, Entry, Listed, State, Told
 from e2e.checkers.judgement import Finding, Judge, Rule, judge
 from e2e.checkers.overcommit import need_evidence, over_booked, over_told, sees_its_card, unreadable
@@ -18,7 +18,8 @@ from e2e.checkers.pod_requests import slots_of, units_of
 from e2e.checkers.right_card import SUM, check_pod, right_card
 
 ALL: tuple[Rule, ...] = (
-    unreadable, over_booked, over_told, sees_its_card, right_card, book_beyond_cards, book_differs, kept_binds, refused_binds,
+    unreadable, over_booked, over_told, sees_its_card, right_card, book_adds_up, book_beyond_cards, book_differs, kept_binds,
+    refused_binds,
 )  # fmt: skip
 CARDS = Cards(0.5, "n", {0: Card(14, "GPU-a"), 1: Card(10, "GPU-b")})
 UUIDS = {0: "GPU-a", 1: "GPU-b"}
@@ -55,6 +56,12 @@ def book(*used: object, totals: tuple[int, ...] = (14, 10), name: str = "n") -> 
         for i, (total, units) in enumerate(zip(totals, used, strict=True))
     ]
     return Asked(3.0, spec.INSPECT, None, {"nodes": [{"name": name, "devs": devices}]})
+
+
+def parts(on_the_node: int, on_the_card: int, *pods: int) -> Asked:
+    """A book with the pods of its one card."""
+    device = {"id": 0, "totalGPU": 14, "usedGPU": on_the_card, "pods": [{"usedGPU": units} for units in pods]}
+    return Asked(3.0, spec.INSPECT, None, {"nodes": [{"name": "n", "usedGPU": on_the_node, "devs": [device]}]})
 
 
 def bind(name: str, error: str = "", status: int = 200) -> Asked:
@@ -105,6 +112,10 @@ def test_a_history_of_what_is_well_has_no_findings() -> None:
          "3.0 s, book: gone: it is in the extender's book, and no Node has this name"),
         (book_beyond_cards, [*listed(), book("much", 0)],
          "3.0 s, book: the extender's book cannot be read: Expected `int`, got `str` - at `$.nodes[0].devs[0].usedGPU`"),
+        (book_adds_up, [parts(5, 5, 2, 3), parts(5, 5, 2)],
+         "3.0 s, book adds up: card 0 of n: 5 units are in use in the extender's book, and 2 by its pods there"),
+        (book_adds_up, [parts(0, 0), parts(5, 2, 2)],
+         "3.0 s, book adds up: n: 5 units are in use in the extender's book, and 2 on its cards there"),
         (book_differs, [*listed(pod("a", 8)), book(7, 0)],
          "3.0 s, book differs: card 0 of n: 7 in the extender's book, 8 in the API"),
         (book_differs, [*listed(pod("a", 8)), Change(2.0, "DELETED", pod("a", 8)), book(8, 0)],
@@ -120,12 +131,13 @@ def test_a_history_of_what_is_well_has_no_findings() -> None:
     ],
     ids=[
         "too much", "missing card", "for a moment", "cards seen later", "told too much", "another card seen", "no card named",
-        "beyond the card", "wrong size", "node that is gone", "no number", "book too low", "pod that is gone",
+        "beyond the card", "wrong size", "node that is gone", "no number",
+        "pods do not add up", "cards do not add up", "book too low", "pod that is gone",
         "not bound", "bound elsewhere", "annotation left", "annotation left after 500",
     ],
 )  # fmt: skip
 def test_a_history_that_breaks_a_rule_is_refused(rule: Rule, history: list[Entry], line: str) -> None:
-    """By one finding, whose line has time, rule, pod, card and node."""
+    """There is one finding, and its line has time, rule, pod, card and node."""
     assert list(map(str, judge(history, rule))) == [line]
 
 
@@ -229,14 +241,14 @@ def test_a_case_is_judged_by_its_pods_and_their_nodes() -> None:
 
 def test_nodes_without_known_cards_are_not_judged_by_size() -> None:
     """A pod on a node of which no card is known over-books none, and the book's size is not compared."""
-    history = [Listed(1.0, [pod("a", 99)], NODES), book(99, 0, totals=(99, 1))]
+    history: list[Entry] = [Listed(1.0, [pod("a", 99)], NODES), book(99, 0, totals=(99, 1))]
     assert judge(history, over_booked, book_beyond_cards, book_differs) == []
 
 
 def test_the_same_trouble_is_found_once() -> None:
     """A card that stays over-booked is one finding, of the time at which it was first."""
     judging = Judge(over_booked)
-    for entry in [*listed(pod("a", 15)), Change(2.0, "ADDED", pod("b", 1)), Change(3.0, "ADDED", pod("c", 1, card=7))):
+    for entry in [*listed(pod("a", 15)), Change(2.0, "ADDED", pod("b", 1)), Change(3.0, "ADDED", pod("c", 1, card=7))]:
         judging.take(entry)
     assert [(one.at, one.card) for one in judging.findings] == [(1.0, 0), (3.0, 7)]
 

@@ -1,7 +1,7 @@
 """Defects of the original's extender that others see, from D19 on (CONTRIBUTING.md has the list): each a case that it fails.
 
-Elsewhere are D19 (e2e/conformance/test_bad_input.py), D20 (test_binding.py: EXT-021), D23 (test_extender_wire.py: EXT-004) and D25
-(test_extender_prioritize.py, test_preemption.py).
+Elsewhere are D19 (e2e/conformance/test_bad_input.py), D20 (test_defect_refused_binding.py), D23 (test_extender_wire.py: EXT-004),
+D25 (test_extender_prioritize.py, test_preemption.py) and D28 (test_defect_manifests.py).
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
 """Defects of the original's book, by their numbers (CONTRIBUTING.md has the list): each a case that it fails.
 
-Elsewhere are D14 (e2e/device_plugin/test_defects.py), D15 (e2e/scenarios/test_sharing.py), D21 and D22
-(e2e/scenarios/test_containers.py), and from D19 on what others see of the extender (test_defects_outside.py).
+Elsewhere are D14 (e2e/device_plugin/test_defects.py), D15 (test_defect_leaving_pods.py), D16 to D18 (test_defect_races.py), D21
+and D22 (e2e/scenarios/test_containers.py), and from D19 on what others see of the extender (test_defects_outside.py).
 """
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from clusters.api.resources import PODS
-from clusters.api.waiting import eventually, for_each, meanwhile
-from e2e import spec
+from clusters.api.waiting import eventually
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer
@@ -68,59 +64,6 @@ async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -
 
         assert await stage.fits(stage.pod("p", fits), name) == [name]
         assert await stage.fits(stage.pod("p", large), name) == []
-
-
-async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderStage, name: str) -> None:
-    """D16, D18: maps shared without a lock leaked, or ended the program, under questions and events at the same time."""
-    await stage.node(name, 100, 2)
-
-    async def keep_asking(_: int) -> None:
-        while True:
-            await stage.observer.inspect()
-            await stage.filter(stage.pod("p", 1), name, "a1")
-
-    async def come_and_go(number: int) -> None:
-        for life in range(10):
-            await stage.booked(f"p{number}", name, number % 2, 1 + life)
-            await stage.observer.delete(f"p{number}", 0)
-
-    async with meanwhile(for_each(keep_asking, range(3), at_once=3)):
-        await asyncio.gather(*(come_and_go(number) for number in range(10)))
-
-    await stage.used(name, 0, 0)
-
-
-async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderStage, name: str) -> None:
-    """D17: the uid of a force-deleted pod stayed booked for ever: a StatefulSet's pod, ten times over, holds its units once."""
-    await stage.node(name, 20, 2)
-    for life in range(10):
-        await stage.booked("set-0", name, life % 2, 6)
-        await stage.observer.delete("set-0", 0)
-    await stage.booked("set-0", name, 0, 6)
-
-    await stage.used(name, 6, 0)
-    assert await stage.fits(stage.pod("p", 10), name) == [name]
-
-
-async def test_d18_the_book_can_be_read_while_it_changes(stage: ExtenderStage, name: str) -> None:
-    """D18: reading it raced with writing it; each answer is of one moment: a pod that moves is on one card, not on two or none."""
-    await stage.node(name, 20, 2)
-    await stage.booked("mover", name, 0, 3)
-    await stage.used(name, 3, 0)
-    seen: list[list[int]] = []
-
-    async def keep_reading() -> None:
-        while True:
-            seen.append([card["usedGPU"] for card in await stage.cards(name)])
-
-    async with meanwhile(keep_reading()):
-        for turn in range(20):
-            annotations = {"metadata": {"annotations": {spec.POD_INDEX: str((turn + 1) % 2)}}}
-            await stage.api.patch(PODS, "mover", annotations, stage.namespace)
-
-    assert seen
-    assert all(sorted(used) == [0, 3] for used in seen)
-    await stage.used(name, 3, 0)
 
 
 async def _largest(stage: ExtenderStage, node: str, units: int) -> None:

@@ -1,0 +1,112 @@
+"""D16, D17, D18: races of the original's book, each provoked until it shows or a stated number of tries is over.
+
+The cases look at the contract alone: the annotations that they write, and the book (``/inspect``). A booking that stays behind
+stays for ever, and a program that has ended answers nothing, so that one look at the end of a try is enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import pytest
+
+from clusters.api.waiting import for_each, meanwhile
+from e2e import spec
+from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards
+from e2e.checkers.history import Asked
+from e2e.checkers.judgement import judge
+from e2e.extender.extender_stage import ExtenderStage
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+# Tries, and the pods of one try: hundreds of chances for each race.
+_TRIES: Final = 8
+_PODS: Final = 20
+# The number of pods that come in parallel, small enough that the book is read between them.
+_AT_ONCE: Final = 2
+# The number of parallel readers of the book.
+_READERS: Final = 4
+
+
+class _Guests:
+    """Pods that come to a node and go, and the answers of the book in between."""
+
+    def __init__(self, stage: ExtenderStage, node: str) -> None:
+        self.answers: list[Asked] = []
+        self._stage = stage
+        self._node = node
+        self._begun = asyncio.get_running_loop().time()
+
+    async def read(self) -> None:
+        """Ask for the book."""
+        answer = await self._stage.observer.inspect(f"/{self._node}")
+        at = asyncio.get_running_loop().time() - self._begun
+        self.answers.append(Asked(at, spec.INSPECT, None, answer))
+
+    async def keep_reading(self, _: int) -> None:
+        """Ask for ever."""
+        while True:
+            await self.read()
+
+    async def come(self, number: int) -> None:
+        """Two units on one of the cards."""
+        await self._stage.booked(f"p{number}", self._node, number % 2, 2)
+        await self.read()
+
+    async def go(self, number: int) -> None:
+        """By force."""
+        await self._stage.observer.delete(f"p{number}", 0)
+
+    async def come_and_go(self, number: int) -> None:
+        """Both."""
+        await self.come(number)
+        await self.go(number)
+
+
+@pytest.mark.promise("D16", "D18")
+async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderStage, name: str) -> None:
+    """A deletion that was handled before it was recorded left its units booked, and the book was read while it was written.
+
+    160 pods come and go, in every other try deleted before they are seen. Each answer in between is of one moment.
+    """
+    await stage.node(name, 100, 2)
+    guests = _Guests(stage, name)
+    async with meanwhile(for_each(guests.keep_reading, range(_READERS), at_once=_READERS)):
+        for turn in range(_TRIES):
+            if turn % 2:
+                await for_each(guests.come_and_go, range(_PODS), at_once=_AT_ONCE)
+            else:
+                await for_each(guests.come, range(_PODS), at_once=_AT_ONCE)
+                await stage.used(name, _PODS, _PODS)
+                await asyncio.gather(*map(guests.go, range(_PODS)))
+            await stage.used(name, 0, 0)
+
+    assert len({str(one.answer) for one in guests.answers}) > _TRIES, "the book was hardly read while it changed"
+    assert judge(guests.answers, book_adds_up, book_beyond_cards) == []
+
+
+@pytest.mark.promise("D17")
+async def test_d17_a_pod_made_again_at_once_is_another(stage: ExtenderStage, name: str) -> None:
+    """The units of a force-deleted pod stayed booked if its name was there again: 160 lives of 20 names, on changing cards."""
+    await stage.node(name, 100, 2)
+
+    async def live_again(number: int) -> None:
+        for life in range(_TRIES):
+            if life:
+                await stage.observer.delete(f"set-{number}", 0)
+            await stage.booked(f"set-{number}", name, life % 2, 1 + life % 3)
+
+    async with meanwhile(for_each(lambda _: keep_asking(stage, name), range(_READERS), at_once=_READERS)):
+        await asyncio.gather(*map(live_again, range(_PODS)))
+    last = _TRIES - 1
+    used = [0, 0]
+    used[last % 2] = _PODS * (1 + last % 3)
+    await stage.used(name, *used)
+
+
+async def keep_asking(stage: ExtenderStage, name: str) -> None:
+    """Read the book and ask about a pod, for ever."""
+    while True:
+        await stage.observer.inspect()
+        await stage.filter(stage.pod("p", 1), name, "a1")
