@@ -202,11 +202,12 @@ class Door:
         return web.json_response({"nodes": [inspected(name, cards[name]) for name in names]})
 
     async def _in_pieces(self, name: str) -> Object:
-        cards = self._book.all_cards([name])[name]
-        for card in cards:
-            card.pods = self._book.all_cards([name])[name][card.index].pods
+        """The sums of one moment, and the pods of later ones."""
+        node = inspected(name, self._book.all_cards([name])[name])
+        for number, device in enumerate(node["devs"]):
             await asyncio.sleep(0.002)
-        return inspected(name, cards)
+            device["pods"] = inspected(name, self._book.all_cards([name])[name])["devs"][number]["pods"]
+        return node
 
 
 def main() -> None:
