@@ -66,6 +66,7 @@ async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderStage) -> Non
 
 
 @pytest.mark.promise("D29")
+@pytest.mark.needs("call")
 async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: ExtenderStage, name: str) -> None:
     """D29: asked about a full node only while another has room, a pod waited five minutes; now the other node shows its room."""
     await stage.node(f"{name}-full", 100, 1)

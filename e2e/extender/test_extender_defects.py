@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 from clusters.api.waiting import eventually
-from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer

@@ -1,0 +1,156 @@
+"""The rival extender's bind: the card is chosen and booked in memory, then one request writes node and card together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from e2e.rivals.rival_api import STRATEGIC, Api, RefusedError, pod_path
+from e2e.rivals.rival_book import Book, Card
+from e2e.rivals.rival_pods import (
+    ASSIGNED,
+    ASSUMED_AT,
+    CARD_UNITS,
+    INDEX,
+    SEVERAL,
+    UNITS,
+    Object,
+    node_of,
+    shares,
+    units,
+)
+
+_LOG: Final = logging.getLogger("rival.bind")
+_NOT_FOUND: Final = 404
+
+
+class Binder:
+    """Binds pods by the book."""
+
+    def __init__(self, api: Api, book: Book, nanoseconds: Callable[[], int]) -> None:
+        self.lock = asyncio.Lock()
+        self._api, self._book, self._now, self._faults = api, book, nanoseconds, book.faults
+
+    async def bind(self, order: Mapping[str, str]) -> str:
+        """The reason why the pod was not bound, or ""."""
+        if "d24-one-lock-for-all" in self._faults:
+            async with self.lock:
+                return await self._bind(order)
+        return await self._bind(order)
+
+    def assume(self, pod: Object, node: str) -> None:
+        """Book a pod that was only asked about."""
+        amount = units(pod, self._faults)
+        card = self._book.choose(self._book.all_cards([node]).get(node, ()), amount)
+        if card is not None and amount:
+            self._book.assume(pod, node, card.index, amount)
+
+    async def _bind(self, order: Mapping[str, str]) -> str:
+        node = order["Node"]
+        pod = await self._pod(order)
+        if isinstance(pod, str):
+            return pod
+        if node not in self._book.nodes:
+            return f"{node} is not a node of this cluster"
+        if node_of(pod):
+            return self._is_there(pod, node)
+        amount = units(pod, self._faults)
+        cards = self._book.all_cards([node], without=pod["metadata"]["uid"])[node]
+        card = self._book.choose(cards, amount)
+        if card is None and "room-not-checked-at-bind" in self._faults:
+            card = max(cards, key=self._book.free, default=None)
+        if card is None and amount:
+            return f"no card of {node} takes {amount} more"
+        return await self._write(pod, node, card if amount else None, amount, cards)
+
+    async def _pod(self, order: Mapping[str, str]) -> Object | str:
+        """The pod that is meant, or why there is none."""
+        namespace, name, uid = order["PodNamespace"], order["PodName"], order["PodUID"]
+        if not name:
+            raise ValueError("no PodName")
+        pod = self._book.find(namespace, name)
+        if pod is None or (uid and pod["metadata"]["uid"] != uid):
+            try:
+                pod = await self._api.send("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+            except RefusedError as error:
+                return str(error)
+        if uid and pod["metadata"]["uid"] != uid and "uid-ignored" not in self._faults:
+            return f"{name} is {pod['metadata']['uid']} and not {uid}"
+        return pod
+
+    def _is_there(self, pod: Object, node: str) -> str:
+        is_done = node_of(pod) == node and shares(pod) and "bind-not-idempotent" not in self._faults
+        return "" if is_done else f"it has been bound to {node_of(pod)} before"
+
+    async def _write(self, pod: Object, node: str, card: Card | None, amount: int, cards: list[Card]) -> str:
+        uid = pod["metadata"]["uid"]
+        annotations = self._annotations(pod, card, amount, cards)
+        if card is not None and "assumed-after-write" not in self._faults:
+            self._book.assume(pod, node, card.index, amount)
+        try:
+            await self._send(pod, node, annotations)
+        except RefusedError as error:
+            return await self._refused(pod, node, str(error))
+        if card is not None and "assumed-after-write" in self._faults:
+            self._book.assume(pod, node, card.index, amount)
+        _LOG.info("%s sits on %s, card %s", uid, node, card and card.index)
+        return ""
+
+    async def _refused(self, pod: Object, node: str, error: str) -> str:
+        """The error, unless another extender has bound it there; the book follows the API server."""
+        uid = pod["metadata"]["uid"]
+        if "booking-kept-after-refusal" in self._faults:
+            return error
+        try:
+            now = await self._api.send("GET", pod_path(pod))
+        except RefusedError as gone:
+            if gone.code == _NOT_FOUND:
+                self._book.drop(uid)
+            return error
+        if now["metadata"]["uid"] != uid or not node_of(now):
+            self._book.forget(uid)
+            return error
+        self._book.put(now)
+        return self._is_there(now, node) and error
+
+    def _annotations(self, pod: Object, card: Card | None, amount: int, cards: list[Card]) -> dict[str, str]:
+        if card is None:
+            return {}
+        given = pod["metadata"].get("annotations") or {}
+        if "d30-author-believed" in self._faults and INDEX in given:
+            return {}
+        index = card.index if "another-cards-index" not in self._faults else (card.index + 1) % len(cards)
+        size = card.size if "card-size-is-the-total" not in self._faults else sum(one.size for one in cards)
+        now = self._now() if "time-in-seconds" not in self._faults else self._now() // 10**9
+        written = {
+            INDEX: str(index),
+            UNITS: str(amount),
+            CARD_UNITS: str(size),
+            ASSIGNED: "true" if "assigned-at-bind" in self._faults else "false",
+            ASSUMED_AT: str(now),
+            # A Binding cannot take away what the pod's author wrote, only write over it.
+            **({SEVERAL: ""} if SEVERAL in given else {}),
+        }
+        return {key.lower(): text for key, text in written.items()} if "keys-in-lower-case" in self._faults else written
+
+    async def _send(self, pod: Object, node: str, annotations: Mapping[str, str]) -> None:
+        metadata = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        alone = {"metadata": {"annotations": dict(annotations)}}
+        if "d20-annotations-before-bind" in self._faults:
+            await self._api.send("PATCH", pod_path(pod), alone, STRATEGIC)
+        one_write = not self._faults & {"d20-annotations-before-bind", "annotations-second"}
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {**metadata, "annotations": dict(annotations)} if one_write else metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        if "uid-ignored" in self._faults:
+            binding["metadata"] = {key: value for key, value in metadata.items() if key != "uid"} | {
+                "annotations": dict(annotations)
+            }
+        await self._api.send("POST", f"{pod_path(pod)}/binding", binding)
+        if "annotations-second" in self._faults:
+            await self._api.send("PATCH", pod_path(pod), alone, STRATEGIC)

@@ -1,0 +1,249 @@
+"""An extender by other hands: ``python -m e2e.rivals.rival_extender --listen PORT``, KUBECONFIG in the environment."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+
+from e2e.rivals import rival_faults
+from e2e.rivals.rival_answers import Question, errors, filtered, gpu_nodes, inspected, scores
+from e2e.rivals.rival_api import Api
+from e2e.rivals.rival_binding import Binder
+from e2e.rivals.rival_book import Book, bans
+from e2e.rivals.rival_pods import Faults, Object
+
+_LOG: Final = logging.getLogger("rival.extender")
+_ROOT: Final = "/gpushare-scheduler"
+_BAN: Final = "unhealthy-gpu-"
+# Late enough that a scheduler has asked before.
+_LATE_SECONDS: Final = 8.0
+_RUSH_SECONDS: Final = 0.2
+_MALFORMED: Final = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
+
+
+class Watcher:
+    """Keeps the book as the API server's objects are."""
+
+    def __init__(self, api: Api, book: Book) -> None:
+        self._api, self._book, self._faults = api, book, book.faults
+        self._seen: set[str] = set()
+        self.is_synced = asyncio.Event()
+        self._held: dict[str, tuple[str, Object]] = {}
+        self._is_busy = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """For ever."""
+        maps = "/api/v1/namespaces/kube-system/configmaps"
+        await asyncio.gather(
+            self._api.follow("/api/v1/nodes", self._all_nodes, self._node),
+            self._api.follow("/api/v1/pods", self._all_pods, self._pod),
+            self._api.follow(maps, self._all_bans, self._ban),
+        )
+
+    def _saw(self, what: str) -> None:
+        self._seen.add(what)
+        if len(self._seen) == 3:
+            self.is_synced.set()
+
+    def _all_nodes(self, nodes: list[Object]) -> None:
+        self._book.nodes = {node["metadata"]["name"]: node for node in nodes}
+        self._saw("nodes")
+
+    def _all_pods(self, pods: list[Object]) -> None:
+        self._book.replace([] if "restarts-empty" in self._faults else pods)
+        self._saw("pods")
+
+    def _all_bans(self, maps: list[Object]) -> None:
+        self._book.banned = {}
+        for one in maps:
+            self._ban_now("ADDED", one)
+        self._saw("bans")
+
+    async def _node(self, kind: str, node: Object) -> None:
+        if kind == "DELETED":
+            self._book.nodes.pop(node["metadata"]["name"], None)
+        elif kind != "BOOKMARK":
+            self._book.nodes[node["metadata"]["name"]] = node
+
+    async def _ban(self, kind: str, one: Object) -> None:
+        self._ban_now(kind, one)
+
+    def _ban_now(self, kind: str, one: Object) -> None:
+        name = one["metadata"].get("name", "")
+        if name.startswith(_BAN):
+            text = "" if kind == "DELETED" else (one.get("data") or {}).get("gpus", "")
+            self._book.banned[name.removeprefix(_BAN)] = (
+                bans(text, self._faults) if text or kind != "DELETED" else frozenset()
+            )
+
+    async def _pod(self, kind: str, pod: Object) -> None:
+        if kind == "BOOKMARK":
+            return
+        if "stale-by-one-event" in self._faults:
+            before = self._held.get("pod")
+            self._held["pod"] = (kind, pod)
+            if before is None:
+                return
+            kind, pod = before
+        has_ended = kind == "DELETED" or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if has_ended and self._faults & {"d16-deletes-lost-in-a-rush", "d17-keyed-by-name", "d29-learns-late"}:
+            task = asyncio.create_task(self._later(kind, pod))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return
+        self._apply(kind, pod)
+
+    def _apply(self, kind: str, pod: Object) -> None:
+        if kind == "DELETED":
+            self._book.drop(pod["metadata"]["uid"])
+        else:
+            self._book.put(pod)
+
+    async def _later(self, kind: str, pod: Object) -> None:
+        if "d16-deletes-lost-in-a-rush" in self._faults and self._is_busy:
+            return
+        self._is_busy = True
+        await asyncio.sleep(_LATE_SECONDS if "d29-learns-late" in self._faults else _RUSH_SECONDS)
+        self._is_busy = False
+        now = [one for one in self._book.pods.values() if one["metadata"]["name"] == pod["metadata"]["name"]]
+        if "d17-keyed-by-name" in self._faults and any(one["metadata"]["uid"] != pod["metadata"]["uid"] for one in now):
+            return
+        self._apply(kind, pod)
+
+
+class Door:
+    """The paths."""
+
+    def __init__(self, book: Book, binder: Binder) -> None:
+        self._book, self._binder, self._faults = book, binder, book.faults
+        self._lock = asyncio.Lock()
+
+    def application(self) -> web.Application:
+        """All that is open."""
+        one_mib = "bodies-up-to-1-mib" in self._faults
+        app = web.Application(client_max_size=1 << 20 if one_mib else 0)
+        app.router.add_post(f"{_ROOT}/filter", self.filter)
+        app.router.add_post(f"{_ROOT}/bind", self.bind)
+        if "d25-no-prioritize" not in self._faults:
+            app.router.add_post(f"{_ROOT}/prioritize", self.prioritize)
+        app.router.add_get(f"{_ROOT}/inspect", self.inspect)
+        app.router.add_get(_ROOT + "/inspect/{node}", self.inspect)
+        app.router.add_get("/version", self.version)
+        if "original-texts" not in self._faults:
+            app.router.add_get("/up", self.version)
+        if "d26-profiles-open" in self._faults:
+            app.router.add_get("/debug/pprof/", self.version)
+        return app
+
+    async def version(self, _: web.Request) -> web.Response:
+        """Some text."""
+        return web.Response(text="0.1.0" if "original-texts" in self._faults else "a rival")
+
+    async def filter(self, request: web.Request) -> web.Response:
+        """Which nodes have a card with room?"""
+        body = await request.read()
+        try:
+            asked = Question(json.loads(body), self._faults)
+            if "d24-one-lock-for-all" in self._faults:
+                for _ in asked.names:
+                    async with self._binder.lock:
+                        pass
+            answer = filtered(self._book, asked)
+            if "filter-books" in self._faults and asked.pod is not None and answer["NodeNames"]:
+                self._binder.assume(asked.pod, answer["NodeNames"][0])
+            return web.json_response(answer)
+        except _MALFORMED as error:
+            return web.json_response(errors(f"cannot read this: {error}", self._faults))
+
+    async def prioritize(self, request: web.Request) -> web.Response:
+        """How full are they?"""
+        body = await request.read()
+        try:
+            return web.json_response(scores(self._book, Question(json.loads(body), self._faults)))
+        except _MALFORMED as error:
+            return web.Response(status=400, text=f"cannot read this: {error}")
+
+    async def bind(self, request: web.Request) -> web.Response:
+        """Put a pod on a node and a card."""
+        body = await request.read()
+        try:
+            error = await self._binder.bind(Question(json.loads(body), self._faults).order)
+        except _MALFORMED as malformed:
+            error = f"cannot read this: {malformed}"
+        except (aiohttp.ClientError, TimeoutError, OSError) as failed:
+            error = f"no answer from the API server: {failed!r}"
+        status = 500 if error and "refused-bind-500" in self._faults else 200
+        return web.json_response({"Error": error}, status=201 if "created-for-bound" in self._faults else status)
+
+    async def inspect(self, request: web.Request) -> web.Response:
+        """The book, or one node of it."""
+        wanted = request.match_info.get("node")
+        if wanted is not None and wanted not in self._book.nodes:
+            if "d19-unknown-node-panics" in self._faults and request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=404, text="no such node")
+        names = [wanted] if wanted is not None else list(gpu_nodes(self._book))
+        if "d18-book-read-in-pieces" in self._faults:
+            return web.json_response({"nodes": [await self._in_pieces(name) for name in names]})
+        cards = self._book.all_cards(names)
+        return web.json_response({"nodes": [inspected(name, cards[name]) for name in names]})
+
+    async def _in_pieces(self, name: str) -> Object:
+        """The sums of one moment, and the pods of later ones."""
+        node = inspected(name, self._book.all_cards([name])[name])
+        for number, device in enumerate(node["devs"]):
+            await asyncio.sleep(0.002)
+            device["pods"] = inspected(name, self._book.all_cards([name])[name])["devs"][number]["pods"]
+        return node
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--listen", type=int, metavar="PORT")
+    # The original's flags for its log.
+    parser.add_argument("-logtostderr", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--v", "-v", default="0", help=argparse.SUPPRESS)
+    rival_faults.add_flags(parser, rival_faults.EXTENDER)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
+    faults = rival_faults.chosen(arguments, os.environ, rival_faults.EXTENDER)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    port = arguments.listen or int(os.environ["PORT"])
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(_serve(port, Path(os.environ["KUBECONFIG"]), faults))
+
+
+async def _serve(port: int, kubeconfig: Path, faults: Faults) -> None:
+    book = Book(faults)
+    async with Api.at(kubeconfig) as api:
+        watcher = Watcher(api, book)
+        watching = asyncio.create_task(watcher.run())
+        await watcher.is_synced.wait()
+        runner = web.AppRunner(Door(book, Binder(api, book, time.time_ns)).application(), access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        _LOG.info("at your service on port %d, wrong in: %s", port, ", ".join(sorted(faults)) or "nothing")
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        await stopped.wait()
+        watching.cancel()
+        await runner.cleanup()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""A device plugin by other hands: ``python -m e2e.rivals.rival_plugin --folder … --resources … --me NODE``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import grpc
+import grpc.aio
+
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from e2e.rivals import rival_faults
+from e2e.rivals.rival_allocation import Allocation
+from e2e.rivals.rival_api import STRATEGIC, Api, RefusedError
+from e2e.rivals.rival_cards import Cards, note
+from e2e.rivals.rival_ledger import Ledger
+from e2e.rivals.rival_pods import CARDS, COUNT, MEMORY, Faults
+from e2e.rivals.rival_records import Records
+
+_LOG: Final = logging.getLogger("rival.plugin")
+SOCKET: Final = "aliyungpushare.sock"
+_ORIGINAL_FOLDER: Final = "/var/lib/kubelet/device-plugins"
+_OPTIONS: Final = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),
+]
+_KUBELET_BYTES: Final = 4 * 1024 * 1024
+_FIRST_PAUSE: Final = 0.1
+_LONGER: Final = 1.6
+_LONGEST_PAUSE: Final = 10.0
+_LOOK_SECONDS: Final = 0.2
+_ASSERT_SECONDS: Final = 1.0
+Context = grpc.aio.ServicerContext[object, object]
+
+
+class Servicer(pb_grpc.DevicePluginServicer):
+    """The calls of the kubelet."""
+
+    def __init__(self, cards: Cards, salt: str, allocation: Allocation, faults: Faults) -> None:
+        self._cards, self._salt, self._allocation, self._faults = cards, salt, allocation, faults
+        self._news = asyncio.Condition()
+        self._changes = 0
+
+    def message(self) -> pb.ListAndWatchResponse:
+        """The list as it is now."""
+        devices = [
+            pb.Device(ID=name, health="Healthy" if is_well else "Unhealthy")
+            for name, _, is_well in self._cards.ids(self._salt)
+        ]
+        return pb.ListAndWatchResponse(devices=devices)
+
+    async def publish_health(self) -> None:
+        """The health of a card has changed."""
+        async with self._news:
+            self._changes += 1
+            self._news.notify_all()
+
+    def options(self) -> pb.DevicePluginOptions:
+        """Both calls are offered."""
+        is_plain = "original-options" in self._faults
+        return pb.DevicePluginOptions(pre_start_required=not is_plain, get_preferred_allocation_available=not is_plain)
+
+    async def GetDevicePluginOptions(self, request: pb.Empty, context: Context) -> pb.DevicePluginOptions:  # noqa: N802
+        """Asked inside Register."""
+        return self.options()
+
+    async def ListAndWatch(self, request: pb.Empty, context: Context) -> None:  # noqa: N802
+        """The whole list now, and whenever it changes."""
+        seen = self._changes
+        await context.write(self.message())
+        while True:
+            async with self._news:
+                while self._changes == seen:
+                    await self._news.wait()
+                seen = self._changes
+            count = len(self._cards.ids("")) // len(self._cards.all) if "d08-list-for-each-id" in self._faults else 1
+            for _ in range(count):
+                await context.write(self.message())
+
+    async def GetPreferredAllocation(  # noqa: N802
+        self, request: pb.PreferredAllocationRequest, context: Context
+    ) -> pb.PreferredAllocationResponse:
+        """Ids of the card of the pod whose turn it is."""
+        answers = []
+        for one in request.container_requests:
+            ids = await self._allocation.prefer(
+                one.available_deviceIDs, one.must_include_deviceIDs, one.allocation_size
+            )
+            answers.append(pb.ContainerPreferredAllocationResponse(deviceIDs=ids))
+        return pb.PreferredAllocationResponse(container_responses=answers)
+
+    async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
+        """Variables of each container."""
+        answers = []
+        for one in request.container_requests:
+            try:
+                variables = await self._allocation.allocate(one.devices_ids)
+            except (LookupError, RefusedError, aiohttp.ClientError, TimeoutError) as error:
+                text = "" if "refuses-without-reason" in self._faults else str(error.args[0] if error.args else error)
+                await context.abort(grpc.StatusCode.INTERNAL, text)
+            answers.append(pb.ContainerAllocateResponse(envs=variables))
+        return pb.AllocateResponse(container_responses=answers)
+
+    async def PreStartContainer(  # noqa: N802
+        self, request: pb.PreStartContainerRequest, context: Context
+    ) -> pb.PreStartContainerResponse:
+        """Is it the container that was meant?"""
+        try:
+            await self._allocation.verify(request.devices_ids)
+        except (LookupError, RefusedError, aiohttp.ClientError, TimeoutError, grpc.aio.AioRpcError) as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"not yet: {error}")
+        return pb.PreStartContainerResponse()
+
+
+class Presence:
+    """Serves the socket, and is known to the kubelet for as long as it can be."""
+
+    def __init__(self, folder: Path, servicer: Servicer, faults: Faults) -> None:
+        self._folder, self._servicer, self._faults = folder, servicer, faults
+        self._kubelet: tuple[int, int] | None = None
+
+    async def run(self) -> None:
+        """For ever; after a kubelet's restart, and if the socket is gone, from the beginning."""
+        while True:
+            server = grpc.aio.server(options=_OPTIONS)
+            if "registers-before-serving" in self._faults:
+                await self._register(tries=1)
+            await self._serve(server)
+            await self._register()
+            await self._until_lost()
+            if "old-stream-kept" not in self._faults:
+                await server.stop(None)
+
+    async def _serve(self, server: grpc.aio.Server) -> None:
+        (self._folder / SOCKET).unlink(missing_ok=True)
+        pb_grpc.add_DevicePluginServicer_to_server(self._servicer, server)
+        server.add_insecure_port(f"unix:{self._folder / SOCKET}")
+        await server.start()
+
+    async def _register(self, tries: int = sys.maxsize) -> None:
+        request = pb.RegisterRequest(
+            version="v1beta1", endpoint=SOCKET, resource_name=MEMORY, options=self._servicer.options()
+        )
+        pause = _FIRST_PAUSE
+        for _ in range(1 if "gives-up-when-refused" in self._faults else tries):
+            self._kubelet = _identity(self._folder / "kubelet.sock")
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            try:
+                async with grpc.aio.insecure_channel(
+                    f"unix:{self._folder / 'kubelet.sock'}", options=options
+                ) as channel:
+                    await pb_grpc.RegistrationStub(channel).Register(request, timeout=15)
+                _LOG.info("the kubelet took the registration")
+                return
+            except grpc.aio.AioRpcError as error:
+                _LOG.warning("the kubelet refused: %s", error.details())
+            await asyncio.sleep(pause)
+            pause = min(pause * _LONGER, _LONGEST_PAUSE)
+
+    async def _until_lost(self) -> None:
+        own = _identity(self._folder / SOCKET)
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if "old-socket-kept" in self._faults:
+                continue
+            kubelet = _identity(self._folder / "kubelet.sock")
+            if _identity(self._folder / SOCKET) != own or (kubelet and kubelet != self._kubelet):
+                return
+
+
+async def publish(api: Api, node: str, cards: Cards, faults: Faults) -> None:
+    """Keep the number of cards, and their sizes, on the Node."""
+    while True:
+        count, text = str(len(cards.all)), note(cards.all, list(cards.sick))
+        try:
+            seen = await api.send("GET", f"/api/v1/nodes/{node}")
+            noted = (seen["metadata"].get("annotations") or {}).get(CARDS)
+            if (noted, (seen["status"].get("capacity") or {}).get(COUNT)) != (text, count):
+                amounts = {COUNT: count}
+                body = {
+                    "metadata": {"annotations": {CARDS: text}},
+                    "status": {"capacity": amounts, "allocatable": amounts},
+                }
+                await api.send("PATCH", f"/api/v1/nodes/{node}/status", body, STRATEGIC)
+                if "count-written-once" in faults:
+                    return
+        except (RefusedError, aiohttp.ClientError, TimeoutError) as error:
+            _LOG.warning("the node kept its old count: %s", error)
+        await asyncio.sleep(_ASSERT_SECONDS)
+
+
+async def watch(cards: Cards, servicer: Servicer) -> None:
+    """Report to the kubelet when the health of a card changes."""
+    while True:
+        if await asyncio.to_thread(cards.look):
+            await servicer.publish_health()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is there? Its number alone may be used again."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def unit_mib(text: str) -> int:
+    """``GiB``, ``MiB``, or a number of MiB. Raises ValueError."""
+    return {"GiB": 1024, "MiB": 1}.get(text) or int(text.removesuffix("MiB"))
+
+
+def seconds(text: str) -> float:
+    """``90s`` or ``10m``. Raises ValueError."""
+    return float(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--folder", type=Path, help="where the kubelet's socket for plugins is")
+    parser.add_argument("--resources", default="", help="the kubelet's socket of pod resources")
+    parser.add_argument("--me", help="the name of the node")
+    parser.add_argument("--unit", "--memory-unit", type=unit_mib, default=1024)
+    parser.add_argument("--rest", type=seconds, default=1.0, help="how long a sick card stays so at least")
+    for flag in ("--logtostderr", "--health-check", "--mps", "--query-kubelet"):
+        parser.add_argument(flag, f"-{flag.lstrip('-')}", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("--v", "-v", help=argparse.SUPPRESS)
+    rival_faults.add_flags(parser, rival_faults.PLUGIN)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
+    faults = rival_faults.chosen(arguments, os.environ, rival_faults.PLUGIN)
+    sys.exit(asyncio.run(_run(arguments, faults)))
+
+
+async def _run(arguments: argparse.Namespace, faults: Faults) -> int:
+    cards = Cards(arguments.unit, arguments.rest, time.monotonic, faults)
+    salt = f"{secrets.token_hex(2)}-" if "ids-new-at-each-start" in faults else ""
+    node, folder = arguments.me or os.environ["NODE_NAME"], arguments.folder or Path(_ORIGINAL_FOLDER)
+    async with Api.at(Path(os.environ["KUBECONFIG"])) as api:
+        ledger = Ledger({card.index: card.units for card in cards.all}, faults)
+        allocation = Allocation(api, node, cards, salt, ledger, Records(arguments.resources, faults), faults)
+        servicer = Servicer(cards, salt, allocation, faults)
+        if servicer.message().ByteSize() > _KUBELET_BYTES and not faults & {"list-too-large-sent", "d07-long-ids"}:
+            _LOG.error("the kubelet takes no list of %d ids: choose a larger --unit", len(cards.ids(salt)))
+            return 1
+        if arguments.resources and "forgets-at-restart" not in faults:
+            await allocation.remember()
+        work = (Presence(folder, servicer, faults).run(), publish(api, node, cards, faults), watch(cards, servicer))
+        with contextlib.suppress(asyncio.CancelledError):
+            all_of_it = asyncio.gather(*work)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, all_of_it.cancel)
+            await all_of_it
+    return 1 if "stops-with-1" in faults else 0
+
+
+if __name__ == "__main__":
+    main()

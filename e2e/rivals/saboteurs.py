@@ -1,0 +1,141 @@
+"""``python -m e2e saboteurs``: each wrong program plays the case that must catch it, in a run of its own on the embedded cluster.
+
+A saboteur is caught if its case fails; a case that has an error before it can judge, or is skipped, has caught nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+from xml.etree import ElementTree as xml  # noqa: N813  # the module's usual short name
+
+import msgspec
+
+from clusters.provider import ClusterError, read_yaml
+from e2e import commands
+from e2e.rivals import rival_faults
+
+ROOT: Final = Path(__file__).parents[2]
+TABLE: Final = Path(__file__).with_name("saboteurs.yaml")
+TARGET: Final = "rival"
+# Where the other must-cases are.
+FOLDERS: Final = ("e2e/extender", "e2e/device_plugin", "e2e/scenarios", "e2e/conformance", "e2e/inspect")
+KNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "extender": rival_faults.EXTENDER,
+    "device_plugin": rival_faults.PLUGIN,
+    "inspect": rival_faults.INSPECT,
+}
+_HELP: Final = "play the wrong programs by which the suite is judged; each must be caught by its case"
+
+
+class Saboteur(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One wrong program, and the case that must catch it."""
+
+    name: str
+    lie: str
+    program: Literal["extender", "device_plugin", "inspect"]
+    case: str
+    faults: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    """Other cases that see the same wrong; their names without parameters."""
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The faults of its program."""
+        return self.faults or (self.name,)
+
+
+def load() -> list[Saboteur]:
+    """All of them. Raises ClusterError."""
+    return read_yaml(TABLE, list[Saboteur], "a list of saboteurs")
+
+
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The verb ``saboteurs``."""
+    parser = verbs.add_parser("saboteurs", help=_HELP, description=_HELP)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
+    parser.add_argument(
+        "--all-cases",
+        action="store_true",
+        help="run all cases of each; no other one may fail, beside those in its `also`",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="how many at a time; most of them wait (default: %(default)s)"
+    )
+    parser.set_defaults(run=_run)
+
+
+async def play(saboteur: Saboteur, *, all_cases: bool = False) -> str:
+    """The fault of the judge; "" if the saboteur was caught, and by no unrelated case."""
+    outcomes, output = await _outcomes(saboteur, FOLDERS if all_cases else (saboteur.case,))
+    own = {name: outcome for name, outcome in outcomes.items() if is_of(name, saboteur.case)}
+    if "failed" not in own.values():
+        return f"not caught: {saboteur.case} {', '.join(sorted(set(own.values()))) or 'is not there'}\n{output}"
+    related = {one.partition("[")[0] for one in (saboteur.case, *saboteur.also)}
+    others = [name for name, outcome in outcomes.items() if outcome in ("failed", "error")]
+    unrelated = [name for name in others if name.partition("[")[0] not in related]
+    return f"caught by unrelated cases, too: {', '.join(unrelated)}" if unrelated else ""
+
+
+def is_of(name: str, case: str) -> bool:
+    """Is it that case, or one of its parameters?"""
+    return name == case or ("[" not in case and name.startswith(f"{case}["))
+
+
+def outcomes_of(junit: str) -> dict[str, str]:
+    """The outcome of each case in a report of JUnit's form, by its node id: passed, failed, error, or skipped."""
+    found: dict[str, str] = {}
+    for case in xml.fromstring(junit).iter("testcase"):
+        name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '')}"
+        kinds = {child.tag for child in case}
+        outcome = next((kind for tag, kind in _OUTCOMES.items() if tag in kinds), "passed")
+        # A case that failed and then had an error at its end comes twice.
+        found[name] = outcome if found.get(name) != "failed" else "failed"
+    return found
+
+
+_OUTCOMES: Final = {"failure": "failed", "error": "error", "skipped": "skipped"}
+
+
+async def _outcomes(saboteur: Saboteur, cases: Sequence[str]) -> tuple[dict[str, str], str]:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        faults = {rival_faults.VARIABLE: ",".join(saboteur.hooks), "PYTHONPATH": str(ROOT)}
+        argv = [sys.executable, "-m", "pytest", *cases, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        ended = await commands.run(*argv, f"--target={TARGET}", "--cluster=embedded", folder=ROOT, variables=faults)
+        text = report.read_text(encoding="utf-8") if report.exists() else "<none/>"
+    return outcomes_of(text), "\n".join(ended.said.splitlines()[-20:])
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    try:
+        known = {one.name: one for one in load()}
+    except ClusterError as error:
+        raise ValueError(str(error)) from error
+    if unknown := [name for name in arguments.names if name not in known]:
+        raise ValueError(f"no saboteur is called {', '.join(unknown)}")
+    chosen = [known[name] for name in arguments.names] or list(known.values())
+    missed = asyncio.run(_play_all(chosen, arguments.jobs, all_cases=arguments.all_cases))
+    print(f"{len(chosen) - missed} of {len(chosen)} saboteurs were caught")  # noqa: T201
+    return 1 if missed else 0
+
+
+async def _play_all(chosen: Sequence[Saboteur], jobs: int, *, all_cases: bool) -> int:
+    """Play them, that number together, and print each verdict; how many were missed."""
+    free = asyncio.Semaphore(jobs)
+
+    async def verdict(saboteur: Saboteur) -> bool:
+        async with free:
+            began = time.monotonic()
+            wrong = await play(saboteur, all_cases=all_cases)
+        seconds = f"({time.monotonic() - began:.0f} s)"
+        print("MISSED" if wrong else "caught", saboteur.name, seconds, wrong, flush=True)  # noqa: T201
+        return bool(wrong)
+
+    return sum(await asyncio.gather(*map(verdict, chosen)))

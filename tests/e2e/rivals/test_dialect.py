@@ -1,0 +1,149 @@
+"""The stand-in of the original answers as the original was recorded: status, body, and requests to the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from clusters.api.connection import Answer, TransportError
+from e2e.rivals import rival_faults
+from e2e.rivals.rival_api import Api
+from e2e.rivals.rival_binding import Binder
+from e2e.rivals.rival_book import Book
+from e2e.rivals.rival_extender import Door, Watcher
+from e2e.rivals.rival_inspect import details, rows, summary
+from tests.servers import Caller, StubApi, kubeconfig, plain_http, serve
+
+RECORDED = Path(__file__).parents[2] / "data" / "upstream"
+ORIGINAL = rival_faults.dialect(rival_faults.EXTENDER)
+# Bound by the recording itself.
+BOUND_LATER = ("six", "sixb")
+
+
+def dialogue(name: str) -> tuple[StubApi, list[dict[str, Any]]]:
+    """The API server before a recorded dialogue, and its steps."""
+    document = json.loads((RECORDED / "extender" / f"{name}.json").read_text())
+    pods = copy.deepcopy(document["pods"])
+    for pod in pods:
+        if pod["metadata"]["name"] in BOUND_LATER:
+            pod["metadata"]["annotations"] = {}
+    return StubApi(nodes=copy.deepcopy(document["nodes"]), pods=pods), document["steps"]
+
+
+@asynccontextmanager
+async def extender(api: StubApi, folder: Path, faults: frozenset[str]) -> AsyncIterator[Caller]:
+    """The rival extender with these faults, in this process."""
+    async with serve(api) as url, Api.at(Path(kubeconfig(folder, url))) as client:
+        book = Book(faults)
+        watcher = Watcher(client, book)
+        watching = asyncio.create_task(watcher.run())
+        await watcher.is_synced.wait()
+        runner = web.AppRunner(Door(book, Binder(client, book, lambda: 1_700_000_000_000_000_000)).application())
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with plain_http(f"http://127.0.0.1:{runner.addresses[0][1]}") as http:
+            yield http
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await runner.cleanup()
+
+
+async def replayed(http: Caller, step: dict[str, Any]) -> Answer:
+    """Ask what the recording asked."""
+    asked, body = step["request"], step["request"]["body"]
+    content = None if body is None else body if isinstance(body, str) else json.dumps(body)
+    return await http.request(asked["method"], asked["path"], content=content)
+
+
+def plain(body: Any) -> Any:
+    """Without what differs between the two: a Node's empty fields, and the texts of errors."""
+    if not isinstance(body, dict):
+        return body
+    nodes = body.get("Nodes")
+    if nodes and nodes["items"]:
+        body = {**body, "Nodes": [node["metadata"]["name"] for node in nodes["items"]]}
+    return {key: bool(value) if key == "Error" else value for key, value in body.items()}
+
+
+@pytest.mark.parametrize("name", ["filter", "malformed-filter"])
+async def test_questions_are_answered_as_recorded(tmp_path: Path, name: str) -> None:
+    """Filter, inspect and version: which nodes, full Nodes beside names, one map of failures, its texts."""
+    api, steps = dialogue(name)
+    seen = {}
+    async with extender(api, tmp_path, ORIGINAL) as http:
+        for step in steps:
+            answer = await replayed(http, step)
+            is_json = step["response"]["content_type"].startswith("application/json")
+            seen[step["what"]] = (answer.status_code, plain(answer.json()) if is_json else "")
+    expected = {
+        step["what"]: (
+            step["response"]["status"],
+            plain(step["response"]["body"]) if step["response"]["content_type"].startswith("application/json") else "",
+        )
+        for step in steps
+    }
+    # A path that ends with a slash is no path here.
+    for one in (seen, expected):
+        one.pop("inspect all, trailing slash", None)
+
+    assert seen == expected
+
+
+@pytest.mark.parametrize("name", ["bind", "malformed-bind"])
+async def test_binds_are_two_writes_and_refusals_a_500(tmp_path: Path, name: str) -> None:
+    """A patch of the annotations and then the Binding; a refusal is a 500 with ``Error``; a bind done before is refused."""
+    api, steps = dialogue(name)
+    async with extender(api, tmp_path, ORIGINAL) as http:
+        for step in steps:
+            if step["request"]["path"].endswith("/version") or "inspect" in step["what"]:
+                continue
+            before = len(api.calls)
+            answer = await replayed(http, step)
+            writes = [
+                (call["method"], call["path"], sorted(call["body"]["metadata"].get("annotations", {})))
+                for call in api.calls[before:]
+                if call["method"] != "GET"
+            ]
+
+            expected = step["response"]
+            assert (answer.status_code, plain(answer.json())) == (expected["status"], plain(expected["body"])), step[
+                "what"
+            ]
+            assert writes == [
+                (call["method"], call["path"], sorted(call["body"]["metadata"].get("annotations", {})))
+                for call in step["api_calls"]
+                if call["method"] != "GET"
+            ], step["what"]
+
+
+async def test_inspect_of_an_unknown_node_ends_the_connection(tmp_path: Path) -> None:
+    """Defect D19 as recorded; the program lives on. The honest rival answers 404."""
+    api, _ = dialogue("inspect-unknown-node")
+    async with extender(api, tmp_path, ORIGINAL) as http:
+        with pytest.raises(TransportError):
+            await http.get("/gpushare-scheduler/inspect/nope")
+        assert (await http.get("/version")).text == "0.1.0"
+    async with extender(api, tmp_path, frozenset()) as http:
+        assert (await http.get("/gpushare-scheduler/inspect/nope")).status_code == 404
+
+
+@pytest.mark.parametrize("path", sorted((RECORDED / "inspect").glob("*.json")), ids=lambda path: path.stem)
+def test_inspect_prints_the_recorded_tables(path: Path) -> None:
+    """To the byte, but for the order of pods, which is random in the original."""
+    document = json.loads(path.read_text())
+    for words, run in document["runs"].items():
+        name = words.replace("-d", "").strip()
+        nodes = [node for node in document["nodes"] if name in ("", node["metadata"]["name"])]
+        table = rows(nodes, document["pods"], frozenset())
+        text = (details if "-d" in words else summary)(table, frozenset())
+
+        assert sorted(text.splitlines()) == sorted(run["stdout"].splitlines())
+        assert len(text) == len(run["stdout"])

@@ -1,0 +1,132 @@
+"""The table of saboteurs is whole: each fault is known and acted, each case exists, and saboteurs are really caught."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.targets import load_target
+from e2e.rivals import rival_faults, saboteurs
+from e2e.rivals.saboteurs import KNOWN, ROOT, Saboteur, is_of, load, outcomes_of, play
+
+RIVALS = ROOT / "e2e" / "rivals"
+# Traits of the original's dialect, which are wrong only together with it.
+TRAITS = {"original-texts", "original-ids", "original-options"}
+# D25 in manifests and D28 are no program's.
+ACTED_DEFECTS = {f"d{number:02}" for number in range(1, 31)} - {"d28"}
+
+
+def cases_in(path: Path) -> set[str]:
+    """The names of a file's cases."""
+    tree = ast.parse(path.read_text())
+    return {
+        item.name
+        for item in tree.body
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name.startswith("test_")
+    }
+
+
+def test_each_saboteur_has_a_name_a_lie_and_a_case() -> None:
+    """At least forty, no name twice, a sentence each; the file of its case has such a case."""
+    found = load()
+    names = [one.name for one in found]
+
+    assert len(names) == len(set(names)) >= 40
+    assert all(one.lie.endswith(".") and one.lie[0].isupper() for one in found)
+    for one in found:
+        path, _, case = one.case.partition("::")
+        assert case.partition("[")[0] in cases_in(ROOT / path), one.name
+
+
+def test_each_fault_is_acted_and_each_defect_has_one() -> None:
+    """A saboteur's faults are of its program; no fault is left that no saboteur acts; D1 to D30 are among them."""
+    found = load()
+    for one in found:
+        assert set(one.hooks) <= KNOWN[one.program], one.name
+    for program, known in KNOWN.items():
+        assert known - TRAITS == {hook for one in found if one.program == program for hook in one.hooks}
+    assert {hook[:3] for one in found for hook in one.hooks if re.match(r"d\d\d-", hook)} == ACTED_DEFECTS
+
+
+@pytest.mark.parametrize("program", sorted(KNOWN))
+def test_each_fault_stands_in_the_code_of_the_rivals(program: str) -> None:
+    """A fault that no line asks for makes no program wrong."""
+    code = "\n".join(path.read_text() for path in RIVALS.glob("rival_*.py") if path.stem != "rival_faults")
+
+    assert not [name for name in KNOWN[program] if f'"{name}"' not in code]
+
+
+def test_rivals_know_nothing_of_what_they_rival() -> None:
+    """They import their own modules, libraries, and of the harness the generated gRPC messages alone."""
+    foreign = set()
+    for path in RIVALS.glob("rival_*.py"):
+        for item in ast.walk(ast.parse(path.read_text())):
+            if isinstance(item, ast.ImportFrom) and item.module:
+                foreign.add(item.module)
+    own = {name for name in foreign if name.split(".")[0] in ("gpushare", "clusters", "e2e", "fake_nvml", "load")}
+
+    assert {name for name in own if not name.startswith("e2e.rivals")} == {"clusters.kubelet.proto"}
+
+
+def test_a_fault_that_no_program_knows_is_refused() -> None:
+    """A misspelt saboteur would be an honest one."""
+    words = [sys.executable, "-m", "e2e.rivals.rival_inspect"]
+    by_flag = subprocess.run([*words, "--fault", "nope"], cwd=ROOT, capture_output=True, text=True)
+    by_variable = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, env={rival_faults.VARIABLE: "percent-rounded,nope"}
+    )
+
+    assert (by_flag.returncode, by_variable.returncode) == (2, 1)
+    assert "nope" in by_flag.stderr
+    assert by_variable.stderr == "RIVAL_FAULTS: unknown faults nope\n"
+
+
+@pytest.mark.parametrize("name", ["rival", "original-dialect"])
+def test_the_targets_of_the_rivals_can_be_read(name: str) -> None:
+    """With all three programs."""
+    assert load_target(name).programs == {"extender", "device_plugin", "inspect"}
+
+
+def test_outcomes_are_read_by_node_id() -> None:
+    """A case that failed and then had an error at its end has failed; parameters belong to their case."""
+    junit = (
+        '<testsuites><testsuite><testcase classname="e2e.x.test_y" name="test_a[one]"><failure/></testcase>'
+        '<testcase classname="e2e.x.test_y" name="test_a[one]"><error/></testcase>'
+        '<testcase classname="e2e.x.test_y" name="test_b"><skipped/></testcase>'
+        '<testcase classname="e2e.x.test_y" name="test_c"/></testsuite></testsuites>'
+    )
+
+    assert outcomes_of(junit) == {
+        "e2e/x/test_y.py::test_a[one]": "failed",
+        "e2e/x/test_y.py::test_b": "skipped",
+        "e2e/x/test_y.py::test_c": "passed",
+    }
+    assert is_of("e2e/x/test_y.py::test_a[one]", "e2e/x/test_y.py::test_a")
+    assert not is_of("e2e/x/test_y.py::test_ab", "e2e/x/test_y.py::test_a")
+
+
+@pytest.mark.thorough("each starts a cluster of its own; python -m e2e saboteurs plays all")
+@pytest.mark.parametrize("name", ["off-by-one-unit", "never-assigned"])
+async def test_a_saboteur_is_caught_by_its_case(name: str) -> None:
+    """One of the extender and one of the plugin."""
+    (saboteur,) = [one for one in load() if one.name == name]
+
+    assert await play(saboteur) == ""
+
+
+@pytest.mark.thorough("it starts a cluster of its own")
+async def test_an_honest_rival_is_no_saboteur() -> None:
+    """The player reports a case that has passed, with its output."""
+    honest = Saboteur("honest", "None.", "extender", case_of("off-by-one-unit"), faults=("keys-in-exact-casing",))
+
+    assert (await play(honest)).startswith(f"not caught: {honest.case} passed")
+
+
+def case_of(name: str) -> str:
+    """The case of a saboteur."""
+    return next(one.case for one in saboteurs.load() if one.name == name)
