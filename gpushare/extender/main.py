@@ -21,7 +21,7 @@ from gpushare.errors import UsageError
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
-from gpushare.extender.core.workload import workload_for
+from gpushare.extender.core.workload import Workload
 from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.extender.follow.audit import Audit
 from gpushare.extender.follow.controller import Controller
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _run(settings: ExtenderSettings) -> None:
     expected = None if settings.expected_pods is None else read_expected(settings.expected_pods)
     client = config.connect(settings.kubeconfig, settings.context)
-    book = Book(workload_for(settings.policy, expected))
+    book = Book(Workload(counts_cpu=settings.policy == wire.POLICY_FRAGMENTATION, expected=expected))
     # The first full read makes most of the objects that ever live; the collector need not walk them again.
     events = EventRecorder(client, "gpushare-extender", time.time, random.Random())  # noqa: S311, TID251  # names of events, no secrets
     controller = Controller(client, book, on_ready=gc.freeze, events=events)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
-from gpushare import wire
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import Booking
 from gpushare.model.outlook import Outlook, PodClass
@@ -32,11 +31,6 @@ _LEAST: Final = 0.5
 _CPU_STEP: Final = 500
 
 
-def workload_for(policy: str, expected: Outlook | None = None) -> Workload:
-    """The workload of a cluster with this policy: CPU is counted for one policy alone, because that means a look at every pod."""
-    return Workload(counts_cpu=policy == wire.POLICY_FRAGMENTATION, expected=expected)
-
-
 def class_of(units: int, wishes: Wishes, cpu_milli: int) -> PodClass:
     """The class of a pod that asks for this many units in all."""
     parts = wishes.split if sum(wishes.split) == units else (units,)
@@ -45,7 +39,7 @@ def class_of(units: int, wishes: Wishes, cpu_milli: int) -> PodClass:
 
 
 class Workload:
-    """``counts_cpu``: look at every pod for its CPU. ``expected`` replaces the classes that are seen."""
+    """``counts_cpu``: look at every pod for its CPU, as one policy needs. ``expected`` replaces the classes that are seen."""
 
     def __init__(self, *, counts_cpu: bool = False, expected: Outlook | None = None) -> None:
         self._counts_cpu = counts_cpu

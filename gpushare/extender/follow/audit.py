@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
@@ -76,8 +77,7 @@ class Audit:
         """The drift that one audit has corrected; None if the API server refused it or did not answer."""
         try:
             self.metrics.drift = drift = await self._turn()
-        # A version that is no number is a ValueError: it cannot be compared with what the watches have passed.
-        except (ApiError, msgspec.DecodeError, ValueError) as error:
+        except (ApiError, msgspec.DecodeError) as error:
             self.metrics.audits[FAILED] += 1
             _LOG.warning("the book was not audited reason=%s", error)
             return None
@@ -108,7 +108,7 @@ class Audit:
         return tally(corrected)
 
     async def _walk(self, path: str, kind: type[_T], see: Callable[[_T], None]) -> int:
-        """Show each object of a collection, page by page; the version of the list. Raises ApiError and ValueError."""
+        """Show each object of a collection, page by page; the version of the list. Raises ApiError."""
         decoder = msgspec.json.Decoder(kind)
         version = ""
         async with aclosing(self.client.pages(path, limit=_PAGE)) as pages:
@@ -120,7 +120,8 @@ class Audit:
                     if self.monotonic() - since >= _SLICE_SECONDS:
                         await asyncio.sleep(0)
                         since = self.monotonic()
-        return int(version)
+        # No watch is known to have passed a version that is no number.
+        return int(version) if version.isdigit() else sys.maxsize
 
     def _log(self, audit: Round, corrected: Sequence[Difference], unsettled: int, seconds: float) -> None:
         """Each correction, each oddity that the last audit did not log already, and the sums."""

@@ -20,7 +20,7 @@ from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
-from gpushare.extender.core.workload import workload_for
+from gpushare.extender.core.workload import Workload
 from gpushare.extender.follow.controller import Controller
 from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
@@ -39,7 +39,7 @@ PREFIX = "/gpushare-scheduler"
 async def extender(api: StubApi, *, ready: bool = True, policy: str = wire.POLICY_BINPACK) -> AsyncIterator[Caller]:
     """The extender's parts wired as in its main, on a stub API server."""
     async with serve(api) as url, http_pool(url) as to_api:
-        client, book = ApiClient(to_api), Book(workload_for(policy))
+        client, book = ApiClient(to_api), Book(Workload(counts_cpu=policy == wire.POLICY_FRAGMENTATION))
         controller = Controller(client, book)
         binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
         following = asyncio.create_task(controller.run())

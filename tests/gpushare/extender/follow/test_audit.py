@@ -198,6 +198,16 @@ async def test_a_watch_that_stays_behind_lets_nothing_be_corrected(caplog: pytes
     assert any("the watch is behind: nothing was corrected suspects=1" in record.message for record in caplog.records)
 
 
+async def test_version_that_is_no_number_lets_nothing_be_corrected(caplog: pytest.LogCaptureFixture) -> None:
+    """No watch is known to have passed it."""
+    listed = {"metadata": {"resourceVersion": "x"}, "items": []}
+    async with stage(pod("a", 3, "n", 0), patience=0.05) as on:
+        on.api.fault = lambda method, path: (200, listed) if path == "/api/v1/pods" else None
+        assert await on.drift() == {}
+        assert on.used() == [3, 0]
+    assert any("the watch is behind" in record.message for record in caplog.records)
+
+
 async def test_bind_under_way_is_not_drift_and_leaked_assumption_is() -> None:
     """With no request under way, and listed unbound."""
     async with stage(pod("a", 3)) as on:
