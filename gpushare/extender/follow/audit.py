@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from gpushare.extender.core.audit_round import DRIFT_KINDS, Difference, Round
+from gpushare.extender.core.audit_round import DRIFT_KINDS, Difference, Round, Suspect
 from gpushare.extender.core.book import Book
 from gpushare.extender.extender_metrics import DONE, FAILED, ExtenderMetrics
 from gpushare.kube.api_errors import ApiError
@@ -60,8 +60,9 @@ class Audit:
     monotonic: Callable[[], float]
     interval: float = 300.0
     # For a watch that has yet to pass the version of the list: a bookmark comes about once a minute, and a silent one is given up
-    # after 150 seconds.
+    # after 150 seconds. And how often it is seen whether a suspect is left.
     patience: float = 200.0
+    poll: float = 0.5
     # Jitter only: nothing depends on it being hard to guess.
     rng: random.Random = field(default_factory=random.Random)
     _reported: frozenset[Difference] = field(default=frozenset(), init=False)
@@ -92,9 +93,8 @@ class Audit:
         nodes = await self._walk("/api/v1/nodes", Node, audit.see_node)
         pods = await self._walk("/api/v1/pods", Pod, audit.see_pod)
         suspects = audit.end()
-        of_nodes = {not found.namespace for found, _ in suspects}
         corrected: list[Difference] = []
-        if await self.come_to(nodes if True in of_nodes else 0, pods if False in of_nodes else 0, self.patience):
+        if await self._caught_up(audit, suspects, nodes, pods):
             for suspect in suspects:
                 if (found := audit.settle(suspect)) is not None:
                     corrected.append(found)
@@ -122,6 +122,16 @@ class Audit:
                         since = self.monotonic()
         # No watch is known to have passed a version that is no number.
         return int(version) if version.isdigit() else sys.maxsize
+
+    async def _caught_up(self, audit: Round, suspects: Sequence[Suspect], nodes: int, pods: int) -> bool:
+        """Wait until the watches have passed these versions of the list, or no suspect is left; whether they have."""
+        deadline = self.monotonic() + self.patience
+        while left := {not found.namespace for found, _ in suspects if not audit.has_moved(found)}:
+            if await self.come_to(nodes if True in left else 0, pods if False in left else 0, self.poll):
+                break
+            if self.monotonic() >= deadline:
+                return False
+        return True
 
     def _log(self, audit: Round, corrected: Sequence[Difference], unsettled: int, seconds: float) -> None:
         """Each correction, each oddity that the last audit did not log already, and the sums."""
