@@ -123,10 +123,13 @@ class Binder:
         if self.guards is None:
             booking = self._assume(pod, node, request)
         else:
+            uid = pod.metadata.uid
+            # An assumption of an earlier order is not for this one to end: our copy of the pod may not show yet that it is bound.
+            is_new = self.book.assumed(uid, node) is None
             booking = await self.guards.reserve(
                 node,
                 lambda guard: self._assume(pod, node, request, guard),
-                lambda: self._forget(pod.metadata.uid, node),
+                lambda: self._forget(uid, node) if is_new else None,
             )
         return self._annotations(pod, node, booking)
 

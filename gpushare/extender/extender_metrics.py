@@ -85,8 +85,8 @@ class ExtenderMetrics:
         """A verb answered. ``reason`` is a constant of this module or of ``wire``."""
         self.requests[verb, verdict, reason] += 1
 
-    def count_error(self, verb: str, error: GpushareError) -> None:
-        """It answered with an error."""
+    def count_error(self, verb: str, error: Exception) -> None:
+        """It answered with an error, or raised one."""
         self.requests[verb, *outcome_of(error)] += 1
 
     def count_call(self, is_done: bool) -> None:
@@ -102,22 +102,15 @@ class ExtenderMetrics:
             try:
                 return answer(body)
             except Exception as error:
-                self.count_raised(verb, error)
+                self.count_error(verb, error)
                 raise
             finally:
                 latency.add(clock_ns() - began)
 
         return observed
 
-    def count_raised(self, verb: str, error: Exception) -> None:
-        """A verb raised an error."""
-        if isinstance(error, GpushareError):
-            self.count_error(verb, error)
-        else:
-            self.count(verb, FAILED, INTERNAL)
 
-
-def outcome_of(error: GpushareError) -> tuple[str, str]:
+def outcome_of(error: Exception) -> tuple[str, str]:
     """Verdict and reason of an answer that is an error."""
     if isinstance(error, DoesNotFitError):
         return REFUSED, reason_of(str(error))
@@ -127,6 +120,8 @@ def outcome_of(error: GpushareError) -> tuple[str, str]:
         return REFUSED, BAD_AMOUNT
     if isinstance(error, MalformedMessageError):
         return FAILED, MALFORMED
+    if not isinstance(error, GpushareError):
+        return FAILED, INTERNAL
     return FAILED, API_SERVER if isinstance(error.__cause__, ApiError) else OTHER
 
 

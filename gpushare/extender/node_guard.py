@@ -65,7 +65,7 @@ class NodeGuards:
         self._come_to = come_to
         # Each guard with its version, as it was read or written last.
         self._known: dict[str, tuple[Guard, str]] = {}
-        # Pods whose Binding, which was ours alone, was refused for good. Kept until a write removes them.
+        # Pods with a Binding that was ours alone and was refused for good. Kept until a write removes them.
         self._refused: defaultdict[str, set[str]] = defaultdict(set)
         # Binds to one node wait for each other here: side by side they would only overtake each other.
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)

@@ -104,7 +104,7 @@ class Routes:
         try:
             return await self._verbs.bind(body)
         except Exception as error:
-            metrics.count_raised(BIND, error)
+            metrics.count_error(BIND, error)
             raise
         finally:
             metrics.latencies[BIND].add(metrics.clock_ns() - began)

@@ -145,10 +145,15 @@ class Round:
     def settle(self, suspect: Suspect) -> Difference | None:
         """The difference that was corrected, once the watches have passed the list."""
         found, correct = suspect
-        if self._has_moved(found):
+        if self.has_moved(found):
             return None
         correct()
         return found
+
+    def has_moved(self, found: Difference) -> bool:
+        """Did it have an event since the list was asked for, or will a bind of ours change it?"""
+        is_newer = found.uid in self._touched or self._book.restores != self._restores
+        return is_newer or self._is_under_way(found.namespace, found.name, found.uid)
 
     def _compare_node(self, name: str, listed: tuple[Device, ...] | None, correct: Callable[[], object]) -> None:
         """None stands for a node that is not there."""
@@ -188,13 +193,8 @@ class Round:
         return (pod.spec.node_name, booking) if booking.units else None
 
     def _suspect(self, found: Difference, correct: Callable[[], object]) -> None:
-        if not self._has_moved(found):
+        if not self.has_moved(found):
             self._suspects.append((found, correct))
-
-    def _has_moved(self, found: Difference) -> bool:
-        """Did it have an event since the list was asked for, or will a bind of ours change it?"""
-        is_newer = found.uid in self._touched or self._book.restores != self._restores
-        return is_newer or self._is_under_way(found.namespace, found.name, found.uid)
 
     def _look_at_cards(self, pod: Pod, node: str, booking: Booking) -> None:
         """While a node shows no cards, any card is believed."""

@@ -36,7 +36,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     slots: int = 1
 
     def booking(self, uid: str) -> Booking:
-        """What the pod holds once it is bound."""
+        """The booking that the pod gets by its bind."""
         shares = tuple(sorted(self.cards.items()))
         return Booking(uid, self.namespace, self.name, self.units, shares, self.slots)
 

@@ -38,7 +38,7 @@ def class_of(units: int, wishes: Wishes, cpu_milli: int) -> PodClass:
 
 
 class Workload:
-    """``counts_cpu``: look at every pod for its CPU. ``expected`` replaces the classes that are seen."""
+    """``counts_cpu``: look at every pod for its CPU, as one policy needs. ``expected`` replaces the classes that are seen."""
 
     def __init__(self, *, counts_cpu: bool = False, expected: Outlook | None = None) -> None:
         self._counts_cpu = counts_cpu

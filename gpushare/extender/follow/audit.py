@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from gpushare.extender.core.audit_round import DRIFT_KINDS, Difference, Round
+from gpushare.extender.core.audit_round import DRIFT_KINDS, Difference, Round, Suspect
 from gpushare.extender.core.book import Book
 from gpushare.extender.extender_metrics import DONE, FAILED, ExtenderMetrics
 from gpushare.kube.api_errors import ApiError
@@ -59,8 +60,9 @@ class Audit:
     monotonic: Callable[[], float]
     interval: float = 300.0
     # For a watch that has yet to pass the version of the list: a bookmark comes about once a minute, and a silent one is given up
-    # after 150 seconds.
+    # after 150 seconds. And how often it is seen whether a suspect is left.
     patience: float = 200.0
+    poll: float = 0.5
     # Jitter only: nothing depends on it being hard to guess.
     rng: random.Random = field(default_factory=random.Random)
     _reported: frozenset[Difference] = field(default=frozenset(), init=False)
@@ -76,8 +78,7 @@ class Audit:
         """The drift that one audit has corrected; None if the API server refused it or did not answer."""
         try:
             self.metrics.drift = drift = await self._turn()
-        # A version that is no number is a ValueError: it cannot be compared with what the watches have passed.
-        except (ApiError, msgspec.DecodeError, ValueError) as error:
+        except (ApiError, msgspec.DecodeError) as error:
             self.metrics.audits[FAILED] += 1
             _LOG.warning("the book was not audited reason=%s", error)
             return None
@@ -92,9 +93,8 @@ class Audit:
         nodes = await self._walk("/api/v1/nodes", Node, audit.see_node)
         pods = await self._walk("/api/v1/pods", Pod, audit.see_pod)
         suspects = audit.end()
-        of_nodes = {not found.namespace for found, _ in suspects}
         corrected: list[Difference] = []
-        if await self.come_to(nodes if True in of_nodes else 0, pods if False in of_nodes else 0, self.patience):
+        if await self._caught_up(audit, suspects, nodes, pods):
             for suspect in suspects:
                 if (found := audit.settle(suspect)) is not None:
                     corrected.append(found)
@@ -108,7 +108,7 @@ class Audit:
         return tally(corrected)
 
     async def _walk(self, path: str, kind: type[_T], see: Callable[[_T], None]) -> int:
-        """Show each object of a collection, page by page; the version of the list. Raises ApiError and ValueError."""
+        """Show each object of a collection, page by page; the version of the list. Raises ApiError."""
         decoder = msgspec.json.Decoder(kind)
         version = ""
         async with aclosing(self.client.pages(path, limit=_PAGE)) as pages:
@@ -120,7 +120,18 @@ class Audit:
                     if self.monotonic() - since >= _SLICE_SECONDS:
                         await asyncio.sleep(0)
                         since = self.monotonic()
-        return int(version)
+        # No watch is known to have passed a version that is no number.
+        return int(version) if version.isdigit() else sys.maxsize
+
+    async def _caught_up(self, audit: Round, suspects: Sequence[Suspect], nodes: int, pods: int) -> bool:
+        """Wait until the watches have passed these versions of the list, or no suspect is left; whether they have."""
+        deadline = self.monotonic() + self.patience
+        while left := {not found.namespace for found, _ in suspects if not audit.has_moved(found)}:
+            if await self.come_to(nodes if True in left else 0, pods if False in left else 0, self.poll):
+                break
+            if self.monotonic() >= deadline:
+                return False
+        return True
 
     def _log(self, audit: Round, corrected: Sequence[Difference], unsettled: int, seconds: float) -> None:
         """Each correction, each oddity that the last audit did not log already, and the sums."""

@@ -102,6 +102,31 @@ def test_no_card_is_booked_twice_in_long_histories(seed: int) -> None:
     assert bound > 10
 
 
+async def test_failed_reservation_of_a_bound_pod_keeps_its_booking() -> None:
+    """The pod is ordered again before our copy shows it bound, and the guard cannot be written."""
+    world = World(guarded=True)
+    world.start()
+    uid = world.create(3, "p")
+    world.tell(0)
+    world.bind(0, uid, "a")
+    for _ in range(3):
+        await world.settle()
+        (call,) = world.pending()
+        on_call(world, "answer", call)
+    await world.settle()
+    assert world.pods[uid]["spec"]["nodeName"] == "a"
+
+    world.bind(0, uid, "a")
+    await world.settle()
+    (call,) = world.pending()
+    on_call(world, "refuse", call)
+    await world.settle()
+
+    assert "leases" in call.path
+    assert world.extenders[0].book.assumed(uid, "a") is not None
+    await world.close()
+
+
 def test_without_the_guard_a_card_is_booked_twice() -> None:
     """The proof that these histories can show it."""
     assert any(asyncio.run(play(drawn(seed, 1000), guarded=False))[0] for seed in range(SEEDS))

@@ -61,7 +61,7 @@ class Stage:
         return audit, audit.end()
 
     def suspected(self, *pods: Pod, nodes: Collection[Node] = (node(),)) -> Callable[[], Difference | None]:
-        """What settles the one suspect."""
+        """A function that settles the one suspect."""
         audit, (suspect,) = self.listed(*pods, nodes=nodes)
         return lambda: audit.settle(suspect)
 

@@ -106,6 +106,7 @@ async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[St
             monotonic=time.monotonic,
             interval=0.01,
             patience=patience,
+            poll=0.01,
             rng=random.Random(1),
         )
         following = asyncio.create_task(controller.run())
@@ -188,6 +189,24 @@ async def test_a_change_under_way_is_no_drift() -> None:
         assert on.used() == [4, 0]
 
 
+async def test_an_audit_waits_for_no_bookmark_if_no_suspect_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    """The list has a later version than the change that was under way, as other kinds of objects have changed since."""
+    async with stage(pod("a", 3, "n", 0), patience=5) as on:
+        held = list(on.api.watches)
+        on.api.watches.clear()
+        on.api.put(pod("a", 4, "n", 0))
+        changed = on.api.pod("a")
+        on.api.version += 10
+        turn = asyncio.create_task(on.drift())
+        await until(lambda: ("GET", "/api/v1/pods") in on.asked()[-2:])
+        on.api.watches.extend(held)
+        news = next(watch.news for watch in held if watch.plural == "pods")
+        news.put_nowait({"type": "MODIFIED", "object": changed})
+        assert await turn == {}
+        assert on.used() == [4, 0]
+    assert not any("the watch is behind" in record.message for record in caplog.records)
+
+
 async def test_a_watch_that_stays_behind_lets_nothing_be_corrected(caplog: pytest.LogCaptureFixture) -> None:
     """Events still to come cannot be known from those that it has lost."""
     async with stage(pod("a", 3, "n", 0), patience=0.05) as on:
@@ -196,6 +215,16 @@ async def test_a_watch_that_stays_behind_lets_nothing_be_corrected(caplog: pytes
         assert await on.drift() == {}
         assert on.used() == [3, 0]
     assert any("the watch is behind: nothing was corrected suspects=1" in record.message for record in caplog.records)
+
+
+async def test_version_that_is_no_number_lets_nothing_be_corrected(caplog: pytest.LogCaptureFixture) -> None:
+    """No watch is known to have passed it."""
+    listed = {"metadata": {"resourceVersion": "x"}, "items": []}
+    async with stage(pod("a", 3, "n", 0), patience=0.05) as on:
+        on.api.fault = lambda method, path: (200, listed) if path == "/api/v1/pods" else None
+        assert await on.drift() == {}
+        assert on.used() == [3, 0]
+    assert any("the watch is behind" in record.message for record in caplog.records)
 
 
 async def test_bind_under_way_is_not_drift_and_leaked_assumption_is() -> None:

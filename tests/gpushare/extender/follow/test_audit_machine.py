@@ -185,7 +185,7 @@ class AuditMachine(RuleBasedStateMachine):
         self.listed: list[P | N] = []
         self.list_version = 0
         self.suspects: list[Suspect] = []
-        # Of the list of an audit under way, by uid of a pod or name of a node.
+        # The list of an audit under way, by uid of a pod or name of a node.
         self.shown: dict[str, P | N] = {}
         for name in NODES:
             self.write(N(name, (8, 8), next(self.versions)))
