@@ -28,9 +28,9 @@ from gpushare.model.wishes import NONE, Wishes
 _STRANDED: Final = 2.0
 # A class weighs its number times this power of its size.
 _SIZE_POWER: Final = -0.5
-# So many classes stand for all: the rest is rare.
+# The most classes: the rest is rare.
 _MOST_CLASSES: Final = 128
-# Steps of a table: milli-CPUs, and parts of a card. It has so many steps of CPU, and so many cards: a larger node is taken for
+# Steps of a table: milli-CPUs, and parts of a card; and its size, in steps of CPU and in cards. A larger node is taken for
 # several.
 _CPU_STEP: Final = 2000
 _CARD_PARTS: Final = 20

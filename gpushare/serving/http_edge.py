@@ -260,7 +260,7 @@ def _descriptors() -> int:
 def listen(address: str, port: int, flags: str = "--address and --port") -> socket.socket:
     """A listening TCP socket; port 0 takes a free one. Raises UsageError that names ``flags``.
 
-    Its connections have Nagle's algorithm off (40 ms an answer), which asyncio does only for a socket whose protocol is named.
+    Its connections have Nagle's algorithm off (40 ms an answer), which asyncio does only for a socket with a named protocol.
     """
     try:
         family, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
