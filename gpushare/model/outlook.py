@@ -28,8 +28,9 @@ from gpushare.model.wishes import NONE, Wishes
 _STRANDED: Final = 2.0
 # A class weighs its number times this power of its size.
 _SIZE_POWER: Final = -0.5
-# The most classes: the rest is rare.
-_MOST_CLASSES: Final = 128
+# The most classes, and the most that a table looks at: the rest is rare.
+_MOST_CLASSES: Final = 256
+_MOST_TABLE_CLASSES: Final = 64
 # Steps of a table: milli-CPUs, and parts of a card; and its size, in steps of CPU and in cards. A larger node is taken for
 # several.
 _CPU_STEP: Final = 2000
@@ -109,8 +110,8 @@ class Outlook:
         models, largest = frozenset(model for _, _, model in cards), max(total for _, total, _ in cards)
         table = self._tables.get((models, largest))
         if table is None:
-            allowed = {one: count for one, count in self.counts.items() if any(map(one.wishes.allow_model, models))}
-            table = self._tables[models, largest] = _table(allowed, largest)
+            allowed = [one for one in self.counts if any(map(one.wishes.allow_model, models))][:_MOST_TABLE_CLASSES]
+            table = self._tables[models, largest] = _table({one: self.counts[one] for one in allowed}, largest)
         nodes = ceil(len(cards) / _CARDS)
         row = table[min(cpu_milli // (nodes * _CPU_STEP), _CPU_STEPS - 1)]
         return row[free * _CARD_PARTS // (nodes * largest)] * nodes * largest / _CARD_PARTS
