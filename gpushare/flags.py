@@ -16,7 +16,7 @@ from gpushare import __version__
 from gpushare.errors import InvalidQuantityError, UsageError
 
 T = TypeVar("T")
-# The value of a text. Raises UsageError, whose text goes on after the text, or InvalidQuantityError.
+# The value of a text. Raises UsageError with what comes behind the text in an error, or InvalidQuantityError.
 Reader = Callable[[str], Any]
 
 # glog's flags, which manifests of Go programs carry.

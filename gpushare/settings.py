@@ -152,7 +152,7 @@ class DevicePluginSettings(ProgramSettings):
         "pod-resources-socket", "the kubelet's PodResources socket", wire.POD_RESOURCES_SOCKET
     )
     nvml_library: str | None = flag("nvml-library", "path of an NVML library", "", optional(str), shown="the system's")
-    sys_root: str = flag("sys-root", "the host's /sys: which cards the driver has, and their NUMA nodes", "/sys")
+    sys_root: str = flag("sys-root", "the host's /sys: which cards the driver has", "/sys")
     repair: str = flag(
         "repair",
         "a pod whose annotation names another card than it has: exchange the annotations of the two pods, or hold its containers "

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from gpushare.kube.api_errors import ApiError, GoneError, TooManyRequestsError, error_for
+from gpushare.kube.api_errors import ApiError, TooManyRequestsError, error_for
 from gpushare.kube.http_pool import HttpPool
 from gpushare.manifests import Node, ObjectMeta, Pod
 
@@ -106,32 +106,14 @@ class ApiClient:
             async with aclosing(lines(answer.pieces())) as found:
                 yield found
 
-    async def list_raw(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
-        """All items of a collection, page by page, and the resourceVersion of the list. Raises ApiError.
-
-        If a list takes so long that its next page is gone (410), it is read again, in one piece.
-        """
-        items: list[msgspec.Raw] = []
-        version = None
-        try:
-            async for page in self.pages(path, params):
-                items.extend(page.items or ())
-                version = page.metadata.resource_version
-        except GoneError:
-            if version is None:
-                raise
-            whole = _decode(_LIST, await self.request("GET", path, params=params), path)
-            return whole.items or [], whole.metadata.resource_version
-        return items, version or ""
-
     async def pages(
         self, path: str, params: Mapping[str, str] | None = None, limit: int = PAGE
     ) -> AsyncGenerator[RawList, None]:
-        """A collection, page by page, all of one moment: for callers that need not have it whole. Raises ApiError.
+        """A collection, page by page, all of one moment; without a ``limit`` in one piece. Raises ApiError.
 
         GoneError: the reader was so slow that the next page is gone; what it has read is not the whole.
         """
-        query = {**(params or {}), "limit": str(limit)}
+        query = {**(params or {}), **({"limit": str(limit)} if limit else {})}
         while True:
             page = _decode(_LIST, await self.request("GET", path, params=query), path)
             yield page
@@ -139,11 +121,9 @@ class ApiClient:
                 return
             query["continue"] = page.metadata.continue_
 
-    async def list_pods(self, field_selector: str | None = None) -> list[Pod]:
+    async def list_pods(self, field_selector: str = "") -> list[Pod]:
         """The pods of all namespaces, as they are now. Raises ApiError."""
-        params = {"fieldSelector": field_selector} if field_selector else None
-        items, _ = await self.list_raw("/api/v1/pods", params)
-        return [_decode(_POD, bytes(item), "/api/v1/pods") for item in items]
+        return (await self.pods_by_pages(field_selector, PAGE, lambda pod: pod))[0]
 
     async def pods_by_pages(
         self, field_selector: str, limit: int, keep: Callable[[Pod], Pod | None]
@@ -153,7 +133,7 @@ class ApiClient:
         Raises ApiError; GoneError: the reader was so slow that the next page is gone.
         """
         path, pods, version = "/api/v1/pods", list[Pod](), ""
-        async for page in self.pages(path, {"fieldSelector": field_selector}, limit):
+        async for page in self.pages(path, {"fieldSelector": field_selector} if field_selector else None, limit):
             version = version or page.metadata.resource_version
             read = (keep(_decode(_POD, bytes(item), path)) for item in page.items or ())
             pods += [pod for pod in read if pod is not None]
@@ -161,8 +141,8 @@ class ApiClient:
 
     async def list_nodes(self) -> list[Node]:
         """All nodes. Raises ApiError."""
-        items, _ = await self.list_raw("/api/v1/nodes")
-        return [_decode(_NODE, bytes(item), "/api/v1/nodes") for item in items]
+        path = "/api/v1/nodes"
+        return [_decode(_NODE, bytes(item), path) async for page in self.pages(path) for item in page.items or ()]
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """One pod. Raises ApiError."""

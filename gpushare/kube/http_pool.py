@@ -111,12 +111,12 @@ class HttpPool:
         send = partial(self._send, method, path, params, content, content_type, silence)
         logins = self._logins or await self._log_in(0)
         # A body that was not read to its end takes its connection with it.
-        async with await send(self._shown) as response:
+        async with await send() as response:
             if response.status != _UNAUTHORIZED:
                 yield Answer(response, f"{method} {path}", silence)
                 return
         await self._log_in(logins)
-        async with await send(self._shown) as response:
+        async with await send() as response:
             yield Answer(response, f"{method} {path}", silence)
 
     async def _log_in(self, logins: int) -> int:
@@ -135,7 +135,6 @@ class HttpPool:
         content: bytes | None,
         content_type: str,
         silence: float | None,
-        shown: Sequence[tuple[str, str]],
     ) -> aiohttp.ClientResponse:
         wait = self._timeout_seconds
         # aiohttp's own limits begin when all is sent, end with a 1xx, and are rounded up by as much as a second.
@@ -149,7 +148,7 @@ class HttpPool:
                         method,
                         url.with_query(params) if params else url,
                         data=content,
-                        headers=[*shown, ("Content-Type", content_type)] if content_type else shown,
+                        headers=[*self._shown, *([("Content-Type", content_type)] if content_type else ())],
                         proxy=self._proxy,
                         timeout=aiohttp.ClientTimeout(total=None, connect=wait, sock_connect=wait, sock_read=silence),
                         allow_redirects=False,

@@ -197,9 +197,9 @@ class Reflector(Generic[T]):
         except GoneError:
             # It took so long that the next page is gone: begin again, and whole.
             present.clear()
-            items, version = await self._client.list_raw(self._path, self._params)
-            self._begin(version)
-            await self._take(items, present)
+            async for page in self._client.pages(self._path, self._params, limit=0):
+                version = self._begin(page.metadata.resource_version)
+                await self._take(page.items or (), present)
         for key in [key for key in self._known if key not in present]:
             self._remove(self._known[key])
         self.is_listing = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -24,8 +24,9 @@ Shares = tuple[tuple[int, int], ...]
 
 # Digits of a number: as many as the largest of 64 bits has.
 _LONGEST_NUMBER: Final = 19
-_MOST_UNITS: Final = 2**63
-_MANY_CARDS: Final = msgspec.json.Decoder(dict[str, dict[str, int]])
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+# By container, by card: units.
+_MANY_CARDS: Final = msgspec.json.Decoder(dict[_Whole, dict[_Whole, _Whole]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,22 +173,9 @@ def _decode_many(text: str) -> Mapping[int, Shares]:
         raise InvalidAllocationError(f"{what}: {error}") from error
     if ALLOCATION_ENTRIES.exceeded(sum(map(len, containers.values()))):
         raise InvalidAllocationError(f"{what}: {ALLOCATION_ENTRIES.refusal}")
-    found: dict[int, Shares] = {}
-    for position, cards in containers.items():
-        if not _is_number(position):
-            raise InvalidAllocationError(f"{what}: container {position[:200]!r}")
-        found[int(position)] = _shares_of(cards, what)
-    if not any(found.values()):
+    if not any(containers.values()):
         raise InvalidAllocationError(f"{what} names no card")
-    return found
-
-
-def _shares_of(cards: Mapping[str, int], what: str) -> Shares:
-    """The shares of one container. Raises InvalidAllocationError."""
-    for index, units in cards.items():
-        if not _is_number(index) or not 0 <= units < _MOST_UNITS:
-            raise InvalidAllocationError(f"{what}: card {index[:200]!r}")
-    return tuple(sorted((int(index), units) for index, units in cards.items()))
+    return {position: tuple(sorted(cards.items())) for position, cards in containers.items()}
 
 
 def _sum_by_card(containers: Mapping[int, Shares]) -> Shares:

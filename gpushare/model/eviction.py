@@ -74,10 +74,16 @@ def other_requests(pod: Pod) -> Amounts:
 
     Nothing for a pod that names too many: it is entangled.
     """
-    names = {name for container in all_containers(pod) for name in _requests(container)} - {wire.RESOURCE_MEMORY}
+    names = _names(pod)
     if RESOURCES_OF_A_POD.exceeded(len(names)):
         return ()
     return tuple((name, worst_moment(pod, partial(_other_amount, name))) for name in sorted(names))
+
+
+def _names(pod: Pod) -> set[str]:
+    """The resources beside card memory that its containers ask for."""
+    resources = (one.resources for one in all_containers(pod) if one.resources is not None)
+    return {name for one in resources for name in (*(one.limits or ()), *(one.requests or ()))} - {wire.RESOURCE_MEMORY}
 
 
 def _other_amount(name: str, container: Container) -> int:
@@ -96,9 +102,7 @@ def is_entangled(pod: Pod) -> bool:
         or spec.topology_spread_constraints
         or any(volume.persistent_volume_claim for volume in spec.volumes or ())
         or any(port.host_port for container in spec.containers or () for port in container.ports or ())
-        or RESOURCES_OF_A_POD.exceeded(
-            len({name for container in all_containers(pod) for name in _requests(container)})
-        )
+        or RESOURCES_OF_A_POD.exceeded(len(_names(pod)))
     )
 
 
@@ -170,12 +174,6 @@ def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
             return value is None
         case _:
             return False
-
-
-def _requests(container: Container) -> Mapping[str, str | int | float]:
-    """The requests of one container; a limit stands for a request that is not given."""
-    resources = container.resources
-    return {} if resources is None else {**(resources.limits or {}), **(resources.requests or {})}
 
 
 @lru_cache(maxsize=4096)

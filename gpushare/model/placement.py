@@ -27,12 +27,6 @@ from gpushare.model.wishes import NONE
 # Reasons that the end of other pods can cure; with any other, evicting them would kill them for nothing.
 CURABLE: Final = frozenset({wire.REASON_NO_CARD_FITS, wire.REASON_NO_SLOT, wire.REASON_NO_CARDS_FOR_SPLIT})
 
-# By policy, from the free and the total units of a card that holds what is asked for; the lowest is best.
-_RANKS: Final[Mapping[str, Callable[[int, int], float]]] = {
-    wire.POLICY_BINPACK: lambda free, _: free,
-    wire.POLICY_SPREAD: lambda free, total: -free / total,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -158,8 +152,7 @@ def _best(
 def _rank(fitting: Sequence[Device], units: int, node: NodeInfo, asked: Question) -> Callable[[Device], float]:
     """How little the policy likes a card."""
     if asked.outlook is None:
-        rank = _RANKS[asked.policy]
-        return lambda device: rank(device.free, device.total)
+        return lambda device: -device.free / device.total if asked.policy == wire.POLICY_SPREAD else device.free
     cards, cpu, kinds = cards_of(node), asked.cpu_left(node.name), {_card(device) for device in fitting}
     if len(kinds) == 1:
         return lambda device: 0.0

@@ -14,7 +14,6 @@ import contextlib
 import ctypes
 import functools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pynvml
@@ -35,7 +34,6 @@ _MIB: Final = 1024 * 1024
 _NOT_KNOWN: Final = 2**64 - 1
 # Far more cards than a machine holds: such a count is no answer.
 _MOST_CARDS: Final = 1024
-SYSFS: Final = Path("/sys")
 # Words of 64 NUMA nodes each to ask for.
 _AFFINITY_WORDS: Final = 4
 _AFFINITY_NODE: Final = 0
@@ -113,10 +111,9 @@ def text(value: str | bytes) -> str:
 
 
 class NvmlLibrary:
-    """An initialised NVML. ``sysfs`` has a card's NUMA node by the kernel, for drivers that do not know it."""
+    """An initialised NVML."""
 
-    def __init__(self, sysfs: Path = SYSFS) -> None:
-        self._sysfs = sysfs
+    def __init__(self) -> None:
         self._open = True
 
     def survey(self) -> Survey:
@@ -188,26 +185,14 @@ class NvmlLibrary:
         return Card(index, uuid, model, total // _MIB, self._numa(handle), _is_mig(handle))
 
     def _numa(self, handle: Any) -> int | None:
+        """Drivers before R450 do not tell it."""
         words = known(lambda: list(pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE)))
-        if words is not None:
-            nodes = [64 * word + bit for word, bits in enumerate(words) for bit in range(64) if bits >> bit & 1]
-            return nodes[0] if len(nodes) == 1 else None
-        bus_id = known(lambda: text_of(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId))
-        return None if bus_id is None else self._numa_of_bus(bus_id)
-
-    def _numa_of_bus(self, bus_id: str) -> int | None:
-        """The kernel's answer; it writes the address with a domain of four digits, and -1 for "not known"."""
-        domain, _, rest = bus_id.lower().partition(":")
-        try:
-            folder = f"{int(domain, 16):04x}:{rest}"
-            node = int((self._sysfs / "bus/pci/devices" / folder / "numa_node").read_text(encoding="ascii"))
-        except (OSError, ValueError):
-            return None
-        return node if node >= 0 else None
+        nodes = [64 * word + bit for word, bits in enumerate(words or ()) for bit in range(64) if bits >> bit & 1]
+        return nodes[0] if len(nodes) == 1 else None
 
 
-def open_library(path: str | None, sysfs: Path = SYSFS) -> NvmlLibrary:
-    """Load and initialise NVML: the library at ``path``, or the system's for None; ``sysfs`` as in NvmlLibrary.
+def open_library(path: str | None) -> NvmlLibrary:
+    """Load and initialise NVML: the library at ``path``, or the system's for None.
 
     Raises NoDriverError if there is no library or no driver under it. The caller must ``close`` the result.
     """
@@ -216,7 +201,7 @@ def open_library(path: str | None, sysfs: Path = SYSFS) -> NvmlLibrary:
     where = path or "the system's NVML"
     with translated(f"initialise {where}"):
         pynvml.nvmlInit()
-    return NvmlLibrary(sysfs)
+    return NvmlLibrary()
 
 
 def _load(path: str) -> None:

@@ -34,7 +34,7 @@ from gpushare.nvml.api import (
     UnsupportedError,
     Xid,
 )
-from gpushare.nvml.library import SYSFS, NvmlLibrary, known, open_library, text, translated
+from gpushare.nvml.library import NvmlLibrary, known, open_library, text, translated
 from gpushare.nvml.xid_events import EventSets
 
 _LOG = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ _RENEWAL_SECONDS: Final = 600.0
 # Turns in which what waits in the event sets is taken out of them before they are freed: a storm must end some time.
 _LAST_POLLS: Final = 64
 NO_ACTION: Final = 0
+SYSFS: Final = Path("/sys")
 # In sysfs, the folder of the kernel's NVIDIA driver.
 _DRIVER: Final = Path("bus/pci/drivers/nvidia")
 # Logged once, beside UUIDs of cards.
@@ -77,7 +78,7 @@ class NvmlSession:
         self._empty_sets()
         self.close()
         self._bound, self._opened = bound_cards(self._sysfs), time.monotonic()
-        self._nvml = nvml = open_library(self._path, self._sysfs)
+        self._nvml = nvml = open_library(self._path)
         try:
             survey = nvml.survey()
             for card in survey.cards:

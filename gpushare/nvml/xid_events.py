@@ -104,20 +104,17 @@ class EventSets:
 
 def next_event(events: Any) -> Any:
     """The next event of a set, or None if there is none now. Asked of each card each second, so it raises no exception for that."""
+    try:
+        wait = pynvml._nvmlGetFunctionPointer("nvmlEventSetWait_v2")
+    except pynvml.NVMLError_FunctionNotFound:
+        # Drivers before R450 have an older one, which leaves the newest fields as they are.
+        wait = pynvml._nvmlGetFunctionPointer("nvmlEventSetWait")
     event = pynvml.c_nvmlEventData_t()
-    code = _waiter()(events, ctypes.byref(event), ctypes.c_uint(_NOT_WAITING_MS))
+    code = wait(events, ctypes.byref(event), ctypes.c_uint(_NOT_WAITING_MS))
     if code == pynvml.NVML_ERROR_TIMEOUT:
         return None
     pynvml._nvmlCheckReturn(code)
     return event
-
-
-def _waiter() -> Any:
-    """NVML's call. Drivers before R450 have an older one, which leaves the newest fields as they are."""
-    try:
-        return pynvml._nvmlGetFunctionPointer("nvmlEventSetWait_v2")
-    except pynvml.NVMLError_FunctionNotFound:
-        return pynvml._nvmlGetFunctionPointer("nvmlEventSetWait")
 
 
 def _free(events: Any) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gpushare.bounds import (
     BODY_BYTES,
@@ -260,27 +260,15 @@ def _descriptors() -> int:
 def listen(address: str, port: int, flags: str = "--address and --port") -> socket.socket:
     """A listening TCP socket; port 0 takes a free one. Raises UsageError that names ``flags``.
 
-    The protocol is named: asyncio switches Nagle's algorithm off (40 ms an answer) only if it knows that this is TCP.
+    Its connections have Nagle's algorithm off (40 ms an answer), which asyncio does only for a socket with a named protocol.
     """
     try:
-        found = socket.getaddrinfo(
-            address, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
-        )
-        return _bound(found[0])
+        family, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listener = socket.create_server(where, family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
     except OSError as error:
         raise UsageError(f"cannot listen on {address} port {port}: {error.strerror}; see {flags}") from error
-
-
-def _bound(found: tuple[int, int, int, str, Any]) -> socket.socket:
-    family, kind, protocol, _, where = found
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen(_BACKLOG)
-    except OSError:
-        listener.close()
-        raise
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 

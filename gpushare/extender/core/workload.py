@@ -24,7 +24,7 @@ from gpushare.model.wishes import Wishes
 # The expectation is computed again, which takes up to a second, after this part of all pods has come since, and this many at least.
 _NEWS: Final = 0.25
 _FEWEST_NEWS: Final = 10
-# Of so many pods, the last.
+# The most pods that count: those that came last.
 _MOST_PODS: Final = 5000
 # CPU of classes is rounded up to this, in milli-CPUs: some ask for the strangest amounts, and each would be a class.
 _CPU_STEP: Final = 500

@@ -24,16 +24,13 @@ from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.quantity import parse_milli, parse_quantity
 from gpushare.model.wishes import Wishes, words_of
 
-_Whole = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
-
-
 _Models = Annotated[
     list[Annotated[str, msgspec.Meta(max_length=CARD_TEXT.most)]], msgspec.Meta(max_length=WISH_ENTRIES.most)
 ]
 
 
 class _Line(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
-    gpu_mem: _Whole
+    gpu_mem: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
     cards: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     cpu: str | int | float = 0
     card_model: _Models = []

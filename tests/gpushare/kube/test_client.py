@@ -196,23 +196,6 @@ async def test_a_list_is_read_page_by_page() -> None:
     assert api.calls[0].query["limit"] == "500"
 
 
-async def test_a_list_whose_next_page_is_gone_is_read_in_one_piece() -> None:
-    """No object twice, none missing."""
-
-    def respond(call: Call) -> Answer:
-        if "continue" in call.query:
-            return Answer(status(410, "Expired"), 410)
-        more = "more" if "limit" in call.query else ""
-        return listing(
-            "9", {"metadata": {"name": "a"}}, *([] if more else [{"metadata": {"name": "b"}}]), next_page=more
-        )
-
-    async with listen(ScriptedApi(respond)) as url, client_of(url) as client:
-        nodes = await client.list_nodes()
-
-    assert ["a", "b"] == [node.metadata.name for node in nodes]
-
-
 async def test_null_is_absent() -> None:
     """Go sends null for empty maps and lists."""
     pod = {"metadata": {"name": "p", "annotations": None, "labels": None}, "spec": {"containers": None}, "status": None}

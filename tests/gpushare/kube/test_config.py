@@ -473,7 +473,7 @@ async def test_a_connection_is_kept_between_requests(
         client = config.connect(write(url))
         try:
             for _ in range(2):
-                await client.list_raw("/api/v1/pods")
+                await client.list_pods()
         finally:
             await client.close()
 
@@ -488,7 +488,7 @@ async def test_many_parallel_requests_share_few_kept_connections(write: Write) -
         try:
             opened = []
             for _ in range(2):
-                await asyncio.gather(*(client.list_raw("/api/v1/pods") for _ in range(100)))
+                await asyncio.gather(*(client.list_pods() for _ in range(100)))
                 opened.append(len(connections))
         finally:
             await client.close()

@@ -268,7 +268,7 @@ async def test_a_server_below_a_path_is_asked_below_it() -> None:
     """A server below a path is asked below it, as behind a gateway. Queries and quoted names arrive as they are."""
     api = ScriptedApi(lambda call: Answer({"metadata": {}, "items": []}))
     async with listen(api) as url, client_of(url + "/k8s/clusters/c/") as client:
-        await client.list_raw("/api/v1/pods", {"fieldSelector": "spec.nodeName=a b&c"})
+        await client.list_pods("spec.nodeName=a b&c")
 
     assert (api.calls[0].path, api.calls[0].query["fieldSelector"]) == (
         "/k8s/clusters/c/api/v1/pods",

@@ -114,6 +114,24 @@ async def test_list_then_watch() -> None:
     assert api.of("GET", watch=True)[0].query["allowWatchBookmarks"] == "true"
 
 
+async def test_a_list_whose_next_page_is_gone_is_read_in_one_piece() -> None:
+    """No object is missing, and one that ended between the two lists is not there."""
+
+    def respond(call: Call) -> Any:
+        if "watch" in call.query:
+            return Watch([HOLD])
+        if "continue" in call.query:
+            return Answer(status(410, "Expired"), 410)
+        if "limit" in call.query:
+            return listing("9", pod("a", "3"), pod("old", "3"), next_page="more")
+        return listing("10", pod("a", "3"), pod("b", "10"))
+
+    told, versions = await hear(ScriptedApi(respond), "a", "b")
+
+    assert told.heard[-1] == "remove old u-old"
+    assert versions == ["10"]
+
+
 async def test_synced_after_the_first_whole_list() -> None:
     """The reflector is synced after the first whole list and not before."""
     told = Told()

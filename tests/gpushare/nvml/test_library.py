@@ -24,7 +24,7 @@ from gpushare.nvml.api import (
     Survey,
     UnreadableCard,
 )
-from gpushare.nvml.library import NvmlLibrary, open_library
+from gpushare.nvml.library import open_library
 
 Simulate = Callable[..., State]
 
@@ -155,23 +155,11 @@ def test_the_numa_node_is_nvmls(simulate: Simulate) -> None:
     assert [card.numa for card in open_library(None).survey().cards] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"), [("1\n", 1), ("0\n", 0), ("-1\n", None), ("", None), ("near", None), (None, None)]
-)
-def test_where_nvml_does_not_know_the_numa_node_the_kernel_may(
-    simulate: Simulate, tmp_path: Path, said: str | None, expected: int | None
-) -> None:
-    """A text that is no number means that it is not known."""
+def test_an_old_driver_knows_no_numa_node(simulate: Simulate) -> None:
+    """The node of such a card is not known, and the card is shared all the same."""
     simulate("t4x1", driver="418.87.00")
-    open_library(None)
-    folder = tmp_path / "sys" / "bus/pci/devices/0000:04:00.0"
-    folder.mkdir(parents=True)
-    if said is not None:
-        (folder / "numa_node").write_text(said)
 
-    (card,) = NvmlLibrary(sysfs=tmp_path / "sys").survey().cards
-
-    assert card.numa == expected
+    assert [card.numa for card in open_library(None).survey().cards] == [None]
 
 
 def test_mig_mode_is_known_if_there_is_one(simulate: Simulate) -> None:
