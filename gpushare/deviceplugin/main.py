@@ -99,7 +99,13 @@ async def _run(settings: DevicePluginSettings) -> None:
     events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
     try:
         async with asyncio.TaskGroup() as group:
-            metrics = _metrics(settings, group)
+            # Kept in any case, served if an address is given: from the start, because a driver that is away is waited for.
+            metrics = PluginMetrics()
+            if settings.metrics_address is not None:
+                # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
+                from gpushare.deviceplugin.metrics_exposition import listen, serve
+
+                group.create_task(serve(metrics, listen(settings.metrics_address)))
             plugin = DevicePlugin(settings, client, events, session, thread, time.monotonic, _boot_id(), rules, metrics)
             await plugin.start(group)
     finally:
@@ -163,7 +169,14 @@ class DevicePlugin:
         """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""
         client, node, pods = self.client, self.node, self.pods
         await self.watch.wait_for_cards(fail=self.settings.health.fail_on_init_error)
-        await _prepare(client, node, pods)
+        while True:
+            try:
+                await list_all(pods, client, node.name)
+                await node.prepare()
+                break
+            except ApiError as error:
+                _LOG.warning("cannot read node=%s error=%s", node.name, error)
+            await asyncio.sleep(_NO_API_SECONDS)
         await end_pods_of_former_boot(client, node, pods, self.events)
         self.watch.begin(remembered(node.cards_before))
 
@@ -205,30 +218,6 @@ class DevicePlugin:
             self.pods.in_admission_order, self.pods.identities, ProcessOwners(Path(flags.proc_root)), self.metrics,
             self.events, flags, self.clock,
         )  # fmt: skip
-
-
-def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:
-    """Kept in any case, served if an address is given: from the start, because a driver that is away is waited for."""
-    metrics = PluginMetrics()
-    if settings.metrics_address is not None:
-        # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
-        from gpushare.deviceplugin.metrics_exposition import listen, serve
-
-        group.create_task(serve(metrics, listen(settings.metrics_address)))
-    return metrics
-
-
-async def _prepare(client: ApiClient, node: NodeWriter, pods: NodePods) -> None:
-    """Give the cards their indices; an API server that is away is waited for."""
-    while True:
-        try:
-            await list_all(pods, client, node.name)
-            await node.prepare()
-        except ApiError as error:
-            _LOG.warning("cannot read node=%s error=%s", node.name, error)
-            await asyncio.sleep(_NO_API_SECONDS)
-        else:
-            return
 
 
 def _boot_id() -> str:
