@@ -160,10 +160,8 @@ class DevicePlugin:
         group.create_task(self.watch.run())
         group.create_task(follow_declared(client, node, self.health))
         # Changes of our Node by others: by a kubelet that starts again, by an operator.
-        ours: Reflector[Node] = Reflector(
-            client, "/api/v1/nodes", Node, node, field_selector=f"metadata.name={node.name}"
-        )
-        group.create_task(ours.run())
+        selector = f"metadata.name={node.name}"
+        group.create_task(Reflector(client, "/api/v1/nodes", Node, node, field_selector=selector).run())
 
     async def begin(self) -> None:
         """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""
@@ -194,10 +192,8 @@ class DevicePlugin:
             await until_released(records, node.metadata, events)
         await allocator.recover()
         selector = f"spec.nodeName={settings.node_name}"
-        watch: Reflector[Pod] = Reflector(
-            client, "/api/v1/pods", Pod, pods, field_selector=selector, page=PODS_OF_A_PAGE.most
-        )
-        group.create_task(watch.run())
+        page = PODS_OF_A_PAGE.most
+        group.create_task(Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector, page=page).run())
         group.create_task(allocator.keep_right())
         # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
         await node.publish_patiently()

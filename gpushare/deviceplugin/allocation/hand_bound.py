@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from gpushare import wire
@@ -53,10 +52,6 @@ def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> It
         node = as_a_node(sight)
         for pod in waiting:
             yield pod, _cards_for(pod, sight, node)
-
-
-def _has_uid(uid: str, pod: Pod) -> bool:
-    return pod.metadata.uid == uid
 
 
 def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
@@ -124,7 +119,11 @@ class HandBound:
         for uid in [pod.metadata.uid for pod, _ in judged(sight, wanted)]:
             if stop():
                 return
-            for pod, found in judged(sight, partial(_has_uid, uid)):
+
+            def is_this(pod: Pod, uid: str = uid) -> bool:
+                return pod.metadata.uid == uid
+
+            for pod, found in judged(sight, is_this):
                 if not isinstance(found, Refusal):
                     await self._place(pod, found, {card.index: card.units for card in sight.cards})
                 elif reports and uid not in self.reported:

@@ -104,7 +104,7 @@ class NodeWriter:
         self._boot = self.boot = boot
         self._health = health or CardHealth(XidRules(), 0)
         self._slots = slots
-        self.cards = describe_cards((), unit, boot, slots=slots)
+        self.cards = describe_cards((), self.unit, boot, slots=slots)
         self._in_use = in_use
         self._max_ids = max_ids
         self._published: tuple[object, ...] = ()
