@@ -151,17 +151,16 @@ class DevicePlugin:
 
     async def start(self, group: asyncio.TaskGroup) -> None:
         """Start everything in its order; what goes on for ever goes on in ``group``."""
-        client, node = self.client, self.node
         group.create_task(self.news.run())
         await self.begin()
         await self._serve(group)
         if self.settings.usage is not None:
             group.create_task(self._usage_watch(self.settings.usage).run())
         group.create_task(self.watch.run())
-        group.create_task(follow_declared(client, node, self.health))
+        group.create_task(follow_declared(self.client, self.node, self.health))
         # Changes of our Node by others: by a kubelet that starts again, by an operator.
-        selector = f"metadata.name={node.name}"
-        group.create_task(Reflector(client, "/api/v1/nodes", Node, node, field_selector=selector).run())
+        selector = f"metadata.name={self.node.name}"
+        group.create_task(Reflector(self.client, "/api/v1/nodes", Node, self.node, field_selector=selector).run())
 
     async def begin(self) -> None:
         """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""

@@ -69,7 +69,7 @@ def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | Refusal:
 
 def as_a_node(sight: Sight) -> NodeInfo:
     """The node as the extender sees it: its cards, and on them the pods that have one."""
-    # Of each card the units that pods on one card may not have are taken.
+    # Units of a card that pods on one card may not have count as taken.
     devices = (
         one.booked(one.total - sight.units.get(one.index, one.total), 0) for one in devices_of_cards(sight.announced)
     )

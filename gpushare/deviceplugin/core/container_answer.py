@@ -59,7 +59,7 @@ def answer(
     names = [_name(card, nvml_indices, rules.id_strategy) for card in granted.cards]
     chosen = rules.list_strategies
     devices = tuple(f"{rules.cdi_kind}={name}" for name in names)
-    # Of before CRI's own field: an id makes the key one that no other container's request has.
+    # For a runtime of before CRI's own field. An id makes the key one that no other container's request has.
     key = rules.cdi_annotation_prefix + f"gpushare_{min(device_ids, default='')}"[:_LONGEST_KEY].rstrip("-_.")
     return ContainerAnswer(
         variables=_variables(granted, _visible(names, chosen)),
