@@ -99,7 +99,13 @@ async def _run(settings: DevicePluginSettings) -> None:
     events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
     try:
         async with asyncio.TaskGroup() as group:
-            metrics = _metrics(settings, group)
+            # Kept in any case, served if an address is given: from the start, because a driver that is away is waited for.
+            metrics = PluginMetrics()
+            if settings.metrics_address is not None:
+                # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
+                from gpushare.deviceplugin.metrics_exposition import listen, serve
+
+                group.create_task(serve(metrics, listen(settings.metrics_address)))
             plugin = DevicePlugin(settings, client, events, session, thread, time.monotonic, _boot_id(), rules, metrics)
             await plugin.start(group)
     finally:
@@ -145,25 +151,29 @@ class DevicePlugin:
 
     async def start(self, group: asyncio.TaskGroup) -> None:
         """Start everything in its order; what goes on for ever goes on in ``group``."""
-        client, node = self.client, self.node
         group.create_task(self.news.run())
         await self.begin()
         await self._serve(group)
         if self.settings.usage.is_on:
             group.create_task(self._usage_watch(self.settings.usage).run())
         group.create_task(self.watch.run())
-        group.create_task(follow_declared(client, node, self.health))
+        group.create_task(follow_declared(self.client, self.node, self.health))
         # Changes of our Node by others: by a kubelet that starts again, by an operator.
-        ours: Reflector[Node] = Reflector(
-            client, "/api/v1/nodes", Node, node, field_selector=f"metadata.name={node.name}"
-        )
-        group.create_task(ours.run())
+        selector = f"metadata.name={self.node.name}"
+        group.create_task(Reflector(self.client, "/api/v1/nodes", Node, self.node, field_selector=selector).run())
 
     async def begin(self) -> None:
         """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""
         client, node, pods = self.client, self.node, self.pods
         await self.watch.wait_for_cards(fail=self.settings.health.fail_on_init_error)
-        await _prepare(client, node, pods)
+        while True:
+            try:
+                await list_all(pods, client, node.name)
+                await node.prepare()
+                break
+            except ApiError as error:
+                _LOG.warning("cannot read node=%s error=%s", node.name, error)
+            await asyncio.sleep(_NO_API_SECONDS)
         await end_pods_of_former_boot(client, node, pods, self.events)
         self.watch.begin(remembered(node.cards_before))
 
@@ -181,10 +191,8 @@ class DevicePlugin:
             await until_released(records, node.metadata, events)
         await allocator.recover()
         selector = f"spec.nodeName={settings.node_name}"
-        watch: Reflector[Pod] = Reflector(
-            client, "/api/v1/pods", Pod, pods, field_selector=selector, page=PODS_OF_A_PAGE.most
-        )
-        group.create_task(watch.run())
+        page = PODS_OF_A_PAGE.most
+        group.create_task(Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector, page=page).run())
         group.create_task(allocator.keep_right())
         # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
         await node.publish_patiently()
@@ -205,30 +213,6 @@ class DevicePlugin:
             self.pods.in_admission_order, self.pods.identities, ProcessOwners(Path(flags.proc_root)), self.metrics,
             self.events, flags, self.clock,
         )  # fmt: skip
-
-
-def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:
-    """Kept in any case, served if an address is given: from the start, because a driver that is away is waited for."""
-    metrics = PluginMetrics()
-    if settings.metrics_address is not None:
-        # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
-        from gpushare.deviceplugin.metrics_exposition import listen, serve
-
-        group.create_task(serve(metrics, listen(settings.metrics_address)))
-    return metrics
-
-
-async def _prepare(client: ApiClient, node: NodeWriter, pods: NodePods) -> None:
-    """Give the cards their indices; an API server that is away is waited for."""
-    while True:
-        try:
-            await list_all(pods, client, node.name)
-            await node.prepare()
-        except ApiError as error:
-            _LOG.warning("cannot read node=%s error=%s", node.name, error)
-            await asyncio.sleep(_NO_API_SECONDS)
-        else:
-            return
 
 
 def _boot_id() -> str:

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.node_view import list_living
+from gpushare.deviceplugin.allocation.node_view import list_living, named
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units
 from gpushare.deviceplugin.core.node_pods import NodePods
@@ -105,16 +105,15 @@ async def end_pods_of_former_boot(client: ApiClient, node: NodeWriter, pods: Nod
 
 
 async def _end(client: ApiClient, pod: Pod, boot: str) -> Pod | None:
-    named = pod.metadata.namespace, pod.metadata.name, pod.metadata.uid
     while True:
         try:
             ended = await client.annotate_pod(pod, {wire.ANNOTATION_ENDED: boot})
         except (NotFoundError, ConflictError, InvalidError, ForbiddenError) as error:
-            _LOG.warning("not ended pod=%s/%s uid=%s error=%s", *named, error)
+            _LOG.warning("not ended pod=%s/%s uid=%s error=%s", *named(pod), error)
             return None
         except ApiError as error:
-            _LOG.warning("not ended yet pod=%s/%s uid=%s error=%s", *named, error)
+            _LOG.warning("not ended yet pod=%s/%s uid=%s error=%s", *named(pod), error)
             await asyncio.sleep(RETRY_SECONDS)
         else:
-            _LOG.info("ended by a boot pod=%s/%s uid=%s boot=%s", *named, boot)
+            _LOG.info("ended by a boot pod=%s/%s uid=%s boot=%s", *named(pod), boot)
             return ended

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 from collections import Counter
@@ -27,10 +26,7 @@ _NOBODY: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
 class Admission:
-    """Remembers the container of its last answer; all else follows from the node's sight.
-
-    ``between_pods`` is set while no question waits for its Allocate.
-    """
+    """Remembers the container of its last answer; all else follows from the node's sight."""
 
     def __init__(self, view: NodeView, exchange: Exchange, hand_bound: HandBound, rules: ContainerFlags) -> None:
         self._view = view
@@ -41,8 +37,6 @@ class Admission:
         self._chosen: dict[frozenset[str], Candidate] = {}
         # The ids that were answered last, and the pod that they were meant for.
         self._latest = _NOBODY
-        self.between_pods = asyncio.Event()
-        self.between_pods.set()
 
     def begin_anew(self, *, kubelet_is_another: bool = False) -> None:
         """We registered again, or a call was refused, which ends its pod: no pod is half done any more.
@@ -52,7 +46,11 @@ class Admission:
         self._latest = _NOBODY
         if kubelet_is_another:
             self._take_question(frozenset())
-            self.between_pods.set()
+
+    @property
+    def is_asked(self) -> bool:
+        """Does a question wait for its Allocate?"""
+        return bool(self._chosen)
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container. Raises NoCandidateError, ApiError."""
@@ -64,14 +62,12 @@ class Admission:
         self._chosen = {frozenset(chosen): candidate}
         self._view.guess(frozenset(chosen), candidate)
         await self._exchange.mark()
-        self.between_pods.clear()
         return chosen
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
         """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
         key = frozenset(device_ids)
         candidate = self._take_question(key)
-        self.between_pods.set()
         if candidate is None:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
             sight = await self._look(len(device_ids))

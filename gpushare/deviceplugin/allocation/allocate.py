@@ -59,8 +59,6 @@ _MARKED_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0
 # After the API server refused, in seconds.
 _RETRY_SECONDS: Final = 2.0
-# How long a start waits for the Allocate that must follow a question which ids, in seconds. See ``kubelet_records``.
-_ADMISSION_SECONDS: Final = 2.0
 
 
 class Allocator:
@@ -136,12 +134,11 @@ class Allocator:
 
     async def _verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """Find the owner of the ids: one after the other, and not during an admission if the kubelet must be asked."""
-        if self.view.records.checkpoint() is None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_ADMISSION_SECONDS):
-                    await self.admission.between_pods.wait()
         try:
             async with self._called():
+                if self.admission.is_asked and self.view.records.checkpoint() is None:
+                    text = "the kubelet admits a pod, and must not be asked meanwhile which pod has these ids"
+                    raise HeldError(HoldReason.OWNER_UNKNOWN, text)
                 return await self._verification.verify(device_ids)
         except HeldError as error:
             if error.pod is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from gpushare import wire
@@ -53,10 +52,6 @@ def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> It
             yield pod, _cards_for(pod, sight, node)
 
 
-def _has_uid(uid: str, pod: Pod) -> bool:
-    return pod.metadata.uid == uid
-
-
 def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
     """The cards of the pod. The card of another plugin's ids cannot be known if the node has several."""
     held = sight.holdings.cards(pod.metadata.uid)
@@ -72,7 +67,7 @@ def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
 
 def as_a_node(sight: Sight) -> NodeInfo:
     """The node as the extender sees it: its cards, and on them the pods that have one."""
-    # Of each card the units that pods on one card may not have are taken.
+    # Units of a card that pods on one card may not have count as taken.
     devices = (
         one.booked(one.total - sight.units.get(one.index, one.total), 0) for one in devices_of_cards(sight.announced)
     )
@@ -122,7 +117,11 @@ class HandBound:
         for uid in [pod.metadata.uid for pod, _ in judged(sight, wanted)]:
             if stop():
                 return
-            for pod, found in judged(sight, partial(_has_uid, uid)):
+
+            def is_this(pod: Pod, uid: str = uid) -> bool:
+                return pod.metadata.uid == uid
+
+            for pod, found in judged(sight, is_this):
                 if not isinstance(found, str):
                     await self._place(pod, found, {card.index: card.units for card in sight.cards})
                 elif reports and uid not in self.reported:

@@ -16,7 +16,7 @@ from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, named
 from gpushare.deviceplugin.core.kept_pods import differences
 from gpushare.deviceplugin.core.write_budget import WriteBudget
-from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
+from gpushare.kube.api_errors import ApiError
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 
@@ -80,7 +80,5 @@ class Restoration:
             return
         try:
             self.view.pods.set(await self.view.client.annotate_pod(pod, changes, unchanged=True))
-        except (ConflictError, NotFoundError) as error:
-            _LOG.info("not put back now pod=%s/%s uid=%s reason=%s", *named(pod), error)
         except ApiError as error:
-            _LOG.warning("annotations cannot be put back pod=%s/%s uid=%s error=%s", *named(pod), error)
+            _LOG.warning("annotations cannot be put back now pod=%s/%s uid=%s error=%s", *named(pod), error)

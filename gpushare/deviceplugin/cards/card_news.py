@@ -25,7 +25,6 @@ from gpushare.nvml.api import Card
 
 _LOG = logging.getLogger(__name__)
 
-
 # The pause between two attempts to record an event, in seconds.
 RETRY_SECONDS: Final = 2.0
 # The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.

@@ -104,7 +104,7 @@ class NodeWriter:
         self._boot = self.boot = boot
         self._health = health or CardHealth(XidRules(), 0)
         self._slots = slots
-        self.cards = describe_cards((), unit, boot, slots=slots)
+        self.cards = describe_cards((), self.unit, boot, slots=slots)
         self._in_use = in_use
         self._max_ids = max_ids
         self._published: tuple[object, ...] = ()
@@ -126,7 +126,7 @@ class NodeWriter:
         if known is not None:
             self._health.restore(known)
             self._known = {card.uuid: card for card in known.cards}
-            # What is announced from now on is news against this.
+            # Cards that are announced from now on are compared with these.
             self.cards = known
         self.boot = boot_of(node) or self._boot
         self._log(self._health.booted(self.boot))

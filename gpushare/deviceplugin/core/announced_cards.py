@@ -28,7 +28,6 @@ from gpushare.model.quantity import MemoryUnit
 
 # NVML's index of a card that was not there since our start.
 NO_INDEX: Final = -1
-_EXACT: Final = MemoryUnit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def describe_cards(
     *,
     slots: int = 0,
 ) -> NodeCards:
-    """The node annotation for these cards; with ``slots`` a card in slots mode, whose unit is always MiB.
+    """The node annotation for these cards; with ``slots`` a card in slots mode, whose ``unit`` must be MiB.
 
     A card keeps the index that it has in ``known`` (cards that were announced before). A new card gets the lowest index that
     no card here has and that no pod of the node names (``in_use``): an index never silently becomes another card
@@ -105,7 +104,6 @@ def describe_cards(
     taken = set(present.values()) | (in_use if known else frozenset())
     free = (index for index in range(len(physical) + len(taken)) if index not in taken)
     indices = {card.uuid: present[card.uuid] if card.uuid in present else next(free) for card in physical}
-    unit = _EXACT if slots else unit
     facts = [
         CardFacts(indices[card.uuid], card.uuid, card.model, card.mib, unit.units_of(card.mib), slots, numa=card.numa)
         for card in physical

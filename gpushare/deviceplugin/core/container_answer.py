@@ -59,21 +59,14 @@ def answer(
     names = [_name(card, nvml_indices, rules.id_strategy) for card in granted.cards]
     chosen = rules.list_strategies
     devices = tuple(f"{rules.cdi_kind}={name}" for name in names)
+    # For a runtime of before CRI's own field. An id makes the key one that no other container's request has.
+    key = rules.cdi_annotation_prefix + f"gpushare_{min(device_ids, default='')}"[:_LONGEST_KEY].rstrip("-_.")
     return ContainerAnswer(
         variables=_variables(granted, _visible(names, chosen)),
         mounts={f"{_MOUNTS_FOLDER}/{name}": _MOUNTED for name in names if VOLUME_MOUNTS in chosen},
-        annotations=annotation(rules, devices, min(device_ids, default="")) if CDI_ANNOTATIONS in chosen else None,
+        annotations={key: ",".join(devices)} if CDI_ANNOTATIONS in chosen else None,
         cdi_devices=devices if CDI_CRI in chosen else (),
     )
-
-
-def annotation(rules: ContainerFlags, devices: Sequence[str], request: str) -> dict[str, str]:
-    """The annotation that asks a runtime of before CRI's own field for these devices of the CDI.
-
-    ``request`` makes the key unique: any text that no other container's request has.
-    """
-    key = f"gpushare_{request}"[:_LONGEST_KEY].rstrip("-_.")
-    return {rules.cdi_annotation_prefix + key: ",".join(devices)}
 
 
 def _name(card: CardFacts, nvml_indices: Mapping[str, int], by: str) -> str:

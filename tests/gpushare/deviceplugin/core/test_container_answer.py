@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, annotation, answer
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
 from gpushare.plugin_flags import ContainerFlags
@@ -104,7 +104,8 @@ def test_several_ways_may_be_given() -> None:
 @given(st.text("abc019-_.", min_size=1, max_size=120))
 def test_an_annotations_key_is_never_too_long(request: str) -> None:
     """At most 63 characters after the slash, and it ends with a letter or digit; the devices are joined with commas."""
-    ((key, devices),) = annotation(ContainerFlags(), ["nvidia.com/gpu=0", "nvidia.com/gpu=3"], request).items()
+    rules = ContainerFlags(("cdi-annotations",), "index")
+    ((key, devices),) = (answer(Granted((CARD, OTHER), 2, 5), NVML, [request], rules).annotations or {}).items()
     name = key.removeprefix("cdi.k8s.io/")
 
-    assert (len(name) <= 63, name[-1].isalnum(), devices) == (True, True, "nvidia.com/gpu=0,nvidia.com/gpu=3")
+    assert (len(name) <= 63, name[-1].isalnum(), devices) == (True, True, "nvidia.com/gpu=5,nvidia.com/gpu=0")

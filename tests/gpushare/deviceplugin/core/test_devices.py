@@ -118,8 +118,8 @@ def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
 
 
 def test_card_in_slots_mode_has_mebibytes_and_an_id_per_slot() -> None:
-    """Whatever the unit: the amount is exact, and the ids stay few and short."""
-    cards = describe_cards(physical("a", mib=143771), GIB, "boot", slots=3)
+    """The amount is exact, and the ids stay few and short."""
+    cards = describe_cards(physical("a", mib=143771), MIB, "boot", slots=3)
 
     assert (cards.mode, cards.unit, cards.cards[0].units, cards.cards[0].slots) == ("slots", "MiB", 143771, 3)
     assert device_list(cards.cards) == [(f"gs-aaaaaaaa-{number}", "Healthy") for number in range(3)]
@@ -139,11 +139,11 @@ def test_spare_slots_are_enough_and_few_and_no_cards_ids(count: int, units: int)
 
 def test_card_removed_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
     """A kubelet that restarts with less than its running pods ask for would refuse these."""
-    known = describe_cards(physical("a", "b"), GIB, "boot", slots=2)
-    kept = describe_cards(physical("b"), GIB, "boot", known.cards, frozenset({0, 1}), slots=2).cards
+    known = describe_cards(physical("a", "b"), MIB, "boot", slots=2)
+    kept = describe_cards(physical("b"), MIB, "boot", known.cards, frozenset({0, 1}), slots=2).cards
 
     assert [(card.index, card.healthy, card.units) for card in kept] == [(0, False, 15079), (1, True, 15079)]
-    assert indices(describe_cards(physical("b"), GIB, "boot", known.cards, frozenset({1}), slots=2)) == {"b": 1}
+    assert indices(describe_cards(physical("b"), MIB, "boot", known.cards, frozenset({1}), slots=2)) == {"b": 1}
     assert indices(describe_cards(physical("b"), GIB, "boot", known.cards, frozenset({0, 1}))) == {"b": 1}
 
 

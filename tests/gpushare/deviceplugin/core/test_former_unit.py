@@ -68,7 +68,7 @@ def pod(name: str, size: int | None, *, index: str | None = "0", phase: str = "R
     [
         (node_of(cards_in(GIB)), GIB),
         (node_of(cards_in(QUARTER)), QUARTER),
-        (node_of(cards_in(GIB, slots=4)), MIB),
+        (node_of(cards_in(MIB, slots=4)), MIB),
         (node_of(cards_in(GIB), memory=0), GIB),
         (node_of(cards_in(GIB), memory=26624), None),
         (node_of(None), None),
