@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, ClusterError
-from clusters.targets import CAPABILITIES, PROGRAMS, Target, UnspeltOptionError, load_target
+from clusters.targets import CAPABILITIES, INSPECT, PROGRAMS, Target, UnspeltOptionError, load_target
 
 NOT_APPLICABLE: Final = "not applicable"
 _BOTH: Final = frozenset({EXTENDER, DEVICE_PLUGIN})
@@ -30,6 +30,7 @@ _PROGRAMS_OF: Final = {
     "extender": frozenset({EXTENDER}),
     "faults": _BOTH,
     "go_plugin": _BOTH,
+    "inspect": frozenset({INSPECT}),
     "scenarios": _BOTH,
     "slots": _BOTH,
 }
