@@ -269,6 +269,7 @@ def test_a_write_counts_though_the_watch_showed_more() -> None:
     (known,) = pods.in_admission_order()
     assert ((known.metadata.annotations or {})[index], differences(known)[index]) == ("1", "1")
     pods.remove(ObjectMeta(uid="a"))
+    pods.expect("a", {index: "3"})
     pods.wrote(pod("a", version=10))
     assert order(pods) == []
 
