@@ -12,6 +12,7 @@ from clusters.controlplane.binaries import locate, minors
 from clusters.deploy.render import BASE
 from clusters.provider import ClusterError
 from clusters.providers import Choices
+from clusters.targets import Target
 from e2e import commands
 from e2e.builders import plain_container
 from e2e.extender import schedulers
@@ -38,13 +39,15 @@ _KUBECONFIG: Final = {
 
 @pytest.mark.promise("D28")
 @pytest.mark.parametrize("minor", minors())
-async def test_d28_each_real_scheduler_takes_the_configuration(choices: Choices, tmp_path: Path, minor: str) -> None:
+async def test_d28_each_real_scheduler_takes_the_configuration(
+    choices: Choices, target: Target, tmp_path: Path, minor: str
+) -> None:
     """kube-scheduler reads it, fills in its defaults and ends; the version that the original ships is refused by all of these."""
     try:
         scheduler = locate(minor, choices.environment, choices.assets)["kube-scheduler"]
     except ClusterError as error:
         pytest.skip(str(error))
-    shipped = schedulers.configuration("http://127.0.0.1:12345/gpushare-scheduler")
+    shipped = schedulers.configuration(target, "http://127.0.0.1:12345/gpushare-scheduler")
 
     taken = await _read(scheduler, shipped, tmp_path)
     assert taken.code == 0, taken.said
