@@ -116,7 +116,7 @@ class Watcher:
         if "d16-deletes-lost-in-a-rush" in self._faults and self._is_busy:
             return
         self._is_busy = True
-        await asyncio.sleep(_LATE_SECONDS if "d29-learns-late" in self._faults else _RUSH_SECONDS)
+        await asyncio.sleep(_RUSH_SECONDS if "d16-deletes-lost-in-a-rush" in self._faults else _LATE_SECONDS)
         self._is_busy = False
         now = [one for one in self._book.pods.values() if one["metadata"]["name"] == pod["metadata"]["name"]]
         if "d17-keyed-by-name" in self._faults and any(one["metadata"]["uid"] != pod["metadata"]["uid"] for one in now):
