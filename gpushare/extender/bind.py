@@ -207,6 +207,10 @@ class Binder:
             if self.guards is not None and (metadata.uid, node) not in self.resolving.values():
                 self.guards.release(node, metadata.uid)
             raise BindError(f"the API server refused to bind: {error}") from error
+        for task, key in self.resolving.items():
+            if key == (metadata.uid, node):
+                # It may have been answered before this bind, and would end the assumption.
+                task.cancel()
         self.book.bound(metadata, node, cpu_request(pod))
         _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 
@@ -248,7 +252,7 @@ class Binder:
             )
 
     async def _resolve(self, pod: Pod, node: str, sent: float) -> None:
-        """Ask until the outcome of a request without answer is certain; until then its room stays booked."""
+        """Ask until the outcome of a request without answer is certain; until then, and while an order is under way, its room is kept."""
         metadata = pod.metadata
         while True:
             await asyncio.sleep(_ASK_SECONDS)
@@ -257,11 +261,12 @@ class Binder:
             except ApiError:
                 continue
             is_bound = now is not None and now.spec.node_name
-            if now is None or is_bound or self.monotonic() - sent > UNKNOWN_OUTCOME_SECONDS:
+            is_late = self.monotonic() - sent > UNKNOWN_OUTCOME_SECONDS
+            if now is None or is_bound or (is_late and f"{metadata.namespace}/{metadata.name}" not in self.in_flight):
                 break
         if now is not None and is_bound:
             self.book.set_pod(now)
-        elif [*self.resolving.values()].count((metadata.uid, node)) == 1:
+        elif [key for task, key in self.resolving.items() if not task.done()].count((metadata.uid, node)) == 1:
             self.book.forget(metadata.uid, node)
             _LOG.info("forgot pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 

@@ -152,8 +152,10 @@ class Round:
 
     def has_moved(self, found: Difference) -> bool:
         """Did it have an event since the list was asked for, or will a bind of ours change it?"""
-        is_newer = found.uid in self._touched or self._book.restores != self._restores
-        return is_newer or self._is_under_way(found.namespace, found.name, found.uid)
+        if self._is_under_way(found.namespace, found.name, found.uid):
+            # For good: while it was under way nothing waited for the watch on its behalf.
+            self._touched.add(found.uid)
+        return found.uid in self._touched or self._book.restores != self._restores
 
     def _compare_node(self, name: str, listed: tuple[Device, ...] | None, correct: Callable[[], object]) -> None:
         """None stands for a node that is not there."""

@@ -519,6 +519,22 @@ async def test_the_last_of_several_lost_answers_frees_the_card() -> None:
         await until(lambda: b.used("m") == [0])
 
 
+async def test_lost_answer_frees_nothing_of_an_order_under_way() -> None:
+    """The first request's time is over while the second, which has the same card, is not answered yet."""
+    async with bench(pod("a", 14), fault=hang) as b:
+        with pytest.raises(BindError, match="did not say"):
+            await b.bind_unanswered("a", "m")
+        order = asyncio.create_task(b.bind("a", "m"))
+        await until(lambda: len(b.posts()) == 2)
+        b.clock[0] += UNKNOWN_OUTCOME_SECONDS + 1
+        asked = len(b.api.calls)
+        await until(lambda: len(b.api.calls) > asked + 2 or not b.binder.resolving)
+        assert b.used("m") == [14]
+        b.api.released.set()
+        await order
+        assert b.used("m") == [14]
+
+
 @pytest.mark.promise("EXT-025")
 async def test_two_orders_for_one_pod_run_one_after_the_other() -> None:
     """A scheduler that timed out asks again while the first request is under way: one request at a time, one card."""

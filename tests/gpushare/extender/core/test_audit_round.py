@@ -94,6 +94,17 @@ def test_pod_moved_before_it_is_settled_stays_with_the_watch() -> None:
     assert on.used() == [0, 3]
 
 
+def test_suspect_of_a_bind_under_way_is_left_to_the_next_audit() -> None:
+    """While its bind is under way no audit waits for the watch, so the watch may have its events still to come."""
+    on = Stage()
+    audit, (suspect,) = on.listed(pod())
+    on.under_way.add("u")
+    assert audit.has_moved(suspect[0])
+    on.under_way.clear()
+    assert audit.settle(suspect) is None
+    assert on.used() == [0, 0]
+
+
 @pytest.mark.parametrize("again", [True, False])
 def test_bind_after_the_list_keeps_its_card(again: bool) -> None:
     """A bind that renews an old assumption keeps its card too, because the list is older than that bind."""
