@@ -57,6 +57,8 @@ class Answer(NamedTuple):
 
 Application = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
+_LARGE_HEAD: Final = Answer(431, body=f"{HEAD_BYTES.refusal}\n".encode())
+
 
 class HttpConnection(asyncio.Protocol):
     """A connection, one of ``connections`` from when it is accepted until it is closed.
@@ -87,7 +89,7 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._method = b""
         self._body: list[bytes] = []
-        self._size = 0
+        self._size = self._head_size = 0
         # The client closes after the request that was read last: what it sends behind it is nothing to answer.
         self._is_last = False
         # Bytes of a head, a trailer or a chunk's line that is not complete: the parser keeps them.
@@ -128,7 +130,7 @@ class HttpConnection(asyncio.Protocol):
     @property
     def held(self) -> int:
         """Bytes that the client makes us hold: of large bodies, and of answers that it does not take."""
-        bodies = (self._size, self._working, *(len(asked.body) for asked, _ in self._requests))
+        bodies = (self._size if self._body else 0, self._working, *(len(asked.body) for asked, _ in self._requests))
         untaken = self._transport.get_write_buffer_size() if self._is_stalled else 0
         return sum(size for size in bodies if size > _UNCOUNTED_BYTES) + untaken
 
@@ -190,7 +192,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
             if self._unfinished > HEAD_BYTES.most:
-                self._fail(Answer(431, body=f"{HEAD_BYTES.refusal}\n".encode()))
+                self._fail(_LARGE_HEAD)
         except httptools.HttpParserUpgrade:
             # A client that wants another protocol gets one answer in this one.
             self._is_closing = True
@@ -216,15 +218,17 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._url, self._body, self._size, self._expects = b"", [], 0, False
+        self._url, self._body, self._size, self._head_size, self._expects = b"", [], 0, 0, False
         self._is_reading, self.since = True, self._now()
 
     def on_url(self, url: bytes) -> None:
         """The address; maybe in pieces."""
         self._url += url
+        self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Only one header matters here; the parser has read the lengths."""
+        self._count_head(len(name) + len(value))
         if name.lower() == b"expect" and value.lower() == b"100-continue":
             self._expects = True
 
@@ -239,12 +243,12 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         self._unfinished = 0
-        if self._method in _WITHOUT_BODY:
-            return
-        self._body.append(body)
         self._size += len(body)
         if self._largest_body.exceeded(self._size):
             self._fail(Answer(413, body=f"{self._largest_body.refusal}\n".encode()))
+        if self._method in _WITHOUT_BODY:
+            return
+        self._body.append(body)
         if self._size > _UNCOUNTED_BYTES and not self._connections.have_room_for(self):
             self._fail(Answer(503, body=_BUSY))
 
@@ -261,6 +265,12 @@ class HttpConnection(asyncio.Protocol):
         self._is_reading, self._body, self._size = False, [], 0
 
     # Inside
+
+    def _count_head(self, size: int) -> None:
+        """One read may bring several times of what a head may have. Raises ValueError."""
+        self._head_size += size
+        if HEAD_BYTES.exceeded(self._head_size):
+            self._fail(_LARGE_HEAD)
 
     def _fail(self, answer: Answer) -> None:
         """End the parser's work. Raises ValueError."""
