@@ -199,7 +199,9 @@ class Binder:
                 self._accept_bound(now, node)
                 return
             if is_unknown:
-                task = asyncio.get_running_loop().create_task(self._resolve(pod, node, sent))
+                # What was refused cannot land late.
+                until = sent + (UNKNOWN_OUTCOME_SECONDS if error.may_have_happened else 0.0)
+                task = asyncio.get_running_loop().create_task(self._resolve(pod, node, until))
                 self.resolving[task] = (metadata.uid, node)
                 task.add_done_callback(self.resolving.pop)
                 raise BindError(f"the API server did not say whether the pod is bound: {error}") from error
@@ -251,8 +253,8 @@ class Binder:
                 f"pod {name} is already bound to node {node}, but not by us: {problem or 'no card is named'}"
             )
 
-    async def _resolve(self, pod: Pod, node: str, sent: float) -> None:
-        """Ask until the outcome of a request without answer is certain; until then, and while an order is under way, its room is kept."""
+    async def _resolve(self, pod: Pod, node: str, until: float) -> None:
+        """Ask what became of a request that may land ``until`` then; its room is kept so long, and while an order is under way."""
         metadata = pod.metadata
         while True:
             await asyncio.sleep(_ASK_SECONDS)
@@ -261,8 +263,8 @@ class Binder:
             except ApiError:
                 continue
             is_bound = now is not None and now.spec.node_name
-            is_late = self.monotonic() - sent > UNKNOWN_OUTCOME_SECONDS
-            if now is None or is_bound or (is_late and f"{metadata.namespace}/{metadata.name}" not in self.in_flight):
+            is_over = self.monotonic() >= until and f"{metadata.namespace}/{metadata.name}" not in self.in_flight
+            if now is None or is_bound or is_over:
                 break
         if now is not None and is_bound:
             self.book.set_pod(now)

@@ -188,6 +188,17 @@ async def test_refusal_by_an_api_server_that_then_falls_silent_keeps_the_card() 
         assert b.used("m") == [14]
 
 
+async def test_refusal_before_a_silence_frees_the_card_at_the_first_answer() -> None:
+    """What was refused cannot land late, so an unbound pod holds its card no longer than the API server is silent."""
+    async with bench(pod("a", 14)) as b:
+        b.api.fault = lambda method, path: status(429 if method == "POST" else 503, "not now")
+        with pytest.raises(BindError, match="did not say"):
+            await b.bind("a", "m")
+        assert b.used("m") == [14]
+        b.api.fault = lambda method, path: None
+        await until(lambda: b.used("m") == [0])
+
+
 async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
     """The API server has lost the Binding that it acknowledged, so the pod is not taken for bound."""
     async with bench(pod("a")) as b:
