@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpushare.manifests import Node
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards, read_cards
-from gpushare.model.node import Booking, Device, devices_of, lay_out, parse_unhealthy, units_on
+from gpushare.model.node import Booking, Device, boot_of, devices_of, lay_out, parse_unhealthy, units_on
 
 MIXED = NodeCards(
     1,
@@ -236,3 +238,17 @@ def test_a_node_with_too_many_pods_gets_no_more() -> None:
         0,
     )
     assert len(too_many.bookings) == 1024
+
+
+@pytest.mark.parametrize(
+    ("node", "boot"),
+    [
+        (None, ""),
+        ({"metadata": {"name": "n"}}, ""),
+        ({"status": {}}, ""),
+        ({"status": {"nodeInfo": {"bootID": "boot-1"}}}, "boot-1"),
+    ],
+)
+def test_a_boot_is_the_one_that_the_kubelet_reports(node: dict[str, Any] | None, boot: str) -> None:
+    """It is not known of a node that is not there, or that has no kubelet yet."""
+    assert boot_of(None if node is None else msgspec.convert(node, Node)) == boot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpushare.errors import InvalidQuantityError
@@ -88,6 +88,8 @@ def test_memory_unit_refuses_anything_else(text: str) -> None:
 
 
 @given(st.integers(1, 10**5))
+@example(1)
+@example(1024)
 def test_memory_unit_reads_back_what_it_writes(mib: int) -> None:
     """A memory unit is read back as it was written."""
     assert MemoryUnit.parse(str(MemoryUnit(mib))) == MemoryUnit(mib)
