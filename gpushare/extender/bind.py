@@ -199,7 +199,7 @@ class Binder:
                 self._accept_bound(now, node)
                 return
             if is_unknown:
-                # What was refused cannot land late.
+                # A refused request cannot land late.
                 until = sent + (UNKNOWN_OUTCOME_SECONDS if error.may_have_happened else 0.0)
                 task = asyncio.get_running_loop().create_task(self._resolve(pod, node, until))
                 self.resolving[task] = (metadata.uid, node)
@@ -254,7 +254,7 @@ class Binder:
             )
 
     async def _resolve(self, pod: Pod, node: str, until: float) -> None:
-        """Ask what became of a request that may land ``until`` then; its room is kept so long, and while an order is under way."""
+        """Ask for the outcome of a request that may land ``until`` then. Its room stays booked, also for an order under way."""
         metadata = pod.metadata
         while True:
             await asyncio.sleep(_ASK_SECONDS)

@@ -189,7 +189,7 @@ async def test_refusal_by_an_api_server_that_then_falls_silent_keeps_the_card() 
 
 
 async def test_refusal_before_a_silence_frees_the_card_at_the_first_answer() -> None:
-    """What was refused cannot land late, so an unbound pod holds its card no longer than the API server is silent."""
+    """A refused request cannot land late, so an unbound pod holds its card only while the API server is silent."""
     async with bench(pod("a", 14)) as b:
         b.api.fault = lambda method, path: status(429 if method == "POST" else 503, "not now")
         with pytest.raises(BindError, match="did not say"):
