@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import json
 from collections.abc import Callable
@@ -38,6 +39,7 @@ class Call:
     method: str
     path: str
     body: Any
+    sent: float = 0.0
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     response: tuple[int, dict[str, Any]] | None = None
 
@@ -50,7 +52,7 @@ class Client(ApiClient):
 
     async def request(self, method: str, path: str, *, body: Any = None, **_: Any) -> bytes:
         """Wait until the test lets it through and back."""
-        call = Call(self._extender, method, path, json.loads(json.dumps(body or {})))
+        call = Call(self._extender, method, path, json.loads(json.dumps(body or {})), self._world.clock)
         self._world.calls.append(call)
         await call.answered.wait()
         if call.response is None:
@@ -80,6 +82,7 @@ class World:
         self.pods: dict[str, dict[str, Any]] = {}
         self.leases: dict[str, dict[str, Any]] = {}
         self.version = 1
+        self.clock = 0.0
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.calls: list[Call] = []
         self.late: list[Call] = []
@@ -98,7 +101,7 @@ class World:
         if self.guarded:
             guards = NodeGuards(api, "gpushare-guards", f"extender-{number}", book.fate_of, self._come_to(number))
         numbers = itertools.count(10**18)
-        binder = Binder(api, book, clock_ns=lambda: next(numbers), monotonic=lambda: 0.0, guards=guards)
+        binder = Binder(api, book, clock_ns=lambda: next(numbers), monotonic=lambda: self.clock, guards=guards)
         self.extenders.append(Extender(book, binder, len(self.events), self.version))
 
     def _come_to(self, number: int) -> Callable[[int, float], Any]:
@@ -160,6 +163,14 @@ class World:
         if call.response is None:
             self.late.append(call)
 
+    def pass_time(self, seconds: float) -> None:
+        """A client waits for 30 seconds, and the API server works on a request for 60."""
+        self.clock += seconds
+        for call in self.pending():
+            if self.clock - call.sent > 30:
+                self.give_up(call)
+        self.late = [call for call in self.late if self.clock - call.sent <= 60]
+
     def pending(self) -> list[Call]:
         """Requests with a waiting caller."""
         return [call for call in self.calls if not call.answered.is_set()]
@@ -208,7 +219,8 @@ class World:
         if pod is None:
             return 404, {"kind": "Status", "reason": "NotFound", "code": 404}
         if method == "GET":
-            return 200, pod
+            # As it is now: a question may be answered before a bind and its answer arrive behind it.
+            return 200, copy.deepcopy(pod)
         if body["metadata"]["uid"] != pod["metadata"]["uid"] or pod["spec"].get("nodeName"):
             return 409, {"kind": "Status", "reason": "Conflict", "code": 409}
         pod["spec"]["nodeName"] = body["target"]["name"]
