@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from gpushare.extender import bind as bind_module
-from tests.gpushare.extender.world import World
+from tests.gpushare.extender.world import Call, World
 
 WEIGHTS: Final = {
     "create": 4, "delete": 1, "bind": 20, "do": 1, "answer": 8, "tell": 3, "give_up": 6, "late": 5, "pass_time": 6,
@@ -25,7 +25,7 @@ def asks_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
 def step(world: World, rng: random.Random) -> None:
     """One event happens; nothing if it cannot."""
     kind = rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
-    pods, pending = sorted(world.pods), world.pending()
+    pods, requests = sorted(world.pods), world.late if kind == "late" else world.pending()
     if kind == "create":
         name = f"p{rng.randrange(7)}"
         if all(pod["metadata"]["name"] != name for pod in world.pods.values()):
@@ -34,17 +34,23 @@ def step(world: World, rng: random.Random) -> None:
         world.tell(0)
     elif kind == "pass_time":
         world.pass_time(rng.choice([15, 25]))
-    elif kind == "late" and world.late:
-        world.do(world.late.pop(rng.randrange(len(world.late))))
-    elif kind == "delete" and pods:
-        world.delete(rng.choice(pods))
-    elif kind == "bind" and pods:
-        world.bind(0, rng.choice(pods), rng.choice("aab"))
-    elif kind in ("do", "answer", "give_up") and pending:
-        call = rng.choice(pending)
-        (world.give_up if kind == "give_up" else world.do)(call)
-        if kind == "answer":
-            call.answered.set()
+    elif kind in ("delete", "bind") and pods:
+        uid = rng.choice(pods)
+        world.delete(uid) if kind == "delete" else world.bind(0, uid, rng.choice("aab"))
+    elif kind in ("do", "late", "answer", "give_up") and requests:
+        on_request(world, kind, rng.choice(requests))
+
+
+def on_request(world: World, kind: str, call: Call) -> None:
+    """It is done, maybe after its sender has given up, and answered."""
+    if kind == "give_up":
+        world.give_up(call)
+        return
+    world.do(call)
+    if kind == "late":
+        world.late.remove(call)
+    elif kind == "answer":
+        call.answered.set()
 
 
 async def play(seed: int) -> tuple[list[str], int]:
@@ -86,7 +92,7 @@ async def test_an_answer_from_before_a_later_bind_frees_nothing() -> None:
         call.answered.set()
     await world.settle()
     (question,) = world.pending()
-    world.clock += bind_module.UNKNOWN_OUTCOME_SECONDS
+    world.clock += bind_module.UNKNOWN_OUTCOME_SECONDS + 1
     world.do(question)
 
     world.bind(0, uid, "a")
