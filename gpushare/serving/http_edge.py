@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 import socket
 import ssl
@@ -190,9 +191,12 @@ class HttpEdge:
             except OSError as error:
                 self._pause(error)
                 return
-            # Instead of the one that has waited longest for its next request; its file is freed a moment later.
-            if len(self.connections) >= self._most and not self.connections.make_room():
-                client.close()
+            if len(self.connections) >= self._most:
+                # Instead of the one that has waited longest for its next request, which frees its file only after this.
+                if self.connections.make_room():
+                    self._admit(client)
+                else:
+                    client.close()
                 return
             self._admit(client)
 
@@ -267,7 +271,9 @@ def listen(address: str, port: int, flags: str = "--address and --port") -> sock
         is_dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         listener = socket.create_server(where, family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
     except OSError as error:
-        raise UsageError(f"cannot listen on {address} port {port}: {error.strerror}; see {flags}") from error
+        # The text of ``create_server`` repeats the address.
+        why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise UsageError(f"cannot listen on {address} port {port}: {why}; see {flags}") from error
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
