@@ -20,6 +20,8 @@ from gpushare.serving.http_edge import listen
 from tests.servers import kubeconfig
 
 PROGRAM = str(Path(sys.executable).parent / "gpushare-extender")
+# The checkout under test, if another one is installed.
+PATHS = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def nobody(tmp_path: Path) -> str:
 
 def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """The console script, its log to be read."""
-    return subprocess.Popen([PROGRAM, *arguments], env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([PROGRAM, *arguments], env={**PATHS, **environment}, stderr=subprocess.PIPE, text=True)
 
 
 def port_of(program: subprocess.Popen[str]) -> int:
@@ -149,7 +151,7 @@ def test_a_log_that_is_not_read_stops_nothing(nobody: str) -> None:
 def test_idle_connections_keep_no_caller_out(nobody: str) -> None:
     """400 of them at a limit of 256 files: a new caller is answered, and the log has no traceback."""
     limited = ["sh", "-c", 'ulimit -n 256; exec "$0" "$@"', PROGRAM, "--address", "127.0.0.1"]
-    environment = {"PORT": "0", "KUBECONFIG": nobody, "PATH": os.defpath}
+    environment = {"PORT": "0", "KUBECONFIG": nobody, "PATH": os.defpath, **PATHS}
     with subprocess.Popen(limited, env=environment, stderr=subprocess.PIPE, text=True) as program:
         port = port_of(program)
         with contextlib.ExitStack() as stack:

@@ -23,7 +23,8 @@ async def ran(api: StubApi, folder: Path, *words: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a run against that server."""
     out, err = io.StringIO(), io.StringIO()
     async with serve(api) as url:
-        environment = {"KUBECONFIG": kubeconfig(folder, url)}
+        # The checkout under test, if another one is installed.
+        environment = {"KUBECONFIG": kubeconfig(folder, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
         code = await asyncio.to_thread(run, inspect_arguments.parse("kubectl-x", words), environment, out, err)
     return code, out.getvalue(), err.getvalue()
 
