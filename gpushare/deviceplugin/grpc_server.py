@@ -93,7 +93,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         """The full list immediately, and again after each change of it; the stream stays open until we stop."""
         wake = asyncio.Event()
         self._wakes.add(wake)
-        sent: list[CardFacts] = []
+        sent: list[CardFacts] | None = None
         try:
             while not self._stopping.is_set():
                 wake.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import tempfile
@@ -307,6 +308,20 @@ async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch
         await kubelet.start("uid-fits", ids)
         with pytest.raises(grpc.aio.AioRpcError, match="a pod of 6 units of GiB .* --mode slots"):
             await kubelet.admit(4)
+
+
+async def test_kubelet_gets_the_list_of_a_node_without_cards() -> None:
+    """All cards were taken out: a kubelet that starts then gets an empty list immediately, and not none."""
+    cards = SimpleNamespace(listeners=[], cards=SimpleNamespace(cards=()))
+    server = DevicePluginServer(None, cast("NodeWriter", cards))
+    with tempfile.TemporaryDirectory() as folder:
+        await server.start(Path(folder) / "slot.sock")
+        try:
+            async with grpc.aio.insecure_channel(f"unix:{folder}/slot.sock") as channel, asyncio.timeout(60):
+                lists = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+                assert list((await anext(aiter(lists))).devices) == []
+        finally:
+            await server.stop()
 
 
 async def test_spare_slots_answer_calls_that_were_not_offered() -> None:
