@@ -184,7 +184,7 @@ class Allocator:
                     await self._changed.wait()
 
     async def keep_restored(self) -> None:
-        """Until cancelled: put back what authors of pods change. A write of that which hangs must not delay ``keep_right``."""
+        """Until cancelled: put back what authors of pods change. Such a write may hang, and must not delay ``keep_right``."""
         while True:
             self._shown.clear()
             await self._restoration.run()

@@ -42,8 +42,8 @@ class CardNews:
     node: NodeWriter
     pods: NodePods
     events: EventRecorder
-    # Each with the attempts that it has before the others.
-    reports: asyncio.Queue[tuple[_Report, int]] = field(
+    # Each, and whether it has all its attempts before the others.
+    reports: asyncio.Queue[tuple[_Report, bool]] = field(
         default_factory=lambda: asyncio.Queue(_LONGEST_QUEUE), init=False
     )
 
@@ -66,13 +66,13 @@ class CardNews:
     async def run(self) -> None:
         """Record events until cancelled, in their order; one that is refused for ten minutes goes behind the others."""
         while True:
-            report, attempts = await self.reports.get()
-            for _ in range(attempts):
+            report, is_new = await self.reports.get()
+            for _ in range(ATTEMPTS if is_new else 1):
                 if await self._is_recorded(report):
                     break
                 await asyncio.sleep(RETRY_SECONDS)
             else:
-                self._put(report, attempts=1)
+                self._put(report, is_new=False)
 
     async def _is_recorded(self, report: _Report) -> bool:
         kind, metadata, reason, text, level = report
@@ -84,9 +84,9 @@ class CardNews:
                 return False
         return await self.events.record(kind, metadata, reason, text, level)
 
-    def _put(self, report: _Report, attempts: int = ATTEMPTS) -> None:
+    def _put(self, report: _Report, *, is_new: bool = True) -> None:
         try:
-            self.reports.put_nowait((report, attempts))
+            self.reports.put_nowait((report, is_new))
         except asyncio.QueueFull:
             line = "not reported kind=%s name=%s event=%s: too many events wait"
             _LOG.warning(line, report[0], report[1].name, report[2])

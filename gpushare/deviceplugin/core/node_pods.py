@@ -46,7 +46,7 @@ _ENDED_REMEMBERED: Final = 1000
 _GONE: Final = 10**_LONGEST_NUMBER
 _FAILED: Final = "Failed"
 # The version of a pod that is known as a history showed it which the API server has lost. Any other is news, and a write that
-# depends on it is refused: no object has 1, and no server writes the 0.
+# depends on it is a conflict: no object has the version 1, and no server writes a leading zero.
 _LOST: Final = "01"
 
 

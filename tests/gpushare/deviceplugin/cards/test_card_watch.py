@@ -132,7 +132,7 @@ async def test_an_event_that_is_always_refused_keeps_no_other(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An admission webhook of one namespace that is away: events elsewhere are written, and that one once it is back."""
-    monkeypatch.setattr(card_news, "ATTEMPTS", 5, raising=False)
+    monkeypatch.setattr(card_news, "ATTEMPTS", 5)
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
     api.pods[0]["metadata"]["namespace"] = "refused"
     async with running(simulate("t4x2", driver=NEW), api=api) as rig:
