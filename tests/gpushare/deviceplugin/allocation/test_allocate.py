@@ -782,7 +782,7 @@ async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:
             await node.allocator.verify(ids)
 
 
-async def test_question_without_its_allocate_holds_up_no_start_for_long() -> None:
+async def test_question_without_allocate_holds_up_no_start_for_long() -> None:
     """The kubelet's next call was lost when the plugin registered again, and no other pod comes for now."""
     async with stage([gpu_pod("a", 3, card=0), gpu_pod("b", 3, card=1)], has_checkpoint=False) as node:
         await node.admit("a")
