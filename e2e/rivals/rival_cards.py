@@ -20,7 +20,7 @@ _HARMLESS: Final = frozenset({13, 31, 43, 45, 68, 109})
 _WAIT_MS: Final = 300
 _MIB: Final = 1 << 20
 # For a card whose driver reports no recovery.
-_LONG_REST_SECONDS: Final = 600.0
+_LONG_REST_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)

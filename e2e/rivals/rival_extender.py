@@ -22,7 +22,7 @@ from e2e.rivals.rival_answers import Question, errors, filtered, gpu_nodes, insp
 from e2e.rivals.rival_api import Api
 from e2e.rivals.rival_binding import Binder
 from e2e.rivals.rival_book import Book, bans
-from e2e.rivals.rival_pods import Faults, Object
+from e2e.rivals.rival_pods import Faults, Object, is_over
 
 _LOG: Final = logging.getLogger("rival.extender")
 _ROOT: Final = "/gpushare-scheduler"
@@ -98,8 +98,8 @@ class Watcher:
             if before is None:
                 return
             kind, pod = before
-        has_ended = kind == "DELETED" or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-        if has_ended and self._faults & {"d16-deletes-lost-in-a-rush", "d17-keyed-by-name", "d29-learns-late"}:
+        is_late = self._faults & {"d16-deletes-lost-in-a-rush", "d17-keyed-by-name"} and kind == "DELETED"
+        if is_late or ("d29-learns-late" in self._faults and (kind == "DELETED" or is_over(pod))):
             task = asyncio.create_task(self._later(kind, pod))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -84,7 +84,9 @@ class Ledger:
         for pod in pods:
             if not self._holds(pod) and pod["metadata"]["uid"] != without:
                 booked.update(shares(pod))
-        free = {card: size - booked[card] for card, size in self._sizes.items() if size - booked[card] >= amount}
+        free = {card: size - booked[card] for card, size in self._sizes.items()}
+        if "over-commits" not in self._faults:
+            free = {card: room for card, room in free.items() if room >= amount}
         return min(free, key=lambda card: (free[card], card), default=None)
 
     def used(self, pods: Sequence[Object], without: str = "") -> Counter[int]:

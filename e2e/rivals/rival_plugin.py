@@ -180,31 +180,36 @@ class Presence:
                 return
 
 
-async def publish(api: Api, node: str, cards: Cards, faults: Faults) -> None:
+async def keep_published(api: Api, node: str, cards: Cards, faults: Faults) -> None:
     """Keep the number of cards, and their sizes, on the Node."""
     while True:
-        count, text = str(len(cards.all)), note(cards.all, list(cards.sick))
-        try:
-            seen = await api.send("GET", f"/api/v1/nodes/{node}")
-            noted = (seen["metadata"].get("annotations") or {}).get(CARDS)
-            if (noted, (seen["status"].get("capacity") or {}).get(COUNT)) != (text, count):
-                amounts = {COUNT: count}
-                body = {
-                    "metadata": {"annotations": {CARDS: text}},
-                    "status": {"capacity": amounts, "allocatable": amounts},
-                }
-                await api.send("PATCH", f"/api/v1/nodes/{node}/status", body, STRATEGIC)
-                if "count-written-once" in faults:
-                    return
-        except (RefusedError, aiohttp.ClientError, TimeoutError) as error:
-            _LOG.warning("the node kept its old count: %s", error)
+        if await publish(api, node, cards) and "count-written-once" in faults:
+            return
         await asyncio.sleep(_ASSERT_SECONDS)
 
 
-async def watch(cards: Cards, servicer: Servicer) -> None:
-    """Report to the kubelet when the health of a card changes."""
+async def publish(api: Api, node: str, cards: Cards) -> bool:
+    """Write what the Node does not show; was there something to write?"""
+    count, text = str(len(cards.all)), note(cards.all, list(cards.sick))
+    try:
+        seen = await api.send("GET", f"/api/v1/nodes/{node}")
+        noted = (seen["metadata"].get("annotations") or {}).get(CARDS)
+        if (noted, (seen["status"].get("capacity") or {}).get(COUNT)) == (text, count):
+            return False
+        amounts = {COUNT: count}
+        body = {"metadata": {"annotations": {CARDS: text}}, "status": {"capacity": amounts, "allocatable": amounts}}
+        await api.send("PATCH", f"/api/v1/nodes/{node}/status", body, STRATEGIC)
+    except (RefusedError, aiohttp.ClientError, TimeoutError) as error:
+        _LOG.warning("the node kept its old count: %s", error)
+        return False
+    return True
+
+
+async def watch(api: Api, node: str, cards: Cards, servicer: Servicer) -> None:
+    """Report a change of health: to the extender by the Node first, then to the kubelet."""
     while True:
         if await asyncio.to_thread(cards.look):
+            await publish(api, node, cards)
             await servicer.publish_health()
 
 
@@ -258,7 +263,11 @@ async def _run(arguments: argparse.Namespace, faults: Faults) -> int:
             return 1
         if arguments.resources and "forgets-at-restart" not in faults:
             await allocation.remember()
-        work = (Presence(folder, servicer, faults).run(), publish(api, node, cards, faults), watch(cards, servicer))
+        work = (
+            Presence(folder, servicer, faults).run(),
+            keep_published(api, node, cards, faults),
+            watch(api, node, cards, servicer),
+        )
         with contextlib.suppress(asyncio.CancelledError):
             all_of_it = asyncio.gather(*work)
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, all_of_it.cancel)

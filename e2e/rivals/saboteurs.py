@@ -26,6 +26,8 @@ TABLE: Final = Path(__file__).with_name("saboteurs.yaml")
 TARGET: Final = "rival"
 # Where the other must-cases are.
 FOLDERS: Final = ("e2e/extender", "e2e/device_plugin", "e2e/scenarios", "e2e/conformance", "e2e/inspect")
+# The verdict on the whole cluster, which any wrong program may spoil.
+WHOLE: Final = "e2e/whole_cluster.py::whole_cluster"
 KNOWN: Final[Mapping[str, frozenset[str]]] = {
     "extender": rival_faults.EXTENDER,
     "device_plugin": rival_faults.PLUGIN,
@@ -77,7 +79,7 @@ async def play(saboteur: Saboteur, *, all_cases: bool = False) -> str:
     own = {name: outcome for name, outcome in outcomes.items() if is_of(name, saboteur.case)}
     if "failed" not in own.values():
         return f"not caught: {saboteur.case} {', '.join(sorted(set(own.values()))) or 'is not there'}\n{output}"
-    related = {one.partition("[")[0] for one in (saboteur.case, *saboteur.also)}
+    related = {one.partition("[")[0] for one in (saboteur.case, *saboteur.also, WHOLE)}
     others = [name for name, outcome in outcomes.items() if outcome in ("failed", "error")]
     unrelated = [name for name in others if name.partition("[")[0] not in related]
     return f"caught by unrelated cases, too: {', '.join(unrelated)}" if unrelated else ""

@@ -53,7 +53,7 @@ class Kubelet:
     book: list[tuple[str, str, list[str]]] = field(default_factory=list)
 
     async def list_devices(self) -> pb.ListAndWatchResponse:
-        async for message in self.plugin.ListAndWatch(pb.Empty()):
+        async for message in self.plugin.ListAndWatch(pb.Empty(), timeout=30):
             self.devices = {device.ID: device.health for device in message.devices}
             return message
         raise AssertionError("no list")
@@ -208,6 +208,12 @@ async def test_recorded_start(name: str) -> None:
         assert ours["body"]["status"] == theirs["body"]["status"]
         published = json.loads(ours["body"]["metadata"]["annotations"]["aliyun.com/gpushare-cards"])
         assert len(published["cards"]) == len(recording["cards"])
+
+
+async def test_a_node_without_cards_has_an_empty_list() -> None:
+    """The kubelet gets a first list from a plugin that found no card, so the node shows none."""
+    async with plugin([], []) as kubelet:
+        assert kubelet.devices == {}
 
 
 async def test_ids_are_steered_onto_the_card_of_the_pod() -> None:

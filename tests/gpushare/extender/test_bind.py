@@ -174,9 +174,9 @@ async def test_pod_bound_a_moment_ago_keeps_its_card_at_a_refusal(code: int) -> 
         assert (b.used("n"), b.used("m")) == ([0, 0], [14])
 
 
-async def test_refusal_by_an_api_server_that_then_falls_silent_keeps_the_card() -> None:
-    """Until it answers whether an order before this one has bound the pod."""
-    async with bench(pod("a", 14), known=True) as b:
+async def test_refusal_before_a_silence_keeps_the_card() -> None:
+    """The API server refuses a second order and answers no more: an order before that may have bound the pod."""
+    async with bench(pod("a", 14)) as b:
         await b.bind("a", "m")
         b.api.fault = lambda method, path: status(403 if method == "POST" else 503, "not now")
         with pytest.raises(BindError, match="did not say"):

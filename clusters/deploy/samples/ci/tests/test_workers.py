@@ -5,6 +5,7 @@ from clusters import MANIFESTS
 
 @pytest.mark.gpu_nodes("t4x2", "1080ti")
 def test_workers_share_a_card_and_leave_a_sick_one(gpu_cluster):
+    """Workers share a card; once it is sick, new ones get another."""
     gpu_cluster.apply(MANIFESTS)
     first, second = gpu_cluster.wait_running(selector="app=worker", count=2)
     card = gpu_cluster.card(first)
