@@ -318,20 +318,6 @@ async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch
             await kubelet.admit(4)
 
 
-async def test_kubelet_gets_the_list_of_a_node_without_cards() -> None:
-    """All cards were taken out: a kubelet that starts then gets an empty list immediately, and not none."""
-    cards = SimpleNamespace(listeners=[], cards=SimpleNamespace(cards=()))
-    server = DevicePluginServer(None, cast("NodeWriter", cards))
-    with tempfile.TemporaryDirectory() as folder:
-        await server.start(Path(folder) / "slot.sock")
-        try:
-            async with grpc.aio.insecure_channel(f"unix:{folder}/slot.sock") as channel, asyncio.timeout(60):
-                lists = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
-                assert list((await anext(aiter(lists))).devices) == []
-        finally:
-            await server.stop()
-
-
 def test_a_list_takes_little_more_memory_than_its_ids() -> None:
     """A kubelet takes 128,000 of them, so no second list of devices may stand beside the message."""
     cards = tuple(CardFacts(number, uuid, "T4", 4000, 4000) for number, uuid in enumerate(UUIDS))
