@@ -107,10 +107,14 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
             self._wakes.discard(wake)
 
     def _list(self, cards: Sequence[CardFacts]) -> pb.ListAndWatchResponse:
-        devices = [pb.Device(ID=one, health=health) for one, health in self._devices(cards)]
+        message = pb.ListAndWatchResponse()
+        # Made in the message: up to 128,000 devices beside it would take 60 MiB for a moment, and three times as long.
+        add = message.devices.add
+        for one, health in self._devices(cards):
+            add(ID=one, health=health)
         sick = sum(not card.healthy for card in cards)
-        _LOG.info("announced cards=%d unhealthy=%d ids=%d", len(cards), sick, len(devices))
-        return pb.ListAndWatchResponse(devices=devices)
+        _LOG.info("announced cards=%d unhealthy=%d ids=%d", len(cards), sick, len(message.devices))
+        return message
 
     def announce(self, changes: Sequence[CardChange] = ()) -> None:
         """The cards changed: each kubelet that holds our list gets the new one."""

@@ -95,18 +95,24 @@ class KubeletRecords:
 
     def checkpoint(self) -> tuple[Entry, ...] | None:
         """The file, or None if there is none that can be read."""
-        return None if (read := self._load()) is None else read[0]
+        try:
+            read = self._load()
+        except OSError as error:
+            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
+            return None
+        return None if read is None else read[0]
 
     def owns(self, resource: str) -> bool:
         """Does the kubelet count the resource's devices by its checkpoint, or has it given some to a pod?
 
-        A checkpoint that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
+        A checkpoint that makes no sense counts for nothing: a kubelet that cannot decode it either begins without it. Raises
+        OSError for one that is there and that the kubelet alone may be able to read.
         """
         read = self._load()
         return read is not None and resource in read[1]
 
     def _load(self) -> tuple[tuple[Entry, ...], frozenset[str]] | None:
-        """The lines of our resources, and the names of the resources that the kubelet counts or gave away."""
+        """The lines of our resources, and the names of the resources that the kubelet counts or gave away. Raises OSError."""
         try:
             stat = self.path.stat()
             identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
@@ -117,7 +123,7 @@ class KubeletRecords:
                 self._read = identity, (ours, frozenset({*(data.RegisteredDevices or ()), *(e.resource for e in ours)}))
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError) as error:
+        except msgspec.DecodeError as error:
             _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
             return None
         return self._read[1]

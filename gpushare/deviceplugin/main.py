@@ -194,6 +194,7 @@ class DevicePlugin:
         page = PODS_OF_A_PAGE.most
         group.create_task(Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector, page=page).run())
         group.create_task(allocator.keep_right())
+        group.create_task(allocator.keep_restored())
         # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
         await node.publish_patiently()
         group.create_task(node.keep_published())

@@ -59,6 +59,8 @@ _MARKED_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0
 # After the API server refused, in seconds.
 _RETRY_SECONDS: Final = 2.0
+# How long after a question which ids its Allocate may come, in seconds. A kubelet sends it immediately, or not at all.
+_ADMISSION_SECONDS: Final = 2.0
 
 
 class Allocator:
@@ -94,11 +96,14 @@ class Allocator:
         self._verification = Verification(self.view, self._exchange, self._hand_bound)
         # By uid, why a container of the pod may not start now.
         self._held: dict[str, tuple[HoldReason, str]] = {}
+        self._monotonic = monotonic
+        self._asked_at = -_ADMISSION_SECONDS
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
         # Calls of the kubelet that wait for the lock, or have it.
         self._calls = 0
-        pods.on_change = self._changed.set
+        self._shown = asyncio.Event()
+        pods.on_change = self._on_change
 
     async def recover(self) -> None:
         """After our own start: what the kubelet gave out before, and pods that wait. Raises ApiError."""
@@ -115,7 +120,9 @@ class Allocator:
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
         async with self._admitting():
-            return await self.admission.prefer(available, must_include, size)
+            chosen = await self.admission.prefer(available, must_include, size)
+            self._asked_at = self._monotonic()
+            return chosen
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
         """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
@@ -136,7 +143,8 @@ class Allocator:
         """Find the owner of the ids: one after the other, and not during an admission if the kubelet must be asked."""
         try:
             async with self._called():
-                if self.admission.is_asked and self.view.records.checkpoint() is None:
+                is_asked = self.admission.is_asked and self._monotonic() - self._asked_at < _ADMISSION_SECONDS
+                if is_asked and self.view.records.checkpoint() is None:
                     text = "the kubelet admits a pod, and must not be asked meanwhile which pod has these ids"
                     raise HeldError(HoldReason.OWNER_UNKNOWN, text)
                 return await self._verification.verify(device_ids)
@@ -158,7 +166,7 @@ class Allocator:
         return {uid: f"{reason.value}: {text}" for uid, (reason, text) in self.held().items() if reason.is_final}
 
     async def keep_right(self) -> None:
-        """Until cancelled: give pods without a card one, end repairs that were begun, put back what authors of pods change."""
+        """Until cancelled: give pods without a card one, and end repairs that were begun."""
         while True:
             pause, was_refused = _RETRY_SECONDS, True
             try:
@@ -171,10 +179,22 @@ class Allocator:
             if was_refused:
                 # Our own look at the node wakes this loop, so it must not go on immediately.
                 await asyncio.sleep(_RETRY_SECONDS)
-            await self._restoration.run()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
+
+    async def keep_restored(self) -> None:
+        """Until cancelled: put back what authors of pods change. Such a write may hang, and must not delay ``keep_right``."""
+        while True:
+            self._shown.clear()
+            await self._restoration.run()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REST_SECONDS):
+                    await self._shown.wait()
+
+    def _on_change(self) -> None:
+        self._changed.set()
+        self._shown.set()
 
     @contextlib.asynccontextmanager
     async def _called(self) -> AsyncIterator[None]:

@@ -25,8 +25,9 @@ from gpushare.nvml.api import Card
 
 _LOG = logging.getLogger(__name__)
 
-# The pause between two attempts to record an event, in seconds.
+# The pause between two attempts to record an event, in seconds, and the attempts after which others come first.
 RETRY_SECONDS: Final = 2.0
+ATTEMPTS: Final = 300
 # The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
 _LONGEST_QUEUE: Final = 1000
 
@@ -41,7 +42,10 @@ class CardNews:
     node: NodeWriter
     pods: NodePods
     events: EventRecorder
-    reports: asyncio.Queue[_Report] = field(default_factory=lambda: asyncio.Queue(_LONGEST_QUEUE), init=False)
+    # Each, and whether it has all its attempts before the others.
+    reports: asyncio.Queue[tuple[_Report, bool]] = field(
+        default_factory=lambda: asyncio.Queue(_LONGEST_QUEUE), init=False
+    )
 
     def report_changes(self, changes: Iterable[CardChange]) -> None:
         """Cards fell ill or recovered."""
@@ -60,11 +64,15 @@ class CardNews:
         self._put(("Node", ObjectMeta(name=self.node.name), reason, text, "Warning"))
 
     async def run(self) -> None:
-        """Record events until cancelled."""
+        """Record events until cancelled, in their order; one that is refused for ten minutes goes behind the others."""
         while True:
-            report = await self.reports.get()
-            while not await self._is_recorded(report):  # noqa: ASYNC110  # only another attempt shows it
+            report, is_new = await self.reports.get()
+            for _ in range(ATTEMPTS if is_new else 1):
+                if await self._is_recorded(report):
+                    break
                 await asyncio.sleep(RETRY_SECONDS)
+            else:
+                self._put(report, is_new=False)
 
     async def _is_recorded(self, report: _Report) -> bool:
         kind, metadata, reason, text, level = report
@@ -76,9 +84,9 @@ class CardNews:
                 return False
         return await self.events.record(kind, metadata, reason, text, level)
 
-    def _put(self, report: _Report) -> None:
+    def _put(self, report: _Report, *, is_new: bool = True) -> None:
         try:
-            self.reports.put_nowait(report)
+            self.reports.put_nowait((report, is_new))
         except asyncio.QueueFull:
             line = "not reported kind=%s name=%s event=%s: too many events wait"
             _LOG.warning(line, report[0], report[1].name, report[2])

@@ -230,7 +230,8 @@ class NodeWriter:
 
     def _described(self, physical: Sequence[PhysicalCard]) -> NodeCards:
         """The announcement of these cards."""
-        cards = describe_cards(physical, self.unit, self.boot, self._known.values(), self._in_use(), slots=self._slots)
+        known = self._known.values() if self._known or self.cards_before is not None else None
+        cards = describe_cards(physical, self.unit, self.boot, known, self._in_use(), slots=self._slots)
         return self._with_health(cards, physical)
 
     def _with_health(self, cards: NodeCards, physical: Sequence[PhysicalCard]) -> NodeCards:

@@ -87,28 +87,28 @@ def describe_cards(
     physical: Sequence[PhysicalCard],
     unit: MemoryUnit,
     boot: str,
-    known: Collection[CardFacts] = (),
+    known: Collection[CardFacts] | None = None,
     in_use: frozenset[int] = frozenset(),
     *,
     slots: int = 0,
 ) -> NodeCards:
     """The node annotation for these cards; with ``slots`` a card in slots mode, whose ``unit`` must be MiB.
 
-    A card keeps the index that it has in ``known`` (cards that were announced before). A new card gets the lowest index that
-    no card here has and that no pod of the node names (``in_use``): an index never silently becomes another card
-    under a pod. In slots mode a known card that was taken out while a pod names it stays, sick: the amount of the node
-    must not fall below what its pods ask for.
+    A card keeps the index that it has in ``known`` (cards that were announced before; None: nothing was, so pods that name a
+    card have another plugin's count, which is NVML's). A new card gets the lowest index that no card here has and that no pod
+    of the node names (``in_use``): an index never silently becomes another card under a pod. In slots mode a known card that
+    was taken out while a pod names it stays, sick: the amount of the node must not fall below what its pods ask for.
     """
-    before = {card.uuid: card.index for card in known}
+    before = {card.uuid: card.index for card in known or ()}
     present = {card.uuid: before[card.uuid] for card in physical if card.uuid in before}
-    taken = set(present.values()) | (in_use if known else frozenset())
+    taken = set(present.values()) | (in_use if known is not None else frozenset())
     free = (index for index in range(len(physical) + len(taken)) if index not in taken)
     indices = {card.uuid: present[card.uuid] if card.uuid in present else next(free) for card in physical}
     facts = [
         CardFacts(indices[card.uuid], card.uuid, card.model, card.mib, unit.units_of(card.mib), slots, numa=card.numa)
         for card in physical
     ]
-    if slots:
+    if slots and known:
         missed = in_use - set(indices.values())
         missing = (card for card in known if card.slots and card.uuid not in indices)
         absent = {"healthy": False, "reason": REASON_TAKEN_OUT}

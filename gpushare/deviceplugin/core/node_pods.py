@@ -45,8 +45,9 @@ _ENDED_REMEMBERED: Final = 1000
 # The version at which a pod ended that is gone: no later one brings it back.
 _GONE: Final = 10**_LONGEST_NUMBER
 _FAILED: Final = "Failed"
-# The version of a pod that is known as a history showed it which the API server has lost: no number, so any other is news.
-_LOST: Final = "lost"
+# The version of a pod that is known as a history showed it which the API server has lost. Any other is news, and a write that
+# depends on it is a conflict: no object has the version 1, and no server writes a leading zero.
+_LOST: Final = "01"
 
 
 class NodePods:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import tempfile
@@ -28,8 +29,10 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
+from gpushare.model.cards import CardFacts
 from gpushare.model.quantity import MemoryUnit
 from gpushare.plugin_flags import ContainerFlags
+from tests.counted import bytes_of
 from tests.servers import StubApi, http_pool, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "device_plugin"
@@ -313,6 +316,20 @@ async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch
         await kubelet.start("uid-fits", ids)
         with pytest.raises(grpc.aio.AioRpcError, match="a pod of 6 units of GiB .* --mode slots"):
             await kubelet.admit(4)
+
+
+def test_a_list_takes_little_more_memory_than_its_ids() -> None:
+    """A kubelet takes 128,000 of them, so no second list of devices may stand beside the message."""
+    cards = tuple(CardFacts(number, uuid, "T4", 4000, 4000) for number, uuid in enumerate(UUIDS))
+    node = SimpleNamespace(listeners=[], cards=SimpleNamespace(cards=cards, mode="ids"))
+    server = DevicePluginServer(cast("Allocator", object()), cast("NodeWriter", node))
+
+    async def listed() -> int:
+        context = cast("grpc.aio.ServicerContext[object, object]", None)
+        return len((await anext(server.ListAndWatch(pb.Empty(), context))).devices)
+
+    assert asyncio.run(listed()) == 4000 * len(UUIDS)
+    assert bytes_of(lambda: asyncio.run(listed())) < 1.5 * bytes_of(lambda: devices.device_list(cards))
 
 
 async def test_spare_slots_answer_calls_that_were_not_offered() -> None:

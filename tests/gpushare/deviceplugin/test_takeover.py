@@ -57,6 +57,14 @@ def test_kubelet_owns_the_resources_it_counts_or_gave_away(tmp_path: Path, conte
     assert KubeletRecords(tmp_path / "none.sock", tmp_path).owns(MEMORY) is answer
 
 
+def test_a_checkpoint_that_may_not_be_read_is_no_answer(tmp_path: Path) -> None:
+    """The kubelet can read it, so slots mode must not go on as if it owned nothing."""
+    (tmp_path / CHECKPOINT).mkdir()
+
+    with pytest.raises(OSError, match=CHECKPOINT):
+        KubeletRecords(tmp_path / "none.sock", tmp_path).owns(MEMORY)
+
+
 async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

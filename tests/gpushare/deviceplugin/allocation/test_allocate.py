@@ -782,6 +782,18 @@ async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:
             await node.allocator.verify(ids)
 
 
+async def test_question_without_allocate_holds_up_no_start_for_long() -> None:
+    """The kubelet's next call was lost when the plugin registered again, and no other pod comes for now."""
+    async with stage([gpu_pod("a", 3, card=0), gpu_pod("b", 3, card=1)], has_checkpoint=False) as node:
+        await node.admit("a")
+        await node.allocator.prefer(node.free(), [], 3)
+        node.now = 1.9
+        with pytest.raises(HeldError, match="the kubelet admits a pod"):
+            await node.start("a")
+        node.now = 2.1
+        await node.start("a")
+
+
 @pytest.mark.promise("DP-016")
 async def test_an_amount_that_no_pod_waits_for_is_refused() -> None:
     """D3, D4: also on a node of one card."""

@@ -53,12 +53,13 @@ def change(node: Stage, name: str, **annotations: str | None) -> None:
 @contextlib.asynccontextmanager
 async def kept(node: Stage) -> AsyncIterator[None]:
     """While the plugin keeps annotations as they were bound."""
-    task = asyncio.create_task(node.allocator.keep_right())
+    tasks = [asyncio.create_task(one()) for one in (node.allocator.keep_restored, node.allocator.keep_right)]
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[int]:
@@ -381,12 +382,27 @@ async def test_an_admission_waits_for_no_repair() -> None:
         node.api.fault = lambda method, path: "hang" if method == "PATCH" and path.endswith("/a") else None
         async with kept(node):
             change(node, "a", **{INDEX: "1"})
-            await until(lambda: writes(node)[-1] == "a")
+            await until(lambda: writes(node)[-2:] == ["events", "a"])
             await node.admit("b")
             await node.start("b")
             node.api.released.set()
 
         assert node.has("b") == {1}
+
+
+async def test_a_hung_restoration_delays_no_other_repair() -> None:
+    """While an annotation of one pod is put back in vain, a pod that came past the extender gets its card."""
+    async with stage([gpu_pod("a", 3, card=0)]) as node:
+        await node.admit("a")
+        await node.start("a")
+        node.api.fault = lambda method, path: "hang" if method == "PATCH" and path.endswith("/a") else None
+        async with kept(node):
+            change(node, "a", **{INDEX: "1"})
+            await until(lambda: writes(node)[-2:] == ["events", "a"])
+            node.api.pods.append(gpu_pod("h", 1, card=None))
+            node.pods.set(msgspec.convert(node.pod("h"), Pod))
+            await until(lambda: node.card("h") == "2")
+            node.api.released.set()
 
 
 async def test_repairs_give_way_to_an_admission() -> None:

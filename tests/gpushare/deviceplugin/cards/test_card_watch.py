@@ -18,6 +18,7 @@ from gpushare.deviceplugin.core.health import SECONDS, ContainerFaultError, XidR
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status
+from gpushare.model.cards import NodeCards, encode_cards
 from gpushare.model.node import devices_of
 from tests.gpushare.deviceplugin.rig import COOL_DOWN, SURVEY, Rig, holder, new_node, running, sick_in
 from tests.servers import StubApi, until
@@ -125,6 +126,24 @@ async def test_an_event_that_was_refused_is_written_later(simulate: Simulate) ->
 
         await until(lambda: bool(rig.events("Pod")))
         assert len(rig.events("Node")) == 1
+
+
+async def test_an_event_that_is_always_refused_keeps_no_other(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An admission webhook of one namespace that is away: events elsewhere are written, and that one once it is back."""
+    monkeypatch.setattr(card_news, "ATTEMPTS", 5)
+    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
+    api.pods[0]["metadata"]["namespace"] = "refused"
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        no = 500, {"kind": "Status", "message": "failed calling webhook"}
+        api.fault = lambda method, path: no if path.endswith("/namespaces/refused/events") else None
+        for uuid in rig.uuids:
+            rig.state.post_xid(uuid, 48)
+        await until(lambda: len(rig.events("Node")) == 2 and len(rig.events("Pod")) == 1)
+        api.fault = lambda method, path: None
+
+        await until(lambda: len(rig.events("Pod")) == 2)
 
 
 async def test_a_re_created_node_is_named_by_its_new_uid(simulate: Simulate) -> None:
@@ -632,6 +651,15 @@ async def test_an_exchanged_card_never_gets_the_index_that_a_pod_names(simulate:
 
         assert [(card["index"], card["uuid"]) for card in rig.published()["cards"]] == [(1, second), (2, new)]
         assert rig.node.nvml_indices[new] == 0
+
+
+async def test_no_card_gets_an_index_in_use_after_all_had_left(simulate: Simulate) -> None:
+    """Before the plugin started all cards were taken out, and the pod that names the first still runs."""
+    gone = NodeCards(1, "ids", "GiB", "boot-1", ())
+    there = new_node()
+    there["metadata"]["annotations"] = {"aliyun.com/gpushare-cards": encode_cards(gone)}
+    async with running(simulate("t4x2", driver=NEW), api=StubApi(nodes=[there], pods=[holder("on-0", 0)])) as rig:
+        assert [card["index"] for card in rig.published()["cards"]] == [1, 2]
 
 
 async def test_a_card_that_comes_back_has_its_index_again(simulate: Simulate) -> None:

@@ -74,7 +74,7 @@ def test_an_index_that_a_pod_names_is_not_given_to_a_new_card() -> None:
 
 def test_pods_of_the_go_plugin_do_not_move_indices() -> None:
     """The pods of the Go plugin keep their cards: without our annotation the indices in use are NVML's, as it gave them."""
-    assert indices(describe_cards(physical("a", "b"), GIB, "boot", (), frozenset({0, 1}))) == {"a": 0, "b": 1}
+    assert indices(describe_cards(physical("a", "b"), GIB, "boot", None, frozenset({0, 1}))) == {"a": 0, "b": 1}
 
 
 @given(st.lists(st.uuids(), unique=True, min_size=1, max_size=6), st.integers(0, 9))

@@ -295,3 +295,16 @@ def test_pods_without_cards_push_no_end_out_of_memory() -> None:
     pods.replace([pod("a", version=1)], "1")
 
     assert order(pods) == []
+
+
+def test_write_on_a_pod_of_a_lost_history_conflicts() -> None:
+    """An API server takes its version for one that no object has now, and not for a text that makes no sense."""
+    pods = NodePods()
+    pods.set(pod("a", version=30))
+    pods.begin_anew()
+    (kept,) = pods.in_admission_order()
+
+    # A cluster's first write is of version 2.
+    assert int(kept.metadata.resource_version) == 1
+    pods.set(pod("a", version=2, name="later"))
+    assert [one.metadata.name for one in pods.in_admission_order()] == ["later"]
