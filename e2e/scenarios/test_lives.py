@@ -136,6 +136,7 @@ async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
 
 
 @pytest.mark.stand_in_only("a real kubelet corrects the status of such a pod when it starts")
+@pytest.mark.needs("held-till-boot")
 async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> None:
     """A pod of phase Failed with a status that still shows a running container keeps its card until its node boots again."""
     cluster = observer.cluster

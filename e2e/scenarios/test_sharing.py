@@ -23,9 +23,9 @@ async def test_three_pods_share_one_card(observer: Observer) -> None:
     assert [process["mib"] for process in card["processes"]] == [1253, 1253, 1253]
 
 
-@pytest.mark.promise("E2E-003", "EXT-035")
+@pytest.mark.promise("D29", "E2E-003", "EXT-035")
 async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Observer) -> None:
-    """2 + 2 + 2 units are left on three cards; a pod of 4 waits, and takes the card that is freed."""
+    """2 + 2 + 2 units are left on three cards; a pod of 4 waits, and takes the card that is freed (defect D29: minutes later)."""
     fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
     await observer.run(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
     await observer.create(gpu_pod("late", 4, node="b2"))
