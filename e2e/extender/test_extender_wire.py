@@ -44,6 +44,16 @@ async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderSta
     assert answer["Nodes"]["items"] == nodes
 
 
+@pytest.mark.promise("EXT-032")
+async def test_a_filter_by_megabytes_of_nodes_is_answered(stage: ExtenderStage) -> None:
+    """A scheduler without a node cache sends whole Nodes, which are tens of megabytes on a large cluster; here eight."""
+    node = await stage.api.get(NODES, "a1")
+    node["metadata"]["annotations"] = {"large": "x" * (8 << 20)}
+    answer = await stage.ask(spec.FILTER, {"Pod": stage.pod("p", 11), "Nodes": {"items": [node]}, "NodeNames": None})
+
+    assert [one["metadata"]["name"] for one in answer["Nodes"]["items"]] == ["a1"]
+
+
 @pytest.mark.promise("EXT-006")
 async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage) -> None:
     """A node that was asked about is in the answer, or in one of the maps of failures with a reason; none in both."""
@@ -134,8 +144,9 @@ async def test_a_filter_of_five_thousand_names(stage: ExtenderStage) -> None:
 @pytest.mark.promise("EXT-024")
 async def test_the_same_question_has_the_same_answer(observer: Observer, stage: ExtenderStage) -> None:
     """A filter books nothing: asked fifty times in parallel, the book is as it was."""
+    (pod,) = await stage.create(stage.pod("p", 9))
     before = await observer.inspect()
-    answers = await asyncio.gather(*(stage.filter(stage.pod("p", 9), "a1", "a2", "b1", "b2") for _ in range(50)))
+    answers = await asyncio.gather(*(stage.filter(pod, "a1", "a2", "b1", "b2") for _ in range(50)))
 
     assert all(answer == answers[0] for answer in answers)
     assert await observer.inspect() == before
