@@ -119,7 +119,8 @@ class Watcher:
         if "d16-deletes-lost-in-a-rush" in self._faults and is_gone and self._is_busy:
             return
         self._is_busy = self._is_busy or is_gone
-        await asyncio.sleep(_RUSH_SECONDS if "d16-deletes-lost-in-a-rush" in self._faults else _LATE_SECONDS)
+        is_rush = "d16-deletes-lost-in-a-rush" in self._faults and (is_gone or not is_over(pod))
+        await asyncio.sleep(_RUSH_SECONDS if is_rush else _LATE_SECONDS)
         self._is_busy = self._is_busy and not is_gone
         now = [one for one in self._book.pods.values() if one["metadata"]["name"] == pod["metadata"]["name"]]
         if "d17-keyed-by-name" in self._faults and any(one["metadata"]["uid"] != pod["metadata"]["uid"] for one in now):
