@@ -18,8 +18,8 @@ PROGRAMS: Final = frozenset({EXTENDER, DEVICE_PLUGIN, INSPECT})
 # Beyond the contract of the original: a case that needs one is not applicable to a target that does not declare it.
 Capability = Literal[
     "binpack", "by-hand", "call", "cards-annotation", "client-certificates", "explain", "guarded", "health",
-    "kubelet-book", "manifests", "pod-resources", "policies", "preempt", "prioritize", "probes", "repair", "roles",
-    "room", "several-cards", "slots", "takeover", "unadmitted", "unresolvable", "usage", "wishes",
+    "held-till-boot", "kubelet-book", "manifests", "pod-resources", "policies", "preempt", "prioritize", "probes",
+    "repair", "roles", "room", "several-cards", "slots", "takeover", "unadmitted", "unresolvable", "usage", "wishes",
 ]  # fmt: skip
 CAPABILITIES: Final[frozenset[str]] = frozenset(get_args(Capability))
 # The settings of a program that cases need. A target has its own words for each of them, or none.
@@ -84,6 +84,8 @@ class Differences(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     """The status of a refused bind, with the reason in ``Error``."""
     filter_nodes: Literal["names", "full"] = "names"
     """A question with names is answered with names, or with full Nodes beside them."""
+    pods_without_memory: Literal["pass", "refused"] = "pass"
+    """A pod that asks for no card memory passes on each node, or is refused on nodes without cards."""
     bind_writes: Literal["one", "two"] = "one"
     """A bind writes node and annotations together, or the annotations first."""
 

@@ -84,6 +84,19 @@ async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderSta
     assert await stage.fits(stage.pod("p", 10), name) == [name]
 
 
+@pytest.mark.promise("D25")
+async def test_d25_scores_look_at_the_cards(stage: ExtenderStage, name: str) -> None:
+    """D25: prioritize was missing, and a scheduler that does not know cards chose among the nodes that hold a pod."""
+    nodes = [f"{name}-empty", name]
+    for node in nodes:
+        await stage.node(node, 100, 1)
+    await stage.booked("there", name, 0, 60)
+    await stage.used(name, 60)
+
+    empty, fuller = (one["Score"] for one in await stage.prioritize(stage.pod("p", 30), *nodes))
+    assert empty != fuller
+
+
 async def _largest(stage: ExtenderStage, node: str, units: int) -> None:
     """Wait until the node takes a pod of this number of units, and no larger one."""
 

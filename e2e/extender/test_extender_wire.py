@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from clusters.api.resources import NODES
+from clusters.targets import Target
 from e2e import spec
 from e2e.extender.extender_stage import ExtenderStage, refused
 from e2e.observer import Observer
@@ -18,7 +19,6 @@ NAMES: Final = ("a1", "a2", "b2", "nowhere")
 
 
 @pytest.mark.promise("EXT-004")
-@pytest.mark.promise("D23")
 async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderStage) -> None:
     """A part of the nodes asked about, each once, and a list even if it is empty."""
     fit = await stage.filter(stage.pod("p", 11), "a2", "a1", "a2", "b1")
@@ -28,6 +28,7 @@ async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderSt
     assert (none["NodeNames"], none["Error"]) == ([], "")
 
 
+@pytest.mark.promise("D23")
 async def test_d23_a_filter_by_names_sends_no_nodes(stage: ExtenderStage) -> None:
     """D23: a question with names was answered with full Nodes beside them, which a scheduler reads and passes over."""
     assert (await stage.filter(stage.pod("p", 11), "a2", "a1", "b1")).get("Nodes") is None
@@ -43,6 +44,16 @@ async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderSta
     assert answer["Nodes"]["items"] == nodes
 
 
+@pytest.mark.promise("EXT-032")
+async def test_a_filter_by_megabytes_of_nodes_is_answered(stage: ExtenderStage) -> None:
+    """A scheduler without a node cache sends whole Nodes, which are tens of megabytes on a large cluster; here eight."""
+    node = await stage.api.get(NODES, "a1")
+    node["metadata"]["annotations"] = {"large": "x" * (8 << 20)}
+    answer = await stage.ask(spec.FILTER, {"Pod": stage.pod("p", 11), "Nodes": {"items": [node]}, "NodeNames": None})
+
+    assert [one["metadata"]["name"] for one in answer["Nodes"]["items"]] == ["a1"]
+
+
 @pytest.mark.promise("EXT-006")
 async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage) -> None:
     """A node that was asked about is in the answer, or in one of the maps of failures with a reason; none in both."""
@@ -53,7 +64,7 @@ async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage
 
     assert sorted(answer["NodeNames"]) == ["a2", "b2"]
     assert refused(answer).keys() == {"a1", "nowhere"}
-    assert (large["NodeNames"], set(refused(large))) == ([], set(NAMES))
+    assert (list(large["NodeNames"] or ()), set(refused(large))) == ([], set(NAMES))
     assert all({**refused(answer), **refused(large)}.values())
 
 
@@ -80,12 +91,15 @@ async def test_one_node_is_a_question_like_any_other(stage: ExtenderStage) -> No
 
 @pytest.mark.promise("EXT-014", "EXT-015")
 @pytest.mark.parametrize("units", [(), ("0",), (0, 0)], ids=["none", "quantity 0", "twice 0"])
-async def test_a_pod_that_asks_for_nothing_passes(stage: ExtenderStage, units: tuple[object, ...]) -> None:
-    """On every node, also on an unknown one."""
+async def test_a_pod_that_asks_for_nothing_passes(
+    stage: ExtenderStage, target: Target, units: tuple[object, ...]
+) -> None:
+    """On every node, also on an unknown one; a target may declare that it refuses such pods on nodes without cards."""
     pod = stage.pod("p", *units)
     pod["spec"]["containers"] = pod["spec"]["containers"] or [{"name": "c", "image": "none"}]
 
-    assert sorted(await stage.fits(pod, "a1", "nowhere")) == ["a1", "nowhere"]
+    without_cards = ["nowhere"] if target.differences.pods_without_memory == "pass" else []
+    assert sorted(await stage.fits(pod, "a1", "nowhere")) == ["a1", *without_cards]
 
 
 @pytest.mark.promise("EXT-002", "EXT-003")
@@ -130,8 +144,9 @@ async def test_a_filter_of_five_thousand_names(stage: ExtenderStage) -> None:
 @pytest.mark.promise("EXT-024")
 async def test_the_same_question_has_the_same_answer(observer: Observer, stage: ExtenderStage) -> None:
     """A filter books nothing: asked fifty times in parallel, the book is as it was."""
+    (pod,) = await stage.create(stage.pod("p", 9))
     before = await observer.inspect()
-    answers = await asyncio.gather(*(stage.filter(stage.pod("p", 9), "a1", "a2", "b1", "b2") for _ in range(50)))
+    answers = await asyncio.gather(*(stage.filter(pod, "a1", "a2", "b1", "b2") for _ in range(50)))
 
     assert all(answer == answers[0] for answer in answers)
     assert await observer.inspect() == before

@@ -99,6 +99,8 @@ class Watcher:
                 return
             kind, pod = before
         is_late = self._faults & {"d16-deletes-lost-in-a-rush", "d17-keyed-by-name"} and kind == "DELETED"
+        # A queue of names has passed over the mark, too, if another pod has the name by then.
+        is_late = is_late or ("d17-keyed-by-name" in self._faults and pod["metadata"].get("deletionTimestamp"))
         if is_late or ("d29-learns-late" in self._faults and (kind == "DELETED" or is_over(pod))):
             task = asyncio.create_task(self._later(kind, pod))
             self._tasks.add(task)
@@ -113,11 +115,13 @@ class Watcher:
             self._book.put(pod)
 
     async def _later(self, kind: str, pod: Object) -> None:
-        if "d16-deletes-lost-in-a-rush" in self._faults and self._is_busy:
+        is_gone = kind == "DELETED"
+        if "d16-deletes-lost-in-a-rush" in self._faults and is_gone and self._is_busy:
             return
-        self._is_busy = True
-        await asyncio.sleep(_RUSH_SECONDS if "d16-deletes-lost-in-a-rush" in self._faults else _LATE_SECONDS)
-        self._is_busy = False
+        self._is_busy = self._is_busy or is_gone
+        is_rush = "d16-deletes-lost-in-a-rush" in self._faults and (is_gone or not is_over(pod))
+        await asyncio.sleep(_RUSH_SECONDS if is_rush else _LATE_SECONDS)
+        self._is_busy = self._is_busy and not is_gone
         now = [one for one in self._book.pods.values() if one["metadata"]["name"] == pod["metadata"]["name"]]
         if "d17-keyed-by-name" in self._faults and any(one["metadata"]["uid"] != pod["metadata"]["uid"] for one in now):
             return

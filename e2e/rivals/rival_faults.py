@@ -38,7 +38,7 @@ PLUGIN: Final = frozenset({
     "ids-not-freed", "list-not-resent-after-recovery", "list-too-large-sent", "never-assigned", "old-socket-kept",
     "old-stream-kept", "one-id-of-a-sick-card", "over-commits", "preferred-ignores-must", "preferred-too-few",
     "rate-limit-is-fatal", "refuses-without-reason", "registers-before-serving", "sick-ids-left-out", "small-answers-only",
-    "stops-with-1", "units-rounded-up",
+    "units-rounded-up",
 })  # fmt: skip
 INSPECT: Final = frozenset({
     "blanks-cut", "dashes-one-short", "first-container-alone", "leaving-not-counted", "pending-left-out", "percent-rounded",

@@ -272,7 +272,7 @@ async def _run(arguments: argparse.Namespace, faults: Faults) -> int:
             all_of_it = asyncio.gather(*work)
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, all_of_it.cancel)
             await all_of_it
-    return 1 if "stops-with-1" in faults else 0
+    return 0
 
 
 if __name__ == "__main__":

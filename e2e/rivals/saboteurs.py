@@ -75,7 +75,8 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 async def play(saboteur: Saboteur, *, all_cases: bool = False) -> str:
     """The fault of the judge; "" if the saboteur was caught, and by no unrelated case."""
-    outcomes, output = await _outcomes(saboteur, FOLDERS if all_cases else (saboteur.case,))
+    # One failure of its case is enough.
+    outcomes, output = await _outcomes(saboteur, (*FOLDERS, "--quick") if all_cases else (saboteur.case, "--exitfirst"))
     own = {name: outcome for name, outcome in outcomes.items() if is_of(name, saboteur.case)}
     if "failed" not in own.values():
         return f"not caught: {saboteur.case} {', '.join(sorted(set(own.values()))) or 'is not there'}\n{output}"
@@ -105,12 +106,14 @@ def outcomes_of(junit: str) -> dict[str, str]:
 _OUTCOMES: Final = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
 
-async def _outcomes(saboteur: Saboteur, cases: Sequence[str]) -> tuple[dict[str, str], str]:
+async def _outcomes(saboteur: Saboteur, words: Sequence[str]) -> tuple[dict[str, str], str]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         faults = {rival_faults.VARIABLE: ",".join(saboteur.hooks), "PYTHONPATH": str(ROOT)}
-        argv = [sys.executable, "-m", "pytest", *cases, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        ended = await commands.run(*argv, f"--target={TARGET}", "--cluster=embedded", folder=ROOT, variables=faults)
+        argv = [sys.executable, "-m", "pytest", *words, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        # Its verdicts are not the honest rival's.
+        argv += [f"--verdicts={folder}", f"--target={TARGET}", "--cluster=embedded"]
+        ended = await commands.run(*argv, folder=ROOT, variables=faults)
         text = report.read_text(encoding="utf-8") if report.exists() else "<none/>"
     return outcomes_of(text), "\n".join(ended.said.splitlines()[-20:])
 

@@ -136,6 +136,7 @@ async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
 
 
 @pytest.mark.stand_in_only("a real kubelet corrects the status of such a pod when it starts")
+@pytest.mark.needs("held-till-boot")
 async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> None:
     """A pod of phase Failed with a status that still shows a running container keeps its card until its node boots again."""
     cluster = observer.cluster
@@ -166,9 +167,9 @@ async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
     await observer.check_right_cards("p")
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("D29", "DP-022")
 async def test_a_succeeded_pod_gives_its_card_back(observer: Observer) -> None:
-    """Is not admitted again by a kubelet that starts."""
+    """A kubelet that starts does not admit it again, and the next pod runs at once (defect D29: minutes later)."""
     job = gpu_pod("job", 14, node=NODE, plays=JOB)
     job["spec"]["restartPolicy"] = "Never"
     await observer.create(job)

@@ -146,7 +146,7 @@ class ExtenderClient:
                         "which is not found in the input node list"
                     )
             return [asked[name] for name in answer.nodenames]
-        return [node_info(node) for node in answer.nodes.items] if answer.nodes is not None else []
+        return [node_info(node) for node in (answer.nodes.items or ())] if answer.nodes is not None else []
 
     async def _post(self, verb: str, content: bytes) -> bytes:
         url = f"{self.configuration.url_prefix.rstrip('/')}/{verb}"

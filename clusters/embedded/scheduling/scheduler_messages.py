@@ -33,9 +33,9 @@ class AnswerError(ValueError):
 
 
 class NodeList(msgspec.Struct):
-    """The objects of an answer without a node cache."""
+    """The objects of an answer without a node cache; none if Go has written an empty list as null."""
 
-    items: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] | None = None
 
 
 class FilterAnswer(msgspec.Struct, rename="lower"):

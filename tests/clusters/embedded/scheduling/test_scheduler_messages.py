@@ -67,6 +67,7 @@ def test_decode_filter_takes_null_as_absent() -> None:
 
     assert decode_filter(json.dumps(nulls).encode()) == decode_filter(b"{}") == decode_filter(b"null")
     assert decode_filter(b'{"NodeNames":["a"],"nodenames":[]}').nodenames == []
+    assert decode_filter(b'{"Nodes":{"items":null}}') == decode_filter(b'{"Nodes":{}}')
 
 
 @pytest.mark.parametrize(
