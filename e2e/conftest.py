@@ -102,6 +102,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = cases
     real_kubelets.sort_out(config, cases)
     target_capabilities.sort_out(config, cases)
+    time_limits.cancel_late(cases)
     kept_cluster.sort_out(config, cases)
     mark = pytest.mark.asyncio(loop_scope="session")
     for item in cases:

@@ -11,7 +11,7 @@ import asyncio
 import functools
 import signal
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Final
 
 import pytest
@@ -23,6 +23,13 @@ _EARLIER: Final = 0.95
 _NEXT_TRY_SECONDS: Final = 0.1
 _DEADLINE: Final = pytest.StashKey[tuple[float, float]]()
 _IS_IN_PHASE: Final = pytest.StashKey[bool]()
+_IS_CASE: Final = pytest.StashKey[bool]()
+
+
+def cancel_late(cases: Iterable[pytest.Item]) -> None:
+    """Cancel these at their limits. Other tests may move the clock of their event loop, which would end them early."""
+    for case in cases:
+        case.stash[_IS_CASE] = True
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,7 +73,8 @@ pytest_runtest_teardown = pytest_runtest_setup
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Another one, in which an asynchronous case is cancelled at its limit."""
     limit = item.stash.get(_DEADLINE, None)
-    if limit is None or not isinstance(item, pytest.Function) or not pytest_asyncio.is_async_test(item):
+    is_case = item.stash.get(_IS_CASE, False) and pytest_asyncio.is_async_test(item)
+    if limit is None or not is_case or not isinstance(item, pytest.Function):
         return (yield from pytest_runtest_setup(item))
     whole, item.obj = item.obj, _limited(item.obj, *limit)
     try:

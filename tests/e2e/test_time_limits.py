@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,13 +49,49 @@ async def test_has_a_timeout_of_its_own():
             await asyncio.Event().wait()
 """
 
+_CONFTEST = """
+from e2e import time_limits
+
+def pytest_configure(config):
+    config.pluginmanager.register(time_limits)
+
+def pytest_collection_modifyitems(items):
+    time_limits.cancel_late(item for item in items if item.name != "test_moves_its_clock")
+"""
+_TEST = """
+import asyncio
+import pytest
+from tests.passing_time import pass_time_until
+
+@pytest.mark.timeout(60)
+async def test_moves_its_clock():
+    sleeper = asyncio.create_task(asyncio.sleep(200))
+    await pass_time_until(sleeper.done)
+"""
+
+
+def test_the_clock_of_other_tests_may_be_moved(tmp_path: Path) -> None:
+    """A test that is no case is not cancelled, however far it moves the clock of its event loop."""
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    (tmp_path / "test_moved.py").write_text(_TEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
+    words = ["-p", "no:cacheprovider", "-n", "0", "--rootdir", str(tmp_path)]
+    variables = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
+        cwd=tmp_path, env=variables, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+    assert run.returncode == 0, run.stdout
+
 
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_a_case_over_its_limit_fails_alone(tmp_path: Path, workers: str) -> None:
     """It is cancelled, or an alarm ends it; the cases after it pass in the same process, on the same event loop."""
     (tmp_path / "pytest.ini").write_text(_SETTINGS)
     (tmp_path / "test_cases.py").write_text(_CASES)
-    words = ["-p", "e2e.time_limits", "-p", "no:cacheprovider", "-n", workers, "--rootdir", str(tmp_path)]
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    words = ["-p", "no:cacheprovider", "-n", workers, "--rootdir", str(tmp_path)]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *words, str(tmp_path)],
         cwd=tmp_path,
