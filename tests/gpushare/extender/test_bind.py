@@ -188,7 +188,7 @@ async def test_refusal_before_a_silence_keeps_the_card() -> None:
         assert b.used("m") == [14]
 
 
-async def test_refusal_before_a_silence_frees_the_card_at_the_first_answer() -> None:
+async def test_refusal_before_a_silence_frees_at_the_first_answer() -> None:
     """A refused request cannot land late, so an unbound pod holds its card only while the API server is silent."""
     async with bench(pod("a", 14)) as b:
         b.api.fault = lambda method, path: status(429 if method == "POST" else 503, "not now")
