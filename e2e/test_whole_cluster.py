@@ -35,7 +35,10 @@ _CASES: Final = "def test_one(cluster): pass\ndef test_two(cluster): pass\n"
 
 @pytest.mark.parametrize(
     ("processes", "verdicts"),
-    [((), ["main"]), (("-n", "2", "--dist", "load"), ["gw0", "gw1"])],
+    [
+        pytest.param((), ["main"], marks=pytest.mark.thorough("two processes show it, too")),
+        (("-n", "2", "--dist", "load"), ["gw0", "gw1"]),
+    ],
     ids=["one process", "two"],
 )
 async def test_a_wrong_cluster_fails_its_verdict_and_no_case(

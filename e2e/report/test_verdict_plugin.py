@@ -154,7 +154,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.thorough("workers show it, too")), "2"])
 def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path, workers: str) -> None:
     """Whatever happens in set-up, call or tear-down, and in which process; what is expected to fail is no pass, and a case
     that crashes is no failure. The counts end the output; ids, cluster and release are properties in a JUnit file.

@@ -85,7 +85,9 @@ def test_the_clock_of_other_tests_may_be_moved(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stdout
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize(
+    "workers", ["0", pytest.param("1", marks=pytest.mark.thorough("a worker runs the same phases as one process"))]
+)
 def test_a_case_over_its_limit_fails_alone(tmp_path: Path, workers: str) -> None:
     """It is cancelled, or an alarm ends it; the cases after it pass in the same process, on the same event loop."""
     (tmp_path / "pytest.ini").write_text(_SETTINGS)
