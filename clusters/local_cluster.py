@@ -37,7 +37,7 @@ from clusters.real_node import RealNode
 from clusters.simulated_node import SimulatedNode, environment_of_programs, new_cards
 from clusters.targets import Target
 
-# A GiB: the unit of a plugin that no flag says otherwise.
+# One GiB, which is a plugin's unit unless a flag names another.
 _MIB_PER_UNIT: Final = 1024
 
 

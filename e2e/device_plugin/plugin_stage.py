@@ -83,7 +83,7 @@ class PluginStage:
         return await self.registered()
 
     async def launch(self, **options: str) -> Program:
-        """Start the plugin, and wait for nothing. A case whose option the target cannot spell is not applicable."""
+        """Start the plugin, and wait for nothing. If the target has no flag for an option, the case is not applicable."""
         return await self._launch(self._words(options))
 
     def spelt(self, **options: str) -> dict[str, str]:

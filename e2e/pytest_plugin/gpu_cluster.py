@@ -1,4 +1,4 @@
-"""A running cluster as a test sees it. Every method waits for its answer; in an asynchronous test the cluster goes on meanwhile."""
+"""A running cluster as a test sees it. Every method waits for its answer; during an asynchronous test the cluster goes on."""
 
 from __future__ import annotations
 

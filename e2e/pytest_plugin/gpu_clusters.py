@@ -55,7 +55,7 @@ class GpuClusters:
         chosen = load_target(target or self._option("--gpu-target"))
         choices = self._choices()
         with LoopThread() as loop:
-            # Made where it lives: its connections belong to that loop.
+            # The cluster is made in the loop in which it runs, because its connections belong to that loop.
             cluster = loop.call(lambda: make_cluster(self._kind, specs, chosen, choices))
             loop.run(cluster.start())
             try:

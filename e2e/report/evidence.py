@@ -32,7 +32,7 @@ _LONGEST: Final = 6_000
 _LONGEST_OF_AN_EXCHANGE: Final = 2_000
 _LOG_LINES: Final = 40
 _WIDTH: Final = 110
-# Programs whose logs are of no use: nothing is judged there.
+# Nothing is judged of these programs, so their logs are of no use.
 _BESIDE: Final = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl port-forward"})
 # The expectation that a relation states of its left side.
 _RELATIONS: Final = {"in": "with {}", "not in": "without {}"}

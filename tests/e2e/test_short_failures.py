@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from e2e.short_failures import shortened
+from tests.e2e.nested_pytest import run_pytest
 
-_ROOT = Path(__file__).parents[2]
 _CASE = """
 def test_answer():
     answer = '{"Pod": "' + "x" * 9000 + '"}'
@@ -20,16 +18,9 @@ def test_fields():
 
 
 def test_a_failure_is_read_without_scrolling(tmp_path: Path) -> None:
-    """The cause of a failure comes within a screen, also where pytest itself shows all (-vv)."""
+    """The cause of a failure comes within a screen, even if pytest is asked for all of it (-vv)."""
     (tmp_path / "test_case.py").write_text(_CASE)
-    words = ["-p", "e2e.short_failures", "-p", "no:cacheprovider", "-vv", "--rootdir", str(tmp_path)]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(_ROOT), "PATH": str(Path(sys.executable).parent)},
-        capture_output=True,
-        text=True,
-    )
+    run = run_pytest(tmp_path, "-p", "e2e.short_failures", "-vv")
 
     assert "2 failed" in run.stdout, run.stdout + run.stderr
     assert "characters)" in run.stdout

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-_ROOT = Path(__file__).parents[2]
+from tests.e2e.nested_pytest import run_pytest
+
 _SETTINGS = """
 [pytest]
 asyncio_mode = auto
@@ -75,12 +73,7 @@ def test_the_clock_of_other_tests_may_be_moved(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_moved.py").write_text(_TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
-    words = ["-p", "no:cacheprovider", "-n", "0", "--rootdir", str(tmp_path)]
-    variables = {**os.environ, "PYTHONPATH": str(_ROOT)}
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
-        cwd=tmp_path, env=variables, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+    run = run_pytest(tmp_path, "-n", "0")
 
     assert run.returncode == 0, run.stdout
 
@@ -93,14 +86,7 @@ def test_a_case_over_its_limit_fails_alone(tmp_path: Path, workers: str) -> None
     (tmp_path / "pytest.ini").write_text(_SETTINGS)
     (tmp_path / "test_cases.py").write_text(_CASES)
     (tmp_path / "conftest.py").write_text(_CONFTEST)
-    words = ["-p", "no:cacheprovider", "-n", workers, "--rootdir", str(tmp_path)]
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(_ROOT), "PATH": str(Path(sys.executable).parent)},
-        capture_output=True,
-        text=True,
-    )
+    run = run_pytest(tmp_path, "-n", workers)
 
     assert "3 failed, 2 passed" in run.stdout, run.stdout + run.stderr
     assert "the case is over its limit of 3 s" in run.stdout
