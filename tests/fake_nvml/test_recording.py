@@ -215,7 +215,7 @@ def test_a_driver_that_stops_to_answer_is_an_error(state_path: Path, clean_pynvm
     with State.create(state_path, Box.load("t4x2", seed="node-1")) as state:
         state.add_fault("nvmlDeviceGetCount", code=999)
 
-    with pytest.raises(RecordError, match="stopped to answer"):
+    with pytest.raises(RecordError, match="stopped answering"):
         record(state=state_path, library=None)
     assert pynvml._nvmlLib_refcount == 0
 
