@@ -19,7 +19,9 @@ _COVERED: Final = tuple(_HERE / package for package in ("gpushare", "fake_nvml")
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 # A mutant need not be reduced to its smallest counterexample, and most fall to the first inputs (make mutants).
-settings.register_profile("mutants", settings.get_profile("ci"), max_examples=20, phases=(Phase.explicit, Phase.generate))
+settings.register_profile(
+    "mutants", settings.get_profile("ci"), max_examples=20, phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("ci")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

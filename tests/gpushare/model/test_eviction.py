@@ -21,7 +21,9 @@ from gpushare.model.eviction import (
 
 def pod(spec: Mapping[str, object], status: object = None, **metadata: object) -> Pod:
     """A pod as the API server sends it."""
-    return msgspec.convert({"metadata": {"name": "p", "namespace": "ns", **metadata}, "spec": spec, "status": status}, Pod)
+    return msgspec.convert(
+        {"metadata": {"name": "p", "namespace": "ns", **metadata}, "spec": spec, "status": status}, Pod
+    )
 
 
 def container(**resources: dict[str, str]) -> dict[str, object]:
