@@ -87,7 +87,7 @@ def files() -> list[SourceFileMutationData]:
 
 
 def statuses(modules: list[str]) -> dict[str, str]:
-    """Of each mutant in these modules, by its name."""
+    """The status of each mutant in these modules, by its name."""
     every = {name: status_by_exit_code[code] for data in files() for name, code in data.exit_code_by_key.items()}
     return {
         name: status for name, status in every.items() if name.startswith(tuple(f"{module}." for module in modules))

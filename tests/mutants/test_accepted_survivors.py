@@ -22,7 +22,7 @@ def test_an_unlisted_survivor_is_a_finding() -> None:
 
 
 def test_an_entry_without_survivor_is_a_finding() -> None:
-    """Of the modules that were looked at alone."""
+    """Only entries for the modules of the run count."""
     assert len(findings([_TEXT], [], ["gpushare.model"])) == 2
     assert findings([_TEXT], [], ["gpushare.extender"]) == []
 

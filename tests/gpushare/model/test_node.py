@@ -185,7 +185,7 @@ def test_laying_out_books_every_unit_exactly_once(cards: list[tuple[int, bool]],
 
 
 def test_a_laid_out_node_has_its_sums() -> None:
-    """Over healthy cards; those with room come tightest first. The same pods are laid on it anew with the same result."""
+    """Over healthy cards; those with room come tightest first. To lay the same pods on it again changes nothing."""
     cards = (Device(0, 14), Device(1, 6), Device(2, 8, healthy=False), Device(3, 10))
     bookings = [
         Booking(name, "d", name, units, ((at, units),)) for at, name, units in ((0, "a", 9), (1, "b", 6), (2, "c", 2))

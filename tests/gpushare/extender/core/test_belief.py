@@ -210,7 +210,7 @@ def test_a_step_after_the_start_is_in_dispute() -> None:
     ],
 )
 def test_a_problem_says_what_is_booked_instead(belief: Belief, named: Allocation | None, problem: str | None) -> None:
-    """For a person: what the annotations say now, and where the pod stays. What is believed is no problem."""
+    """For a person: what the annotations say now, and where the pod stays. A change that is believed is no problem."""
     assert problem_of(belief, named, None) == problem
     assert "(unreadable)" in (problem_of(belief, None, "unreadable") or "")
 

@@ -694,7 +694,7 @@ def test_a_refused_bind_ends_no_booking_by_the_api(book: Book) -> None:
 
 
 def test_a_refusal_of_a_node_is_known(book: Book) -> None:
-    """No machine has so many cards."""
+    """A node that reports ten thousand cards is refused."""
     book.set_node(node("huge", 10_000, 10_000))
 
     assert (book.refusal_of("n"), book.refusal_of("x"), book.devices("x")) == (None, None, None)

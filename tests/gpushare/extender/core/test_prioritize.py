@@ -44,7 +44,7 @@ def test_an_over_booked_node_is_full_and_no_more() -> None:
 
 
 def test_values_are_kept_for_the_next_question() -> None:
-    """Of the nodes that are known; and what is kept is not worked out again."""
+    """The values of known nodes are kept, and are not computed again."""
     known: dict[str, float] = {"half": 1}
 
     assert prioritize(Question(Request(4)), ["gone", "half", "full"], CLUSTER, known) == {

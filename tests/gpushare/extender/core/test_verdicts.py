@@ -44,7 +44,7 @@ def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
 
 
 def test_a_new_node_is_a_reason_to_call_soon() -> None:
-    """A node of the last call waits for the longer patience; so many nodes that they are not compared do as well."""
+    """A node of the last call waits for the longer patience, and so do nodes that are too many to be compared."""
     verdicts = Verdicts()
     verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
     verdict = verdicts.of("ns", "p")
