@@ -48,7 +48,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test test-all check fix up down e2e conformance parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify site wheels constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e conformance parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate verify site wheels constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -160,6 +160,10 @@ fuzz: $(READY) #+ Feed the extender's edge with what a coverage-guided fuzzer ma
 	@$(call LOCKED,product cluster harness dev fuzz)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
+mutants: $(READY) #+ Change the cores in small ways, and expect a unit test to fail for each (ARGS="gpushare.model.placement", ARGS=--fresh)
+	@$(call LOCKED,product cluster harness dev mutants)
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
 generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, docs/reference.md from the code, docs/compatibility.md from kept reports
 	@$(BIN)/python -m gpushare.deviceplugin.proto.generate
 	@$(BIN)/python -m clusters.kubelet.proto.generate
@@ -188,4 +192,4 @@ clean-clone: ## Clone into a temporary folder, set up, run demo and tests there
 	git clone --quiet . "$$folder/gpushare"; $(MAKE) -C "$$folder/gpushare" demo test
 
 clean: #+ Remove the environment and caches
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build dist *.egg-info
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build dist mutants *.egg-info

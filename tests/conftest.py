@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # The modules that pyproject.toml wants covered: only their tests count lines, which makes a test slower by a third.
 _HERE: Final = Path(__file__).parent
 _COVERED: Final = tuple(_HERE / package for package in ("gpushare", "fake_nvml"))
 
 settings.register_profile("ci", derandomize=True, deadline=None)
+# A mutant need not be reduced to its smallest counterexample, and most fall to the first inputs (make mutants).
+settings.register_profile(
+    "mutants", settings.get_profile("ci"), max_examples=20, phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("ci")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

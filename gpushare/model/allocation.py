@@ -126,13 +126,13 @@ def decode(
         shares = _sum_by_card(by_container)
         _check_amounts(by_container, request, containers)
     elif wire.ANNOTATION_INDEX in annotations:
-        shares = ((_number(annotations, wire.ANNOTATION_INDEX), request),)
+        shares = ((_number(wire.ANNOTATION_INDEX, annotations[wire.ANNOTATION_INDEX]), request),)
     else:
         return None
     return Allocation(
         shares=shares,
-        device_units=_number(annotations, wire.ANNOTATION_DEVICE_UNITS, default=0),
-        assume_time=_number(annotations, wire.ANNOTATION_ASSUME_TIME, default=0),
+        device_units=_number(wire.ANNOTATION_DEVICE_UNITS, annotations.get(wire.ANNOTATION_DEVICE_UNITS, "0")),
+        assume_time=_number(wire.ANNOTATION_ASSUME_TIME, annotations.get(wire.ANNOTATION_ASSUME_TIME, "0")),
         assigned=annotations.get(wire.ANNOTATION_ASSIGNED) == "true",
         repair=_repair(annotations, shares[0][0]) if by_container is None else None,
         by_container=by_container,
@@ -185,13 +185,9 @@ def _sum_by_card(containers: Mapping[int, Shares]) -> Shares:
     return tuple(sorted(by_card.items()))
 
 
-def _number(annotations: Mapping[str, str], name: str, default: int | None = None) -> int:
-    text = annotations.get(name)
-    if text is None and default is not None:
-        return default
-    if text is None or not _is_number(text):
-        shown = None if text is None else text[:200]
-        raise InvalidAllocationError(f"annotation {name} is {shown!r}, not a number from 0 up")
+def _number(name: str, text: str) -> int:
+    if not _is_number(text):
+        raise InvalidAllocationError(f"annotation {name} is {text[:200]!r}, not a number from 0 up")
     return int(text)
 
 

@@ -110,7 +110,7 @@ def kept_budget(budget: DisruptionBudget) -> DisruptionBudget:
     """The part of a budget that stays in memory. One that selects by more than is compared selects nothing."""
     metadata, selector = budget.metadata, budget.spec.selector
     return DisruptionBudget(
-        ObjectMeta(metadata.name, metadata.namespace, metadata.uid),
+        ObjectMeta(metadata.name, metadata.namespace),
         DisruptionBudgetSpec(None if selector is None or _is_too_large(selector) else selector),
         budget.status,
     )

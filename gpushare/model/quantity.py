@@ -43,7 +43,7 @@ def parse_quantity(text: str | float) -> Fraction:
             f"{written[: QUANTITY_TEXT.most]!r} is not a quantity (expected a number such as 3, 10k or 1Ki)"
         )
     sign, digits, binary, decimal, exponent = match.groups()
-    value = Fraction(digits.rstrip("."))
+    value = Fraction(digits)
     if binary is not None:
         value *= _BINARY[binary]
     elif decimal is not None:

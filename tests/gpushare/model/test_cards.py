@@ -126,6 +126,8 @@ def card(**changes: object) -> str:
         card(mib=10**30),
         card(index=2**63),
         card(numa=-1),
+        card(units=-1),
+        card(slots=2**63),
         card(uuid="a" * 129),
         card(model="T4 " * 60),
         '{"v":1,"x":' + "[" * 60_000,
@@ -134,6 +136,12 @@ def card(**changes: object) -> str:
 def test_impossible_cards_are_no_annotation(text: str) -> None:
     """Numbers and texts that no card has, and nesting that no reader follows."""
     assert read_cards(text) == (None, None)
+
+
+@pytest.mark.parametrize("changes", [{"mib": 2**63 - 1}, {"uuid": "a" * 128}, {"model": "T" * 128}, {"numa": 0}])
+def test_a_card_at_its_bounds_is_read(changes: dict[str, object]) -> None:
+    """The largest number and the longest text are taken."""
+    assert read_cards(card(**changes)).cards is not None
 
 
 def test_a_list_of_sick_cards_is_bounded() -> None:

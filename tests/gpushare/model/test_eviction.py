@@ -19,9 +19,11 @@ from gpushare.model.eviction import (
 )
 
 
-def pod(spec: Mapping[str, object], **metadata: object) -> Pod:
+def pod(spec: Mapping[str, object], status: object = None, **metadata: object) -> Pod:
     """A pod as the API server sends it."""
-    return msgspec.convert({"metadata": {"name": "p", "namespace": "ns", **metadata}, "spec": spec}, Pod)
+    return msgspec.convert(
+        {"metadata": {"name": "p", "namespace": "ns", **metadata}, "spec": spec, "status": status}, Pod
+    )
 
 
 def container(**resources: dict[str, str]) -> dict[str, object]:
@@ -85,26 +87,35 @@ def test_what_is_remembered_of_a_pod() -> None:
 
     assert one == Evictable(7, (("a", "2"), ("b", "1")), (("cpu", 1000),), False, True)
     assert (one.labels is other.labels, one.others is other.others) == (True, True)
+    assert evictable_of(pod({})) == Evictable(0, (), (), False, False)
+
+
+def test_a_lingering_pod_is_remembered_as_one() -> None:
+    """Its phase says that it has ended, and a container is still shown running."""
+    running = {"name": "c", "state": {"running": {}}}
+
+    assert evictable_of(pod({}, {"phase": "Failed", "containerStatuses": [running]})).is_lingering
+    assert not evictable_of(pod({}, {"phase": "Running", "containerStatuses": [running]})).is_lingering
 
 
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        ({"matchLabels": {"app": "web"}}, [False, True, False]),
-        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}, [False, True, False]),
-        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}, [False, False, False]),
-        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, [False, True, True]),
-        ({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}, [False, True, True]),
-        ({"matchExpressions": [{"key": "app", "operator": "Near"}]}, [False, False, False]),
-        ({}, [False, False, False]),
-        (None, [False, False, False]),
+        ({"matchLabels": {"app": "web"}}, [False, True, False, False]),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}, [False, True, False, False]),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}, [False, False, False, True]),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, [False, True, True, True]),
+        ({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}, [False, True, True, True]),
+        ({"matchExpressions": [{"key": "app", "operator": "Near"}]}, [False] * 4),
+        ({}, [False] * 4),
+        (None, [False] * 4),
     ],
 )
 def test_budget_protects_its_pods_from_the_second_eviction_on(
     selector: dict[str, object] | None, expected: list[bool]
 ) -> None:
     """One disruption is allowed; a budget that selects nothing, or cannot be read, protects no pod."""
-    pods = [("ns", name, labelled(app=app)) for name, app in (("a", "web"), ("b", "web"), ("c", "db"))]
+    pods = [("ns", name, labelled(app=app)) for name, app in (("a", "web"), ("b", "web"), ("c", "db"), ("d", "db"))]
 
     assert list(protected(pods, {"ns": [budget(1, selector)]})) == expected
 
@@ -113,12 +124,18 @@ def test_budget_counts_no_strangers_and_no_pod_twice() -> None:
     """Another namespace's pods, pods without labels, and pods with an eviction that the API server has taken note of."""
     web = labelled(app="web")
     pods = [("other", "a", web), ("ns", "b", labelled()), ("ns", "gone", web), ("ns", "c", web)]
+    not_db = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]}
 
-    found = protected(
-        pods,
-        by_namespace([budget(0, {"matchLabels": {"app": "web"}}, disruptedPods={"gone": "2026-01-01T00:00:00Z"})]),
-    )
-    assert list(found) == [False, False, False, True]
+    for selector in ({"matchLabels": {"app": "web"}}, not_db):
+        kept = kept_budget(budget(0, selector, disruptedPods={"gone": "2026-01-01T00:00:00Z"}))
+        assert list(protected(pods, by_namespace([kept]))) == [False, False, False, True]
+
+
+def test_every_budget_of_a_pod_counts() -> None:
+    """Those before and after it that are about other pods change nothing."""
+    about = [budget(0, {"matchLabels": {"app": app}}) for app in ("db", "web", "cache")]
+
+    assert list(protected([("ns", "a", labelled(app="web"))], by_namespace(about))) == [True]
 
 
 def asking(names: int) -> Pod:

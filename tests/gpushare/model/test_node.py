@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from gpushare.manifests import Node
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards, read_cards
-from gpushare.model.node import Booking, Device, boot_of, devices_of, lay_out, parse_unhealthy, units_on
+from gpushare.model.node import (
+    Booking,
+    Device,
+    NodeInfo,
+    boot_of,
+    devices_of,
+    laid_anew,
+    lay_out,
+    parse_unhealthy,
+    units_on,
+)
 
 MIXED = NodeCards(
     1,
@@ -19,7 +29,7 @@ MIXED = NodeCards(
     "GiB",
     "boot",
     (
-        CardFacts(1, "GPU-b", "Tesla T4", 15079, 14),
+        CardFacts(1, "GPU-b", "Tesla T4", 15079, 14, numa=1),
         CardFacts(0, "GPU-a", "Tesla T4", 15079, 14),
         CardFacts(2, "GPU-c", "GeForce GTX 1080 Ti", 11178, 10, healthy=False, reason="Xid 79"),
     ),
@@ -43,7 +53,7 @@ def test_cards_come_from_the_annotation_where_it_is_valid() -> None:
     """Each card has its own size and health, by index: a mixed node is not averaged (defects D5, D6)."""
     assert devices_of(node(gpus("38", "3"), encode_cards(MIXED))) == (
         Device(0, 14, uuid="GPU-a", model="Tesla T4", unit_mib=1024),
-        Device(1, 14, uuid="GPU-b", model="Tesla T4", unit_mib=1024),
+        Device(1, 14, uuid="GPU-b", model="Tesla T4", numa=1, unit_mib=1024),
         Device(2, 10, healthy=False, uuid="GPU-c", model="GeForce GTX 1080 Ti", unit_mib=1024),
     )
 
@@ -172,6 +182,21 @@ def test_laying_out_books_every_unit_exactly_once(cards: list[tuple[int, bool]],
         assert device.used == sum(units_on(booking, device.index) for booking in bookings)
     assert info.largest_free == max((device.free for device in info.devices), default=0)
     assert info.largest_total == max((device.total for device in info.devices if device.healthy), default=0)
+
+
+def test_a_laid_out_node_has_its_sums() -> None:
+    """Over healthy cards; those with room come tightest first. To lay the same pods on it again changes nothing."""
+    cards = (Device(0, 14), Device(1, 6), Device(2, 8, healthy=False), Device(3, 10))
+    bookings = [
+        Booking(name, "d", name, units, ((at, units),)) for at, name, units in ((0, "a", 9), (1, "b", 6), (2, "c", 2))
+    ]
+    info = lay_out("n", cards, bookings, "why")
+
+    laid = (Device(0, 14, 9), Device(1, 6, 6), Device(2, 8, 2, healthy=False), Device(3, 10))
+    rooms = ((5, 0), (10, 3))
+    assert info == NodeInfo("n", laid, tuple(bookings), 10, 14, 0, rooms, 30, 15, counts_slots=False, refusal="why")
+    assert laid_anew(info, bookings) == info
+    assert laid_anew(info, []) == lay_out("n", cards, [], "why")
 
 
 def test_a_share_on_a_card_that_is_not_there_is_unplaced() -> None:

@@ -213,9 +213,51 @@ def test_each_policy_has_its_own_best_card(policy: str, index: int) -> None:
     assert choose(devices, asking(Request(4), policy, 8))[0][0] == index
 
 
+def test_spread_compares_the_free_part_of_a_card() -> None:
+    """Three quarters of a small card are more than half of a large one."""
+    assert choose(node(Device(0, 40, 20), Device(1, 16, 4)), Question(Request(4), "spread"))[0][0] == 1
+
+
+@pytest.mark.parametrize(("free_cpu", "index"), [({}, 1), ({"n": 1500}, 1), ({"n": 1499}, 0)])
+def test_fragmentation_spares_no_card_for_a_pod_without_cpu(free_cpu: dict[str, int], index: int) -> None:
+    """Only card 1 still holds a pod of 8 afterwards. Such pods are rare and need 1 CPU, and the request takes half of one."""
+    snapshot = Snapshot(outlook=lambda: Outlook({PodClass(2): 99, PodClass(8, cpu_milli=1000): 1}), free_cpu=free_cpu)
+    asked = question(Request(2), snapshot, "fragmentation", cpu_milli=500)
+
+    assert choose(node(Device(0, 16, 8), Device(1, 16, 6)), asked) == ((index, 2),)
+
+
+def test_a_node_never_has_less_than_no_cpu() -> None:
+    """A pod may ask for more than is free: the scheduler's other checks judge that."""
+    asked = Question(Request(1), cpu_milli=500, free_cpu={"n": 400, "m": 501})
+
+    assert (asked.cpu_left("n"), asked.cpu_left("m"), asked.cpu_left("unknown")) == (0, 1, None)
+
+
+def test_a_split_takes_for_each_part_what_the_policy_likes() -> None:
+    """Card 1 stays whole for a pod of 8."""
+    cards = (Device(0, 16, 10, uuid="a"), Device(1, 16, 8, uuid="b"), Device(2, 16, 10, uuid="c"))
+
+    assert choose(node(*cards), asking(Request(8, wishes=Wishes(split=(4, 4))), "fragmentation", 8)) == ((0, 4), (2, 4))
+
+
 def test_fragmentation_is_binpack_as_long_as_nothing_is_expected() -> None:
     """A new cluster has seen no pods."""
     assert question(Request(4), Snapshot(), "fragmentation") == Question(Request(4), "binpack")
+    grouped = Request(4, wishes=Wishes(group="ns/g"))
+    snapshot = Snapshot({"n": lay_out("n", (Device(0, 14),), [on_card("a", 0, "ns/g")])})
+    assert question(grouped, snapshot, "fragmentation").home == {"n": {0}}
+
+
+def test_a_question_has_what_its_policy_needs() -> None:
+    """The pod's own policy comes before the cluster's."""
+    outlook = Outlook({PodClass(8): 1})
+    snapshot = Snapshot(outlook=lambda: outlook, free_cpu={"n": 7})
+    request = Request(4, wishes=Wishes(policy="fragmentation"))
+
+    assert question(request, snapshot) == Question(request, "fragmentation", {}, outlook, 0, {"n": 7})
+    assert question(request, snapshot, "spread", 3).cpu_milli == 3
+    assert question(Request(4), snapshot, "spread", 3) == Question(Request(4), "spread")
 
 
 def test_fragmentation_finds_cards_of_equal_room_alike() -> None:
@@ -244,6 +286,13 @@ def test_pods_of_a_group_share_the_card_of_the_first() -> None:
     assert (
         reason_against(first, question(Request(14, wishes=Wishes(group="ns/g")), snapshot)) == wire.REASON_NO_CARD_FITS
     )
+
+
+def test_a_pod_of_no_group_goes_to_any_card() -> None:
+    """Though other pods of no group are elsewhere."""
+    snapshot = Snapshot({"n": lay_out("n", (T4, SMALL_T4), [on_card("a", 0)]), "m": node(T4, A100)})
+
+    assert choose(snapshot.nodes["m"], question(Request(2, wishes=Wishes(models=(" a100 ",))), snapshot)) == ((2, 2),)
 
 
 def test_the_first_pod_of_a_group_goes_anywhere() -> None:

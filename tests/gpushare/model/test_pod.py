@@ -17,6 +17,7 @@ from gpushare.model.pod import (
     is_deleting,
     is_finished,
     is_lingering,
+    names_card_resources,
     pod_request,
     request_of,
     slot_request,
@@ -84,6 +85,24 @@ def test_nulls_are_absent() -> None:
 def test_a_container_without_resources_asks_for_nothing() -> None:
     """Resources may be missing altogether."""
     assert container_request(msgspec.convert({"name": "a"}, Container)) == 0
+
+
+@pytest.mark.parametrize(
+    ("resources", "names"),
+    [
+        ({"limits": {"aliyun.com/gpu-mem": "0"}}, True),
+        ({"requests": {"aliyun.com/gpu-slot": "1"}}, True),
+        ({"limits": {"cpu": "1", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1"}}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_pod_names_our_resources_in_any_container(resources: object, names: bool) -> None:
+    """Also with the quantity 0: a scheduler then asks an extender."""
+    one = {"name": "a", "resources": resources}
+
+    assert names_card_resources(pod([container("b"), one])) is names
+    assert names_card_resources(pod([container("b")], [one])) is names
 
 
 def test_gpu_containers_come_in_the_kubelets_order() -> None:

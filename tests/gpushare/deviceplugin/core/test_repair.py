@@ -331,7 +331,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 # Always the same histories: of 100,000 random ones some 30 end with a card booked too full (see "Room" in ``repair``).
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=4 * settings().max_examples)
 @given(worlds(), st.data())
 def test_no_card_is_over_booked_whatever_an_extender_does(world: World, data: st.DataObject) -> None:
     """Binds decided on an old view land at any time before marks count as settled; pods go. At no moment is less booked on a
@@ -360,7 +360,7 @@ def test_no_card_is_over_booked_whatever_an_extender_does(world: World, data: st
             assert all(written[card] <= units for card, units in world.units.items())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples)
 @given(worlds())
 def test_writes_come_to_an_end(world: World) -> None:
     """The writes come to an end, and then each pod that may move and has room is right."""

@@ -76,6 +76,98 @@ class Stage:
         self.book.assume("n", Booking("u", "d", "p", 3, ((0, 3),)))
 
 
+CARDS = "0=14+1=14"
+DELETED = pod()
+DELETED.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("known", "listed", "kind", "units", "book", "api"),
+    [
+        (None, pod(), "missing", 3, "nothing", "n:0=3"),
+        (None, pod(card=None), "missing", 3, "nothing", "n:?=3"),
+        (pod(), None, "phantom", 3, "n:0=3", "gone"),
+        (pod(), pod(None), "phantom", 3, "n:0=3", "not bound"),
+        (pod(), pod(units=0), "phantom", 3, "n:0=3", "n"),
+        (pod(), pod("m"), "other_node", 3, "n:0=3", "m:0=3"),
+        (pod(), pod(units=5), "other_amount", 2, "n:0=3", "n:0=5"),
+        (pod(units=5), pod(), "other_amount", 2, "n:0=5", "n:0=3"),
+        (pod(), DELETED, "other_details", 0, "n:0=3", "n:0=3"),
+        (pod(None), None, "pending_phantom", 0, "pending", "gone"),
+        (None, pod(None), "pending_missing", 0, "nothing", "not bound"),
+        (pod(None), pod(None, version="6"), "pending_other", 0, "pending", "not bound"),
+    ],
+)
+def test_a_difference_shows_both_sides(
+    known: Pod | None, listed: Pod | None, kind: str, units: int, book: str, api: str
+) -> None:
+    """The pod, how many units are wrong, and where the book and the API have them. The next audit finds none."""
+    on = Stage()
+    if known is not None:
+        on.book.set_pod(known)
+    audit, (suspect,) = on.listed(*[one for one in [listed] if one is not None])
+
+    assert audit.settle(suspect) == Difference(kind, "d", "p", "u", units, book, api)
+    assert on.listed(*[one for one in [listed] if one is not None])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "kind", "units", "book", "api"),
+    [
+        ([], "node_phantom", 28, CARDS, "not there"),
+        ([node(3)], "node_other_cards", 14, CARDS, CARDS + "+2=14"),
+        ([node(1)], "node_other_cards", 14, CARDS, "0=14"),
+        ([node(0)], "node_other_cards", 28, CARDS, "none"),
+    ],
+)
+def test_a_node_with_other_cards_shows_both_lists(
+    listed: list[Node], kind: str, units: int, book: str, api: str
+) -> None:
+    """Its cards by index, each with its size. The next audit finds no difference."""
+    on = Stage()
+    audit, (suspect,) = on.listed(nodes=listed)
+
+    assert audit.settle(suspect) == Difference(kind, "", "n", "n", units, book, api)
+    assert on.listed(nodes=listed)[1] == []
+
+
+def test_a_missing_node_is_found_with_its_sick_card() -> None:
+    """The list has no health of cards, but the ConfigMap has."""
+    on = Stage()
+    on.book.remove_node("n")
+    on.book.set_unhealthy("n", frozenset({1}))
+
+    assert [one for one, _ in on.listed()[1]] == [
+        Difference("node_missing", "", "n", "n", 28, "not there", "0=14+1=14(sick)")
+    ]
+
+
+def test_a_difference_shows_that_the_plugin_let_the_pod_in() -> None:
+    """An assigned pod runs on the card, whatever the book has of it."""
+    assert [one.is_assigned for one, _ in Stage().listed(pod(**ASSIGNED))[1]] == [True]
+
+
+def test_an_audit_counts_what_it_sees() -> None:
+    """The nodes and pods of the list."""
+    audit = Stage().listed(pod(), pod(None), pod(), nodes=[node(), node()])[0]
+
+    assert (audit.nodes, audit.pods) == (2, 3)
+
+
+def test_gone_objects_come_before_listed_ones() -> None:
+    """Nodes and pods each by name or uid, whatever the order in the book."""
+    on = Stage()
+    for name in ("c", "b"):
+        other = node()
+        other.metadata.name = name
+        on.book.set_node(other)
+        gone = pod()
+        gone.metadata.uid = gone.metadata.name = name
+        on.book.set_pod(gone)
+
+    assert [one.uid for one, _ in on.listed(pod())[1]] == ["b", "c", "b", "c", "u"]
+
+
 def test_pod_deleted_before_it_is_settled_is_not_booked() -> None:
     """The watch lost the event of its bind, but not that of its deletion."""
     on = Stage()
@@ -241,6 +333,26 @@ def test_cards_that_were_declared_sick_are_no_drift() -> None:
 def test_odd_pods_are_remembered_up_to_a_number() -> None:
     """A cluster full of them must not fill the memory."""
     assert Stage().odd(*[pod(card=None) for _ in range(MOST_ODD + 5)]) == [("unplaced", "p", 3)] * MOST_ODD
+
+
+def test_an_oddity_names_its_place() -> None:
+    """The node and the annotation, so that a person finds it."""
+    on = Stage()
+    forged = pod(card=7, units=20, **ASSIGNED)
+    running = pod(units=15, **ASSIGNED)
+
+    assert on.listed(forged, running, nodes=[node(annotation="{}")])[0].odd == [
+        Difference("cards_disputed", "", "n", "n", 28, api="annotation and capacity contradict each other"),
+        Difference("unplaced", "d", "p", "u", 20, api="n: ALIYUN_COM_GPU_MEM_IDX=7"),
+        Difference("over_committed", "", "n", "n/0", 1, api="card 0: 15 of 14 units assigned"),
+    ]
+
+
+def test_units_beside_a_cards_are_unplaced() -> None:
+    """One of two cards is not there."""
+    many = pod(units=12, **{"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"7":8}}'})
+
+    assert Stage().odd(many) == [("unplaced", "p", 8)]
 
 
 def test_absent_card_places_nothing_unless_no_cards_are_shown() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.extender.core.belief import Belief, audited, believe, bound_to, problem_of
+from gpushare.extender.core.belief import IGNORED, Belief, audited, believe, booking_of, bound_to, problem_of
+from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
+from gpushare.model.eviction import FIXED, Evictable
+from gpushare.model.node import Booking
 
 UNITS = 3
 CARDS = st.integers(0, 3)
@@ -37,6 +43,71 @@ def after(*states: Allocation | None, started: int = 99, gap: int = 99) -> Belie
         assert found is not None
         belief = found
     return belief
+
+
+def bound(units: str = "5", phase: str = "Pending", **annotations: str) -> Pod:
+    """A pod of two containers and of priority 7, on a card of 14 units."""
+    names = {"IDX": "ALIYUN_COM_GPU_MEM_IDX", "DEV": "ALIYUN_COM_GPU_MEM_DEV", "GROUP": "gpushare.aliyun.com/same-card"}
+    texts = {"IDX": "1", "DEV": "14", **annotations}
+    ask = [{"name": name, "resources": {"limits": {"aliyun.com/gpu-mem": units}}} for name in ("a", "b")]
+    metadata = {"name": "p", "namespace": "ns", "uid": "u", "annotations": {names[key]: texts[key] for key in texts}}
+    document = {"metadata": metadata, "spec": {"containers": ask, "priority": 7}, "status": {"phase": phase}}
+    return msgspec.convert(document, Pod)
+
+
+def test_a_booking_has_all_that_counts_of_a_pod() -> None:
+    """Its card with all its units, a slot for each container, its group, and what its end would cost."""
+    found = Booking("u", "ns", "p", 10, ((1, 10),), 2, "ns/g", Evictable(7, (), (), False, False), card_size=14)
+    belief = Belief(((1, 10),), origin=1, named=((1, 10),), card_size=14)
+
+    assert booking_of(bound(GROUP="g")) == (found, belief, None)
+    running = booking_of(bound(GROUP="g", phase="Running"), belief, has_gap=False)
+    assert running == (found, replace(belief, is_started=True), None)
+
+
+def test_an_unreadable_amount_books_nothing() -> None:
+    """The reason cites the amount, and the pod cannot be evicted for a card."""
+    assert booking_of(bound("1.5")) == (
+        Booking("u", "ns", "p", 0, (), 0, "", FIXED, 0),
+        None,
+        "'1.5' is not a whole, non-negative number of units",
+    )
+    nothing, belief, problem = booking_of(bound("0"), bound_to(((1, 10),), 14))
+    assert (nothing, problem) == (Booking("u", "ns", "p", 0, (), 0, "", FIXED, 14), None)
+    assert belief == bound_to(((1, 10),), 14)
+
+
+def test_a_change_that_is_not_believed_is_a_problem() -> None:
+    """It begins with a text that the log can look for; after a gap the other card is booked as well."""
+    known = bound_to(((1, 10),), 14)
+
+    booking, _, problem = booking_of(bound(IDX="0"), known, has_gap=False)
+    assert (booking.shares, (problem or "")[: len(IGNORED)]) == (((1, 10),), IGNORED)
+    assert booking_of(bound(IDX="0"), known, has_gap=True)[0].shares == ((0, 10), (1, 10))
+    assert booking_of(bound(), known, has_gap=False)[2] is None
+    assert "IDX is 'x'" in (booking_of(bound(IDX="x"), known, has_gap=False)[2] or "")
+    assert "IDX is 'x'" in (booking_of(bound(IDX="x"))[2] or "")
+
+
+def test_a_belief_keeps_the_start_and_the_size() -> None:
+    """A pod that has been started stays so, whatever is shown later; the size of its card is that of the Binding."""
+    sized = bound_to(((0, UNITS),), 14)
+    for named in (None, on(0), on(1)):
+        found = believe(replace(sized, is_started=True), named, is_started=False, has_gap=False)
+        assert found is not None
+        assert (found.is_started, found.card_size) == (True, 14)
+    first = believe(None, replace(on(1), device_units=14), is_started=True, has_gap=False)
+    assert first == Belief(((1, UNITS),), origin=1, is_started=True, named=((1, UNITS),), card_size=14)
+
+
+def test_one_card_has_what_the_pod_asks_for() -> None:
+    """The pod was resized in place; the amounts of several cards are the annotation's."""
+    resized = believe(bound_to(((0, 2),)), on(0), is_started=True, has_gap=False)
+    assert resized is not None
+    assert resized.booked == ((0, UNITS),)
+    several = believe(bound_to(MANY.shares), on(0), is_started=True, has_gap=True)
+    assert several is not None
+    assert several.booked == MANY.shares
 
 
 def test_the_first_valid_allocation_counts() -> None:
@@ -109,11 +180,39 @@ def test_a_step_after_the_start_is_in_dispute() -> None:
     assert cards(audited(audited(belief))) == [1]
 
 
-def test_what_is_believed_is_no_problem() -> None:
-    """An ignored mark is one."""
-    assert problem_of(after(on(0)), on(0), None) is None
-    assert "names card 1" in (problem_of(after(on(0), on(0, 1), started=0), on(0, 1), None) or "")
-    assert "unreadable" in (problem_of(after(on(0)), None, "unreadable") or "")
+@pytest.mark.parametrize(
+    ("belief", "named", "problem"),
+    [
+        (after(on(0)), on(0), None),
+        (after(on(0)), None, "they name no card any more (removed); the pod stays booked on card 0"),
+        (after(on(1), gap=0), None, "they name no card any more (removed); the pod stays booked on card 0 and card 1"),
+        (
+            after(on(0), on(0, 1), started=0),
+            on(0, 1),
+            "ALIYUN_COM_GPU_MEM_REPAIR names card 1, and the pod has been started; it stays booked on card 0",
+        ),
+        (
+            after(on(1), gap=0),
+            on(1),
+            "they name card 1, without the marks of a repair; until that is certain card 0 and card 1 are booked",
+        ),
+        (
+            after(MANY),
+            MANY,
+            "they name 1 units of card 0 and 2 units of card 2, and the pod was bound to another place; "
+            "it stays booked on card 0",
+        ),
+        (
+            after(on(1), gap=0),
+            on(3),
+            "they name 3 units of card 3, and the pod was bound to another place; it stays booked on card 0 and card 1",
+        ),
+    ],
+)
+def test_a_problem_says_what_is_booked_instead(belief: Belief, named: Allocation | None, problem: str | None) -> None:
+    """For a person: what the annotations say now, and where the pod stays. A change that is believed is no problem."""
+    assert problem_of(belief, named, None) == problem
+    assert "(unreadable)" in (problem_of(belief, None, "unreadable") or "")
 
 
 @given(st.lists(st.tuples(NAMED, st.booleans(), st.booleans()), max_size=8), NAMED, st.booleans())

@@ -17,6 +17,7 @@ from gpushare.extender.core.explain import (
     card_reason,
     describe_ended,
     describe_node,
+    describe_request,
     explain,
     inspect_node,
     nodes_with_cards,
@@ -49,7 +50,18 @@ def test_every_card_shows_its_room_the_request_and_the_reason() -> None:
         "id": 0, "uuid": "GPU-a", "model": "Tesla T4", "total": 14, "free": 2, "wanted": 6, "reason": "too full",
     }  # fmt: skip
     assert [card["reason"] for card in full["cards"]] == ["too full", "too small", "unhealthy"]
-    assert ("lastReason" in full, gone["cards"], gone["lastReason"]) == (False, [], wire.REASON_UNKNOWN_NODE)
+    assert (full["name"], "lastReason" in full, "preemption" in full) == ("full", False, False)
+    unknown = wire.REASON_UNKNOWN_NODE
+    assert gone == {"name": "gone", "fits": False, "reason": unknown, "lastReason": unknown, "cards": []}
+    assert found["nodesLeftOut"] == 0
+
+
+def test_refused_nodes_with_most_room_come_first() -> None:
+    """A node without room before one that is not known, and equal ones by name."""
+    nodes = {name: lay_out(name, (Device(0, 14, used),), []) for name, used in (("c", 14), ("b", 14), ("d", 9))}
+    found = explain(Question(Request(6)), Snapshot(nodes), {}, ["a", "b", "c", "d"])
+
+    assert [node["name"] for node in found["nodes"]] == ["d", "b", "c", "a"]
 
 
 def test_wishes_are_shown_by_the_names_of_their_annotations() -> None:
@@ -72,6 +84,21 @@ def test_wishes_are_shown_by_the_names_of_their_annotations() -> None:
         "not where the pods are that it shares a GPU with",
         "not one that the pod wishes for",
     ]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "shown"),
+    [
+        (Wishes(), {}),
+        (Wishes(banned_models=(" t4 ", " a100 ")), {"gpushare.aliyun.com/card-model-not": ["t4", "a100"]}),
+        (Wishes(banned_uuids=frozenset("ba")), {"gpushare.aliyun.com/card-uuid-not": ["a", "b"]}),
+        (Wishes(split=(4, 2)), {"gpushare.aliyun.com/split": [4, 2]}),
+        (Wishes(whole=True), {"gpushare.aliyun.com/split": "whole"}),
+    ],
+)
+def test_each_wish_is_shown_as_it_is_written(wishes: Wishes, shown: dict[str, object]) -> None:
+    """Lists in one order; a wish that the pod does not have is left out."""
+    assert describe_request(Question(Request(6, wishes=wishes)))["wishes"] == shown
 
 
 def test_slots_are_shown_if_they_are_counted() -> None:

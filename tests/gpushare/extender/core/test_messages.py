@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -21,8 +22,13 @@ from gpushare.extender.core.messages import (
     encode_binding_result,
     encode_filter_error,
     encode_filter_result,
+    encode_json,
+    encode_priorities,
+    encode_victims,
+    fits,
     reasons_in,
 )
+from gpushare.extender.core.preempt import Victims
 
 POD = {
     "metadata": {"name": "p", "namespace": "d", "uid": "u", "creationTimestamp": None},
@@ -72,13 +78,13 @@ def test_neither_nodes_nor_names_is_a_question_about_none() -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"", "empty"),
-        (b"  ", "empty"),
-        (b"{not json", "cannot be read"),
+        (b"", "^the request body is empty$"),
+        (b"  ", "^the request body is empty$"),
+        (b"{not json", "^the request body cannot be read: JSON is malformed"),
         (b"[]", "cannot be read"),
         (b'"x"', "cannot be read"),
-        (b"{}", "no Pod"),
-        (b'{"Pod":null}', "no Pod"),
+        (b"{}", "^the request names no Pod$"),
+        (b'{"Pod":null}', "^the request names no Pod$"),
         (b'{"Pod":{"metadata":7}}', "cannot be read"),
         (b'{"Pod":{},"NodeNames":[1]}', "cannot be read"),
         (b"\xff\xfe", "cannot be read"),
@@ -89,6 +95,34 @@ def test_body_that_is_no_question_is_refused_with_its_fault(body: bytes, says: s
     """Never a crash, whatever comes."""
     with pytest.raises(MalformedMessageError, match=says):
         decode_args(body)
+    if b'"NodeNames"' not in body:
+        with pytest.raises(MalformedMessageError, match=says):
+            decode_preemption(body)
+
+
+PROPOSED = {"n": {"Pods": [{"UID": "a"}, {"UID": "b"}, {"UID": "a"}, {}], "NumPDBViolations": 2}, "m": None}
+READ = {"n": Victims(("a", "b"), 2), "m": Victims((), 0)}
+
+
+@pytest.mark.parametrize(
+    ("document", "read"),
+    [
+        ({"Pod": POD, "NodeNameToMetaVictims": PROPOSED}, READ),
+        ({"Pod": POD, "NodeNameToMetaVictims": PROPOSED, "NodeNameToVictims": {"x": {}}}, READ),
+        ({"POD": POD, "nodeNameToMetaVictims": PROPOSED}, READ),
+        (
+            {"pod": POD, "nodeToVictims": {"n": {"pods": [{"uid": "a"}], "numPDBViolations": 1}}},
+            {"n": Victims(("a",), 1)},
+        ),
+        ({"Pod": POD, "NodeNameToVictims": {"n": {"Pods": [{"metadata": {"uid": "a"}}]}}}, {"n": Victims(("a",), 0)}),
+        ({"Pod": POD, "NodeNameToVictims": None}, {}),
+    ],
+)
+def test_preempt_questions_are_read_in_any_form(document: object, read: dict[str, Victims]) -> None:
+    """By uid in today's spelling or in lower case, or with whole pods; each victim once."""
+    asking, proposed = decode_preemption(json.dumps(document).encode())
+
+    assert (asking.metadata.name, proposed) == ("p", read)
 
 
 @pytest.mark.promise("EXT-002")
@@ -111,12 +145,20 @@ def test_a_bind_order_that_lacks_something_says_what() -> None:
         decode_binding(b'{"PodName":"p"}')
 
 
+def test_bind_and_whole_pods_are_read() -> None:
+    """A name may have 253 characters; a pod alone is what a person asks about."""
+    order = {"PodName": "a" * 253, "PodNamespace": "d", "Node": "n"}
+
+    assert decode_binding(json.dumps(order).encode()) == BindingArgs("a" * 253, "d", "", "n")
+    assert decode_pod(json.dumps(POD).encode()).metadata.uid == "u"
+
+
 @pytest.mark.parametrize("name", ["a/../b", "a/b", "..", "%2e", "A", "a b", "a" * 300])
 def test_a_strangers_names_are_names(name: str) -> None:
     """A name that Kubernetes does not allow is refused, because a slash in a path would reach another object."""
     with pytest.raises(MalformedMessageError, match="not the name"):
         decode_binding(json.dumps({"PodName": name, "PodNamespace": "d", "Node": "n"}).encode())
-    with pytest.raises(MalformedMessageError, match="not the name"):
+    with pytest.raises(MalformedMessageError, match=re.escape(f"{name[:100]!r} is not the name of an object")):
         decode_binding(json.dumps({"PodName": "p", "PodNamespace": name, "Node": "n"}).encode())
 
 
@@ -140,6 +182,22 @@ def test_answers_have_the_canonical_names_of_go() -> None:
         "Error": "why",
     }
     assert (encode_binding_result(), encode_binding_result("no")) == (b'{"Error":""}', b'{"Error":"no"}')
+
+
+def test_other_answers_have_the_names_of_go() -> None:
+    """A bare list of priorities in the order asked, and victims by uid; anything else as it is."""
+    assert encode_priorities({"b": 3, "a": 10}) == b'[{"Host":"b","Score":3},{"Host":"a","Score":10}]'
+    assert json.loads(encode_victims({"n": Victims(("a", "b"), 2)})) == {
+        "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "a"}, {"UID": "b"}], "NumPDBViolations": 2}}
+    }
+    assert encode_json({"a": [1, None]}) == b'{"a":[1,null]}'
+
+
+def test_what_fits_is_found_in_an_answer() -> None:
+    """Only a whole name, and only among those that fit."""
+    answer = encode_filter_result(FilterResult(["a-1", "b"], {"full": ["c", "a"]}, {"none": ["d"]}))
+
+    assert [name for name in ("a", "a-1", "b", "c", "d", "full") if fits(answer, name)] == ["a-1", "b"]
 
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
@@ -216,10 +274,19 @@ VICTIMS = {"Pods": [{"UID": "u"}] * 1_001}
             "its victims in full is limited to 2000000 values",
         ),
         (decode_preemption, {"Pod": {"spec": {"containers": [{}] * 1_025}}}, "containers of a pod is limited to 1024"),
+        *(
+            (decode_args, {"Pod": {"metadata": {key: "u" * 254}}}, "uid of a pod is limited to 253 characters")
+            for key in ("name", "namespace", "uid")
+        ),
         (
             decode_args,
-            {"Pod": {"metadata": {"uid": "u" * 254}}, "NodeNames": []},
-            "uid of a pod is limited to 253 characters",
+            {"Pod": {"spec": {"containers": [{}] * 600, "initContainers": [{}] * 600}}},
+            "containers of a pod is limited to 1024",
+        ),
+        (
+            decode_preemption,
+            {"pod": POD, "nodeNameToVictims": {"n": {"pods": [{}] * 2_000_001}}},
+            "its victims in full is limited to 2000000 values",
         ),
     ],
 )

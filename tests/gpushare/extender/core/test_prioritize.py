@@ -12,6 +12,7 @@ from gpushare.model.node import Device, lay_out
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, Snapshot, question
 from gpushare.model.pod import Request
+from gpushare.model.wishes import Wishes
 
 EMPTY = lay_out("empty", (Device(0, 16), Device(1, 16)), [])
 HALF = lay_out("half", (Device(0, 16, 8), Device(1, 16)), [])
@@ -26,19 +27,40 @@ def scores(policy: str, units: int = 4) -> dict[str, int]:
 
 
 def test_binpack_likes_what_is_full() -> None:
-    """Binpack gives a full node a higher score, so that whole cards and whole nodes stay free."""
-    found = scores("binpack")
-
-    assert found["full"] == 10
-    assert found["full"] > found["half"] > found["empty"]
+    """Half by the node and half by the card, both with the pod, so that whole cards and whole nodes stay free."""
+    assert scores("binpack") == {"empty": 2, "half": 6, "full": 10}
 
 
 def test_spread_likes_what_is_empty() -> None:
-    """The other way round."""
-    found = scores("spread")
+    """The other way round, by the card that it prefers."""
+    assert scores("spread") == {"empty": 8, "half": 7, "full": 0}
 
-    assert found["empty"] > found["half"] > found["full"]
-    assert found["full"] == 0
+
+def test_an_over_booked_node_is_full_and_no_more() -> None:
+    """A pod past the extender is on the other card."""
+    node = lay_out("n", (Device(0, 16), Device(1, 16, 40)), [])
+
+    assert prioritize(Question(Request(16)), ["n"], Snapshot({"n": node})) == {"n": 10}
+
+
+def test_values_are_kept_for_the_next_question() -> None:
+    """The values of known nodes are kept, and are not computed again."""
+    known: dict[str, float] = {"half": 1}
+
+    assert prioritize(Question(Request(4)), ["gone", "half", "full"], CLUSTER, known) == {
+        "gone": 0,
+        "half": 1,
+        "full": 10,
+    }
+    assert known == {"half": 1, "full": 10}
+
+
+def test_a_split_is_scored_by_all_its_cards() -> None:
+    """The tightest that hold the parts: 29 of their 32 units are used with the pod, and of the node 29 of 48."""
+    cards = (Device(0, 16, 8, uuid="a"), Device(1, 16, uuid="b"), Device(2, 16, 9, uuid="c"))
+    asked = Question(Request(12, wishes=Wishes(split=(7, 5))))
+
+    assert prioritize(asked, ["n"], Snapshot({"n": lay_out("n", cards, [])})) == {"n": 8}
 
 
 def test_fragmentation_likes_where_least_becomes_useless() -> None:

@@ -32,6 +32,7 @@ def test_a_guard_is_read_back_as_written() -> None:
 
     assert decode(encode(guard)) == guard
     assert guard.pods["a"].by == {"me", "you"}
+    assert [guard.pods[one.uid].booking(one.uid) for one in (booking("a"), split)] == [booking("a"), split]
     assert decode(None) == decode("") == EMPTY
 
 
@@ -47,7 +48,7 @@ def test_a_guard_is_read_back_as_written() -> None:
 )
 def test_a_guard_that_is_not_ours_to_read_is_an_error(text: str) -> None:
     """A guard that cannot be read is an error, because nothing may be decided as if it were empty."""
-    with pytest.raises(UnreadableGuardError):
+    with pytest.raises(UnreadableGuardError, match="the node's reservations"):
         decode(text)
 
 

@@ -8,7 +8,7 @@ from gpushare.bounds import Bound
 from gpushare.extender.core import verdicts as module
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.reservations import Fate, State
-from gpushare.extender.core.verdicts import FIRST_PATIENCE, LAST_PATIENCE, Verdicts
+from gpushare.extender.core.verdicts import FIRST_PATIENCE, LAST_PATIENCE, NODES_COMPARED, Verdict, Verdicts
 from gpushare.manifests import ObjectMeta
 from gpushare.model.pod import Request
 
@@ -35,9 +35,30 @@ def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
     verdicts.note(pod("p"), Request(3), FilterResult(["a"], {}, {}), b"fits", 3)
     found = verdicts.of("ns", "p")
 
-    assert found is not None
-    assert (found.metadata.uid, found.times, found.fitting, found.asked_at, found.answer) == ("uid-p", 2, 1, 3, b"fits")
+    assert found == Verdict(pod("p"), Request(3), 3, 2, 1, "", {}, b"fits", 0, FIRST_PATIENCE, 3)
     assert (verdicts.of("ns", "q"), verdicts.of("other", "p")) == (None, None)
+    assert (verdicts.by_uid("uid-p"), verdicts.by_uid("p")) == (found, None)
+    verdicts.note(pod("p"), None, REFUSED, b"no", 4, priority=7)
+    reasons = {"full": 2, "small": 1}
+    assert verdicts.of("ns", "p") == Verdict(pod("p"), None, 4, 3, 0, "full", reasons, b"no", 7, FIRST_PATIENCE, 4)
+
+
+def test_a_new_node_is_a_reason_to_call_soon() -> None:
+    """A node of the last call waits for the longer patience, and so do nodes that are too many to be compared."""
+    verdicts = Verdicts()
+    verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
+    verdict = verdicts.of("ns", "p")
+    assert verdict is not None
+    names = [str(at) for at in range(NODES_COMPARED)]
+    verdict.called(["0"], 100)
+
+    assert [verdict.may_be_called(["0"], now) for now in (109, 110)] == [False, True]
+    assert [verdict.may_be_called(names, now) for now in (104, 105)] == [False, True]
+    assert [verdict.may_be_called([*names, "more"], now) for now in (109, 110)] == [False, True]
+    verdict.called(["0"], 200)
+    assert (verdict.patience, verdict.tried) == (20, {"0"})
+    verdict.called(["0", "1"], 300)
+    assert (verdict.patience, verdict.tried, verdict.waits_since) == (10, {"0", "1"}, 300)
 
 
 def test_pod_is_due_if_refused_everywhere_and_not_asked_about() -> None:
@@ -125,6 +146,24 @@ def test_only_the_newest_verdicts_are_kept_node_by_node(monkeypatch: pytest.Monk
     }
     assert found["a"] is not None
     assert found["a"].reasons == {"full": 2, "small": 1}
+
+
+def test_the_size_of_what_is_kept_stays_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a pod that waits no more had its answer still, or not."""
+    monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 8, "bytes"))
+    verdicts = Verdicts()
+    for name in "abc":
+        verdicts.note(pod(name), Request(3), REFUSED, b"abc", 0)
+    verdicts.drop("uid-a")
+    verdicts.note(pod("d"), Request(3), REFUSED, b"abc", 0)
+    verdicts.drop("uid-d")
+    verdicts.note(pod("e"), Request(3), REFUSED, b"abcde", 0)
+
+    assert [(one.metadata.name, one.answer) for one in verdicts.refused()] == [
+        ("b", None),
+        ("c", b"abc"),
+        ("e", b"abcde"),
+    ]
 
 
 def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,32 @@
+"""Each survivor is accepted with a reason, and no reason outlives its survivor."""
+
+from __future__ import annotations
+
+from tests.mutants.accepted_survivors import Accepted, findings, load
+
+_TEXT = Accepted("A text.", "gpushare.model.*", lines=('x = "XXaXX"',), like=(r'Error\("XX',))
+
+
+def test_an_accepted_survivor_is_no_finding() -> None:
+    """By its whole line, or by a regular expression."""
+    survivors = [("gpushare.model.cards.add", 'x = "XXaXX"'), ("gpushare.model.cards.add", 'raise Error("XXnoXX")')]
+    assert findings([_TEXT], survivors, ["gpushare.model"]) == []
+
+
+def test_an_unlisted_survivor_is_a_finding() -> None:
+    """A part of an accepted line, or an accepted line of another function, is not accepted."""
+    others = [("gpushare.model.cards.add", 'x = "XXaXX" + b'), ("gpushare.extender.core.book.add", 'x = "XXaXX"')]
+    assert [each.split("\n")[0] for each in findings([_TEXT], others, ["gpushare.extender"])] == [
+        f"survived: {function}" for function, _ in others
+    ]
+
+
+def test_an_entry_without_survivor_is_a_finding() -> None:
+    """Only entries for the modules of the run count."""
+    assert len(findings([_TEXT], [], ["gpushare.model"])) == 2
+    assert findings([_TEXT], [], ["gpushare.extender"]) == []
+
+
+def test_each_accepted_survivor_has_a_reason() -> None:
+    """In a sentence."""
+    assert all(each.reason.endswith(".") and (each.lines or each.like) for each in load())
