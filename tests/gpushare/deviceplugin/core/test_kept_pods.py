@@ -21,7 +21,7 @@ from gpushare.deviceplugin.core.kept_pods import (
     keep,
     shown_allocation,
 )
-from gpushare.manifests import Pod
+from gpushare.manifests import ObjectMeta, Pod, PodStatus
 from gpushare.model.allocation import Allocation
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
@@ -59,11 +59,14 @@ def test_a_pod_asks_for_cards_by_its_containers(limits: list[Any], expected: boo
 
 def test_of_too_many_containers_the_first_that_ask_are_kept() -> None:
     """The pod is counted, and costs no more memory than a pod of the most containers."""
-    kept = cut_down(pod(*[None] * 2000, *[{"aliyun.com/gpu-mem": "1"}] * 1500))
+    whole = pod(*[None] * 2000, *[{"aliyun.com/gpu-mem": "1"}] * 1500)
+    whole.spec.init_containers = pod(*[None] * 20, *[{"aliyun.com/gpu-mem": "1"}] * 24).spec.containers
+    kept = cut_down(whole)
 
     assert kept is not None
-    assert kept.spec.containers is not None
-    assert [one.name for one in kept.spec.containers] == [f"c{number}" for number in range(2000, 3024)]
+    assert [one.name for one in kept.spec.init_containers or ()] == [f"c{number}" for number in range(20, 44)]
+    assert [one.name for one in kept.spec.containers or ()] == [f"c{number}" for number in range(2000, 3000)]
+    assert (kept.status or PodStatus()).phase == "Pending"
 
 
 def test_of_a_pod_without_cards_its_name_is_kept() -> None:
@@ -71,7 +74,7 @@ def test_of_a_pod_without_cards_its_name_is_kept() -> None:
     kept = cut_down(pod(None, note="x" * 1000))
 
     assert kept is not None
-    assert (kept.metadata, kept.spec.containers) == (identity(pod(None)), None)
+    assert (kept.metadata, kept.spec.containers) == (ObjectMeta("a", "d", "uid-a", "7"), None)
     assert cut_down(pod(None, phase="Succeeded")) is None
 
 
@@ -163,7 +166,9 @@ def test_a_write_that_did_not_happen_counts_not() -> None:
 
 def test_the_write_on_a_pod_without_a_card_is_its_first() -> None:
     """The card that the plugin writes on a pod that came without the extender counts once it is shown."""
-    one = confirmed(replace(keep(annotated()), expected={INDEX: "2"}))
+    one = replace(keep(annotated()), expected={INDEX: "2"})
+    assert keep(annotated(), one).expected == {INDEX: "2"}
+    one = confirmed(one)
     assert (counts(one), differences(one)) == ({}, {})
 
     assert counts(keep(annotated(**{INDEX: "2"}), one)) == {INDEX: "2"}
@@ -171,20 +176,23 @@ def test_the_write_on_a_pod_without_a_card_is_its_first() -> None:
 
 def test_the_kubelets_book_counts_more() -> None:
     """The kubelet's record names the card, and an annotation that names no card stays if it makes sense."""
-    stays = {"ALIYUN_COM_GPU_MEM_DEV": "14", "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1", WISH: "T4"}
+    stays = {"ALIYUN_COM_GPU_MEM_DEV": "9" * 19, "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1", WISH: "T4"}
     one = keep(
         annotated(**{INDEX: "1", REPAIR: "2", ASSIGNED: "false", "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "soon", **stays})
     )
-    found = corrected(one, Allocation(((0, 2),), 10, 3, assigned=True))
-
-    assert (shown_allocation(one), shown_allocation(annotated())) == (None, None)
-    assert counts(found) == {
-        **stays,
+    book = Allocation(((0, 2),), 10, 3, assigned=True)
+    written = {
         INDEX: "0",
         "ALIYUN_COM_GPU_MEM_POD": "2",
         ASSIGNED: "true",
         "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "3",
     }
+    found = corrected(one, book)
+
+    assert (shown_allocation(one), shown_allocation(annotated())) == (None, None)
+    assert counts(found) == {**stays, **written}
+    assert differences(found) == {**written, REPAIR: None}
+    assert differences(corrected(replace(one, expected={INDEX: "0"}), book)) == {}
 
 
 def test_a_pod_that_was_not_kept_differs_in_nothing() -> None:
