@@ -32,10 +32,8 @@ ROOT: Final = Path(__file__).parents[1]
 _HELP: Final = (
     "run the suite many times, each in another random order on busy processors, and list the tests that failed"
 )
-_SEEDS: Final = 1 << 31
 _FAILED, _INTERRUPTED = 1, 130
 _NOTHING_RAN: Final = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
-_BUSY: Final = "while True: pass"
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -72,7 +70,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def seeds(first: int, runs: int) -> list[int]:
     """The seed of each run; more runs have the same ones first. Pure."""
     chance = random.Random(first)
-    return [chance.randrange(_SEEDS) for _ in range(runs)]
+    return [chance.randrange(1 << 31) for _ in range(runs)]
 
 
 def read(folder: Path) -> dict[int, Outcome]:
@@ -88,9 +86,8 @@ def _run(arguments: argparse.Namespace) -> int:
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     done = read(folder)
-    _report(
-        f"{arguments.runs} runs by seed {first}, {len(done)} of them finished before; {arguments.busy} loops beside them"
-    )
+    about = f"{arguments.runs} runs by seed {first}, {len(done)} of them finished before"
+    _report(f"{about}; {arguments.busy} loops keep the processors busy")
     for outcome in done.values():
         _report(str(outcome))
     try:
@@ -116,7 +113,12 @@ def _play(folder: Path, number: int, seed: int, words: Sequence[str]) -> Outcome
     began = time.monotonic()
     report.unlink(missing_ok=True)
     with log.open("w") as output, subprocess.Popen(tied(argv), cwd=ROOT, stdout=output, stderr=output) as process:
-        code = process.wait()
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            # It got Ctrl-C too, and ends its clusters.
+            process.wait()
+            raise
     text = log.read_text(errors="replace")
     if code in _NOTHING_RAN:
         raise ValueError(text.strip())
@@ -126,9 +128,8 @@ def _play(folder: Path, number: int, seed: int, words: Sequence[str]) -> Outcome
     failures = again + [name for name in failed if not any(line.endswith(name) for line in again)]
     if code and not failures:
         failures = [f"pytest ended with {code}: {log}"]
-    outcome = Outcome(
-        number, seed, time.monotonic() - began, os.getloadavg()[0], Counter(outcomes.values()), tuple(failures)
-    )
+    seconds, load = time.monotonic() - began, os.getloadavg()[0]
+    outcome = Outcome(number, seed, seconds, load, Counter(outcomes.values()), tuple(failures))
     name.with_suffix(".json").write_bytes(msgspec.json.encode(outcome))
     return outcome
 
@@ -141,7 +142,7 @@ def _folder(first: int, words: Sequence[str]) -> Path:
 @contextmanager
 def _busy(loops: int) -> Iterator[None]:
     """Loops that end with the block, or with this process."""
-    running = [subprocess.Popen(tied([sys.executable, "-c", _BUSY])) for _ in range(loops)]
+    running = [subprocess.Popen(tied([sys.executable, "-c", "while True: pass"])) for _ in range(loops)]
     try:
         yield
     finally:
