@@ -86,6 +86,8 @@ def test_ctrl_c_ends_a_hunt_that_can_go_on(tmp_path: Path) -> None:
     """The loops beside it end too, else its output would stay open."""
     command = [sys.executable, "-m", "e2e", *words(tmp_path, 2, "hangs")]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # It would be ignored in a script's background job, and in what this starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as hunt:
