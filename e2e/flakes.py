@@ -108,7 +108,7 @@ def _play(folder: Path, number: int, seed: int, words: Sequence[str]) -> Outcome
     """One run, and its outcome written down. Raises ValueError if pytest could not begin."""
     name = folder / f"run-{number}"
     report, log = name.with_suffix(".xml"), name.with_suffix(".log")
-    argv = [sys.executable, "-m", "pytest", *words, "--seed", str(seed), "--burst-seed", str(seed)]
+    argv = [sys.executable, "-u", "-m", "pytest", *words, "--seed", str(seed), "--burst-seed", str(seed)]
     argv += [f"--verdicts={name}", f"--junitxml={report}", "-p", "no:cacheprovider"]
     began = time.monotonic()
     report.unlink(missing_ok=True)
