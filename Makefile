@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What a cluster needs is there, without the tools of tests; READY has it too.
-RUNS := $(VENV)/.runs
+CAN_RUN := $(VENV)/.runs
 # The lists that are installed first, beside the product's own.
 EXTRAS ?= dev
 DRAWING := $(VENV)/.drawing
@@ -33,7 +33,7 @@ OWN = $(foreach folder,. ./fake_nvml,$(PIP) install --no-deps --no-build-isolati
 # The tests start hundreds of processes. If the environment forbids bytecode, each would compile its sources again, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.
-test test-all e2e conformance parity: export GOGC ?= 400
+test test-all e2e conformance flakes parity: export GOGC ?= 400
 
 # Where the end-to-end cases run, and what they judge.
 CLUSTER ?= embedded
@@ -48,20 +48,20 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test test-all check fix up down e2e conformance parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate verify site wheels constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e conformance flakes parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate verify site wheels constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
 	@awk -F ':.*#[#+] ' '/^[a-z0-9-]+:.*#[#$(if $(MORE),+)] / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The list `build` has a newer pip: the one of Python 3.11 takes twice as long to find what to install. No pip compiles on more than one core.
-$(RUNS): pyproject.toml $(wildcard $(LISTS)/*.txt)
+$(CAN_RUN): pyproject.toml $(wildcard $(LISTS)/*.txt)
 	$(call SET_UP,product cluster,what a cluster needs,20 seconds)
 	@touch $@
 
 $(READY): pyproject.toml $(wildcard $(LISTS)/*.txt)
 	$(call SET_UP,product cluster harness $(subst $(COMMA), ,$(EXTRAS)),everything that the tests need,a minute)
-	@touch $@ $(RUNS)
+	@touch $@ $(CAN_RUN)
 
 $(SITE): $(READY)
 	@$(BIN)/python -c 'import myst_parser' 2>/dev/null || $(call LOCKED,product cluster harness dev docs)
@@ -72,7 +72,7 @@ $(DRAWING): $(READY)
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(call LOCKED,product cluster harness dev bench)
 	@touch $@
 
-demo: $(RUNS) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
+demo: $(CAN_RUN) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
 	@$(BIN)/python -m clusters demo --provider $(CLUSTER) $(ARGS)
 
 # The tests of everything, with the lines counted.
@@ -90,9 +90,15 @@ e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|contr
 	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(AT_ONCE) $(ON) $(ARGS)
 
 # All profiles but OURS and CLUSTER.
-PROFILE ?= conformance
+conformance: PROFILE ?= conformance
 conformance: $(READY) ## Judge the programs of TARGET by the promises, in two minutes; HTML, JUnit and JSON in artefacts/ (PROFILE=conformance,ours CLUSTER=)
 	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report --profile $(PROFILE) --bursts 5 --quick --verbose --no-header $(AT_ONCE) $(ON) $(ARGS)
+
+# The seeds of the runs follow from SEED.
+RUNS ?= 50
+flakes: $(READY) #+ Run the end-to-end cases RUNS=50 times, each in another random order, on busy processors, and list what failed; goes on after Ctrl-C (PROFILE=, SEED=)
+	@$(BIN)/python -m e2e flakes --runs $(RUNS) $(if $(SEED),--seed $(SEED)) -- e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report \
+	  $(if $(PROFILE),--profile $(PROFILE)) --bursts 5 --quick $(AT_ONCE) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
 	@$(BIN)/python -m pytest e2e/parity e2e/kubectl --require-control-plane $(ON) $(ARGS)
@@ -114,7 +120,7 @@ control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are mi
 docker: $(READY) #+ Start a private Docker for kind where none answers (as root; without an image registry), and build kind
 	@$(BIN)/python -m clusters.kind.engine up
 
-docker-down: $(RUNS) #+ End the private Docker if no other checkout uses it, and report packets that tried to leave the machine; its images stay in the cache
+docker-down: $(CAN_RUN) #+ End the private Docker if no other checkout uses it, and report packets that tried to leave the machine; its images stay in the cache
 	@$(BIN)/python -m clusters.kind.engine status || true
 	@$(BIN)/python -m clusters.kind.engine down $(ARGS)
 
@@ -141,10 +147,10 @@ fix: $(READY) ## Format, and mend what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format --quiet .
 
-up: $(RUNS) ## Start a cluster in the foreground (CLUSTER=embedded|controlplane|kind ARGS="--nodes FILE --kubeconfig OUT"); Ctrl-C ends it
+up: $(CAN_RUN) ## Start a cluster in the foreground (CLUSTER=embedded|controlplane|kind ARGS="--nodes FILE --kubeconfig OUT"); Ctrl-C ends it
 	@$(BIN)/python -m clusters up --provider $(CLUSTER) $(ARGS)
 
-down: $(RUNS) ## End the clusters of this checkout that are still up (ARGS=--all: the user's other checkouts' too)
+down: $(CAN_RUN) ## End the clusters of this checkout that are still up (ARGS=--all: the user's other checkouts' too)
 	@$(BIN)/python -m clusters down $(ARGS)
 
 BENCH ?= --quick

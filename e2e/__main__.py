@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from e2e import flakes
 from e2e.onsite import carry, validate
 from e2e.rivals import saboteurs
 from e2e.site import SiteError, look_verbs
@@ -19,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the verb; the result is the exit code."""
     parser = argparse.ArgumentParser(prog="python -m e2e", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in (look_verbs, validate, carry, report_verbs, saboteurs):
+    for module in (look_verbs, validate, carry, report_verbs, saboteurs, flakes):
         module.add_verbs(verbs)
     arguments = parser.parse_args(argv)
     try:

@@ -74,23 +74,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long cases first, then cases, then unit tests, larger files first, last those that spoil a cluster; a file's order stays.
 
-    With a seed the order is random, but for those that spoil a cluster; files stay together.
+    With a seed the order is random, but for those that spoil a cluster; files stay together. The place of a file, and of a case in
+    it, follows from the seed and its name alone, so a part of a run has the order that it had in the whole.
     """
     counts = Counter(_path(item.nodeid) for item in items)
     seed = config.getoption("--seed", default=None)
-    if seed is not None:
-        chance = random.Random(seed)
-        chance.shuffle(items)
-        counts = Counter({path: chance.randrange(1 << 30) for path in sorted(counts)})
+
+    def chance(name: str) -> float:
+        return random.Random(f"{seed} {name}").random()
+
+    def random_place(item: pytest.Item) -> tuple[bool, float, float]:
+        path = _path(item.nodeid)
+        return path == _LAST, chance(path), chance(item.nodeid)
 
     def place(item: pytest.Item) -> tuple[bool, int, int, str]:
         path = _path(item.nodeid)
-        if seed is not None:
-            return path == _LAST, 0, -counts[path], path
         early = next((number for number, first in enumerate(_FIRST) if path.startswith(first)), len(_FIRST))
         return path == _LAST, early, -counts[path], path
 
-    items.sort(key=place)
+    items.sort(key=place if seed is None else random_place)
 
 
 def _path(nodeid: str) -> str:

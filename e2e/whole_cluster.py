@@ -25,6 +25,7 @@ from e2e.checkers.history import Asked, Cards, Entry, Listed
 from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import over_booked, unreadable
 from e2e.observer import cards_of
+from e2e.report.verdict_plugin import PROCESS
 
 NAME: Final = "gpushare-whole-cluster"
 _PATH: Final = "e2e/whole_cluster.py"
@@ -111,4 +112,5 @@ class WholeCluster:
             when="call" if when == "call" else "teardown",
             user_properties=[("cluster", self._config.getoption("--cluster"))],
         )
+        setattr(report, PROCESS, process)
         self._config.hook.pytest_runtest_logreport(report=report)

@@ -59,7 +59,9 @@ def report_folder(named: Path) -> Path:
 
 def run_cases(cluster: str, folder: Path, options: Sequence[str] = ()) -> int:
     """Run them, and write the report into that ``report_folder``; the exit code. Ctrl-C, SIGTERM and SIGHUP clean up first."""
-    # They act as SIGINT, on which the event loop cancels its task; an exception from here would not reach the task.
+    # They act as SIGINT, on which the event loop cancels its task; an exception from here would not reach the task. A script's
+    # background job begins with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         # One that is ignored stays so, as nohup wants it.
         if signal.getsignal(number) != signal.SIG_IGN:

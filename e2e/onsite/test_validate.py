@@ -241,9 +241,13 @@ async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Valida
 
 @pytest.mark.minutes_on_kind(1, "a run that waits for a pod to go")
 async def test_a_run_that_is_interrupted_early_leaves_nothing(cluster: Cluster, validation: Validation) -> None:
-    """SIGTERM while a run waits for what another one left ends it, and its lease is gone."""
+    """SIGTERM while a run waits for what another one left ends it, and its lease is gone; also of a script's background job."""
     async with a_held_up_pod(cluster) as is_deleted:
-        process = await validation.start("--yes")
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            process = await validation.start("--yes")
+        finally:
+            signal.signal(signal.SIGINT, before)
         await is_deleted()
         process.send_signal(signal.SIGTERM)
         output, _ = await process.communicate()

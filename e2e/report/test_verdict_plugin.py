@@ -27,6 +27,7 @@ def pytest_addoption(parser):
     group.addoption("--cluster", default="embedded")
     group.addoption("--target", default="gpushare")
     group.addoption("--kubernetes", default="1.36")
+    group.addoption("--seed", type=int)
     verdicts.add_options(group)
 
 def pytest_configure(config):
@@ -48,6 +49,13 @@ def broken(cluster): raise RuntimeError("no cluster here")
 def breaks_later(cluster):
     yield
     raise RuntimeError("left something behind")
+"""
+WRONG_CLUSTER = """
+from e2e.whole_cluster import NAME, VERDICT, WholeCluster
+
+def pytest_configure(config): config.pluginmanager.register(WholeCluster(config), NAME)
+
+def pytest_runtest_setup(item): item.config.stash[VERDICT] = {"call": "wrong"}
 """
 CASES = """
 import sys
@@ -260,6 +268,33 @@ def test_a_repeated_case_gets_the_words_that_change_what_it_sees() -> None:
     assert again("python", "e2e/a.py::test_a[x y]", {"--cluster": "kind", "--target": "t"}, words) == (
         "python -m pytest 'e2e/a.py::test_a[x y]' --cluster kind --target t --seed 7 --kubernetes=1.30 --slow"
     )
+
+
+def test_random_order_is_repeated_file_by_file() -> None:
+    """The files of one process have their order, and words that choose cases stay."""
+    words = ["e2e", "-n", "4", "--seed", "7", "--profile", "API", "--quick", "-k", "x"]
+
+    assert again(
+        "python", "e2e/b.py::test_b", {"--cluster": "kind", "--target": "t"}, words, ["e2e/a.py", "e2e/b.py"]
+    ) == (
+        "python -m pytest e2e/a.py e2e/b.py --cluster kind --target t --seed 7 --profile API --quick -k x  # e2e/b.py::test_b"
+    )
+
+
+def test_a_run_in_random_order_names_the_files_before(tmp_path: Path) -> None:
+    """They are those that the process of the case has begun; the verdict on its cluster has them, too."""
+    (tmp_path / "test_a.py").write_text("def test_first(cluster): pass\ndef test_second(cluster): pass\n")
+    (tmp_path / "ends.py").write_text(WRONG_CLUSTER)
+    words = ("--seed", "7", "-k", "first or second or crashes")
+    _, output = run(tmp_path, "-n", "1", "--dist", "loadfile", "-p", "ends", *words)
+    again = [line.partition(" -m ")[2] for line in output.splitlines() if line.startswith("again: ")]
+
+    command = (
+        "pytest test_a.py test_cases.py --cluster embedded --target gpushare --seed 7 -k 'first or second or crashes'"
+    )
+    assert again == [
+        f"{command}  # {name}" for name in ("test_cases.py::test_crashes", "e2e/whole_cluster.py::whole_cluster[gw0]")
+    ]
 
 
 @pytest.mark.parametrize("arguments", [("--collect-only",), ("-k", "judge"), ("-k", "no_such_case")])

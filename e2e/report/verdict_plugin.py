@@ -24,13 +24,17 @@ from e2e.report.markup import readable
 from e2e.report.promise_verdicts import judged_promises, of_column, of_promise
 from e2e.report.repeating import again
 from e2e.report.sources import state
-from e2e.report.verdict_table import Case, Column, Evidence, Outcome, Table, Verdict, columns_of, troubles
+from e2e.report.verdict_table import Case, Column, Evidence, Outcome, Table, Verdict, columns_of
 from e2e.target_capabilities import NOT_APPLICABLE
 
 NAME: Final = "gpushare-verdicts"
 # The release that the session's cluster reports, once it is up.
 KUBERNETES: Final = pytest.StashKey[str]()
 CASE_ID, CLUSTER, RELEASE, TEXT = "case-id", "cluster", "kubernetes", "text"
+# Under this name a report that is of no test has the process that it is about.
+PROCESS: Final = "process"
+# The phase of a test that has ended its process, as pytest-xdist reports it.
+_ENDED_ITS_PROCESS: Final = "???"
 # Fixtures by which a case is on a cluster, and by which it is on both kinds of control plane.
 _ON_ONE: Final = frozenset({"choices", "cluster"})
 _ON_BOTH: Final = frozenset({"sides", "bare_sides", "sessions"})
@@ -62,6 +66,10 @@ class Verdicts:
         self._releases: dict[str, str] = {}
         self._cases: dict[str, Case] = {}
         self._lines: list[str] = []
+        # By process, the files of which it has begun a test, in their order.
+        self._begun: dict[str, dict[str, None]] = {}
+        # The commands that repeat the failures; a dictionary keeps their order.
+        self._again: dict[str, None] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -90,6 +98,9 @@ class Verdicts:
         if _ended_its_process(report):
             clusters = [self._cluster]
         verdict = verdict_of(report)
+        command = self._command(report) if clusters or report.nodeid.startswith("e2e/") else ""
+        if report.failed and command:
+            self._again[command] = None
         if verdict is None or not clusters:
             return
         if RELEASE in properties:
@@ -98,9 +109,6 @@ class Verdicts:
         if before is not None and any(known.outcome in _FINAL for known in before.verdicts.values()):
             return  # the first trouble is the verdict; what then goes wrong in the tear-down follows from it
         if verdict.evidence is not None:
-            always = {"--cluster": self._cluster, "--target": self._target}
-            python = _python(self._config.rootpath)
-            command = again(python, report.nodeid, always, [str(one) for one in self._config.invocation_params.args])
             evidence = msgspec.structs.replace(verdict.evidence, again=command)
             verdict = msgspec.structs.replace(verdict, evidence=evidence)
         ids = tuple(str(value) for name, value in report.user_properties if name == CASE_ID)
@@ -109,10 +117,13 @@ class Verdicts:
 
     def pytest_sessionfinish(self) -> None:
         """Write the table, if this process is the one that reports and any case ran."""
-        if hasattr(self._config, "workerinput") or not self._cases:
+        if hasattr(self._config, "workerinput"):
+            return
+        self._lines = [f"again: {command}" for command in self._again]
+        if not self._cases:
             return
         run, rows = self._table(), promises.load()
-        self._lines = [*_promises_of(run, rows), *_lines(run, rows)]
+        self._lines = [*_promises_of(run, rows), *self._lines, *_of_columns(run, rows)]
         try:
             table = verdict_files.add(self._folder, run, rows)
         except OSError as error:
@@ -130,6 +141,17 @@ class Verdicts:
             terminalreporter.section("verdicts")
             for line in self._lines:
                 terminalreporter.write_line(line)
+
+    def _command(self, report: pytest.TestReport) -> str:
+        """The command that repeats the test, or what led to the verdict on the whole cluster of a process."""
+        begun = self._begun.setdefault(_process(report), {})
+        path = report.nodeid.partition("::")[0]
+        if str(report.when) in ("setup", _ENDED_ITS_PROCESS):
+            begun[path] = None
+        is_alone = path in begun and self._config.getoption("--seed", default=None) is None
+        always = {"--cluster": self._cluster, "--target": self._target}
+        words = [str(one) for one in self._config.invocation_params.args]
+        return again(_python(self._config.rootpath), report.nodeid, always, words, () if is_alone else tuple(begun))
 
     def _column(self, cluster: str, date: str = "") -> Column:
         minor = str(self._config.getoption("--kubernetes", default=""))
@@ -170,7 +192,13 @@ def verdict_of(report: pytest.TestReport) -> Verdict | None:
 
 def _ended_its_process(report: pytest.TestReport) -> bool:
     """pytest-xdist reports a case that has ended its process, and knows none of the properties."""
-    return str(report.when) == "???" and report.nodeid.startswith("e2e/")
+    return str(report.when) == _ENDED_ITS_PROCESS and report.nodeid.startswith("e2e/")
+
+
+def _process(report: pytest.TestReport) -> str:
+    """The process that ran the test: pytest-xdist's reports name it, and so does the verdict on a whole cluster."""
+    node = getattr(report, "node", None)
+    return str(getattr(report, PROCESS, "main") if node is None else node.gateway.id)
 
 
 def _skip_reason(report: pytest.TestReport) -> str:
@@ -201,7 +229,6 @@ def _promises_of(run: Table, rows: Iterable[promises.Promise]) -> list[str]:
     return [f"{one.id} {one.text} ({column}): {it.text}" for column, one, it in found if it.word == "fail"]
 
 
-def _lines(run: Table, rows: Iterable[promises.Promise]) -> list[str]:
-    commands = [f"again: {verdict.evidence.again}" for *_, verdict in troubles(run) if verdict.evidence is not None]
+def _of_columns(run: Table, rows: Iterable[promises.Promise]) -> list[str]:
     by_id = {row.id: row for row in rows}
-    return [*dict.fromkeys(commands), *(f"{name}: {of_column(run, name, by_id).text}" for name in columns_of(run))]
+    return [f"{name}: {of_column(run, name, by_id).text}" for name in columns_of(run)]

@@ -24,7 +24,7 @@ class Evidence(msgspec.Struct, frozen=True):
     logs: dict[str, str] = {}
     """By program, the last lines that it wrote during the case."""
     again: str = ""
-    """The command that repeats this case alone."""
+    """The command that repeats this case."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
