@@ -80,7 +80,11 @@ def test_a_fault_that_no_program_knows_is_refused() -> None:
     words = [sys.executable, "-m", "e2e.rivals.rival_inspect"]
     by_flag = subprocess.run([*words, "--fault", "nope"], cwd=ROOT, capture_output=True, text=True)
     by_variable = subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, env={rival_faults.VARIABLE: "inspect/percent-rounded,inspect/nope"}
+        words,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={rival_faults.VARIABLE: "inspect/percent-rounded,inspect/nope"},
     )
 
     assert (by_flag.returncode, by_variable.returncode) == (2, 1)
