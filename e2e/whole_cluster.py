@@ -24,6 +24,7 @@ from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_
 from e2e.checkers.history import Asked, Cards, Entry, Listed
 from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import over_booked, unreadable
+from e2e.judged_calls import JudgedCalls
 from e2e.observer import cards_of
 from e2e.report.verdict_plugin import PROCESS
 
@@ -37,18 +38,21 @@ _HANDED_OVER: Final = "gpushare_whole_cluster"
 _SECONDS: Final = 20.0
 
 
-async def judge_at_end(config: pytest.Config, cluster: Cluster) -> None:
-    """Judge a cluster of ours, of which all cases have ended; a cluster of someone else holds what these cases know nothing of."""
+async def judge_at_end(config: pytest.Config, cluster: Cluster, calls: JudgedCalls) -> None:
+    """Judge a cluster of ours, of which all cases have ended, and all calls between kubelets and plugins until then.
+
+    A cluster of someone else holds what these cases know nothing of.
+    """
     if config.getoption("--cluster") in (BARE, EXISTING):
         return
     try:
+        in_calls = "\n".join(map(str, calls.findings()))
+        config.stash[VERDICT] = {"call": in_calls}
         await eventually(lambda: look(cluster), lambda found: not found, "all of it is right", seconds=_SECONDS)
     except NotReachedError as error:
-        config.stash[VERDICT] = {"call": str(error)}
+        config.stash[VERDICT] = {"call": f"{error}\n{in_calls}".rstrip()}
     except Exception as error:
         config.stash[VERDICT] = {"teardown": f"unknown: {error!r}"}
-    else:
-        config.stash[VERDICT] = {"call": ""}
 
 
 async def look(cluster: Cluster) -> list[Finding]:

@@ -46,6 +46,8 @@ class DeviceManager:
         self._graces: dict[str, asyncio.TimerHandle] = {}
         self._one_at_a_time = asyncio.Lock()
         self._admitted = ""
+        # Its namespace and name.
+        self._admitted_name = ""
 
     def start(self) -> bool:
         """Read the checkpoint into a new book; False if the folder is empty, by which a kubelet knows a new machine.
@@ -157,6 +159,7 @@ class DeviceManager:
         reusable: dict[str, set[str]] = {}
         async with self._one_at_a_time:
             self._admitted = uid_of(pod)
+            self._admitted_name = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
             try:
                 for container in containers_of(pod):
                     await self._allocate_container(uid_of(pod), container, container.name in running, reusable, active)
@@ -200,7 +203,7 @@ class DeviceManager:
         ids = complete(choice, preferred, self._rng)
         self.book.take(resource, ids)
         try:
-            response = await client.allocate(ids)
+            response = await client.allocate(ids, self._admitted_name)
         except PluginError as error:
             self.book.count_again()
             raise AllocationError(str(error)) from error
@@ -217,7 +220,7 @@ class DeviceManager:
         self, client: PluginClient, available: Collection[str], must_include: Collection[str], size: int
     ) -> list[str]:
         try:
-            return await client.preferred(sorted(available), must_include, size)
+            return await client.preferred(sorted(available), must_include, size, self._admitted_name)
         except PluginError as error:
             text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
             raise AllocationError(text) from error

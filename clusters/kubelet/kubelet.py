@@ -111,7 +111,7 @@ class Kubelet:
         pods = NodePods(self._client, self.machine.name, around, lambda: node.allocatable, self._rng.shuffle)
         logs = LogEndpoint(pods, self._clock, self._tls)
         plugins = Registration(self.plugin_folder, devices.connect)
-        lister = PodResources(pods, self._clock)
+        lister = PodResources(pods, self._clock, self.pod_resources_socket)
 
         def devices_changed() -> None:
             node.changed()

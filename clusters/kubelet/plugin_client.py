@@ -15,17 +15,16 @@ import contextlib
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from clusters.amounts import is_extended_resource
 from clusters.kubelet.kubelet_devices import Device
+from clusters.kubelet.plugin_calls import PluginCall, note
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
-
-_T = TypeVar("_T")
 
 # The default limit of grpc-go for one message, which the kubelet leaves as it is, in bytes.
 RECEIVE_LIMIT_BYTES: Final = 4 * 1024 * 1024
@@ -82,7 +81,7 @@ class PluginClient:
             raise PluginError(f"failed to dial device plugin: {error}") from error
         try:
             # No limit of ours: the plugin waits for the end of its Register call, and knows how long.
-            self.options = await self._answered(lambda: self._stub.GetDevicePluginOptions(pb.Empty()))
+            self.options = await self._answered("GetDevicePluginOptions", pb.Empty())
         except PluginError as error:
             raise PluginError(f"failed to get device plugin options: {error}") from error
 
@@ -95,13 +94,18 @@ class PluginClient:
         """Each full list that the plugin sends, until the plugin ends the stream. Raises PluginError when it breaks."""
         try:
             async for message in self._stub.ListAndWatch(pb.Empty()):
+                self._note(_now(), "ListAndWatch", None, message)
                 yield tuple(Device(device.ID, device.health == _HEALTHY) for device in message.devices)
         except grpc.aio.AioRpcError as error:
             raise PluginError(go_text(error)) from error
         except grpc.aio.UsageError as error:
             raise PluginError(_CLOSING) from error
+        finally:
+            self._note(_now(), "ListAndWatch", None, None)
 
-    async def preferred(self, available: Collection[str], must_include: Collection[str], size: int) -> list[str]:
+    async def preferred(
+        self, available: Collection[str], must_include: Collection[str], size: int, pod: str = ""
+    ) -> list[str]:
         """The ids that the plugin prefers; [] if it does not offer to choose. Raises PluginError."""
         if not self.options.get_preferred_allocation_available:
             return []
@@ -109,13 +113,13 @@ class PluginClient:
             available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
         )
         request = pb.PreferredAllocationRequest(container_requests=[one])
-        answer = await self._answered(lambda: self._stub.GetPreferredAllocation(request))
+        answer = await self._answered("GetPreferredAllocation", request, pod)
         return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
 
-    async def allocate(self, ids: Collection[str]) -> bytes:
+    async def allocate(self, ids: Collection[str], pod: str = "") -> bytes:
         """The plugin's answer for one container, encoded. No time limit, as in a real kubelet. Raises PluginError."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
-        answer = await self._answered(lambda: self._stub.Allocate(request))
+        answer = await self._answered("Allocate", request, pod)
         if not answer.container_responses:
             raise PluginError("no containers return in allocation response")
         return bytes(answer.container_responses[0].SerializeToString(deterministic=True))
@@ -123,11 +127,13 @@ class PluginClient:
     async def pre_start(self, ids: Collection[str], seconds: float) -> None:
         """Ask before a container starts. Raises PluginError."""
         request = pb.PreStartContainerRequest(devices_ids=ids)
-        await self._answered(lambda: self._stub.PreStartContainer(request, timeout=seconds))
+        await self._answered("PreStartContainer", request, seconds=seconds)
 
-    async def _answered(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+    async def _answered(self, method: str, request: object, pod: str = "", *, seconds: float | None = None) -> Any:
+        begun, answer = _now(), None
         try:
-            return await ask()
+            answer = await getattr(self._stub, method)(request, timeout=seconds)
+            return answer
         except grpc.aio.AioRpcError as error:
             raise PluginError(go_text(error)) from error
         except grpc.aio.UsageError as error:
@@ -139,6 +145,15 @@ class PluginClient:
             if not self._is_closed or (caller is not None and caller.cancelling()):
                 raise
             raise PluginError(_CLOSING) from None
+        finally:
+            self._note(begun, method, request, answer, pod)
+
+    def _note(self, begun: float, method: str, request: object, answer: object, pod: str = "") -> None:
+        note(PluginCall(begun, self.socket, self.resource, method, request, answer, pod))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def go_text(error: grpc.aio.AioRpcError) -> str:
@@ -160,6 +175,7 @@ class Registration(pb_grpc.RegistrationServicer):
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.Empty:  # noqa: N802  # gRPC's name
         """One registration; answered only when the plugin has answered us."""
+        note(PluginCall(_now(), self._folder / request.endpoint, request.resource_name, "Register", request))
         refusal = refusal_of(request.version, request.resource_name)
         if refusal is None:
             try:

@@ -7,7 +7,9 @@ ContainerDevices of its own; devices show once their Allocate has returned. A bu
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import grpc
@@ -15,6 +17,7 @@ import grpc.aio
 
 from clusters.kubelet.kubelet_devices import DeviceBook
 from clusters.kubelet.kubelet_pods import NodePods
+from clusters.kubelet.plugin_calls import PluginCall, note
 from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
@@ -48,8 +51,9 @@ class RateLimit:
 class PodResources(pb_grpc.PodResourcesListerServicer):
     """Answers from the pods of a node."""
 
-    def __init__(self, pods: NodePods, clock: Callable[[], float]) -> None:
+    def __init__(self, pods: NodePods, clock: Callable[[], float], socket: Path) -> None:
         self._pods = pods
+        self._socket = socket
         self._limit = RateLimit(clock)
 
     def add_to(self, server: grpc.aio.Server) -> None:
@@ -71,7 +75,9 @@ class PodResources(pb_grpc.PodResourcesListerServicer):
         self._pods.release_ended()
         book = self._pods.device_book()
         pods = [pod_resources(pod, book) for pod in self._pods.active_pods()]
-        return pb.ListPodResourcesResponse(pod_resources=pods)
+        answer = pb.ListPodResourcesResponse(pod_resources=pods)
+        note(PluginCall(asyncio.get_running_loop().time(), self._socket, "", "List", request, answer))
+        return answer
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Context) -> pb.GetPodResourcesResponse:  # noqa: N802
         """One pod by name, whether it has ended or not."""

@@ -6,10 +6,14 @@ rules need not know which it was. Times are seconds on one clock.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
+
+from clusters.kubelet.plugin_calls import PluginCall
 
 Object = Mapping[str, Any]
 
@@ -72,7 +76,9 @@ class Told:
     containers: Sequence[Mapping[str, str]]
 
 
-Entry = Listed | Change | Cards | Asked | Told
+Entry = Listed | Change | Cards | Asked | Told | PluginCall
+# The folder of the plugins' sockets, which is one kubelet's, and a resource.
+Place = tuple[Path, str]
 
 
 @dataclass(slots=True)
@@ -87,6 +93,10 @@ class State:
     told: dict[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """By the pod's uid."""
     asked: list[Asked] = field(default_factory=list)
+    streams: set[Place] = field(default_factory=set)
+    """Those of whose plugin the stream of lists is open."""
+    announced: dict[Place, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    """The ids of a plugin's lists, and since when each is not announced as healthy."""
     used: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The nodes that the pods of each namespace have used so far."""
 
@@ -108,6 +118,19 @@ class State:
                 self.told[entry.uid] = entry.containers
             case Asked():
                 self.asked.append(entry)
+            case PluginCall(method="ListAndWatch"):
+                self._take_list(entry)
+
+    def _take_list(self, entry: PluginCall) -> None:
+        place = place_of(entry)
+        if entry.answer is None:
+            self.streams.discard(place)
+            return
+        self.streams.add(place)
+        healthy = {device.ID for device in entry.answer.devices if device.health == "Healthy"}
+        known = self.announced[place]
+        ids = known.keys() | {device.ID for device in entry.answer.devices}
+        known.update({one: math.inf if one in healthy else min(known.get(one, entry.at), entry.at) for one in ids})
 
     def _note_nodes(self, pods: Iterable[Object]) -> None:
         for pod in pods:
@@ -120,6 +143,11 @@ def _change(known: dict[str, Object], key: str, change: Change) -> None:
         known.pop(key, None)
     else:
         known[key] = change.item
+
+
+def place_of(call: PluginCall) -> Place:
+    """Of a kubelet the plugins of one resource."""
+    return call.socket.parent, call.resource
 
 
 def name_of(pod: Object) -> str:

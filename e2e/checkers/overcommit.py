@@ -106,7 +106,7 @@ def over_told(state: State, entry: Entry) -> Iterator[Finding]:
     told: dict[int, int] = defaultdict(int)
     for other in state.pods.values():
         if other["spec"].get("nodeName") == node and not is_over(other):
-            for index, units in filter(None, map(_share, _running(other, state))):
+            for index, units in filter(None, map(share_of, _running(other, state))):
                 told[index] += units
     for index, units in sorted(told.items()):
         if units > (size := size_of(state, node, index)):
@@ -122,10 +122,10 @@ def sees_its_card(state: State, entry: Entry) -> Iterator[Finding]:
     name, node = name_of(pod), pod["spec"].get("nodeName", "")
     for given in _running(pod, state):
         shown = given.get(spec.ENV_VISIBLE)
-        if (share := _share(given)) is None:
+        if (share := share_of(given)) is None:
             texts = {key: given.get(key) for key in (spec.ENV_INDEX, spec.ENV_CONTAINER_UNITS)}
             yield Finding("variables", entry.at, f"its variables name no card and amount: {texts}", name, node)
-        elif node in state.cards and shown not in (_uuid(state, node, share[0]), str(share[0])):
+        elif node in state.cards and shown not in (uuid_of(state, node, share[0]), str(share[0])):
             yield Finding("variables", entry.at, f"card {share[0]}, but it sees {shown}", name, node)
 
 
@@ -158,7 +158,7 @@ def _running(pod: Object, state: State) -> list[Mapping[str, str]]:
     return [given for one, given in zip(gpu_containers(pod), told, strict=False) if one.kind != "init"]
 
 
-def _share(given: Mapping[str, str]) -> tuple[int, int] | None:
+def share_of(given: Mapping[str, str]) -> tuple[int, int] | None:
     """The card and the units that a container's variables name."""
     try:
         return int(given[spec.ENV_INDEX]), int(given[spec.ENV_CONTAINER_UNITS])
@@ -172,6 +172,7 @@ def size_of(state: State, node: str, index: int) -> int:
     return card.units if card else 0
 
 
-def _uuid(state: State, node: str, index: int) -> str | None:
+def uuid_of(state: State, node: str, index: int) -> str | None:
+    """The UUID of a card, None for one that the node does not have."""
     card = state.cards.get(node, {}).get(index)
     return card.uuid if card else None

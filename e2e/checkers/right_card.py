@@ -15,8 +15,10 @@ from e2e.checkers.pod_requests import gpu_containers, units_of
 # the sum cannot be.
 SUM: Final = "sum of the pod"
 _CARD: Final = "right card"
+# Which pods have this mark is a promise of its own.
+MARK: Final = "assigned mark"
 # Values of NVIDIA_VISIBLE_DEVICES with which NVIDIA's runtime takes the card from a mount or from CDI.
-_OTHER_MEANS: Final = ("/var/run/nvidia-container-devices", "void")
+OTHER_MEANS: Final = ("/var/run/nvidia-container-devices", "void")
 
 _UUID: Final = "GPU-"
 
@@ -65,14 +67,14 @@ def check_pod(
             ]
             shown = given.get(spec.ENV_VISIBLE, "")
             # A node that does not publish UUIDs leaves open which card has this UUID.
-            is_open = shown in _OTHER_MEANS or (shown.startswith(_UUID) and uuid is None)
+            is_open = shown in OTHER_MEANS or (shown.startswith(_UUID) and uuid is None)
             if shown not in (uuid, index) and not (by_other_means and is_open):
                 texts.append(
                     (_CARD, f"container {number}: sees {given.get(spec.ENV_VISIBLE)}, should see card {index}")
                 )
         if annotations.get(spec.POD_ASSIGNED) != "true":
             texts.append(
-                (_CARD, f"annotation {spec.POD_ASSIGNED} is {annotations.get(spec.POD_ASSIGNED)}, should be true")
+                (MARK, f"annotation {spec.POD_ASSIGNED} is {annotations.get(spec.POD_ASSIGNED)}, should be true")
             )
     return [Finding(rule, at, text, name_of(pod), pod["spec"].get("nodeName") or "") for rule, text in texts]
 

@@ -32,7 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 async def stage(observer: Observer, target: Target, choices: Choices) -> AsyncIterator[PluginStage]:
     """A node of the case's own, in the case's namespace; the case opens it with the cards that it wants."""
     with scratch_folder() as folder:
-        stage = PluginStage(observer, target, choices.environment, f"plugin-{next(_NUMBERS)}", folder)
+        node = f"plugin-{next(_NUMBERS)}"
+        (folder / node).mkdir()
+        stage = PluginStage(observer, target, choices.environment, node, folder / node)
         try:
             yield stage
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,10 @@ from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import booking, gpu_pod
+from e2e.checkers.history import Card, Cards
+from e2e.checkers.judgement import Rule, judge
+from e2e.checkers.plugin_answers import PLUGIN_RULES
+from e2e.checkers.right_card import check_pod
 from e2e.device_plugin.recording_kubelet import RecordingKubelet, Registration
 from e2e.observer import Observer
 from e2e.target_capabilities import options_known
@@ -128,6 +133,17 @@ class PluginStage:
     async def create(self, pod: Object) -> Object:
         """Any pod."""
         return await self.api.create(pod, self.namespace)
+
+    def check_calls(self, *rules: Rule) -> None:
+        """All lists and answers of the plugin so far keep these rules, or all rules for them."""
+        cards = {card["index"]: Card(sys.maxsize, card["uuid"]) for card in self.cards.cards()}
+        known = Cards(0.0, self.cards.folder.name, cards)
+        assert judge([known, *self.kubelet.calls], *(rules or PLUGIN_RULES)) == []
+
+    async def check_right_card(self, name: str, *told: Mapping[str, str]) -> None:
+        """The pod's containers with these variables have the card of its annotation, and it is marked as assigned."""
+        uuids = {card["index"]: card["uuid"] for card in self.cards.cards()}
+        assert check_pod(await self.pod(name), told, uuids) == []
 
     async def logged(self, text: str) -> str:
         """Wait until the plugin has logged a text; its log."""

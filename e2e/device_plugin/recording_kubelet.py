@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import grpc
 import grpc.aio
 
+from clusters.api import exchanges
+from clusters.kubelet.plugin_calls import PluginCall, note
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.kubelet.proto import podresources_pb2 as pr
 from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
-from e2e.device_plugin.noted_calls import NotedCalls
 
 _UNLIMITED: Final = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _SOCKET_OPTIONS: Final = [*_UNLIMITED, ("grpc.so_reuseport", 0)]
@@ -35,8 +36,6 @@ class Registration:
     options: pb.DevicePluginOptions = field(default_factory=pb.DevicePluginOptions)
     """Asked of the plugin before Register was answered."""
     lists: list[pb.ListAndWatchResponse] = field(default_factory=list)
-    older_streams: int = 0
-    """How many streams of this resource were open when it called."""
     has_ended: bool = False
     """Whether its stream has ended."""
     called: float = 0.0
@@ -56,6 +55,8 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
 
     def __init__(self, plugin_folder: Path, pod_resources: Path) -> None:
         self.registrations: list[Registration] = []
+        self.calls: list[PluginCall] = []
+        """Those between it and plugins."""
         self.refusal = ""
         self.holdings: Holdings = {}
         self.pod_resources_refusals: list[tuple[grpc.StatusCode, str]] = []
@@ -111,26 +112,22 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         one = pb.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
         )
-        async with self._channel(resource) as channel:
-            answer = await pb_grpc.DevicePluginStub(channel).GetPreferredAllocation(
-                pb.PreferredAllocationRequest(container_requests=[one])
-            )
+        request = pb.PreferredAllocationRequest(container_requests=[one])
+        answer = await self._answered(resource, "GetPreferredAllocation", request)
         return list(answer.container_responses[0].deviceIDs)
 
     async def allocate(self, resource: str, *ids: Sequence[str]) -> list[pb.ContainerAllocateResponse]:
         """Allocate, with one request a container. Raises grpc.aio.AioRpcError."""
         requests = [pb.ContainerAllocateRequest(devices_ids=list(one)) for one in ids]
-        async with self._channel(resource) as channel:
-            answer = await pb_grpc.DevicePluginStub(channel).Allocate(pb.AllocateRequest(container_requests=requests))
+        answer = await self._answered(resource, "Allocate", pb.AllocateRequest(container_requests=requests))
         return list(answer.container_responses)
 
     async def pre_start(self, resource: str, ids: Sequence[str]) -> None:
         """PreStartContainer, with a kubelet's 30 s, if the plugin requires it. Raises grpc.aio.AioRpcError."""
         if not self._plugin(resource).options.pre_start_required:
             return
-        async with self._channel(resource) as channel:
-            request = pb.PreStartContainerRequest(devices_ids=list(ids))
-            await pb_grpc.DevicePluginStub(channel).PreStartContainer(request, timeout=30)
+        request = pb.PreStartContainerRequest(devices_ids=list(ids))
+        await self._answered(resource, "PreStartContainer", request, seconds=30)
 
     def hold(self, namespace: str, pod: str, container: str, *groups: Sequence[str]) -> None:
         """From now on PodResources shows that a container has these ids."""
@@ -141,9 +138,22 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         assert registration is not None, f"no plugin is registered for {resource}"
         return registration
 
-    def _channel(self, resource: str) -> grpc.aio.Channel:
-        endpoint = self._folder / self._plugin(resource).endpoint
-        return grpc.aio.insecure_channel(f"unix:{endpoint}", options=_CLIENT_OPTIONS, interceptors=[NotedCalls()])
+    async def _answered(self, resource: str, method: str, request: object, *, seconds: float | None = None) -> Any:
+        begun, endpoint, answer = asyncio.get_running_loop().time(), self._plugin(resource).endpoint, None
+        try:
+            async with grpc.aio.insecure_channel(f"unix:{self._folder / endpoint}", options=_CLIENT_OPTIONS) as channel:
+                answer = await getattr(pb_grpc.DevicePluginStub(channel), method)(request, timeout=seconds)
+            exchanges.note(method, request, grpc.StatusCode.OK.name, answer)
+            return answer
+        except grpc.aio.AioRpcError as error:
+            exchanges.note(method, request, error.code().name, error.details())
+            raise
+        finally:
+            self._note(begun, endpoint, resource, method, request, answer)
+
+    def _note(self, at: float, endpoint: str, resource: str, method: str, question: object, answer: object) -> None:
+        self.calls.append(PluginCall(at, self._folder / endpoint, resource, method, question, answer))
+        note(self.calls[-1])
 
     async def Register(  # noqa: N802  # gRPC's name
         self, request: pb.RegisterRequest, context: grpc.aio.ServicerContext[object, object]
@@ -151,9 +161,7 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         """Dial the plugin, ask for its options, and only then answer."""
         called = asyncio.get_running_loop().time()
         registration = Registration(request.version, request.endpoint, request.resource_name, called=called)
-        registration.older_streams = sum(
-            1 for one in self.registrations if one.resource == registration.resource and one.lists and not one.has_ended
-        )
+        self._note(called, request.endpoint, request.resource_name, "Register", request, None)
         self.registrations.append(registration)
         if self.refusal:
             await context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
@@ -167,13 +175,19 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         return pb.Empty()
 
     async def _follow(self, stub: pb_grpc.DevicePluginStub, registration: Registration) -> None:
+        def note_list(message: pb.ListAndWatchResponse | None) -> None:
+            at = asyncio.get_running_loop().time()
+            self._note(at, registration.endpoint, registration.resource, "ListAndWatch", None, message)
+
         try:
             async for message in stub.ListAndWatch(pb.Empty()):
+                note_list(message)
                 registration.lists.append(message)
         except grpc.aio.AioRpcError:
             pass
         finally:
             registration.has_ended = True
+            note_list(None)
 
     async def List(  # noqa: N802
         self, request: pr.ListPodResourcesRequest, context: grpc.aio.ServicerContext[object, object]

@@ -221,10 +221,10 @@ def main() -> None:
     # The original's flags for its log.
     parser.add_argument("-logtostderr", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", default="0", help=argparse.SUPPRESS)
-    rival_faults.add_flags(parser, rival_faults.EXTENDER)
+    rival_faults.add_flags(parser, "extender")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
-    faults = rival_faults.chosen(arguments, os.environ, rival_faults.EXTENDER)
+    faults = rival_faults.chosen(arguments, os.environ, "extender")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     port = arguments.listen or int(os.environ["PORT"])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-# Comma-separated; names of the other programs may stand there, too.
+# Comma-separated, each ``PROGRAM/FAULT``: all programs of a play get the variable, and two may know one fault.
 VARIABLE: Final = "RIVAL_FAULTS"
 ORIGINAL: Final = "original"
 
@@ -44,6 +44,7 @@ INSPECT: Final = frozenset({
     "blanks-cut", "dashes-one-short", "first-container-alone", "leaving-not-counted", "pending-left-out", "percent-rounded",
     "terminated-counted", "total-of-shown-cards", "unit-always-gib",
 })  # fmt: skip
+FAULTS: Final = {"extender": EXTENDER, "device_plugin": PLUGIN, "inspect": INSPECT}
 # Beside its defects: what the original does otherwise, though it is a matter of taste.
 _DIALECT: Final = frozenset({
     "bind-not-idempotent", "cpu-only-pods-refused", "original-texts", "refused-bind-500", "all-in-one-map",
@@ -52,19 +53,20 @@ _DIALECT: Final = frozenset({
 _DEFECT: Final = re.compile(r"d\d\d-")
 
 
-def add_flags(parser: argparse.ArgumentParser, known: frozenset[str]) -> None:
+def add_flags(parser: argparse.ArgumentParser, program: str) -> None:
     """Declare how faults and the dialect are chosen."""
-    parser.add_argument("--fault", action="append", default=[], choices=sorted(known), metavar="NAME")
+    parser.add_argument("--fault", action="append", default=[], choices=sorted(FAULTS[program]), metavar="NAME")
     parser.add_argument("--dialect", choices=[ORIGINAL])
 
 
-def chosen(arguments: argparse.Namespace, environment: Mapping[str, str], known: frozenset[str]) -> frozenset[str]:
-    """The faults of this program. Raises SystemExit for one in the environment that no program knows."""
+def chosen(arguments: argparse.Namespace, environment: Mapping[str, str], program: str) -> frozenset[str]:
+    """The faults of this program. Raises SystemExit for one in the environment that its program does not know."""
     named = {name for name in environment.get(VARIABLE, "").split(",") if name}
-    if unknown := named - EXTENDER - PLUGIN - INSPECT:
+    if unknown := named - {f"{one}/{fault}" for one, known in FAULTS.items() for fault in known}:
         raise SystemExit(f"{VARIABLE}: unknown faults {', '.join(sorted(unknown))}")
-    spoken = dialect(known) if arguments.dialect else frozenset()
-    return frozenset(named & known | set(arguments.fault) | spoken)
+    own = {fault for one, _, fault in (name.partition("/") for name in named) if one == program}
+    spoken = dialect(FAULTS[program]) if arguments.dialect else frozenset()
+    return frozenset(own | set(arguments.fault) | spoken)
 
 
 def dialect(known: frozenset[str]) -> frozenset[str]:

@@ -175,9 +175,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-d", action="store_true", help="a line for each pod")
     parser.add_argument("node", nargs="?", default="")
-    rival_faults.add_flags(parser, rival_faults.INSPECT)
+    rival_faults.add_flags(parser, "inspect")
     arguments = parser.parse_args()
-    faults = rival_faults.chosen(arguments, os.environ, rival_faults.INSPECT)
+    faults = rival_faults.chosen(arguments, os.environ, "inspect")
     try:
         table = asyncio.run(_table(arguments.node, Path(os.environ["KUBECONFIG"]), faults))
     except (RefusedError, aiohttp.ClientError, OSError, ValueError) as error:

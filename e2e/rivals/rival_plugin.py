@@ -243,10 +243,10 @@ def main() -> None:
     for flag in ("--logtostderr", "--health-check", "--mps", "--query-kubelet"):
         parser.add_argument(flag, f"-{flag.lstrip('-')}", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", help=argparse.SUPPRESS)
-    rival_faults.add_flags(parser, rival_faults.PLUGIN)
+    rival_faults.add_flags(parser, "device_plugin")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
-    faults = rival_faults.chosen(arguments, os.environ, rival_faults.PLUGIN)
+    faults = rival_faults.chosen(arguments, os.environ, "device_plugin")
     sys.exit(asyncio.run(_run(arguments, faults)))
 
 

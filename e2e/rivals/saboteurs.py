@@ -10,7 +10,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 from xml.etree import ElementTree as xml  # noqa: N813  # the module's usual short name
@@ -28,11 +28,6 @@ TARGET: Final = "rival"
 FOLDERS: Final = ("e2e/extender", "e2e/device_plugin", "e2e/scenarios", "e2e/conformance", "e2e/inspect")
 # The verdict on the whole cluster, which any wrong program may spoil.
 WHOLE: Final = "e2e/whole_cluster.py::whole_cluster"
-KNOWN: Final[Mapping[str, frozenset[str]]] = {
-    "extender": rival_faults.EXTENDER,
-    "device_plugin": rival_faults.PLUGIN,
-    "inspect": rival_faults.INSPECT,
-}
 _HELP: Final = "play the wrong programs by which the suite is judged; each must be caught by its case"
 
 
@@ -51,6 +46,11 @@ class Saboteur(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def hooks(self) -> tuple[str, ...]:
         """The faults of its program."""
         return self.faults or (self.name,)
+
+    @property
+    def variable(self) -> str:
+        """The variable by which its program alone has them."""
+        return ",".join(f"{self.program}/{hook}" for hook in self.hooks)
 
 
 def load() -> list[Saboteur]:
@@ -109,11 +109,11 @@ _OUTCOMES: Final = {"failure": "failed", "error": "error", "skipped": "skipped"}
 async def _outcomes(saboteur: Saboteur, words: Sequence[str]) -> tuple[dict[str, str], str]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        faults = {rival_faults.VARIABLE: ",".join(saboteur.hooks), "PYTHONPATH": str(ROOT)}
         argv = [sys.executable, "-m", "pytest", *words, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
         # Its verdicts are not the honest rival's.
         argv += [f"--verdicts={folder}", f"--target={TARGET}", "--cluster=embedded"]
-        ended = await commands.run(*argv, folder=ROOT, variables=faults)
+        variables = {rival_faults.VARIABLE: saboteur.variable, "PYTHONPATH": str(ROOT)}
+        ended = await commands.run(*argv, folder=ROOT, variables=variables)
         text = report.read_text(encoding="utf-8") if report.exists() else "<none/>"
     return outcomes_of(text), "\n".join(ended.said.splitlines()[-20:])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import subprocess
@@ -12,7 +13,8 @@ import pytest
 
 from clusters.targets import load_target
 from e2e.rivals import rival_faults, saboteurs
-from e2e.rivals.saboteurs import KNOWN, ROOT, Saboteur, is_of, load, outcomes_of, play
+from e2e.rivals.rival_faults import FAULTS
+from e2e.rivals.saboteurs import ROOT, Saboteur, is_of, load, outcomes_of, play
 
 RIVALS = ROOT / "e2e" / "rivals"
 # Traits of the original's dialect, which are wrong only together with it.
@@ -47,18 +49,18 @@ def test_each_fault_is_acted_and_each_defect_has_one() -> None:
     """A saboteur's faults are of its program; no fault is left that no saboteur acts; D1 to D30 are among them."""
     found = load()
     for one in found:
-        assert set(one.hooks) <= KNOWN[one.program], one.name
-    for program, known in KNOWN.items():
+        assert set(one.hooks) <= FAULTS[one.program], one.name
+    for program, known in FAULTS.items():
         assert known - TRAITS == {hook for one in found if one.program == program for hook in one.hooks}
     assert {hook[:3] for one in found for hook in one.hooks if re.match(r"d\d\d-", hook)} == ACTED_DEFECTS
 
 
-@pytest.mark.parametrize("program", sorted(KNOWN))
+@pytest.mark.parametrize("program", sorted(FAULTS))
 def test_each_fault_stands_in_the_code_of_the_rivals(program: str) -> None:
     """A fault that no line asks for makes no program wrong."""
     code = "\n".join(path.read_text() for path in RIVALS.glob("rival_*.py") if path.stem != "rival_faults")
 
-    assert not [name for name in KNOWN[program] if f'"{name}"' not in code]
+    assert not [name for name in FAULTS[program] if f'"{name}"' not in code]
 
 
 def test_rivals_know_nothing_of_what_they_rival() -> None:
@@ -78,12 +80,26 @@ def test_a_fault_that_no_program_knows_is_refused() -> None:
     words = [sys.executable, "-m", "e2e.rivals.rival_inspect"]
     by_flag = subprocess.run([*words, "--fault", "nope"], cwd=ROOT, capture_output=True, text=True)
     by_variable = subprocess.run(
-        words, cwd=ROOT, capture_output=True, text=True, env={rival_faults.VARIABLE: "percent-rounded,nope"}
+        words,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={rival_faults.VARIABLE: "inspect/percent-rounded,inspect/nope"},
     )
 
     assert (by_flag.returncode, by_variable.returncode) == (2, 1)
     assert "nope" in by_flag.stderr
-    assert by_variable.stderr == "RIVAL_FAULTS: unknown faults nope\n"
+    assert by_variable.stderr == "RIVAL_FAULTS: unknown faults inspect/nope\n"
+
+
+@pytest.mark.parametrize("program", sorted(FAULTS))
+def test_a_fault_reaches_the_named_program_alone(program: str) -> None:
+    """The variable reaches all programs of a play, and two of them may know one fault."""
+    (saboteur,) = (one for one in load() if one.name == "second-container-missing")
+    environment = {rival_faults.VARIABLE: saboteur.variable}
+    found = rival_faults.chosen(argparse.Namespace(fault=[], dialect=None), environment, program)
+
+    assert found == ({"first-container-alone"} if program == "inspect" else set())
 
 
 @pytest.mark.parametrize("name", ["rival", "original-dialect"])

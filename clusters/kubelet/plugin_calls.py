@@ -1,0 +1,37 @@
+"""The calls between a kubelet and its device plugins, with their answers, for judges: a logger that is off by default."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+LOG: Final = logging.getLogger("clusters.plugin_calls")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCall:
+    """One call; each list of a stream is one, and so is the end of the stream. Messages are those of the protocol."""
+
+    at: float
+    """When it began, in seconds of the event loop's clock."""
+    socket: Path
+    """The plugin's, in a folder of the folder that has the node's name; for ``List`` of PodResources the kubelet's."""
+    resource: str
+    method: str
+    question: Any = None
+    answer: Any = None
+    """None for a refusal, for the end of a stream, and for Register, which is noted as it comes."""
+    pod: str = ""
+    """``namespace/name`` of the pod that is admitted, if the kubelet knows it."""
+
+    @property
+    def node(self) -> str:
+        """The name of the kubelet's node."""
+        return self.socket.parents[1].name
+
+
+def note(call: PluginCall) -> None:
+    """Pass a call on to those that listen."""
+    LOG.debug("%s", call)

@@ -1,0 +1,111 @@
+"""A device plugin's lists and answers against the protocol of the kubelet, and against each other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from clusters.kubelet.plugin_calls import PluginCall
+from e2e import spec
+from e2e.checkers.history import Entry, State, place_of
+from e2e.checkers.judgement import Finding
+from e2e.checkers.overcommit import share_of, size_of, uuid_of
+from e2e.checkers.right_card import OTHER_MEANS
+
+# Limits of a kubelet: the bytes of one message, and the characters of one id.
+_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+_ID_CHARACTERS: Final = 63
+
+
+def sound_lists(_: State, entry: Entry) -> Iterator[Finding]:
+    """A list fits in a message, and its ids are short and unique."""
+    for call in _calls(entry, "ListAndWatch"):
+        ids = [device.ID for device in call.answer.devices]
+        if (size := call.answer.ByteSize()) > _MESSAGE_BYTES:
+            yield _finding("list", call, f"it has {size} bytes, a kubelet takes {_MESSAGE_BYTES}")
+        if twice := len(ids) - len(set(ids)):
+            yield _finding("list", call, f"{twice} of its ids are there before")
+        if long := [one for one in ids if len(one) > _ID_CHARACTERS]:
+            yield _finding("list", call, f"{long[0]} has more than {_ID_CHARACTERS} characters")
+
+
+def ended_streams(state: State, entry: Entry) -> Iterator[Finding]:
+    """The old stream of lists has ended when a plugin registers: its end would take the new one with it."""
+    if isinstance(entry, PluginCall) and entry.method == "Register" and place_of(entry) in state.streams:
+        yield _finding("open stream", entry, f"{entry.resource} is registered while its old stream is open")
+
+
+def fit_preferences(_: State, entry: Entry) -> Iterator[Finding]:
+    """Preferred ids, if there are some, are as many as asked for, each once, those that must be among them, and free ones."""
+    for call in _calls(entry, "GetPreferredAllocation"):
+        for asked, given in zip(call.question.container_requests, call.answer.container_responses, strict=False):
+            ids, must = set(given.deviceIDs), set(asked.must_include_deviceIDs)
+            if ids and not len(given.deviceIDs) == len(ids) == asked.allocation_size:
+                text = f"{len(given.deviceIDs)} ids, {len(ids)} different ones, for {asked.allocation_size}"
+                yield _finding("preferred ids", call, text)
+            elif ids and not must <= ids <= must.union(asked.available_deviceIDs):
+                yield _finding("preferred ids", call, f"{sorted(ids)} for {sorted(must)} and others that are free")
+
+
+def granted_ids(state: State, entry: Entry) -> Iterator[Finding]:
+    """Each container has an answer of its own, and a card only for ids that were announced, and healthy when it was asked."""
+    for call in _calls(entry, "Allocate"):
+        requests, answers = call.question.container_requests, call.answer.container_responses
+        if len(requests) != len(answers):
+            yield _finding("answers", call, f"{len(answers)} answers for {len(requests)} containers")
+        known = state.announced.get(place_of(call), {})
+        for asked, given in zip(requests, answers, strict=False):
+            if known and (share := share_of(given.envs)) is not None and share[0] >= 0:
+                refused = [one for one in asked.devices_ids if known.get(one, -1.0) < call.at]
+                if refused:
+                    text = f"a card is given for {refused[0]}, which is not announced as healthy"
+                    yield _finding("granted ids", call, text, share[0])
+
+
+def named_cards(state: State, entry: Entry) -> Iterator[Finding]:
+    """The variables name a card that the node has, by the same card's name for the runtime, and as many units as there are ids."""
+    for call in _calls(entry, "Allocate"):
+        for asked, given in zip(call.question.container_requests, call.answer.container_responses, strict=False):
+            if call.node in state.cards and (share := share_of(given.envs)) is not None and share[0] >= 0:
+                for text in _wrong_names(state, call, share, given.envs, asked.devices_ids):
+                    yield _finding("named card", call, text, share[0])
+
+
+def ids_held_once(_: State, entry: Entry) -> Iterator[Finding]:
+    """By the kubelet's records no id is held by two containers: a plugin that asks inside Allocate has it given out twice."""
+    for call in _calls(entry, "List"):
+        holders: dict[tuple[str, str], str] = {}
+        for pod in call.answer.pod_resources:
+            for container in pod.containers:
+                for device in container.devices:
+                    for one in device.device_ids:
+                        holder = holders.setdefault((device.resource_name, one), f"{pod.name}/{container.name}")
+                        if holder != f"{pod.name}/{container.name}":
+                            text = f"{one} is held by {holder} and {pod.name}/{container.name}"
+                            yield Finding("held ids", call.at, text, f"{pod.namespace}/{pod.name}", call.node)
+
+
+PLUGIN_RULES: Final = (sound_lists, ended_streams, fit_preferences, granted_ids, named_cards, ids_held_once)
+
+
+def _wrong_names(
+    state: State, call: PluginCall, share: tuple[int, int], given: Mapping[str, str], ids: Sequence[str]
+) -> Iterator[str]:
+    index, units = share
+    shown = given.get(spec.ENV_VISIBLE, "")
+    if not size_of(state, call.node, index):
+        yield "the node has no such card"
+    elif shown not in (uuid_of(state, call.node, index), str(index), *OTHER_MEANS):
+        yield f"the container sees {shown}"
+    if call.resource == spec.RESOURCE_MEMORY and units != len(ids):
+        yield f"{units} units for {len(ids)} ids"
+
+
+def _calls(entry: Entry, method: str) -> Iterator[PluginCall]:
+    """The entry, if it is such a call and has an answer."""
+    if isinstance(entry, PluginCall) and entry.method == method and entry.answer is not None:
+        yield entry
+
+
+def _finding(rule: str, call: PluginCall, text: str, card: Any = None) -> Finding:
+    return Finding(rule, call.at, text, call.pod, call.node, card)
