@@ -46,7 +46,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 # A test over its time limit ends its process. pytest-xdist gives the process that replaces it no tests and waits for ever; without
 # one the others finish theirs, and the run ends and says which test it was.
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
-ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(filter controlplane,$(CLUSTER)),--require-control-plane)
 
 .PHONY: help demo test test-all check fix up down e2e conformance flakes parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate verify site wheels constraints clean-clone clean
 
@@ -87,7 +87,7 @@ test-all: control-plane ## Run what `make test` leaves out as well: the comparis
 	@$(ALL) --require-control-plane $(ARGS)
 
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36
-	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(AT_ONCE) $(ON) $(ARGS)
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report $(AT_ONCE) $(ON) $(ARGS)
 
 # All profiles but OURS and CLUSTER.
 conformance: PROFILE ?= conformance

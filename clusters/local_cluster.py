@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from clusters.api import admission_policies, program_pod
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.certificates import KeyPair
+from clusters.api.node_operations import announce_cards
 from clusters.api.readiness import announces_cards, is_up
-from clusters.api.resources import NODES
 from clusters.api.waiting import all_or_none, eventually
 from clusters.clock import Clock
 from clusters.images.behaviour import Behaviours
@@ -36,9 +36,6 @@ from clusters.real_node import BOX as REAL
 from clusters.real_node import RealNode
 from clusters.simulated_node import SimulatedNode, environment_of_programs, new_cards
 from clusters.targets import Target
-
-# One GiB, which is a plugin's unit unless a flag names another.
-_MIB_PER_UNIT: Final = 1024
 
 
 class ControlPlane(Protocol):
@@ -303,11 +300,7 @@ class LocalCluster:
         if DEVICE_PLUGIN in self._target.programs:
             await self.launch(DEVICE_PLUGIN, node)
             return
-        cards = self.cards(node)
-        units = sum(card["memory"]["total_mib"] // _MIB_PER_UNIT for card in cards)
-        amounts = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(len(cards))}
-        status = {"status": {"capacity": amounts, "allocatable": amounts}}
-        await self.api.patch(NODES, node, status, subresource="status")
+        await announce_cards(self.api, node, self.cards(node))
 
     def _node(self, node: str) -> SimulatedNode | RealNode:
         if node not in self._equipped:

@@ -1,8 +1,10 @@
-"""An operator's actions on a node through the API, the same on every kind of cluster: cordon, drain, delete its Node."""
+"""An operator's actions on a node through the API, the same on every kind of cluster: cordon, drain, announce, delete its Node."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any, Final
 
 from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.api.program_pod import STANDS_FOR
@@ -11,6 +13,8 @@ from clusters.api.waiting import DEFAULT_SECONDS, eventually
 
 # A static pod's picture in the API; the kubelet has the pod from elsewhere.
 _MIRROR = "kubernetes.io/config.mirror"
+# One GiB, which is a plugin's unit unless a flag names another.
+_MIB_PER_UNIT: Final = 1024
 
 
 async def cordon(api: ApiClient, node: str, *, on: bool = True) -> None:
@@ -31,6 +35,14 @@ async def drain(api: ApiClient, node: str, *, seconds: float = DEFAULT_SECONDS) 
     for pod in evicted:
         await eventually(partial(_is_gone, api, pod), bool, f"{_name(pod)} is gone", seconds=seconds)
     return [_name(pod) for pod in evicted]
+
+
+async def announce_cards(api: ApiClient, node: str, cards: Sequence[Mapping[str, Any]]) -> None:
+    """Write on the Node what a device plugin announces for these cards; for clusters without one."""
+    units = sum(card["memory"]["total_mib"] // _MIB_PER_UNIT for card in cards)
+    amounts = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(len(cards))}
+    status = {"status": {"capacity": amounts, "allocatable": amounts}}
+    await api.patch(NODES, node, status, subresource="status")
 
 
 async def delete_node(api: ApiClient, node: str) -> None:

@@ -17,7 +17,7 @@ from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.api.resources import DEPLOYMENTS, NODES, PODS
 from clusters.api.waiting import eventually, meanwhile
 from clusters.kind.node_container import NodeContainer
-from clusters.kind.product import DEVICE_PLUGIN, EXTENDER, NAMESPACE, PLUGIN_LABEL
+from clusters.kind.product import DEVICE_PLUGIN, EXTENDER, EXTENDER_PORT, NAMESPACE, PLUGIN_LABEL
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.provider import ClusterError
@@ -26,11 +26,11 @@ from clusters.provider import ClusterError
 _EXTENDER_PODS: Final = f"component={EXTENDER}"
 _PLUGIN_PODS: Final = "component=gpushare-device-plugin"
 
-# As in the manifests.
-_EXTENDER_PORT: Final = 12345
 _SAYS_READY: Final = "Forwarding from"
 # Between two attempts while the API server is away, in seconds.
 _RETRY_SECONDS: Final = 0.2
+# Against hangs only, in seconds: a restarted machine takes some twenty on two cores.
+_UP_SECONDS: Final = 120.0
 
 
 class DeployedPrograms:
@@ -62,7 +62,20 @@ class DeployedPrograms:
             raise ClusterError(f"node {node!r} has no simulated cards, and so no device plugin to launch")
         await self._label(node, self._sets[node])
 
-    async def plugin_container(self, node: str) -> str:
+    @contextlib.asynccontextmanager
+    async def rebooting(self, node: str) -> AsyncIterator[None]:
+        """While inside the machine restarts; afterwards its plugin runs in a container of its own again if it did before."""
+        before = await self._plugin_container(node)
+        yield
+        if before:
+            await eventually(
+                partial(self._plugin_container, node),
+                lambda container: container not in ("", before),
+                f"the device plugin of {node} runs in a container of its own again",
+                seconds=_UP_SECONDS,
+            )
+
+    async def _plugin_container(self, node: str) -> str:
         """The id of the container that the plugin of a node runs in; "" while there is none."""
         pods = await self._pods(_PLUGIN_PODS, node)
         return next((found for pod in pods for found in running_containers(pod)), "")
@@ -148,7 +161,7 @@ class ExtenderDoor:
             "--address=127.0.0.1",
             f"--namespace={NAMESPACE}",
             f"pod/kube-scheduler-{control_plane}",
-            f"{self.port}:{_EXTENDER_PORT}",
+            f"{self.port}:{EXTENDER_PORT}",
         ]
         self._program = Program("kubectl port-forward", argv, environment, log)
 

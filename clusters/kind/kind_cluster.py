@@ -1,4 +1,4 @@
-"""A cluster of real kubelets in containers, made by kind: the programs under test as pods of the manifests that we ship.
+"""A cluster of real kubelets in containers, made by kind: our programs as pods of the manifests that we ship, others beside them.
 
 The cards are simulated. Everything of a run lies in one short temporary folder, each worker's folders for device plugins and
 its cards too, so that both can be reached from this machine. Ports are on loopback only, and the user's kubeconfig is never opened.
@@ -29,14 +29,15 @@ from clusters.kind import kind_config, product
 from clusters.kind.deployed_programs import DeployedPrograms, ExtenderDoor
 from clusters.kind.engine.engine import using
 from clusters.kind.equipment import Equipment, find
+from clusters.kind.host_programs import HostPrograms, Surroundings
 from clusters.kind.kind_nodes import KindNodes, join
 from clusters.kind.node_container import thawing
 from clusters.kind.sweeping import RunRecord, containers_of, folder_of_runs, record, remove_containers, sweep
 from clusters.kind.workers import WorkerKubelet, Workers, is_ready
 from clusters.processes.running_clusters import CHECKOUT
 from clusters.processes.scratch import scratch_folder
-from clusters.provider import EXTENDER, KUBELET, ClusterError, NodeSpec
-from clusters.targets import Target
+from clusters.provider import DEVICE_PLUGIN, EXTENDER, KUBELET, ClusterError, NodeSpec
+from clusters.targets import SCHEDULER_CONFIG, Target
 
 # Against hangs only, in seconds: images are unpacked, programs start, kubelets tell.
 _READY_SECONDS: Final = 180.0
@@ -53,8 +54,8 @@ class KindCluster:
     api: ApiClient
     _equipment: Equipment
     _manifests: Sequence[dict[str, Any]]
-    """As shipped, with this run's images."""
-    _programs: DeployedPrograms
+    """As shipped, with this run's images; none if the images do not hold the target's programs."""
+    _programs: DeployedPrograms | HostPrograms
     _door: ExtenderDoor
 
     def __init__(
@@ -74,6 +75,7 @@ class KindCluster:
         """
         self._nodes = [target.spelt(node) for node in nodes]
         self._target = target
+        self._is_deployed = product.is_in_images(target)
         self._announce = announce
         self._environment = environment
         self._find = partial(find, minor, environment, sys.stderr, node_image_name=node_image, image_base=image_base)
@@ -106,14 +108,15 @@ class KindCluster:
         environment = self._equipment.environment
         self._folder = self._stack.enter_context(scratch_folder())
         self._name = await self._take_name()
-        sets = product.plugin_sets(self._nodes)
+        sets = self._plugin_sets()
         self.workers = Workers(self._name, self._folder / "n", environment, sets)
-        self._manifests = await self._shipped()
+        self._manifests = await self._shipped() if self._is_deployed else ()
         await self._create_nodes()
         self._announce(self.kubeconfig)
         self.api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
         await self._import_images(self.workers.control_plane, *self.workers.names())
-        for manifest in product.fitted(self._manifests, self._target, sets):
+        deployed = product.fitted(self._manifests, self._target, sets) if self._is_deployed else []
+        for manifest in deployed or self._target.role_manifests():
             await self.api.create(manifest)
         await admission_policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
         log = self._folder / "port-forward.log"
@@ -121,7 +124,26 @@ class KindCluster:
             self._equipment.kubectl, self.kubeconfig, self.workers.control_plane, environment, log
         )
         await self._stack.enter_async_context(self._door.open())
-        self._programs = DeployedPrograms(self.api, self.workers.container, self.workers.sets, self._folder)
+        if self._is_deployed:
+            self._programs = DeployedPrograms(self.api, self.workers.container, self.workers.sets, self._folder)
+        else:
+            self._programs = HostPrograms(self._target, self._surroundings())
+            self._stack.push_async_callback(self._programs.stop)
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            workers=self.workers,
+            api=self.api,
+            environment=self._equipment.environment,
+            folder=self._folder,
+            kubeconfig_of=self.kubeconfig_of,
+            arguments_of=lambda name: next(node.plugin_arguments for node in self._nodes if node.name == name),
+            extender_is_up=self._extender_is_up,
+        )
+
+    def _plugin_sets(self) -> list[product.PluginSet]:
+        """Which nodes get a device plugin, by its arguments."""
+        return product.plugin_sets(self._nodes) if DEVICE_PLUGIN in self._target.programs else []
 
     async def _take_name(self) -> str:
         """A free name, recorded as in use; the leftovers of killed runs are removed first."""
@@ -151,6 +173,7 @@ class KindCluster:
             equipment.archive.parent,
             self.workers.logs(self.workers.control_plane),
             equipment.container_specification,
+            SCHEDULER_CONFIG.read_text() if self._is_deployed else product.scheduler_of(self._target),
         )
         nodes = KindNodes(config, written_by_kind, equipment.environment)
         # After the other: what came while kind was being ended.
@@ -170,17 +193,20 @@ class KindCluster:
 
     async def _settle(self) -> None:
         """Wait until pods can be scheduled onto cards."""
-        nodes = (self._node_is_ready(node) for node in self.workers.names())
         plugins = (self._plugin_is_ready(node) for node in self.workers.sets)
         try:
-            await all_or_none(*nodes, *plugins, self._extender_is_ready())
+            await all_or_none(*(self._node_is_ready(node) for node in self.workers.names()))
+            if isinstance(self._programs, HostPrograms):
+                await self._programs.start(node.name for node in self._nodes if node.box != "none")
+            await all_or_none(*plugins, self._extender_is_ready())
         except NotReachedError as error:
             pods = glimpse(await self.api.list(PODS, product.NAMESPACE))
             raise ClusterError(f"{error}\n{pods}\n{self._door.log()}") from error
 
     def extender_url(self) -> str:
         """See the seam."""
-        return f"http://127.0.0.1:{self._door.port}{self._target.extender.path}"
+        known = self._target.extender_or_none
+        return f"http://127.0.0.1:{self._door.port}{known.path if known is not None else ''}"
 
     async def kubeconfig_of(self, account: str, node: str = "") -> Path:
         """See the seam."""
@@ -228,7 +254,8 @@ class KindCluster:
             await kubelet.stop(lose_checkpoint=lose_checkpoint)
             await kubelet.start()
             return
-        await kubelet.reboot(lose_checkpoint=lose_checkpoint)
+        async with self._programs.rebooting(node):
+            await kubelet.reboot(lose_checkpoint=lose_checkpoint)
         if node in self.workers.sets:
             await self._plugin_is_ready(node)
 
@@ -240,17 +267,19 @@ class KindCluster:
         node = self._target.spelt(node)
         self._nodes.append(node)
         known = set(self.workers.sets.values())
-        sets = product.plugin_sets(self._nodes)
+        sets = self._plugin_sets()
         self.workers.assign(sets)
         (worker,) = self.workers.prepare([node])
         container = self.workers.container(node.name).container
         await join(self._name, worker, first, container, self._equipment.environment)
         await self._import_images(node.name)
         new = [one for one in sets if one.name not in known]
-        for manifest in product.fitted(self._manifests, self._target, new):
+        for manifest in product.fitted(self._manifests, self._target, new) if self._is_deployed else ():
             if manifest["kind"] == "DaemonSet":
                 await self.api.create(manifest)
         await self._node_is_ready(node.name)
+        if isinstance(self._programs, HostPrograms) and node.box != "none":
+            await self._programs.equip(node.name)
         if node.name in self.workers.sets:
             await self._plugin_is_ready(node.name)
 
@@ -277,7 +306,7 @@ class KindCluster:
         return self._programs.log(self.workers.container(node or ""), product.DEVICE_PLUGIN)
 
     def _kubelet(self, node: str) -> WorkerKubelet:
-        return WorkerKubelet(node, self.workers, self.api, self._programs)
+        return WorkerKubelet(node, self.workers, self.api)
 
     async def _announces_cards(self, node: str, *, may_be_none: bool = False) -> bool:
         return await announces_cards(self.api, node, self._target.device_plugin.resource, may_be_none=may_be_none)
@@ -299,8 +328,11 @@ class KindCluster:
             raise NotReachedError(f"{error}; its kubelet logged:\n{log}") from error
 
     async def _extender_is_ready(self) -> None:
-        asked = partial(is_up, f"http://127.0.0.1:{self._door.port}", self._target.extender.ready)
-        await eventually(asked, bool, "the extender is ready", seconds=_READY_SECONDS)
+        if EXTENDER in self._target.programs:
+            await eventually(self._extender_is_up, bool, "the extender is ready", seconds=_READY_SECONDS)
+
+    async def _extender_is_up(self) -> bool:
+        return await is_up(f"http://127.0.0.1:{self._door.port}", self._target.extender.ready)
 
 
 def adopt(written_by_kind: Path, path: Path) -> Path:

@@ -10,7 +10,6 @@ itself takes its place.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,12 +95,22 @@ def containers_of_workers(cluster: str, workers: Sequence[str]) -> dict[str, str
 
 
 def write_config(
-    folder: Path, cluster: str, image: str, workers: Sequence[Worker], images: Path, logs: Path, specification: str
+    folder: Path,
+    cluster: str,
+    image: str,
+    workers: Sequence[Worker],
+    images: Path,
+    logs: Path,
+    specification: str,
+    scheduler: str,
 ) -> Path:
-    """Write the configuration file of a cluster into the run's folder, and those that it hands to the nodes."""
+    """Write the configuration file of a cluster into the run's folder, and those that it hands to the nodes.
+
+    ``scheduler`` is the text of the KubeSchedulerConfiguration.
+    """
     (folder / _NO_CARDS).mkdir()
     logs.mkdir(parents=True)
-    shutil.copy(render.BASE / _SCHEDULER, folder)
+    (folder / _SCHEDULER).write_text(scheduler)
     (folder / _SPECIFICATION).write_text(specification)
     path = folder / "kind.yaml"
     config = cluster_config(folder, cluster, image, workers, images, logs)

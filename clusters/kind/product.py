@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import yaml
+
 from clusters.provider import ClusterError, NodeSpec
 from clusters.targets import Program, Target
 
@@ -18,6 +20,12 @@ Object = dict[str, Any]
 EXTENDER: Final = "gpushare-schd-extender"
 DEVICE_PLUGIN: Final = "gpushare-device-plugin-ds"
 NAMESPACE: Final = "kube-system"
+# As in the manifests.
+EXTENDER_PORT: Final = 12345
+# kubeadm's place.
+_SCHEDULERS_KUBECONFIG: Final = "/etc/kubernetes/scheduler.conf"
+# The programs that our images start: extender, then device plugin.
+_IN_IMAGES: Final = ("gpushare-extender", "gpushare-device-plugin")
 # Says which DaemonSet has a node; without it none has, and the node's plugin is down.
 PLUGIN_LABEL: Final = "clusters.gpushare/device-plugin"
 # Seen from inside a plugin's container; the words in braces of targets and of nodes.
@@ -39,6 +47,19 @@ class PluginSet:
     name: str
     arguments: tuple[str, ...]
     nodes: tuple[str, ...]
+
+
+def is_in_images(target: Target) -> bool:
+    """Are the target's extender and device plugin the programs that our images start?"""
+    programs = target.extender_or_none, target.device_plugin_or_none
+    return tuple(program and program.argv[0] for program in programs) == _IN_IMAGES
+
+
+def scheduler_of(target: Target) -> str:
+    """The text of the target's KubeSchedulerConfiguration, for the control plane's node."""
+    path = target.extender_or_none.path if target.extender_or_none is not None else ""
+    configuration = target.scheduler_configuration(f"http://127.0.0.1:{EXTENDER_PORT}{path}")
+    return yaml.safe_dump({**configuration, "clientConnection": {"kubeconfig": _SCHEDULERS_KUBECONFIG}})
 
 
 def plugin_sets(nodes: Iterable[NodeSpec]) -> list[PluginSet]:

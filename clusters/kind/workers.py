@@ -11,7 +11,6 @@ from typing import Final
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
-from clusters.kind.deployed_programs import DeployedPrograms
 from clusters.kind.kind_config import NODE_FOLDERS, Worker, container_of_control_plane, containers_of_workers
 from clusters.kind.node_container import NodeContainer
 from clusters.kind.product import PLUGIN_LABEL, PluginSet
@@ -103,10 +102,9 @@ class Workers:
 class WorkerKubelet:
     """The kubelet of a worker: stopped, killed, started, its machine rebooted; and when it is up again."""
 
-    def __init__(self, node: str, workers: Workers, api: ApiClient, programs: DeployedPrograms) -> None:
+    def __init__(self, node: str, workers: Workers, api: ApiClient) -> None:
         self._node = node
         self._api = api
-        self._programs = programs
         self._container = workers.container(node)
         self._simulated = workers.simulated(node)
 
@@ -128,21 +126,14 @@ class WorkerKubelet:
         await self._is_up(before)
 
     async def reboot(self, *, lose_checkpoint: bool = False) -> None:
-        """The machine ends as in a power failure and starts again; so do its cards, and its device plugin if it had one."""
-        before, plugin = await self._socket(), await self._programs.plugin_container(self._node)
+        """The machine ends as in a power failure and starts again; so do its cards."""
+        before = await self._socket()
         await self._container.power_off()
         await self._simulated.fake_nvml("reboot")
         if lose_checkpoint:
             self._lose_checkpoint()
         await self._container.power_on()
         await self._is_up(before)
-        if plugin:
-            await eventually(
-                partial(self._programs.plugin_container, self._node),
-                lambda container: container not in ("", plugin),
-                f"the device plugin of {self._node} runs in a container of its own again",
-                seconds=_UP_SECONDS,
-            )
 
     def _lose_checkpoint(self) -> None:
         """Remove the file from which a kubelet that is down will read the devices of containers."""

@@ -59,9 +59,7 @@ class _Suite:
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """The options under the names by which the cases read them, and the markers that our configuration declares."""
-        # The processes of pytest-xdist get them from the first one.
-        named = {} if hasattr(config, "workerinput") else self._renamed
-        for name, (long, default) in named.items():
+        for name, (long, default) in self._renamed.items():
             value = config.getoption(long)
             for alias in (name, name.removeprefix("--").replace("-", "_")):
                 if hasattr(config.option, alias):

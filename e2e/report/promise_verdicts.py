@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from e2e.promises import Promise
+from e2e.promises import CONFORMANCE, Promise
 from e2e.report.verdict_table import Outcome, Table, columns_of, counts
 
 Word = Literal["pass", "fail", "partial", "unknown", "not applicable"]
@@ -92,6 +92,12 @@ def judged_promises(table: Table, promises: Iterable[Promise]) -> list[Promise]:
     used = dict.fromkeys(one for case in table.cases.values() for one in case.promises)
     rows = {row.id: row for row in promises if row.id in used}
     return [*rows.values(), *(Promise(one, "") for one in used if one not in rows)]
+
+
+def judged_musts(table: Table, column: str, promises: Iterable[Promise]) -> int:
+    """The number of promises that each target must keep, and that have a verdict in this column, even a bad or a partial one."""
+    musts = (one.id for one in promises if one.level == "must" and one.profile in CONFORMANCE)
+    return sum(of_promise(table, column, one).word in ("pass", "fail", "partial") for one in musts)
 
 
 def _are_defects(ids: Iterable[str], promises: Mapping[str, Promise]) -> bool:

@@ -227,6 +227,22 @@ def test_another_cluster_and_another_target_are_columns(tmp_path: Path) -> None:
     assert cases["test_compares"] == {"gpushare on embedded", "gpushare on controlplane"}
 
 
+@pytest.mark.parametrize(
+    ("cases", "asked", "code"),
+    [
+        ("test_passes", "2", 0),
+        ("test_passes", "3", 1),
+        pytest.param("judge", "1", 1, marks=pytest.mark.thorough("the second one shows the exit code, too")),
+    ],
+)
+def test_a_run_that_judges_too_few_promises_fails(tmp_path: Path, cases: str, asked: str, code: int) -> None:
+    """The two promises of ``test_passes`` are such that each target must keep them; a run without cases judges none."""
+    result, output = run(tmp_path, "-k", cases, "--must-judge", asked)
+
+    assert result == code
+    assert (f"must keep; --must-judge asks for {asked}" in output) == bool(code)
+
+
 def test_a_case_that_ends_its_process_is_an_error(tmp_path: Path) -> None:
     """pytest-xdist reports it without the facts of the case."""
     (tmp_path / "e2e").mkdir()

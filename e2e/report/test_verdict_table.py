@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.promises import Promise
-from e2e.report.promise_verdicts import of_column, word_of
+from e2e.report.promise_verdicts import judged_musts, of_column, word_of
 from e2e.report.verdict_table import Case, Column, Outcome, Table, Verdict, columns_of, counts, merged, troubles
 
 PASSED, FAILED = Verdict("passed"), Verdict("failed", "why")
@@ -138,6 +138,23 @@ def test_a_promise_has_passed_only_if_its_cases_have(outcomes: set[Outcome], wor
 def test_a_column_is_as_good_as_its_worst_case(cases: dict[str, Verdict], text: str) -> None:
     """Cases that are not applicable do not count, and others that were skipped do."""
     assert of_column(table("kind", **cases), "t on kind", {}).text == text  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("promise", "outcome", "count"),
+    [
+        (Promise("DP-001", "x", "DEVICE-PLUGIN"), "passed", 1),
+        (Promise("DP-001", "x", "DEVICE-PLUGIN"), "failed", 1),
+        (Promise("DP-001", "x", "DEVICE-PLUGIN"), "error", 0),
+        (Promise("DP-001", "x", "DEVICE-PLUGIN"), "skipped", 0),
+        (Promise("DP-001", "x", "DEVICE-PLUGIN", "may"), "passed", 0),
+        (Promise("DP-001", "x", "OURS"), "passed", 0),
+        (Promise("DP-002", "x", "DEVICE-PLUGIN"), "passed", 0),
+    ],
+)
+def test_what_each_target_must_keep_is_counted_if_judged(promise: Promise, outcome: Outcome, count: int) -> None:
+    """A promise of ours alone, one that a target may leave out, and one without a verdict do not count."""
+    assert judged_musts(table("kind", a=Verdict(outcome)), "t on kind", [promise]) == count
 
 
 def test_a_defect_of_the_original_is_named_and_fails_no_target() -> None:

@@ -21,7 +21,7 @@ from e2e import promises
 from e2e.report import verdict_files
 from e2e.report.evidence import CRASH, EVIDENCE
 from e2e.report.markup import readable
-from e2e.report.promise_verdicts import judged_promises, of_column, of_promise
+from e2e.report.promise_verdicts import judged_musts, judged_promises, of_column, of_promise
 from e2e.report.repeating import again
 from e2e.report.sources import state
 from e2e.report.verdict_table import Case, Column, Evidence, Outcome, Table, Verdict, columns_of
@@ -52,6 +52,13 @@ def add_options(group: pytest.OptionGroup) -> None:
         default=Path("artefacts"),
         help="folder of the report: verdicts.html, .xml (JUnit) and .json (default: artefacts)",
     )
+    group.addoption(
+        "--must-judge",
+        type=int,
+        default=0,
+        metavar="N",
+        help="fail if the report has a verdict on fewer of the promises that each target must keep (default: 0)",
+    )
 
 
 class Verdicts:
@@ -70,6 +77,7 @@ class Verdicts:
         self._begun: dict[str, dict[str, None]] = {}
         # The commands that repeat the failures; a dictionary keeps their order.
         self._again: dict[str, None] = {}
+        self._must_judge: int = config.getoption("--must-judge", default=0)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -115,12 +123,12 @@ class Verdicts:
         columns = [self._column(cluster).name for cluster in clusters]
         self._cases[report.nodeid] = Case(ids, dict.fromkeys(columns, verdict), str(properties.get(TEXT, "")))
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the table, if this process is the one that reports and any case ran."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the table, if this process is the one that reports and any case ran; fail the session that judged too little."""
         if hasattr(self._config, "workerinput"):
             return
         self._lines = [f"again: {command}" for command in self._again]
-        if not self._cases:
+        if not self._cases and not self._must_judge:
             return
         run, rows = self._table(), promises.load()
         self._lines = [*_promises_of(run, rows), *self._lines, *_of_columns(run, rows)]
@@ -128,7 +136,9 @@ class Verdicts:
             table = verdict_files.add(self._folder, run, rows)
         except OSError as error:
             self._lines.append(f"report: {self._folder} cannot be written: {error}")
+            self._fail_if_too_few(session, run, rows)
             return
+        self._fail_if_too_few(session, table, rows)
         page = self._folder / verdict_files.HTML_FILE
         self._lines.append(
             f"report of {len(table.cases)} cases at {table.commit}: {page}, and .json and .xml beside it"
@@ -152,6 +162,14 @@ class Verdicts:
         always = {"--cluster": self._cluster, "--target": self._target}
         words = [str(one) for one in self._config.invocation_params.args]
         return again(_python(self._config.rootpath), report.nodeid, always, words, () if is_alone else tuple(begun))
+
+    def _fail_if_too_few(self, session: pytest.Session, table: Table, rows: Iterable[promises.Promise]) -> None:
+        column = self._column(self._cluster).name
+        judged = judged_musts(table, column, rows)
+        if judged < self._must_judge:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            asked = f"--must-judge asks for {self._must_judge}"
+            self._lines.append(f"{column}: verdicts on {judged} promises that each target must keep; {asked}")
 
     def _column(self, cluster: str, date: str = "") -> Column:
         minor = str(self._config.getoption("--kubernetes", default=""))

@@ -12,7 +12,7 @@ from e2e.builders import DEMO, STOPS_SLOWLY, gpu_pod
 from e2e.observer import Observer
 
 
-@pytest.mark.promise("E2E-001")
+@pytest.mark.promise("DP-011", "E2E-001")
 async def test_three_pods_share_one_card(observer: Observer) -> None:
     """Three pods of 1 GiB on a node with one card run on it together, and hold what their image holds."""
     names = [f"share-{number}" for number in range(3)]
@@ -60,7 +60,7 @@ async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> N
     await observer.check_books()
 
 
-@pytest.mark.promise("D01")
+@pytest.mark.promise("D01", "DP-011")
 async def test_two_equal_pods_created_together_get_their_own_cards(observer: Observer) -> None:
     """Two pods of 9 units cannot share a card of 14, and neither gets the other's card (ext#220, defect D1)."""
     for round_number in range(3):
@@ -74,7 +74,7 @@ async def test_two_equal_pods_created_together_get_their_own_cards(observer: Obs
         await eventually(observer.pods, lambda pods: not pods, "the twins are gone")
 
 
-@pytest.mark.promise("D02")
+@pytest.mark.promise("D02", "DP-012")
 async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -> None:
     """Containers of 1 and 2 units run on the pod's one card, and each gets its own amount (ext#143, defect D2)."""
     await observer.run(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))

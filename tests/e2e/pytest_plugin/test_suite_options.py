@@ -36,20 +36,33 @@ async def test_options(pytestconfig):
 """
 
 
-def run(folder: Path, conftest: str) -> str:
-    """The output of a pytest with these options."""
+def run(folder: Path, conftest: str, *more: str) -> str:
+    """The output of a pytest with these options and ``more``."""
     (folder / "conftest.py").write_text(conftest)
     (folder / "test_it.py").write_text(TEST)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    argv = [sys.executable, "-m", "pytest", "-q", "--strict-markers", "--gpu-bursts=7", "--gpu-target", "mine.yaml"]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--strict-markers",
+        "--gpu-bursts=7",
+        "--gpu-target",
+        "mine.yaml",
+        *more,
+    ]
     variables = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(argv, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
 
-def test_cases_read_their_options_by_the_names_of_our_checkout(tmp_path: Path) -> None:
-    """Each begins with ``--gpu-`` on the command line, and one that the plugin has is not asked for twice."""
-    assert "1 passed" in (output := run(tmp_path, CONFTEST.replace("OTHER", ""))), output
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_cases_read_their_options_by_the_names_of_our_checkout(tmp_path: Path, processes: str) -> None:
+    """Each begins with ``--gpu-``, in the processes of pytest-xdist too, and the plugin's are not asked for twice."""
+    output = run(tmp_path, CONFTEST.replace("OTHER", ""), "-n", processes)
+
+    assert "1 passed" in output, output
 
 
 @pytest.mark.parametrize("name", ["--bursts", "--burst-seed"])
