@@ -172,6 +172,16 @@ def test_a_dispute_ends_after_two_audits() -> None:
     assert audited(after(on(0))) == after(on(0))
 
 
+@pytest.mark.parametrize(("mark", "left"), [(None, None), (1, None), (2, 2)])
+def test_a_settled_dispute_leaves_nothing_behind(mark: int | None, left: int | None) -> None:
+    """The card that was found named is the pod's, and another repair that is under way goes on."""
+    named = ((1, UNITS),)
+    disputed = Belief(((0, UNITS),), mark, frozenset({1}), origin=0, named=named, card_size=14)
+
+    assert audited(disputed) == replace(disputed, audits=1)
+    assert audited(audited(disputed)) == Belief(named, left, origin=0, named=named, card_size=14)
+
+
 def test_a_step_after_the_start_is_in_dispute() -> None:
     """A step after the start is in dispute for a pod that had its mark when the extender started."""
     belief = after(on(0, 1), on(0, 1), on(1, 0), started=1)

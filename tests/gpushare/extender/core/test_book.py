@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -113,10 +114,10 @@ def test_what_was_bound_stays_booked(book: Book, card: object) -> None:
 def test_an_acknowledged_bind_is_believed(book: Book) -> None:
     """The watch was broken, so the first state of the bound pod is one that its author has changed: both cards are booked."""
     book.set_pod(pod("u", 4))
-    book.assume("n", booking("u", 4, 0))
+    book.assume("n", replace(booking("u", 4, 0), card_size=14))
     book.bound(pod("u").metadata, "n", 0)
     book.set_pod(pod("u", 4, on="n", card=1), has_gap=True)
-    assert used(book) == [4, 4]
+    assert (used(book), book.placed_on("n")[0][0].card_size) == ([4, 4], 14)
 
     book.audited()
     book.audited()
@@ -150,9 +151,10 @@ def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
     book.audited()
     assert used(book) == [4, 4]
 
+    book.touched = set()
     book.audited()
 
-    assert used(book) == [0, 4]
+    assert (used(book), book.touched) == ([0, 4], {"u"})
     assert book.set_pod(pod("u", 4, on="n", card=1), has_gap=False) is None
 
 
@@ -499,7 +501,8 @@ def test_free_cpu_is_what_no_pod_of_the_node_asks_for() -> None:
 
 def test_an_assumed_pod_has_its_cpu() -> None:
     """The next pod may come before the watch shows this one; a bind that was refused gives it back, on its own node alone."""
-    book = Book(Workload(counts_cpu=True, expected=Outlook({PodClass(4): 1})))
+    workload = Workload(counts_cpu=True, expected=Outlook({PodClass(4): 1}))
+    book = Book(workload)
     for name in ("n", "m"):
         book.set_node(node(name, cpu="8"))
     free = book.snapshot().free_cpu
@@ -521,7 +524,7 @@ def test_an_assumed_pod_has_its_cpu() -> None:
     book.forget("b", "n")
     assert dict(free) == {"n": 5500, "m": 7000}, "it is assumed on the other still"
     book.forget("b", "m")
-    assert dict(free) == {"n": 5500, "m": 8000}
+    assert (dict(free), set(workload._pods)) == ({"n": 5500, "m": 8000}, {"a"})
 
 
 def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
@@ -609,6 +612,19 @@ def test_the_same_version_again_ends_no_repair(book: Book) -> None:
     assert used(book) == [3, 0]
     book.set_pod(pod("a", 3, on="n", card=1, version=10))
     assert used(book) == [3, 3]
+
+
+def test_a_correction_believes_what_the_api_has_now(book: Book) -> None:
+    """The same version ends no repair, a later one may; of a pod that is shown unbound nothing is believed any more."""
+    book.set_pod(pod("a", 3, on="n", card=0, version=8))
+    book.correct(pod("a", 3, on="n", card=1, version=8))
+    assert used(book) == [3, 0]
+    book.correct(pod("a", 3, on="n", card=1, version=9))
+    assert used(book) == [3, 3]
+    book.correct(pod("a", 3, version=10))
+    assert (used(book), book.is_pending(pod("a").metadata)) == ([0, 0], True)
+    book.set_pod(pod("a", 3, on="n", card=1, version=11))
+    assert used(book) == [0, 3]
 
 
 def test_where_a_pod_is_booked_can_be_asked(book: Book) -> None:
