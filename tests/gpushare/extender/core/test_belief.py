@@ -182,6 +182,14 @@ def test_a_settled_dispute_leaves_nothing_behind(mark: int | None, left: int | N
     assert audited(audited(disputed)) == Belief(named, left, origin=0, named=named, card_size=14)
 
 
+def test_the_end_of_a_repair_ends_the_dispute_over_its_card() -> None:
+    """Another card that is in dispute stays so."""
+    marked = Belief(((0, UNITS),), 1, frozenset({1, 2}), origin=0, named=((0, UNITS),))
+    ended = believe(marked, on(1), is_started=False, has_gap=False)
+
+    assert ended == Belief(((1, UNITS),), None, frozenset({2}), origin=0, named=((1, UNITS),))
+
+
 def test_a_step_after_the_start_is_in_dispute() -> None:
     """A step after the start is in dispute for a pod that had its mark when the extender started."""
     belief = after(on(0, 1), on(0, 1), on(1, 0), started=1)

@@ -155,6 +155,9 @@ def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
     book.audited()
 
     assert (used(book), book.touched) == ([0, 4], {"u"})
+    book.touched = set()
+    book.audited()
+    assert book.touched == set(), "there is no dispute any more"
     assert book.set_pod(pod("u", 4, on="n", card=1), has_gap=False) is None
 
 
@@ -194,6 +197,30 @@ def test_a_lost_bind_frees_its_card(book: Book) -> None:
 
     assert used(book) == [0, 0]
     assert book.is_pending(pod("u").metadata)
+    book.set_pod(pod("u", 4, on="n", card=1), has_gap=False)
+    assert used(book) == [0, 4]
+
+
+def test_a_lost_bind_without_a_card_is_forgotten(book: Book) -> None:
+    """The pod was bound past every extender."""
+    book.set_pod(pod("u", 4, on="n"))
+    assert book.snapshot().nodes["n"].unplaced == 4
+    book.begin_anew()
+    book.set_pod(pod("u", 4))
+
+    assert book.snapshot().nodes["n"].unplaced == 0
+
+
+def test_a_node_that_is_gone_is_in_no_answer() -> None:
+    """A kept answer would send a pod there; its CPU is gone as well."""
+    book = Book(Workload(counts_cpu=True))
+    book.set_node(node(cpu="8"))
+    book.set_node(node("m", cpu="8"))
+    assert book.answers.reasons(Request(2)) == {"n": "", "m": ""}
+    book.remove_node("n")
+
+    assert (book.answers.reasons(Request(2)), set(book.snapshot().nodes)) == ({"m": ""}, {"m"})
+    assert dict(book.snapshot().free_cpu) == {"m": 8000}
 
 
 def test_a_bind_under_way_survives_a_restore(book: Book) -> None:
@@ -524,6 +551,7 @@ def test_an_assumed_pod_has_its_cpu() -> None:
     book.forget("b", "n")
     assert dict(free) == {"n": 5500, "m": 7000}, "it is assumed on the other still"
     book.forget("b", "m")
+    book.assume("m", booking("c", 3, 0))
     assert (dict(free), set(workload._pods)) == ({"n": 5500, "m": 8000}, {"a"})
 
 
