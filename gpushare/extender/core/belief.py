@@ -157,7 +157,7 @@ def booking_of(
     if units > 0:
         named, problem = read_allocation(pod, pod.metadata.annotations)
         belief = believe(known, named, is_started=was_started(pod), has_gap=has_gap)
-        if known is not None and belief is not None:
+        if belief is not None:
             ignored = problem_of(belief, named, problem)
             problem = None if ignored is None else f"{IGNORED}: {ignored}"
     metadata = pod.metadata

@@ -65,6 +65,15 @@ def test_a_booking_has_all_that_counts_of_a_pod() -> None:
     assert running == (found, replace(belief, is_started=True), None)
 
 
+def test_a_pod_of_one_unit_is_booked() -> None:
+    """The least that a pod can ask for."""
+    least = bound("1")
+    (least.spec.containers or []).pop()
+    evictable = Evictable(7, (), (), False, False)
+
+    assert booking_of(least)[0] == Booking("u", "ns", "p", 1, ((1, 1),), 1, "", evictable, card_size=14)
+
+
 def test_an_unreadable_amount_books_nothing() -> None:
     """The reason cites the amount, and the pod cannot be evicted for a card."""
     assert booking_of(bound("1.5")) == (

@@ -116,7 +116,7 @@ def test_an_acknowledged_bind_is_believed(book: Book) -> None:
     book.set_pod(pod("u", 4))
     book.assume("n", replace(booking("u", 4, 0), card_size=14))
     book.bound(pod("u").metadata, "n", 0)
-    book.set_pod(pod("u", 4, on="n", card=1), has_gap=True)
+    book.set_pod(pod("u", 4, on="n", card=1, version=1), has_gap=True)
     assert (used(book), book.placed_on("n")[0][0].card_size) == ([4, 4], 14)
 
     book.audited()
