@@ -71,7 +71,7 @@ class Belief:
         return tuple(sorted([*self.shares, *((card, units) for card in others)]))
 
 
-def bound_to(shares: Shares, card_size: int = 0) -> Belief:
+def bound_to(shares: Shares, card_size: int) -> Belief:
     """The belief about a pod that the API server has bound with these shares."""
     return Belief(shares, origin=shares[0][0], named=shares, card_size=card_size)
 

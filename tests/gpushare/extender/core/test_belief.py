@@ -37,7 +37,7 @@ def cards(belief: Belief | None) -> list[int]:
 
 def after(*states: Allocation | None, started: int = 99, gap: int = 99) -> Belief:
     """The belief after these states, of which one is the first started, and one comes after a gap."""
-    belief = bound_to(((0, UNITS),))
+    belief = bound_to(((0, UNITS),), 0)
     for at, state in enumerate(states):
         found = believe(belief, state, is_started=at >= started, has_gap=at == gap)
         assert found is not None
@@ -111,10 +111,10 @@ def test_a_belief_keeps_the_start_and_the_size() -> None:
 
 def test_one_card_has_what_the_pod_asks_for() -> None:
     """The pod was resized in place; the amounts of several cards are the annotation's."""
-    resized = believe(bound_to(((0, 2),)), on(0), is_started=True, has_gap=False)
+    resized = believe(bound_to(((0, 2),), 0), on(0), is_started=True, has_gap=False)
     assert resized is not None
     assert resized.booked == ((0, UNITS),)
-    several = believe(bound_to(MANY.shares), on(0), is_started=True, has_gap=True)
+    several = believe(bound_to(MANY.shares, 0), on(0), is_started=True, has_gap=True)
     assert several is not None
     assert several.booked == MANY.shares
 
@@ -270,7 +270,7 @@ def test_a_started_pod_stays_on_its_card(states: list[tuple[Allocation | None, b
 @given(st.lists(st.tuples(NAMED, st.booleans(), st.booleans()), max_size=10))
 def test_a_pod_is_booked_on_few_cards(states: list[tuple[Allocation | None, bool, bool]]) -> None:
     """However many its author names."""
-    belief = bound_to(((0, UNITS),))
+    belief = bound_to(((0, UNITS),), 0)
     for named, started, gap in states:
         found = believe(belief, named, is_started=started, has_gap=gap)
         assert found is not None
