@@ -73,7 +73,9 @@ def booking(uid: str, units: int, card: int) -> Booking:
 
 def used(book: Book, name: str = "n") -> list[int]:
     """Units booked on each card of a node."""
-    return [device.used for device in book.snapshot().nodes[name].devices]
+    info = book.snapshot().nodes[name]
+    assert info.name == name
+    return [device.used for device in info.devices]
 
 
 @pytest.fixture
@@ -161,6 +163,17 @@ def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
     assert book.set_pod(pod("u", 4, on="n", card=1), has_gap=False) is None
 
 
+def test_a_dispute_ends_with_its_pod(book: Book) -> None:
+    """The next audit finds none."""
+    book.set_pod(pod("u", 4, on="n", card=0, version=1))
+    book.set_pod(pod("u", 4, on="n", card=1, version=2))
+    assert used(book) == [4, 4]
+    book.remove_pod(pod("u").metadata)
+    book.audited()
+
+    assert used(book) == [0, 0]
+
+
 def test_a_restored_pod_is_booked(book: Book) -> None:
     """A restored pod is booked again, because its end was in a history that is lost."""
     book.set_pod(pod("u", 4, on="n", card=1))
@@ -169,9 +182,9 @@ def test_a_restored_pod_is_booked(book: Book) -> None:
     assert used(book) == [0, 0]
 
     book.begin_anew()
-    book.set_pod(pod("u", 4, on="n", card=1))
+    book.set_pod(pod("u", 4, on="n", card=0), has_gap=False)
 
-    assert used(book) == [0, 4]
+    assert used(book) == [4, 0], "nothing that was believed of it counts"
 
 
 def test_a_booking_stays_until_the_list_lacks_it(book: Book) -> None:
@@ -209,6 +222,19 @@ def test_a_lost_bind_without_a_card_is_forgotten(book: Book) -> None:
     book.set_pod(pod("u", 4))
 
     assert book.snapshot().nodes["n"].unplaced == 0
+
+
+def test_answers_follow_the_bookings() -> None:
+    """As many requests are kept as was asked for."""
+    book = Book(most_requests=1)
+    book.set_node(node(count=1, memory=14))
+    first = book.answers.reasons(Request(14))
+    assert first == {"n": ""}
+    book.assume("n", booking("a", 1, 0))
+    assert book.answers.reasons(Request(14)) is first
+    assert first == {"n": wire.REASON_NO_CARD_FITS}
+    book.answers.reasons(Request(1))
+    assert book.answers.reasons(Request(14)) is not first
 
 
 def test_a_node_that_is_gone_is_in_no_answer() -> None:
