@@ -196,8 +196,8 @@ def test_other_answers_have_the_names_of_go() -> None:
 def test_what_fits_is_found_in_an_answer() -> None:
     """Only a whole name, and only among those that fit, whatever full nodes contain and others are called."""
     full = msgspec.Raw(b'{"metadata":{"name":"a-1","labels":{"FailedNodes":"c"}}}')
-    names = ["c", "NodeNames", "FailedNodes", "a"]
-    answer = encode_filter_result(FilterResult(["a-1", "b"], {"full": names}, {"none": ["d"]}), [full])
+    names = ["c", "FailedNodes", "a"]
+    answer = encode_filter_result(FilterResult(["a-1", "b"], {"full": ["NodeNames", *names]}, {"none": ["d"]}), [full])
 
     assert [name for name in ("a-1", "b", "d", "full", *names) if fits(answer, name)] == ["a-1", "b"]
 
