@@ -46,6 +46,7 @@ def test_every_wish_is_read(annotations: dict[str, str], wishes: Wishes) -> None
         ("card_uuid", "did you mean gpushare.aliyun.com/card-uuid?"),
         ("samecard", "did you mean gpushare.aliyun.com/same-card?"),
         ("splits", "did you mean gpushare.aliyun.com/split?"),
+        ("policing", "there are policy, card-model, card-model-not, card-uuid, card-uuid-not, same-card, split"),
         ("recovered", "there are policy, card-model, card-model-not, card-uuid, card-uuid-not, same-card, split"),
         ("", "there are policy, card-model, card-model-not, card-uuid, card-uuid-not, same-card, split"),
         ("x" * 250_000, "there are policy, card-model, card-model-not, card-uuid, card-uuid-not, same-card, split"),
