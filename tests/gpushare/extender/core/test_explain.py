@@ -232,7 +232,7 @@ def test_room_needs_the_fewest_and_least_worthy(
 
 def test_slots_are_freed_too() -> None:
     """A card with free memory and no free slot names a pod for its slot."""
-    full = node(on("a", 1), on("b", 1, 5), slots=2)
+    full = lay_out("n", (Device(0, 10, slots=2),), [on("a", 1), on("b", 1, 5)])
     assert names(full, 4) == ["a"]
     (found,) = explain(Question(Request(4, slots=2)), Snapshot({"n": full}), {}, ["n"])["nodes"]
     assert [one["name"] for one in found["cards"][0]["roomIfEnded"]] == ["a", "b"]
