@@ -130,6 +130,7 @@ def test_preempt_questions_are_read_in_any_form(document: object, read: dict[str
     "document",
     [
         {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"},
+        {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "node": "n"},
         {"podname": "p", "podnamespace": "d", "poduid": "u", "node": "n"},
         {"podName": "p", "podNamespace": "d", "podUID": "u", "node": "n", "more": 1},
     ],
@@ -143,6 +144,8 @@ def test_a_bind_order_that_lacks_something_says_what() -> None:
     """All missing names in one message."""
     with pytest.raises(MalformedMessageError, match="lacks PodNamespace, Node"):
         decode_binding(b'{"PodName":"p"}')
+    with pytest.raises(MalformedMessageError, match="lacks PodName, PodNamespace$"):
+        decode_binding(b'{"Node":"n"}')
 
 
 def test_bind_and_whole_pods_are_read() -> None:
