@@ -47,5 +47,5 @@ def findings(accepted: list[Accepted], survivors: Iterable[tuple[str, str]], mod
         entries = {(each.functions, entry) for each in accepted for entry in each.entries(function, line)}
         unused -= entries
         if not entries:
-            found.append(f"survived: {function}\n    {line}")
+            found.append(f"not killed: {function}\n    {line}")
     return found + [f"accepted, but no survivor: {function}\n    {entry}" for function, entry in sorted(unused)]

@@ -17,7 +17,7 @@ def test_an_unlisted_survivor_is_a_finding() -> None:
     """A part of an accepted line, or an accepted line of another function, is not accepted."""
     others = [("gpushare.model.cards.add", 'x = "XXaXX" + b'), ("gpushare.extender.core.book.add", 'x = "XXaXX"')]
     assert [each.split("\n")[0] for each in findings([_TEXT], others, ["gpushare.extender"])] == [
-        f"survived: {function}" for function, _ in others
+        f"not killed: {function}" for function, _ in others
     ]
 
 

@@ -281,10 +281,10 @@ def _amounts(bookings: Iterable[Placed]) -> Counter[tuple[str, int | None]]:
     found: Counter[tuple[str, int | None]] = Counter()
     for node, booking in bookings:
         for card, units in booking.shares:
-            found[node, card] += units
+            found[node, card] = units
         unsaid = booking.units - sum(units for _, units in booking.shares)
         if unsaid > 0:
-            found[node, None] += unsaid
+            found[node, None] = unsaid
     return found
 
 

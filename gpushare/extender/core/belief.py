@@ -71,7 +71,7 @@ class Belief:
         return tuple(sorted([*self.shares, *((card, units) for card in others)]))
 
 
-def bound_to(shares: Shares, card_size: int = 0) -> Belief:
+def bound_to(shares: Shares, card_size: int) -> Belief:
     """The belief about a pod that the API server has bound with these shares."""
     return Belief(shares, origin=shares[0][0], named=shares, card_size=card_size)
 
@@ -157,7 +157,7 @@ def booking_of(
     if units > 0:
         named, problem = read_allocation(pod, pod.metadata.annotations)
         belief = believe(known, named, is_started=was_started(pod), has_gap=has_gap)
-        if known is not None and belief is not None:
+        if belief is not None:
             ignored = problem_of(belief, named, problem)
             problem = None if ignored is None else f"{IGNORED}: {ignored}"
     metadata = pod.metadata

@@ -271,8 +271,10 @@ class Book:
 
     def confirmed(self, uid: str) -> tuple[str, Booking] | None:
         """Node and booking of a pod that the API showed bound."""
-        node, _ = self._bound.get(uid, ("", 0))
-        return (node, self._bookings[node][uid]) if node else None
+        if uid not in self._bound:
+            return None
+        node, _ = self._bound[uid]
+        return node, self._bookings[node][uid]
 
     def assumptions(self, uid: str) -> tuple[tuple[str, Booking], ...]:
         """Where a pod is assumed; nearly always on one node."""

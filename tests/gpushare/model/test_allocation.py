@@ -77,6 +77,14 @@ def test_an_index_that_is_no_card_number_is_an_error(index: str) -> None:
         decode({"ALIYUN_COM_GPU_MEM_IDX": index}, 1)
 
 
+@pytest.mark.parametrize("name", ["ALIYUN_COM_GPU_MEM_DEV", "ALIYUN_COM_GPU_MEM_ASSUME_TIME"])
+def test_a_number_that_cannot_be_read_is_an_error(name: str) -> None:
+    """The error names the annotation, whichever it is; one that is not there is 0."""
+    with pytest.raises(InvalidAllocationError, match=f"annotation {name} is 'x', not a number from 0 up"):
+        decode({"ALIYUN_COM_GPU_MEM_IDX": "0", name: "x"}, 1)
+    assert decode({"ALIYUN_COM_GPU_MEM_IDX": "0"}, 1) == Allocation(((0, 1),), 0, 0)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -159,14 +167,18 @@ def test_a_long_allocation_is_refused(text: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("containers", "found"),
-    [((8, 12), ((1, 8), (3, 12))), ((20,), None), ((8, 4), None)],
-    ids=["as asked", "one", "less"],
+    ("text", "containers", "found"),
+    [
+        ('{"0":{"1":8},"1":{"3":12}}', (8, 12), ((1, 8), (3, 12))),
+        ('{"0":{"1":8},"1":{"3":12}}', (20,), None),
+        ('{"0":{"1":8},"1":{"3":12}}', (8, 4), None),
+        ('{"0":{"1":1}}', (1,), ((1, 1),)),
+    ],
+    ids=["as asked", "one", "less", "one unit"],
 )
-def test_a_pod_is_read_with_its_containers(containers: tuple[int, ...], found: object) -> None:
+def test_a_pod_is_read_with_its_containers(text: str, containers: tuple[int, ...], found: object) -> None:
     """The pod's spec has the request of each container; a pod on one card needs no such look."""
     limits = [{"name": f"c{at}", "resources": {"limits": {"aliyun.com/gpu-mem": n}}} for at, n in enumerate(containers)]
-    text = '{"0":{"1":8},"1":{"3":12}}'
     pod = msgspec.convert(
         {
             "metadata": {"annotations": {"scheduler.framework.gpushare.allocation": text}},

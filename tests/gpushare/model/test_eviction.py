@@ -124,9 +124,12 @@ def test_budget_counts_no_strangers_and_no_pod_twice() -> None:
     """Another namespace's pods, pods without labels, and pods with an eviction that the API server has taken note of."""
     web = labelled(app="web")
     pods = [("other", "a", web), ("ns", "b", labelled()), ("ns", "gone", web), ("ns", "c", web)]
-    not_db = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]}
+    selectors: list[dict[str, object]] = [
+        {"matchLabels": {"app": "web"}},
+        {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]},
+    ]
 
-    for selector in ({"matchLabels": {"app": "web"}}, not_db):
+    for selector in selectors:
         kept = kept_budget(budget(0, selector, disruptedPods={"gone": "2026-01-01T00:00:00Z"}))
         assert list(protected(pods, by_namespace([kept]))) == [False, False, False, True]
 

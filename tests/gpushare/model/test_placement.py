@@ -75,6 +75,7 @@ def test_card_without_a_slot_is_passed_over_for_the_next_best() -> None:
     ("devices", "asked", "reason"),
     [
         ((Device(0, 80, slots=2, slots_used=2),), Request(10), wire.REASON_NO_SLOT),
+        ((Device(0, 80, 70, slots=2, slots_used=2),), Request(10), wire.REASON_NO_SLOT),
         ((Device(0, 80, 75, slots=2, slots_used=2),), Request(10), wire.REASON_NO_CARD_FITS),
         ((Device(0, 80, slots=2), Device(1, 8, slots=9)), Request(10, 3), wire.REASON_TOO_MANY_CONTAINERS),
         ((Device(0, 80, slots=2),), Request(10, names_slots=False), wire.REASON_SLOT_MISSING),

@@ -18,7 +18,8 @@ from gpushare.model.quantity import MemoryUnit, parse_milli, parse_quantity, par
     [
         ("0", 0), ("3", 3), ("+3", 3), ("10k", 10_000), ("1Ki", 1024), ("2Mi", 2 * 1024**2), ("1Ei", 1024**6),
         ("1e3", 1000), ("1E3", 1000), ("12e-1", Fraction(6, 5)), ("1E", 10**18), ("1500m", Fraction(3, 2)), ("5.", 5),
-        ("0" * 63 + "7", 7), (".5", Fraction(1, 2)), ("-1", -1), ("1u", Fraction(1, 10**6)), ("1n", Fraction(1, 10**9)), ("7G", 7 * 10**9),
+        ("0" * 63 + "7", 7),
+        (".5", Fraction(1, 2)), ("-1", -1), ("1u", Fraction(1, 10**6)), ("1n", Fraction(1, 10**9)), ("7G", 7 * 10**9),
     ],
 )  # fmt: skip
 def test_parse_quantity_reads_every_form_that_kubernetes_writes(text: str, value: Fraction) -> None:

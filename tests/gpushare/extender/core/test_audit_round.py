@@ -28,12 +28,14 @@ def node(cards: int = 2, version: str = "1", annotation: str | None = None) -> N
     )
 
 
-def pod(on: str | None = "n", card: object = 0, version: str = "5", units: object = 3, **more: str) -> Pod:
+def pod(
+    on: str | None = "n", card: object = 0, version: str = "5", units: object = 3, phase: str = "Running", **more: str
+) -> Pod:
     """The pod ``d/p``, at one version."""
     annotations = {**({"ALIYUN_COM_GPU_MEM_IDX": str(card)} if on and card is not None else {}), **more}
     metadata = {"name": "p", "namespace": "d", "uid": "u", "resourceVersion": version, "annotations": annotations}
     spec = {"nodeName": on, "containers": [{"name": "c", "resources": {"limits": {MEMORY: str(units)}}}]}
-    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}, Pod)
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": phase}}, Pod)
 
 
 ASSIGNED = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
@@ -50,7 +52,7 @@ class Stage:
         self.book.set_node(node())
 
     def round(self) -> Round:
-        return Round(self.book, lambda namespace, name, uid: uid in self.under_way)
+        return Round(self.book, lambda *pod: pod[:2] == ("d", "p") and pod[2] in self.under_way)
 
     def listed(self, *pods: Pod, nodes: Collection[Node] = (node(),)) -> tuple[Round, list[Suspect]]:
         audit = self.round()
@@ -86,6 +88,7 @@ DELETED.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
     [
         (None, pod(), "missing", 3, "nothing", "n:0=3"),
         (None, pod(card=None), "missing", 3, "nothing", "n:?=3"),
+        (None, pod(card=None, units=1), "missing", 1, "nothing", "n:?=1"),
         (pod(), None, "phantom", 3, "n:0=3", "gone"),
         (pod(), pod(None), "phantom", 3, "n:0=3", "not bound"),
         (pod(), pod(units=0), "phantom", 3, "n:0=3", "n"),
@@ -381,7 +384,7 @@ def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
 def test_only_cards_that_run_too_much_are_over_committed(annotations: dict[str, str], is_counted: bool) -> None:
     """A pod with ASSIGNED=true has its card; a pod with a repair mark has none yet, and an unknown card has any amount."""
     found = Stage().odd(pod(units=8, **annotations), pod(units=6, **ASSIGNED))
-    assert ("over_committed", "n", 1) not in found
+    assert "over_committed" not in {kind for kind, _, _ in found}
     found = Stage().odd(pod(units=9, **annotations), pod(units=6, **ASSIGNED))
     assert (("over_committed", "n", 1) in found) is is_counted
 
@@ -399,6 +402,43 @@ def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
     found = on.suspected(many)()
     assert found is not None
     assert (found.kind, found.units) == ("stale_assumption", 12)
+
+
+@pytest.mark.parametrize(("nodes", "kind"), [("mn", "unconfirmed"), ("mo", "other_node")])
+def test_of_two_assumptions_the_one_on_its_node_counts(nodes: str, kind: str) -> None:
+    """If it is on neither node, the bind is on another one."""
+    on = Stage()
+    for name in nodes:
+        on.book.assume(name, Booking("u", "d", "p", 3, ((0, 3),)))
+    found = on.suspected(pod())()
+    assert found is not None
+    assert found.kind == kind
+
+
+def test_what_the_book_does_not_believe_is_no_drift() -> None:
+    """The author of a running pod has changed its annotation, and the book saw it."""
+    on = Stage()
+    for state in (pod(), pod(card=1, version="6")):
+        on.book.set_pod(state, has_gap=False)
+    assert on.listed(pod(card=1, version="6"))[1] == []
+
+
+@pytest.mark.parametrize(("version", "kinds"), [("5", []), ("6", ["other_card"])])
+def test_a_later_version_may_be_the_end_of_a_repair(version: str, kinds: list[str]) -> None:
+    """Between two versions the watch may have lost the marks; one version has one card."""
+    on = Stage()
+    on.book.set_pod(pod(phase="Pending"))
+    assert [one.kind for one, _ in on.listed(pod(card=1, version=version, phase="Pending"))[1]] == kinds
+
+
+def test_a_waiting_pod_of_the_same_name_is_another() -> None:
+    """The list is older than the end of the first pod, and the book has both."""
+    on = Stage()
+    on.book.set_pod(pod())
+    other = pod(None)
+    other.metadata.uid = "v"
+    on.book.set_pod(other)
+    assert [(one.kind, one.uid) for one, _ in on.listed(pod())[1]] == [("pending_phantom", "v")]
 
 
 @pytest.mark.parametrize(("card", "kind"), [(0, "unconfirmed"), (1, "other_card")])

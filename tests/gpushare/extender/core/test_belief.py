@@ -37,7 +37,7 @@ def cards(belief: Belief | None) -> list[int]:
 
 def after(*states: Allocation | None, started: int = 99, gap: int = 99) -> Belief:
     """The belief after these states, of which one is the first started, and one comes after a gap."""
-    belief = bound_to(((0, UNITS),))
+    belief = bound_to(((0, UNITS),), 0)
     for at, state in enumerate(states):
         found = believe(belief, state, is_started=at >= started, has_gap=at == gap)
         assert found is not None
@@ -63,6 +63,15 @@ def test_a_booking_has_all_that_counts_of_a_pod() -> None:
     assert booking_of(bound(GROUP="g")) == (found, belief, None)
     running = booking_of(bound(GROUP="g", phase="Running"), belief, has_gap=False)
     assert running == (found, replace(belief, is_started=True), None)
+
+
+def test_a_pod_of_one_unit_is_booked() -> None:
+    """The least that a pod can ask for."""
+    least = bound("1")
+    (least.spec.containers or []).pop()
+    evictable = Evictable(7, (), (), False, False)
+
+    assert booking_of(least)[0] == Booking("u", "ns", "p", 1, ((1, 1),), 1, "", evictable, card_size=14)
 
 
 def test_an_unreadable_amount_books_nothing() -> None:
@@ -96,16 +105,17 @@ def test_a_belief_keeps_the_start_and_the_size() -> None:
         found = believe(replace(sized, is_started=True), named, is_started=False, has_gap=False)
         assert found is not None
         assert (found.is_started, found.card_size) == (True, 14)
+    assert believe(sized, None, is_started=True, has_gap=False) == replace(sized, is_started=True)
     first = believe(None, replace(on(1), device_units=14), is_started=True, has_gap=False)
     assert first == Belief(((1, UNITS),), origin=1, is_started=True, named=((1, UNITS),), card_size=14)
 
 
 def test_one_card_has_what_the_pod_asks_for() -> None:
     """The pod was resized in place; the amounts of several cards are the annotation's."""
-    resized = believe(bound_to(((0, 2),)), on(0), is_started=True, has_gap=False)
+    resized = believe(bound_to(((0, 2),), 0), on(0), is_started=True, has_gap=False)
     assert resized is not None
     assert resized.booked == ((0, UNITS),)
-    several = believe(bound_to(MANY.shares), on(0), is_started=True, has_gap=True)
+    several = believe(bound_to(MANY.shares, 0), on(1), is_started=True, has_gap=True)
     assert several is not None
     assert several.booked == MANY.shares
 
@@ -170,6 +180,24 @@ def test_a_dispute_ends_after_two_audits() -> None:
     assert elsewhere is not None
     assert cards(audited(audited(elsewhere))) == [0, 1]
     assert audited(after(on(0))) == after(on(0))
+
+
+@pytest.mark.parametrize(("mark", "left"), [(None, None), (1, None), (2, 2)])
+def test_a_settled_dispute_leaves_nothing_behind(mark: int | None, left: int | None) -> None:
+    """The card that was found named is the pod's, and another repair that is under way goes on."""
+    named = ((1, UNITS),)
+    disputed = Belief(((0, UNITS),), mark, frozenset({1}), origin=0, named=named, card_size=14)
+
+    assert audited(disputed) == replace(disputed, audits=1)
+    assert audited(audited(disputed)) == Belief(named, left, origin=0, named=named, card_size=14)
+
+
+def test_the_end_of_a_repair_ends_the_dispute_over_its_card() -> None:
+    """Another card that is in dispute stays so."""
+    marked = Belief(((0, UNITS),), 1, frozenset({1, 2}), origin=0, named=((0, UNITS),))
+    ended = believe(marked, on(1), is_started=False, has_gap=False)
+
+    assert ended == Belief(((1, UNITS),), None, frozenset({2}), origin=0, named=((1, UNITS),))
 
 
 def test_a_step_after_the_start_is_in_dispute() -> None:
@@ -243,7 +271,7 @@ def test_a_started_pod_stays_on_its_card(states: list[tuple[Allocation | None, b
 @given(st.lists(st.tuples(NAMED, st.booleans(), st.booleans()), max_size=10))
 def test_a_pod_is_booked_on_few_cards(states: list[tuple[Allocation | None, bool, bool]]) -> None:
     """However many its author names."""
-    belief = bound_to(((0, UNITS),))
+    belief = bound_to(((0, UNITS),), 0)
     for named, started, gap in states:
         found = believe(belief, named, is_started=started, has_gap=gap)
         assert found is not None

@@ -135,6 +135,39 @@ def test_proposed_victim_needed_by_the_nodes_sum_is_kept() -> None:
     assert victims(info, ask(8), "a", "c") == {"a", "c"}
 
 
+def test_the_answer_keeps_the_order_and_the_violations() -> None:
+    """Proposed victims come first, in their order; the scheduler's count of violations stays if all of them do."""
+    info = node(on(0, "z", 4), on(0, "a", 2), on(0, "b", 2), on(1, "c", 8, 50))
+    spared = node(on(0, "a", 8), on(1, "b", 7, 50), on(1, "c", 1))
+
+    proposed = Victims(("z", "stranger"), 3)
+    assert preempt(ask(8), {"n": proposed}, Snapshot({"n": info})) == {"n": Victims(("z", "stranger", "a", "b"), 3)}
+    assert preempt(ask(8), {"n": Victims(("c",), 3)}, Snapshot({"n": spared})) == {"n": Victims(("a",), 0)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([(8, 0)], [(4, 0), (4, 0)], {"00"}),
+        ([(8, 1)], [(4, 0), (4, 0)], {"10", "11"}),
+        ([(4, -5), (4, 1)], [(4, 0), (4, 1)], {"00", "01"}),
+        ([(4, -(2**31)), (4, -(2**31))], [(8, -(2**31))], {"10"}),
+        ([(8, -3)], [(8, -4)], {"10"}),
+    ],
+)
+def test_cards_are_compared_as_the_scheduler_compares_nodes(
+    first: list[tuple[int, int]], second: list[tuple[int, int]], expected: set[str]
+) -> None:
+    """The highest priority counts, then all together, then how many; a priority may be the lowest that there is."""
+    pods = [
+        on(card, f"{card}{at}", units, priority)
+        for card, of_card in enumerate((first, second))
+        for at, (units, priority) in enumerate(of_card)
+    ]
+
+    assert victims(node(*pods), ask(8)) == expected
+
+
 def test_where_a_card_has_room_the_proposal_stands() -> None:
     """The scheduler wants them for something that is not ours."""
     info = node(on(0, "a", 2, 1, cpu=100))

@@ -37,18 +37,21 @@ def test_a_guard_is_read_back_as_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "reason"),
     [
-        "{",
-        "[]",
-        '{"v":2,"seen":0,"pods":{}}',
-        '{"v":1,"x":' + "[" * 100_000,
-        '{"v":1,"seen":0,"pods":{"u":{"namespace":"n","name":"p","units":1,"by":[],"cards":{"x":1}}}}',
+        ("{", "cannot be read: Input data was truncated"),
+        ("[]", "cannot be read: Expected `object`"),
+        ('{"v":2,"seen":0,"pods":{}}', "are of form 2, and this extender reads 1 only"),
+        ('{"v":1,"x":' + "[" * 100_000, "cannot be read: maximum recursion depth"),
+        (
+            '{"v":1,"seen":0,"pods":{"u":{"namespace":"n","name":"p","units":1,"by":[],"cards":{"x":1}}}}',
+            "cannot be read: Expected `int`",
+        ),
     ],
 )
-def test_a_guard_that_is_not_ours_to_read_is_an_error(text: str) -> None:
+def test_a_guard_that_is_not_ours_to_read_is_an_error(text: str, reason: str) -> None:
     """A guard that cannot be read is an error, because nothing may be decided as if it were empty."""
-    with pytest.raises(UnreadableGuardError, match="the node's reservations"):
+    with pytest.raises(UnreadableGuardError, match=f"the node's reservations {reason}"):
         decode(text)
 
 
@@ -65,10 +68,9 @@ def test_reservation_stays_until_its_pod_is_bound_or_never() -> None:
     guard = Guard(1, 20, {})
     for uid in fates:
         guard = guard.with_pod(booking(uid), "me")
-    settled = settle(guard, lambda one: fates[one.uid], lambda uid, one: uid == "refused")
+    settled = settle(guard, lambda one: fates[one.uid], lambda uid, one: one.name == f"pod-{uid}" == "pod-refused")
 
-    assert set(settled.pods) == {"pending", "unknown"}
-    assert settled.seen == 40
+    assert settled == Guard(1, 40, {uid: guard.pods[uid] for uid in ("pending", "unknown")})
     assert settle(Guard(1, 50, {}), lambda one: fates[one.uid], lambda uid, one: False).seen == 50
 
 
@@ -77,7 +79,8 @@ def test_reservations_lie_on_the_cards_beside_the_book() -> None:
     node = lay_out("n", (Device(0, 14), Device(1, 14)), [booking("shown", 4, 1)])
     guard = EMPTY.with_pod(booking("shown", 4, 1), "me").with_pod(booking("new", 5, 0), "you")
 
-    assert [device.used for device in laid_on(node, guard).devices] == [5, 4]
+    laid = laid_on(node, guard)
+    assert ([device.used for device in laid.devices], [one.uid for one in laid.bookings]) == ([5, 4], ["shown", "new"])
     assert laid_on(node, EMPTY) is node
 
 
@@ -111,6 +114,7 @@ def test_a_guard_has_so_many_pods() -> None:
 
     assert decode(encode(guard)) == guard
     assert guard.with_pod(booking("0"), "me").pods["0"].by == {"me"}
+    assert len(Guard(1, 0, dict.fromkeys(map(str, range(511)), one)).with_pod(booking("new"), "me").pods) == 512
     with pytest.raises(UnreadableGuardError, match="limited to 512 pods"):
         guard.with_pod(booking("new"), "me")
     with pytest.raises(UnreadableGuardError, match="limited to 512 pods"):
