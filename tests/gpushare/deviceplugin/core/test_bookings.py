@@ -17,7 +17,8 @@ from gpushare.deviceplugin.core.bookings import (
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
 from gpushare.deviceplugin.core.kept_pods import allocation_of, keep
 from gpushare.deviceplugin.core.repair import PodCard
-from gpushare.manifests import Pod, PodStatus
+from gpushare.manifests import Pod, PodSpec, PodStatus
+from gpushare.model.allocation import Allocation
 from gpushare.model.cards import CardFacts
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
@@ -71,7 +72,7 @@ def test_a_pod_of_another_extender_keeps_its_card() -> None:
     """The original's book would go on counting the old one."""
     one = pod("a", ALIYUN_COM_GPU_MEM_EXTENDER="other")
 
-    assert "would not follow" in (why_fixed(one) or "")
+    assert why_fixed(one) == "the extender that bound it would not follow a change of its card"
     assert not stand(one, grant("a", 1)).may_move
 
 
@@ -91,44 +92,48 @@ def test_pods_that_are_not_on_one_card_stand_nowhere() -> None:
 def test_what_pods_on_one_card_may_have_is_what_the_others_leave() -> None:
     """Pods on several cards have what is written, pods without a card what they hold; a sick card has nothing."""
     cards = [CardFacts(index, f"u{index}", "m", 0, 10, healthy=index != 2) for index in range(3)]
-    pods = [pod("several", **SEVERAL), pod("lost", card=None), pod("ended", phase="Failed", **SEVERAL), pod("one")]
+    pods = [pod("ended", phase="Failed", **SEVERAL), pod("several", **SEVERAL), pod("lost", card=None), pod("one")]
 
     assert open_units(pods, Holdings([grant("lost", 0)]), cards) == {0: 8, 1: 7}
+    assert open_units(pods, Holdings([several("lost", (0, 10))]), cards) == {0: 0, 1: 7}
 
 
 RAN = {"name": "c", "state": {"terminated": {}}}
+ASKED = [("c", 4), ("d", 2)]
 
 
-def by_book(one: Pod, *grants: Grant, shown: Pod | None = None, **more: bool) -> tuple[tuple[int, int], ...] | None:
-    """The shares that the kubelet's records have written."""
+def by_book(one: Pod, *grants: Grant, shown: Pod | None = None, **more: bool) -> Allocation | None:
+    """The cards that the kubelet's records have written."""
     if shown is not None:
         one = keep(shown, keep(one))
-    found = allocation_by_book(one, grants, counts_slots=more.get("slots", False))
-    return None if found is None else found.shares
+    return allocation_by_book(one, grants, counts_slots=more.get("slots", False))
 
 
-def several(uid: str, *ids: tuple[int, int]) -> Grant:
+def several(uid: str, *ids: tuple[int, int], container: str = "c") -> Grant:
     """So many ids on each card."""
     cards = {f"{card}-{number}": card for card, count in ids for number in range(count)}
-    return Grant(uid, "c", frozenset(cards), cards)
+    return Grant(uid, container, frozenset(cards), cards)
+
+
+LET_IN, NOT_LET_IN = (Allocation(((1, 4),), assigned=assigned) for assigned in (True, False))
 
 
 @pytest.mark.parametrize(
     ("one", "grants", "shown", "expected"),
     [
         (pod("a", phase="Running"), [grant("a", 0)], None, None),
-        (pod("a", phase="Running"), [grant("a", 1)], None, ((1, 4),)),
-        (pod("a", phase="Running", card=None), [grant("a", 1)], None, ((1, 4),)),
+        (pod("a", phase="Running"), [grant("a", 1)], None, LET_IN),
+        (pod("a", phase="Running", card=None), [grant("a", 1)], None, LET_IN),
         (pod("a"), [grant("a", 1)], None, None),
-        (pod("a"), [grant("a", 1)], pod("a", card=1), ((1, 4),)),
-        (pod("a"), [grant("a", 1, is_guess=True)], None, None),
-        (pod("a", phase="Running"), [several("a", (0, 1), (1, 3))], None, ((0, 1), (1, 3))),
+        (pod("a"), [grant("a", 1)], pod("a", card=1), NOT_LET_IN),
+        (pod("a"), [grant("a", 1)], pod("a", card=None), None),
+        (pod("a", phase="Running"), [grant("a", 1, is_guess=True)], None, None),
         (pod("a", phase="Running", **SEVERAL), [several("a", (0, 1), (1, 3))], None, None),
         (pod("a"), [several("a", (0, 1), (1, 3))], None, None),
     ],
     ids=[
-        "as written", "elsewhere", "not written", "held", "put right by hand", "a guess", "several", "several as written",
-        "several, held",
+        "as written", "elsewhere", "not written", "held", "put right by hand", "struck out, held", "a guess",
+        "several as written", "several, held",
     ],
 )  # fmt: skip
 def test_what_has_run_has_what_was_bound(one: Pod, grants: list[Grant], shown: Pod | None, expected: object) -> None:
@@ -140,7 +145,25 @@ def test_the_kubelet_reports_what_has_run() -> None:
     """Container by container while a pod is not running as a whole; slots of several cards say no amounts."""
     one = pod("a")
     one.status = msgspec.convert({"phase": "Pending", "containerStatuses": [RAN]}, PodStatus)
-    assert by_book(one, grant("a", 1)) == ((1, 4),)
+    assert by_book(one, grant("a", 1)) == NOT_LET_IN
     assert by_book(one, several("a", (0, 1), (1, 3)), slots=True) is None
     one.status = None
     assert by_book(one, grant("a", 1)) is None
+
+
+def test_cards_of_a_pod_on_several_count_once_all_have_run() -> None:
+    """A container that is held, waits or has no ids yet may still get another card."""
+    one, other = several("a", (0, 1), (1, 3)), several("a", (1, 2), container="d")
+    two = pod("a")
+    two.spec = msgspec.convert(
+        {"containers": [{"name": name, "resources": {"limits": {"aliyun.com/gpu-mem": units}}} for name, units in ASKED]},
+        PodSpec,
+    )
+    found = []
+    for state in (None, {"waiting": {}}, {"terminated": {}}):
+        statuses = [RAN, {"name": "d", "state": state}]
+        two.status = msgspec.convert({"phase": "Pending", "containerStatuses": statuses}, PodStatus)
+        found += [by_book(two, one), by_book(two, one, other)]
+
+    by_container = {0: ((0, 1), (1, 3)), 1: ((1, 2),)}
+    assert found == [None] * 5 + [Allocation(((0, 1), (1, 5)), assigned=True, by_container=by_container)]

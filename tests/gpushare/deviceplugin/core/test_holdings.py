@@ -44,6 +44,8 @@ def test_where_our_ids_lie_is_the_card() -> None:
     assert (holdings.cards("a"), holdings.cards("go"), holdings.cards("gone")) == ({1}, frozenset(), frozenset())
     assert [dict(grant.by_card) for grant in holdings.grants] == [{1: 2}, {1: 1}, {}]
     assert laid(entries, pod("a"), resource=SLOT).containers() == {"a": ["c"]}
+    (answered,) = laid([entry("a", "1x", variables={"NVIDIA_VISIBLE_DEVICES": "GPU-1"})], pod("a")).grants
+    assert answered.variables == {"NVIDIA_VISIBLE_DEVICES": "GPU-1"}
 
 
 def test_a_guess_counts_until_the_book_knows_better() -> None:
@@ -52,7 +54,7 @@ def test_a_guess_counts_until_the_book_knows_better() -> None:
     pods = [pod("a"), pod("b")]
 
     assert laid([], *pods, guesses=[guess]).containers() == {"a": ["c"]}
-    assert laid([entry("b", "1x")], *pods, guesses=[guess]).containers() == {"b": ["c"]}
+    assert laid([entry("b", "1x"), entry("gone", "0x")], *pods, guesses=[guess]).containers() == {"b": ["c"]}
     assert laid([entry("gone", "1x")], *pods, guesses=[guess]).containers() == {}
     assert laid([entry("a", "0x")], *pods, guesses=[guess]).grants == laid([entry("a", "0x")], *pods).grants
 
@@ -97,11 +99,12 @@ def test_started_pod_without_a_book_entry_counts_by_annotation() -> None:
 
 def test_where_slots_are_counted_a_pod_holds_what_it_asks_for() -> None:
     """However many slots it has; ids of others are units."""
-    pods = [pod("a", 4000, card=0), pod("go", card=1)]
+    pods = [pod("a", 4000, card=0), pod("go", card=1), pod("odd", "1.5", card=2)]
     entries = [
         entry("a", "0x", resource=SLOT),
         entry("a", "0y", container="side", resource=SLOT),
         entry("go", "g1", "g2", resource=SLOT),
+        entry("odd", "2x", resource=SLOT),
     ]
 
-    assert used_units(laid(entries, *pods, resource=SLOT), pods, counts_slots=True) == {0: 4000, 1: 2}
+    assert used_units(laid(entries, *pods, resource=SLOT), pods, counts_slots=True) == {0: 4000, 1: 2, 2: 0}
