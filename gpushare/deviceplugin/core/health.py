@@ -53,12 +53,13 @@ class Recovery:
 
 
 class CardHealth:
-    """The sick cards of one node. ``boot`` is the id of the machine's boot, "" if it is not known."""
+    """The sick cards of one node."""
 
-    def __init__(self, rules: XidRules, cool_down_seconds: float, boot: str = "") -> None:
+    def __init__(self, rules: XidRules, cool_down_seconds: float) -> None:
         self._rules = rules
         self._cool_down_seconds = cool_down_seconds
-        self._boot = boot
+        # The id of the machine's boot, "" if it is not known.
+        self._boot = ""
         # By UUID, the faults that stay, and when the driver of such a card began to say that nothing is wrong.
         self._ill: dict[str, str] = {}
         self._calm_since: dict[str, float] = {}
@@ -71,7 +72,7 @@ class CardHealth:
         """The cards with a fault that stays: those to look after."""
         return tuple(self._ill)
 
-    def verdict(self, card: CardFacts, *, is_absent: bool = False) -> tuple[bool, str]:
+    def verdict(self, card: CardFacts, *, is_absent: bool) -> tuple[bool, str]:
         """Is the card healthy, else why not, in a few words that stay the same.
 
         One that is announced and not in the machine (``is_absent``) is not. A fault of its own stays: coming back is no rule.
@@ -149,10 +150,7 @@ class CardHealth:
         return True
 
     def _recover(self, uuids: Iterable[str], rule: str) -> list[Recovery]:
-        well = [uuid for uuid in dict.fromkeys(uuids) if uuid in self._ill]
-        for uuid in well:
-            self._calm_since.pop(uuid, None)
-        return [Recovery(uuid, self._ill.pop(uuid), rule) for uuid in well]
+        return [Recovery(uuid, self._ill.pop(uuid), rule) for uuid in dict.fromkeys(uuids) if uuid in self._ill]
 
 
 def named_cards(text: str, cards: Iterable[CardFacts]) -> tuple[tuple[str, ...], tuple[str, ...]]:

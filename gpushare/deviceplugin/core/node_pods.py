@@ -15,6 +15,7 @@ ended pod costs a place in a short list, whatever its author wrote on it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -62,7 +63,7 @@ class NodePods:
         # By uid: is it none of those that were here before the kubelet was, when was such a one created, the lowest version seen,
         # and the number of arrival, for versions that are no numbers.
         self._places: dict[str, tuple[bool, str, int, int]] = {}
-        self._arrivals = 0
+        self._arrivals = itertools.count()
         # By uid, of pods that were kept: the version at which they ended.
         self._ended: dict[str, int] = {}
         # Every pod here that has not ended, also without cards: which it is.
@@ -154,8 +155,7 @@ class NodePods:
         self._ended.clear()
         self._turned_away.clear()
         self.newest = 0
-        self._arrivals = len(self._pods)
-        for turn, uid in enumerate(self._order(), start=1):
+        for turn, uid in enumerate(self._order()):
             pod = self._pods[uid]
             self._pods[uid] = replace(pod, metadata=replace(pod.metadata, resource_version=_LOST))
             self._places[uid] = (*self._places[uid][:2], 0, turn)
@@ -163,15 +163,15 @@ class NodePods:
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name; the newest if an old one of the same name is still known."""
         wanted = (namespace, name)
-        found = (uid for uid, pod in self._pods.items() if (pod.metadata.namespace, pod.metadata.name) == wanted)
-        return self._pods.get(max(found, key=self._places.__getitem__, default=""))
+        newest_first = reversed(self.in_admission_order())
+        return next((pod for pod in newest_first if (pod.metadata.namespace, pod.metadata.name) == wanted), None)
 
     def by_uid(self, uid: str) -> Pod | None:
         """The pod that the kubelet calls by this uid: a static pod has another one in the API."""
         if uid in self._pods or not uid:
             return self._pods.get(uid)
-        static = (one for one, pod in self._pods.items() if (pod.metadata.annotations or {}).get(STATIC_UID) == uid)
-        return self._pods.get(min(static, key=self._places.__getitem__, default=""))
+        static = (pod for pod in self.in_admission_order() if (pod.metadata.annotations or {}).get(STATIC_UID) == uid)
+        return next(static, None)
 
     def _order(self) -> list[str]:
         return sorted(self._pods, key=self._places.__getitem__)
@@ -193,8 +193,7 @@ class NodePods:
     def _take_living(self, pod: Pod, version: int) -> None:
         uid = pod.metadata.uid
         if uid not in self._places:
-            self._arrivals += 1
-            self._places[uid] = (True, "", version, self._arrivals)
+            self._places[uid] = (True, "", version, next(self._arrivals))
         is_new, created, lowest, arrival = self._places[uid]
         self._places[uid] = (is_new, created, min(lowest, version), arrival)
         if uid not in self._pods or self._is_news(uid, version):

@@ -17,6 +17,7 @@ from gpushare.deviceplugin.core.announced_cards import (
     changes_between,
     count_cards,
     describe_cards,
+    has_left,
     patch_for,
     remembered,
     shape,
@@ -213,8 +214,9 @@ def test_one_write_has_annotation_count_and_operators_word() -> None:
         },
         "status": {"capacity": wanted, "allocatable": wanted},
     }
-    other = patch_for(there, CARDS, "1", is_moving=False)
+    other = patch_for(there, CARDS, "1", is_moving=True)
     assert other is not None
+    assert other["status"]["capacity"] == {"aliyun.com/gpu-count": "0"}
     assert "gpushare.aliyun.com/recovered" not in other["metadata"]["annotations"]
     there.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(CARDS)}
     assert patch_for(there, CARDS, "", is_moving=False) is None
@@ -232,3 +234,12 @@ def test_amounts_are_compared_by_value_and_by_presence() -> None:
 
     assert patch_for(there, big, "", is_moving=False) is None
     assert patch_for(bare, none, "", is_moving=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("here", "in_use", "expected"),
+    [({"GPU-a"}, {0}, True), ({"GPU-a"}, {1}, False), ({"GPU-a", "GPU-b"}, set(), False), (set(), {0}, True)],
+)
+def test_a_card_has_left_once_it_is_away_and_no_pod_names_it(here: set[str], in_use: set[int], expected: bool) -> None:
+    """The node shows a card that is not in the machine for as long as a pod names it."""
+    assert has_left(CARDS, here, frozenset(in_use)) is expected

@@ -156,7 +156,11 @@ def test_cards_of_a_pod_on_several_count_once_all_have_run() -> None:
     one, other = several("a", (0, 1), (1, 3)), several("a", (1, 2), container="d")
     two = pod("a")
     two.spec = msgspec.convert(
-        {"containers": [{"name": name, "resources": {"limits": {"aliyun.com/gpu-mem": units}}} for name, units in ASKED]},
+        {
+            "containers": [
+                {"name": name, "resources": {"limits": {"aliyun.com/gpu-mem": units}}} for name, units in ASKED
+            ]
+        },
         PodSpec,
     )
     found = []

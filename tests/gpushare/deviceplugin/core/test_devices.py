@@ -124,6 +124,7 @@ def test_card_in_slots_mode_has_mebibytes_and_an_id_per_slot() -> None:
     assert (cards.mode, cards.unit, cards.cards[0].units, cards.cards[0].slots) == ("slots", "MiB", 143771, 3)
     assert device_list(cards.cards) == [(f"gs-aaaaaaaa-{number}", "Healthy") for number in range(3)]
     assert DeviceIds(cards.cards).card_of("gs-aaaaaaaa-2") == cards.cards[0]
+    assert DeviceIds(cards.cards).cards_of(["gs-aaaaaaaa-2", "gs-zzzzzzzz-0", "x"]) == {"gs-aaaaaaaa-2": 0}
 
 
 @given(st.integers(1, 8), st.integers(0, 2000))

@@ -116,19 +116,25 @@ def test_pods_of_another_unit_are_found(
 )
 def test_pods_that_hold_no_card_are_not_waited_for(item: dict[str, Any]) -> None:
     """A pod that has ended, or that was not given a card yet, has no memory of the former unit."""
-    assert pods_of_other_units(pods_of(item), cards_in(MIB), GIB) == ()
+    found = pods_of_other_units(pods_of(item, pod("b", 15)), cards_in(MIB), GIB)
+
+    assert [one.metadata.uid for one in found] == ["b"]
 
 
 def test_a_started_pod_without_a_readable_card_is_waited_for() -> None:
     """A started pod without a readable card is waited for, because its containers hold memory on some card."""
-    assert pods_of_other_units(pods_of(pod("a", 15, index="x")), cards_in(MIB), GIB) != ()
+    started = pods_of(pod("a", 15, index="x"))
+
+    assert pods_of_other_units(started, cards_in(MIB), GIB) == started
+    assert pods_of_other_units(started, cards_in(MIB), None) == ()
 
 
 @pytest.mark.parametrize(
     ("count", "before", "expected"),
     [
         (1, GIB, ["in GiB (1: d/p0)", "not served in MiB", "Drain", "--memory-unit"]),
-        (7, None, ["(7: ", "another unit", "and 2 more"]),
+        (5, GIB, ["(5: d/p0, d/p1, d/p2, d/p3, d/p4)"]),
+        (7, None, ["in another unit (7: d/p0, d/p1, d/p2, d/p3, d/p4 and 2 more)"]),
         (0, GIB, []),
     ],
 )

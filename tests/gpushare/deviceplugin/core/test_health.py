@@ -14,6 +14,8 @@ from gpushare.deviceplugin.core.health import (
     RULE_COOL_DOWN,
     RULE_OPERATOR,
     CardHealth,
+    ContainerFault,
+    ContainerFaultError,
     Recovery,
     XidRules,
     named_cards,
@@ -28,7 +30,9 @@ COOL_DOWN = 60.0
 
 def health(boot: str = "one") -> CardHealth:
     """The book of a node with two cards."""
-    return CardHealth(XidRules(), COOL_DOWN, boot)
+    book = CardHealth(XidRules(), COOL_DOWN)
+    book.booted(boot)
+    return book
 
 
 def verdicts(book: CardHealth) -> list[str]:
@@ -96,6 +100,7 @@ def test_first_boot_report_of_a_node_is_no_reboot() -> None:
     book = health(boot="")
     book.note_xid(A, 48)
 
+    assert book.applied(CARDS).boot == ""
     assert book.booted("one") == []
     assert verdicts(book) == ["Xid 48", ""]
 
@@ -110,6 +115,16 @@ def test_what_the_node_says_is_believed_after_a_restart() -> None:
 
     assert after.booted("one") == []
     assert verdicts(after) == ["Xid 48", ""]
+    assert after.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT)]
+
+
+def test_a_reboot_while_the_plugin_was_away_recovers_too() -> None:
+    """The node's annotation has the boot of its faults."""
+    before = health()
+    before.note_xid(A, 48)
+    after = CardHealth(XidRules(), COOL_DOWN)
+    after.restore(before.applied(CARDS))
+
     assert after.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT)]
 
 
@@ -226,7 +241,7 @@ def test_removed_card_is_sick_while_it_is_still_announced() -> None:
     book.note_xid(A, 48)
 
     cards = book.applied(CARDS, frozenset({A, B})).cards
-    assert [card.reason for card in cards] == ["Xid 48", "taken out of the machine"]
+    assert [(card.healthy, card.reason) for card in cards] == [(False, "Xid 48"), (False, "taken out of the machine")]
     assert verdicts(book) == ["Xid 48", ""]
 
 
@@ -264,7 +279,10 @@ def test_a_fatal_xid_outlives_all_but_the_rules(steps: list[tuple[str, str, int]
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
 def test_errors_of_applications_are_ignored(xid: int) -> None:
     """The errors of applications are ignored, because they show nothing about the card."""
-    assert not XidRules().is_critical(xid)
+    book = health()
+
+    assert not book.note_xid(A, xid)
+    assert verdicts(book) == ["", ""]
 
 
 @pytest.mark.parametrize("xid", [1, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154, 999])
@@ -311,3 +329,23 @@ def test_entries_that_are_no_xids_are_skipped_and_named() -> None:
 def test_reports_are_not_needed_if_no_xid_is_critical(disable: str, enable: str, nothing: bool) -> None:
     """An enabled Xid is critical again."""
     assert read_rules(disable, enable)[0].hears_nothing is nothing
+
+
+def test_a_lasting_fault_of_the_container_ends_the_plugin() -> None:
+    """After minutes at the plugin's start, so that a broken driver is no crash loop; after seconds once NVML has answered."""
+    fault = ContainerFault(iter([1000, 1299, 2000, 2299, 3000, 3029, 4000, 4029, 4030]).__next__)
+
+    at_start = [fault.fails("no permission") for _ in range(2)]
+    fault.works()
+    at_start += [fault.fails("no permission") for _ in range(2)]
+    fault.answered()
+    later = [fault.fails("no permission") for _ in range(2)]
+    fault.works()
+    later += [fault.fails("no permission") for _ in range(2)]
+    with pytest.raises(
+        ContainerFaultError, match="^no permission; it has lasted 30 s, and only a new container may cure it$"
+    ):
+        fault.fails("no permission")
+
+    ends = "no permission; only a new container may cure that, so this one ends if it lasts"
+    assert at_start + later == [f"{ends} 300 s"] * 4 + [f"{ends} 30 s"] * 4

@@ -21,7 +21,7 @@ from gpushare.deviceplugin.core.kept_pods import (
     keep,
     shown_allocation,
 )
-from gpushare.manifests import Pod
+from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
@@ -71,7 +71,7 @@ def test_of_a_pod_without_cards_its_name_is_kept() -> None:
     kept = cut_down(pod(None, note="x" * 1000))
 
     assert kept is not None
-    assert (kept.metadata, kept.spec.containers) == (identity(pod(None)), None)
+    assert (kept.metadata, kept.spec.containers) == (ObjectMeta("a", "d", "uid-a", "7"), None)
     assert cut_down(pod(None, phase="Succeeded")) is None
 
 
@@ -163,7 +163,9 @@ def test_a_write_that_did_not_happen_counts_not() -> None:
 
 def test_the_write_on_a_pod_without_a_card_is_its_first() -> None:
     """The card that the plugin writes on a pod that came past the extender counts once it is shown."""
-    one = confirmed(replace(keep(annotated()), expected={INDEX: "2"}))
+    one = replace(keep(annotated()), expected={INDEX: "2"})
+    assert keep(annotated(), one).expected == {INDEX: "2"}
+    one = confirmed(one)
     assert (counts(one), differences(one)) == ({}, {})
 
     assert counts(keep(annotated(**{INDEX: "2"}), one)) == {INDEX: "2"}
@@ -171,20 +173,23 @@ def test_the_write_on_a_pod_without_a_card_is_its_first() -> None:
 
 def test_the_kubelets_book_counts_more() -> None:
     """The kubelet's record names the card, and an annotation that names no card stays if it makes sense."""
-    stays = {"ALIYUN_COM_GPU_MEM_DEV": "14", "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1", WISH: "T4"}
+    stays = {"ALIYUN_COM_GPU_MEM_DEV": "9" * 19, "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1", WISH: "T4"}
     one = keep(
         annotated(**{INDEX: "1", REPAIR: "2", ASSIGNED: "false", "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "soon", **stays})
     )
-    found = corrected(one, Allocation(((0, 2),), 10, 3, assigned=True))
-
-    assert (shown_allocation(one), shown_allocation(annotated())) == (None, None)
-    assert counts(found) == {
-        **stays,
+    book = Allocation(((0, 2),), 10, 3, assigned=True)
+    written = {
         INDEX: "0",
         "ALIYUN_COM_GPU_MEM_POD": "2",
         ASSIGNED: "true",
         "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "3",
     }
+    found = corrected(one, book)
+
+    assert (shown_allocation(one), shown_allocation(annotated())) == (None, None)
+    assert counts(found) == {**stays, **written}
+    assert differences(found) == {**written, REPAIR: None}
+    assert differences(corrected(replace(one, expected={INDEX: "0"}), book)) == {}
 
 
 def test_a_pod_that_was_not_kept_differs_in_nothing() -> None:

@@ -51,7 +51,7 @@ def test_a_card_that_is_gone_sick_or_full_takes_no_pod(cards: list[CardFacts], s
 def test_an_id_that_another_pod_has_is_not_given() -> None:
     """A kubelet may offer it twice; what we only guessed does not count, nor does the pod's own init container."""
     ids = ["0-1", "0-2", "0-3", "0-4"]
-    others = [ours("new", 0, 1), ours("guess", 0, 2, is_guess=True)]
+    others = [ours("new", 0, *range(1, 9)), ours("guess", 0, 2, is_guess=True)]
 
     last_guard(candidate(), ids, Holdings(others), [], [card(0)], counts_slots=False)
     assert Holdings(others).taken_besides("new") == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gpushare.bounds import TURNED_AWAY_PODS
 from gpushare.deviceplugin.core.kept_pods import allocation_of, differences
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.manifests import ObjectMeta, Pod, PodStatus
@@ -75,15 +76,15 @@ def test_what_a_kubelet_finds_at_its_start_comes_by_age() -> None:
         "old": "2025-01-01T00:00:00Z",
     }
     pods = NodePods()
-    for version, uid in enumerate(("young", "b", "a"), 1):
-        pods.set(pod(uid, version=version, created=times[uid]))
+    for version, uid in enumerate(("young", "b", "a", "timeless"), 1):
+        pods.set(pod(uid, version=version, created=times.get(uid)))
     pods.were_found()
-    pods.set(pod("old", version=4, created=times["old"]))
-    pods.set(pod("young", version=5, created=times["young"]))
-    assert order(pods) == ["b", "a", "young", "old"]
+    pods.set(pod("old", version=5, created=times["old"]))
+    pods.set(pod("young", version=6, created=times["young"]))
+    assert order(pods) == ["timeless", "b", "a", "young", "old"]
 
     pods.were_found()
-    assert order(pods) == ["old", "b", "a", "young"]
+    assert order(pods) == ["timeless", "old", "b", "a", "young"]
 
 
 def test_what_is_older_is_not_taken() -> None:
@@ -96,6 +97,7 @@ def test_what_is_older_is_not_taken() -> None:
 
     seen = {one.metadata.uid: (one.metadata.annotations or {}) for one in pods.in_admission_order()}
     assert {uid: one["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] for uid, one in seen.items()} == {"a": "new", "b": ""}
+    assert {one.uid for one in pods.identities()} == {"a", "b"}
 
 
 def test_what_is_gone_stays_gone() -> None:
@@ -103,7 +105,11 @@ def test_what_is_gone_stays_gone() -> None:
     pods = NodePods()
     pods.set(pod("a", version=1))
     pods.remove(ObjectMeta(uid="a"))
-    pods.replace([pod("a", version=1)], "1")
+    pods.replace([pod("a", version=1)], "1", since=pods.newest)
+    assert (order(pods), pods.identities()) == ([], ())
+    pods.set(pod("b", version=2))
+    pods.replace([], "3")
+    pods.set(pod("b", version=2))
     assert order(pods) == []
     for number in range(1001):
         pods.set(pod(str(number)))
@@ -124,9 +130,10 @@ def test_followers_get_the_changes() -> None:
 
 
 def test_a_static_pod_is_found_by_the_uid_that_its_kubelet_uses() -> None:
-    """The API's copy has another, and an annotation that shows it."""
+    """The API's copy has another, and an annotation that shows it; a later pod with the same annotation is not taken for it."""
     pods = NodePods()
     pods.set(pod("api", **{"kubernetes.io/config.hash": "file"}))
+    pods.set(pod("an author's", **{"kubernetes.io/config.hash": "file"}))
 
     found = [pods.by_uid(uid) for uid in ("api", "file", "other", "")]
     assert [one.metadata.uid if one else None for one in found] == ["api", "api", None, None]
@@ -141,11 +148,15 @@ def test_a_time_of_thousands_of_digits_says_nothing() -> None:
 
 
 def test_pods_without_versions_are_ordered_by_assume_time() -> None:
-    """A fresh start knows no bind order then; one without a time comes first."""
+    """A fresh start knows no bind order then; those without a time come first, by age and then by name."""
     pods = NodePods()
-    pods.replace([pod("c", 30), pod("a", 10), pod("x", "odd"), pod("b", 20)])
+    young, old = (pod(uid, "odd", created=f"202{uid}-01-01T00:00:00Z") for uid in "65")
+    bare = pod("x")
+    bare.metadata.annotations = None
+    pods.replace([pod("c", 30), young, pod("a", 10), old, pod("y", "odd"), bare, pod("b", 20)])
 
-    assert order(pods) == ["x", "a", "b", "c"]
+    assert order(pods) == ["x", "y", "5", "6", "a", "b", "c"]
+    assert pods.newest == 0
 
 
 def test_a_list_adds_the_new_at_the_end_and_drops_the_gone() -> None:
@@ -189,10 +200,13 @@ def test_after_a_restore_lower_versions_count() -> None:
     pods.remove(ObjectMeta("ended", "d", "ended"))
 
     pods.begin_anew()
+    assert pods.newest == 0
     for one in (pod("b", version=8, mark="restored"), pod("ended", version=9), pod("a", version=7)):
         pods.set(one)
 
-    assert order(pods) == ["b", "a", "lost", "ended"]
+    pods.set(pod("unversioned"))
+    assert order(pods) == ["b", "a", "lost", "unversioned", "ended"]
+    pods.remove(ObjectMeta(uid="unversioned"))
     assert (pods.by_uid("b") or Pod()).metadata.resource_version == "8"
     pods.replace([pod("a", version=7), pod("b", version=8), pod("ended", version=9)], "20")
     assert order(pods) == ["b", "a", "ended"]
@@ -209,6 +223,8 @@ def test_a_list_below_the_last_version_resets() -> None:
     assert (order(pods), pods.newest) == (["a", "ended"], 8)
     pods.set(pod("lost", version=9))
     assert order(pods) == ["a", "ended", "lost"]
+    pods.replace([], "1", since=pods.newest)
+    assert order(pods) == []
 
 
 def test_a_list_that_was_asked_for_before_an_event_is_no_restore() -> None:
@@ -220,6 +236,9 @@ def test_a_list_that_was_asked_for_before_an_event_is_no_restore() -> None:
     pods.replace([pod("a", version=90)], "92", since=since)
 
     assert order(pods) == ["a", "b"]
+    pods.remove(ObjectMeta(uid="b"))
+    pods.replace([pod("a", version=90), pod("b", version=95)], since=pods.newest)
+    assert order(pods) == ["a"]
 
 
 def finished(uid: str, version: object, phase: str = "Failed") -> Pod:
@@ -237,16 +256,19 @@ def test_a_pod_that_has_ended_is_kept_only_if_it_failed() -> None:
     pods.set(finished("a", 8))
     pods.set(finished("b", 9, "Succeeded"))
     pods.set(pod("a", version=7))
-    assert (order(pods), [one.metadata.uid for one in pods.turned_away()]) == ([], ["a"])
+    pods.set(pod("a", version=8))
+    (failed,) = pods.turned_away()
+    assert (order(pods), failed.metadata.uid, failed.metadata.annotations) == ([], "a", None)
+    assert (failed.spec, failed.status) == (finished("a", 8).spec, PodStatus(phase="Failed"))
     pods.set(pod("a", version=10))
-    assert (order(pods), len(pods.identities())) == (["a"], 1)
+    assert (order(pods), [one.name for one in pods.identities()]) == (["a"], ["a"])
     pods.remove(ObjectMeta(uid="a"))
     pods.set(finished("a", 12))
     assert (order(pods), pods.turned_away()) == ([], ())
 
 
 def test_a_list_ends_what_it_does_not_show() -> None:
-    """A list without ended pods proves nothing about those that were turned away."""
+    """A list without ended pods proves nothing about those that were turned away; one of the same version shows all."""
     pods = NodePods()
     other = pod("other", version=3)
     other.spec.containers = []
@@ -254,8 +276,9 @@ def test_a_list_ends_what_it_does_not_show() -> None:
         pods.set(one)
     pods.replace([], "9", without_ended=True)
     assert (pods.identities(), len(pods.turned_away())) == ((), 1)
+    pods.set(pod("a", version=9))
     pods.replace([], "9")
-    assert pods.turned_away() == ()
+    assert (order(pods), pods.turned_away()) == ([], ())
 
 
 def test_a_write_counts_though_the_watch_showed_more() -> None:
@@ -308,3 +331,57 @@ def test_write_on_a_pod_of_a_lost_history_conflicts() -> None:
     assert int(kept.metadata.resource_version) == 1
     pods.set(pod("a", version=2, name="later"))
     assert [one.metadata.name for one in pods.in_admission_order()] == ["later"]
+
+
+def test_version_that_is_no_number_has_no_place_in_an_order() -> None:
+    """It is news whenever it comes, a list of such a version shows all, and an end at such a version stands."""
+    pods = NodePods()
+    pods.set(pod("a", version=5, name="first"))
+    pods.set(pod("a", version="x", name="second"))
+    assert [one.metadata.name for one in pods.in_admission_order()] == ["second"]
+    pods.set(finished("a", 8))
+    for version in (10, "x"):
+        pods.set(pod("a", version=version, name=f"at {version}"))
+    assert [one.metadata.name for one in pods.in_admission_order()] == ["at x"]
+    pods.set(pod("b", version=9))
+    pods.replace([pod("a", version="x")], "x")
+    assert order(pods) == ["a"]
+    pods.set(finished("a", "x"))
+    pods.set(pod("a", version=20))
+    assert order(pods) == []
+
+
+def test_the_first_and_the_last_version_are_versions() -> None:
+    """An API server counts from 1 on, in 64 bits."""
+    pods = NodePods()
+    pods.set(pod("b", version=2**64 - 1))
+    pods.set(pod("a", version=2**64 - 2))
+    assert order(pods) == ["a", "b"]
+    pods.replace([], "1")
+    assert order(pods) == ["a", "b"]
+    pods.set(finished("c", 1))
+    pods.set(pod("c", version=2))
+    assert order(pods) == ["c", "a", "b"]
+
+
+def test_the_newest_of_the_failed_pods_are_remembered() -> None:
+    """However many fail."""
+    pods = NodePods()
+    for number in range(TURNED_AWAY_PODS.most + 1):
+        pods.set(finished(str(number), number + 1))
+
+    failed = [one.metadata.uid for one in pods.turned_away()]
+    assert failed == [str(number) for number in range(1, TURNED_AWAY_PODS.most + 1)]
+
+
+def test_of_a_pod_only_what_is_read_is_kept() -> None:
+    """Its author may write megabytes on it; and of one that ended without cards there is nothing to keep."""
+    pods = NodePods()
+    pods.set(pod("a", note="x" * 1000))
+    other = finished("other", 4)
+    other.spec.containers = []
+    pods.set(other)
+
+    (kept,) = pods.in_admission_order()
+    assert "note" not in (kept.metadata.annotations or {})
+    assert pods.turned_away() == ()
