@@ -182,4 +182,22 @@ def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
 
 def test_before_the_cards_are_known_there_are_none() -> None:
     """A plugin that waits for its driver answers a scrape."""
-    assert b"gpushare_cards 0.0" in generate_latest(PluginExposition(PluginMetrics()))
+    plugin = Plugin()
+    plugin.exposition = PluginExposition(PluginMetrics())
+
+    assert plugin.values("gpushare_cards") == {(): 0}
+    assert plugin.values("gpushare_unit_bytes", "mode", "unit") == {("ids", ""): 0}
+
+
+def test_outcomes_are_counted_from_zero_on() -> None:
+    """A rate needs a beginning, so what did not happen yet is there as 0."""
+    plugin = Plugin(T4)
+    plugin.pods = [pod("a")]
+    plugin.metrics.seen = NodeUse((CardUse(ON, 1, 2),))
+
+    assert plugin.values("gpushare_allocations_total", "outcome") == {"granted": 0, "refused": 0}
+    assert plugin.values("gpushare_repairs_total", "outcome") == {"exchanged": 0, "held": 0, "failed": 0}
+    assert plugin.values("gpushare_unadmitted_pods_total", "action") == {"reported": 0, "deleted": 0}
+    assert plugin.values("gpushare_overuse_episodes_total") == {(): 0}
+    assert plugin.values("gpushare_unbooked_episodes_total") == {(): 0}
+    assert plugin.values("gpushare_pod_overuse_bytes", "pod") == {}

@@ -54,9 +54,10 @@ def node(*cards: CardFacts, mode: str = "ids") -> NodeCards:
 
 def test_pod_from_the_kubelets_start_is_stuck_and_replaced() -> None:
     """The cause is the kubelet's own words."""
-    (stuck,) = found(pod(owner=REPLICA_SET))
+    turned_away = pod(1, owner=REPLICA_SET)
+    (stuck,) = found(turned_away)
 
-    assert (stuck.keep_because, stuck.owner) == ("", "ReplicaSet web-5f7")
+    assert (stuck.keep_because, stuck.owner, stuck.metadata) == ("", "ReplicaSet web-5f7", turned_away.metadata)
     assert stuck.cause == f"UnexpectedAdmissionError: {RESTART}"
 
 
@@ -73,11 +74,14 @@ def test_pod_from_the_kubelets_start_is_stuck_and_replaced() -> None:
 )
 def test_every_way_to_be_turned_away_for_our_resource_counts(reason: str, message: str | None) -> None:
     """The kubelet's texts, of before and of 1.36."""
-    assert len(found(pod(reason=reason, message=message))) == 1
+    (stuck,) = found(pod(reason=reason, message=message))
+
+    assert stuck.cause == f"{reason}: {message or ''}"
 
 
 OTHERS = {
-    "it runs": pod(phase="Running", reason=""),
+    "it runs": pod(phase="Running"),
+    "it succeeded": pod(phase="Succeeded"),
     "it failed by itself": pod(reason="Error", message="exit 1"),
     "it was evicted": pod(reason="Evicted", message="aliyun.com/gpu-mem"),
     "too little of another resource": pod(reason="OutOfcpu", message="cpu"),
@@ -112,6 +116,7 @@ WISHES = {
     "a whole card of another size": ({"split": "whole"}, 12, False),
     "two cards": ({"split": "8,8"}, 16, True),
     "two cards, of which one is too small": ({"split": "14,11"}, 25, False),
+    "a card of its group": ({"same-card": "g"}, 2, True),
     "a policy that is none": ({"policy": "sprad"}, 2, False),
     "a misspelt wish": ({"card-modell": "T4"}, 2, False),
 }
@@ -148,21 +153,31 @@ def test_a_pod_held_for_good_is_stuck_while_it_waits() -> None:
     assert found(pod(phase="Succeeded", reason=""), held={"u": "x"}) == []
 
 
+NO_CONTROLLER = "no controller would replace it; delete it and create it again"
+STATIC = "it is a static pod: its file makes it, not the API"
 KEPT = {
-    "bare": ({}, "no controller would replace it"),
-    "owned by no controller": ({"owner": {**REPLICA_SET, "controller": None}}, "no controller"),
-    "of a Job": ({"owner": {**REPLICA_SET, "kind": "Job"}}, "its Job replaces failed pods"),
-    "static": ({"owner": {**REPLICA_SET, "kind": "Node"}}, "it is a static pod"),
-    "a mirror": ({"owner": REPLICA_SET, "annotations": {"kubernetes.io/config.mirror": "h"}}, "it is a static pod"),
+    "bare": ({}, "", NO_CONTROLLER),
+    "owned by no controller": ({"owner": {**REPLICA_SET, "controller": None}}, "", NO_CONTROLLER),
+    "of a Job": (
+        {"owner": {**REPLICA_SET, "kind": "Job"}},
+        "Job web-5f7",
+        "its Job replaces failed pods by itself and counts them",
+    ),
+    "static": ({"owner": {**REPLICA_SET, "kind": "Node"}}, "Node web-5f7", STATIC),
+    "a mirror": (
+        {"owner": REPLICA_SET, "annotations": {"kubernetes.io/config.mirror": "h"}},
+        "ReplicaSet web-5f7",
+        STATIC,
+    ),
 }
 
 
-@pytest.mark.parametrize(("given", "because"), KEPT.values(), ids=KEPT.keys())
-def test_a_pod_without_a_controller_is_kept(given: dict[str, Any], because: str) -> None:
+@pytest.mark.parametrize(("given", "owner", "because"), KEPT.values(), ids=KEPT.keys())
+def test_a_pod_without_a_controller_is_kept(given: dict[str, Any], owner: str, because: str) -> None:
     """A pod without a controller is kept, and the reason is given."""
     (stuck,) = found(pod(**given))
 
-    assert stuck.keep_because.startswith(because)
+    assert (stuck.owner, stuck.keep_because) == (owner, because)
 
 
 def test_a_long_message_is_cut() -> None:

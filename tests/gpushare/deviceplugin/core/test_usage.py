@@ -17,6 +17,7 @@ from gpushare.deviceplugin.core.usage import (
     ProcessUse,
     bookings,
     judge,
+    on_other_cards,
     pods_in_cgroups,
     sum_up,
     uids_in_cgroups,
@@ -93,9 +94,10 @@ def test_processes_are_summed_by_pod_and_card() -> None:
 
 def test_a_process_of_no_pod_is_unaccounted() -> None:
     """A service of the host, and a pod of another node (a stale control group)."""
-    seen = sum_up([ProcessUse(0, None, 30), ProcessUse(0, "stranger", 12), ProcessUse(1, None, None)], [], PODS)
+    unknown = [ProcessUse(1, None, None)] * 2
+    seen = sum_up([ProcessUse(0, None, 30), ProcessUse(0, "stranger", 12), *unknown], [], PODS)
 
-    assert (seen.uses, seen.unaccounted, seen.without_figure) == ((), {0: 42 * MIB, 1: 0}, {1: 1})
+    assert (seen.uses, seen.unaccounted, seen.without_figure) == ((), {0: 42 * MIB, 1: 0}, {1: 2})
 
 
 def test_an_unknown_amount_is_not_zero() -> None:
@@ -148,6 +150,7 @@ def test_overuse_and_its_end_are_reported_once_each() -> None:
         False,
     ]
     assert [bool(one.ended) for one in (told, again, ended, anew)] == [False, False, True, False]
+    assert ended.ended == (CardUse(ON, 1000, 1000),)
     assert (anew.since, anew.reported) == ({ON: 110.0}, frozenset())
 
 
@@ -157,6 +160,24 @@ def test_the_reported_use_is_that_of_the_moment() -> None:
 
     assert (told.begun[0].used, told.begun[0].booked) == (1253, 1000)
     assert (told.since, told.reported) == ({ON: 0}, {ON})
+
+
+def test_each_pod_is_judged_by_itself() -> None:
+    """A pod without a booking before it, or one with an unknown use, changes nothing for the next."""
+    uses = [CardUse(PodOnCard("team", "b", "uid-b", 0), booked, used) for booked, used in ((0, 9), (9, None))]
+    told = judge(Overuse({ON: 0}), [*uses, CardUse(ON, 1000, 1001)], 60, NOBODY, 60)
+
+    assert told.begun == (CardUse(ON, 1000, 1001),)
+
+
+def test_pod_on_a_card_that_it_did_not_book_is_named() -> None:
+    """A pod that asks for cards without a valid annotation is not: it may have booked this one."""
+    uses = [
+        CardUse(PodOnCard("team", name, f"uid-{name}", 1), booked, 7) for name, booked in (("a", 0), ("b", 5), ("c", 0))
+    ]
+    pods = [pod(**on_card(0)), bound_pod("uid-c", 2, None)]
+
+    assert on_other_cards(uses, pods) == {PodOnCard("team", "a", "uid-a", 1)}
 
 
 def test_a_short_excess_is_never_reported() -> None:
