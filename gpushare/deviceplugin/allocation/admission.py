@@ -158,7 +158,7 @@ def _pick(candidate: Candidate, sight: Sight, offered: Sequence[str]) -> list[st
     wanted = ids_by_card(candidate, sight.counts_slots)
     chosen = []
     for one, index in _untaken(sight, offered, candidate.uid).items():
-        if wanted.get(index, 0) > 0:
+        if wanted[index] > 0:
             wanted[index] -= 1
             chosen.append(one)
     return chosen

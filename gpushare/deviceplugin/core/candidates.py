@@ -12,6 +12,7 @@ pods: if a card is over-booked in the API, no container gets onto it without roo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -56,9 +57,9 @@ class Offer:
     """
 
     size: int
-    free: Mapping[int, int]
-    room: Mapping[int, int]
-    must: Mapping[int, int] = field(default_factory=dict)
+    free: Counter[int]
+    room: Counter[int]
+    must: Counter[int] = field(default_factory=Counter)
     counts_slots: bool = False
     must_pod: str = ""
 
@@ -131,15 +132,14 @@ def _goes_on(pod: Pod, done: Collection[str]) -> bool:
 def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim: int | None = None) -> Cards:
     """The cards of one container: by the multi-card annotation, else the pod's one card.
 
-    That annotation knows the containers only; an init container gets its units of the pod's cards in their order, as
-    far as each goes. Answers no cards if the amounts do not agree.
+    That annotation knows the containers only, each with the amount that it asks for (``model.allocation``); an init container gets
+    its units of the pod's cards in their order, as far as each goes, and none if they do not suffice.
     """
     if allocation.by_container is None:
         return ((allocation.index if aim is None else aim, units),)
     names = [container.name for container in pod.spec.containers or ()]
     if name in names:
-        shares = tuple(share for share in allocation.by_container.get(names.index(name), ()) if share[1])
-        return shares if sum(amount for _, amount in shares) == units else ()
+        return tuple(share for share in allocation.by_container.get(names.index(name), ()) if share[1])
     cards: list[tuple[int, int]] = []
     for index, amount in allocation.shares:
         taken = min(amount, units - sum(given for _, given in cards))
@@ -148,11 +148,11 @@ def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim
     return tuple(cards) if sum(given for _, given in cards) == units else ()
 
 
-def ids_by_card(candidate: Candidate, counts_slots: bool) -> dict[int, int]:
+def ids_by_card(candidate: Candidate, counts_slots: bool) -> Counter[int]:
     """How many ids of each card the container needs; none if slots are counted and it has several cards."""
     if not counts_slots:
-        return dict(candidate.cards)
-    return {index: 1 for index, _ in candidate.cards} if len(candidate.cards) == 1 else {}
+        return Counter(dict(candidate.cards))
+    return Counter(index for index, _ in candidate.cards) if len(candidate.cards) == 1 else Counter()
 
 
 def match(
@@ -186,7 +186,7 @@ def _has_room(candidate: Candidate, offer: Offer) -> bool:
     if len(candidate.cards) != 1 or candidate.is_begun or candidate.is_counted:
         return fits(candidate, offer)
     index, _ = candidate.cards[0]
-    whole = offer.counts_slots or min(offer.free.get(index, 0), offer.room.get(index, 0)) >= candidate.pod_units
+    whole = offer.counts_slots or min(offer.free[index], offer.room[index]) >= candidate.pod_units
     return whole and fits(candidate, offer)
 
 
@@ -200,9 +200,9 @@ def fits(candidate: Candidate, offer: Offer) -> bool:
     """Are there the ids on its cards, all that must be taken among them, and the room?"""
     wanted = ids_by_card(candidate, offer.counts_slots)
     return all(
-        offer.free.get(index, 0) >= count and offer.room.get(index, 0) >= units_of(candidate, index, offer.counts_slots)
+        offer.free[index] >= count and offer.room[index] >= units_of(candidate, index, offer.counts_slots)
         for index, count in wanted.items()
-    ) and all(count <= wanted.get(index, 0) for index, count in offer.must.items())
+    ) and all(count <= wanted[index] for index, count in offer.must.items())
 
 
 def units_of(candidate: Candidate, index: int, counts_slots: bool) -> int:
@@ -226,14 +226,14 @@ def _why_no_candidate(waiting: Sequence[Candidate], offer: Offer) -> str:
         return f"the kubelet chose ids of card {wrong[0]}, but the pod that waits has card {min(wanted)}"
     for index, count in wanted.items():
         units = units_of(first, index, offer.counts_slots)
-        if offer.free.get(index, 0) < count and offer.counts_slots:
+        if offer.free[index] < count and offer.counts_slots:
             return f"card {index} has no slot left for the next container of the pod that waits"
-        left = offer.room.get(index, 0)
+        left = offer.room[index]
         if not offer.counts_slots:
-            left = min(left, offer.free.get(index, 0))
+            left = min(left, offer.free[index])
         if left < units:
             text = f"card {index} has {left} units left for the {units} of the pod that waits"
-            kept = _kept_for_ended(first, offer).get(index, 0)
+            kept = _kept_for_ended(first, offer).get(index)
             return f"{text}: the kubelet keeps {kept} for pods that have ended" if kept else text
     return "the kubelet reuses more ids of a card than the next container of the pod that waits gets"
 
@@ -246,9 +246,9 @@ def _kept_for_ended(candidate: Candidate, offer: Offer) -> dict[int, int]:
     if offer.counts_slots:
         return {}
     return {
-        index: offer.room.get(index, 0) - offer.free.get(index, 0)
+        index: offer.room[index] - offer.free[index]
         for index, count in candidate.cards
-        if offer.free.get(index, 0) < count <= offer.room.get(index, 0)
+        if offer.free[index] < count <= offer.room[index]
     }
 
 
@@ -259,10 +259,10 @@ def room(
     *,
     counts_slots: bool,
     besides: Collection[str] = (),
-) -> dict[int, int]:
+) -> Counter[int]:
     """Units left on each card, by index, when the ids ``besides`` do not count; a sick card has none, nor has one overfull."""
     used = used_units(holdings, pods, counts_slots=counts_slots, besides=besides)
-    return {card.index: max(card.units - used[card.index], 0) if card.healthy else 0 for card in cards}
+    return Counter({card.index: max(card.units - used[card.index], 0) for card in cards if card.healthy})
 
 
 def last_guard(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -48,11 +51,16 @@ def names(found: list[Candidate]) -> list[tuple[str, str]]:
 FREE = {0: 14, 1: 14}
 
 
-def offer(size: int, free: dict[int, int] | None = None, must_be: int | None = None, **more: object) -> Offer:
+def offer(
+    size: int,
+    free: dict[int, int] | None = None,
+    must_be: int | None = None,
+    room: dict[int, int] | None = None,
+    **more: Any,
+) -> Offer:
     """So many ids are wanted, of these."""
-    free = FREE if free is None else free
     must = {} if must_be is None else {must_be: size}
-    return Offer(size, free, **{"room": FREE, "must": must, **more})  # type: ignore[arg-type]
+    return Offer(size, Counter(FREE if free is None else free), Counter(room or FREE), Counter(must), **more)
 
 
 def test_the_pod_bound_first_is_asked_for_first() -> None:
@@ -160,6 +168,11 @@ def test_ids_kept_for_ended_pods_are_named_as_the_reason() -> None:
         NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits: the kubelet keeps 5 for"
     ):
         match(waiting, offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
+    with pytest.raises(NoCandidateError, match="the kubelet keeps 1 for pods that have ended$"):
+        match(waiting, offer(3, {0: 2, 1: 2}, room={0: 3, 1: 2}))
+    several = candidates([pod("full", 3, card=2), pod("b", 3, 4, annotations=SEVERAL)], {}, {})
+    with pytest.raises(NoCandidateError, match="card 2 has 2 units left for the 3 of the pod that waits$"):
+        match(several, offer(3, {0: 1, 1: 1, 2: 2}, room={0: 5, 1: 1, 2: 2}))
     with pytest.raises(NoCandidateError, match="card 1 has 2 units left for the 3 of the pod that waits$"):
         match(waiting[:1], offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
 
@@ -191,7 +204,10 @@ def test_each_container_of_a_several_card_pod_has_own_cards() -> None:
 
     assert candidates([waiting], {}, {})[0].cards == ((0, 1), (1, 2))
     assert candidates([waiting], {"uid-a": ["c0"]}, {})[0].cards == ((1, 4),)
-    assert match(candidates([waiting], {}, {}), offer(3, {0: 1, 1: 2})).container == "c0"
+    assert match(candidates([waiting, pod("b", 3, card=1)], {}, {}), offer(3, {0: 1, 1: 9})).container == "c0"
+    assert ids_by_card(candidates([waiting], {}, {})[0], counts_slots=True) == {}
+    with pytest.raises(NoCandidateError, match="card 1 has 1 units left for the 2 of the pod that waits$"):
+        match(candidates([waiting], {}, {}), offer(3, {0: 1, 1: 1}, room={0: 1, 1: 1}))
 
 
 @pytest.mark.parametrize(("units", "cards"), [(1, ((0, 1),)), (4, ((0, 1), (1, 3))), (8, ())])
@@ -202,6 +218,7 @@ def test_an_init_container_takes_its_pods_cards_in_their_order(units: int, cards
 
     assert allocation is not None
     assert container_cards(waiting, allocation, "i0", units) == cards
+    assert container_cards(pod("a", 3, 4, 1), allocation, "c2", 1) == ()
 
 
 def test_container_with_shares_unlike_its_amount_is_no_candidate() -> None:
@@ -259,8 +276,9 @@ def test_more_reused_ids_than_asked_for_match_no_pod() -> None:
     """No kubelet does that; it is still reported."""
     waiting = candidates([pod("a", 3, card=0)], {}, {})
 
-    with pytest.raises(NoCandidateError, match="reuses more ids"):
-        match(waiting, Offer(3, FREE, FREE, must={0: 4}))
+    text = "^the kubelet reuses more ids of a card than the next container of the pod that waits gets$"
+    with pytest.raises(NoCandidateError, match=text):
+        match(waiting, Offer(3, Counter(FREE), Counter(FREE), must=Counter({0: 4})))
 
 
 def test_counted_slots_make_a_container_one_id_with_its_units() -> None:
@@ -298,7 +316,7 @@ def test_pod_deleted_during_its_admission_is_finished_first() -> None:
     granted = {"uid-a": ["c0"]}
 
     assert names(candidates([pod("b", 1), deleted], granted, {}, "uid-a")) == [("a", "c1"), ("b", "c0")]
-    assert names(candidates([pod("b", 1), deleted], granted, {}, latest="uid-b")) == [("b", "c0")]
+    assert names(candidates([deleted, pod("b", 1)], granted, {}, latest="uid-b")) == [("b", "c0")]
     # All of it was answered, and the kubelet is taking its ids back.
     assert candidates([deleted], {"uid-a": ["c1", "c2"]}, {}, "uid-a") == []
     assert candidates([deleted], {"uid-a": ["c0", "c2"]}, {}, "uid-a") == []
@@ -311,8 +329,8 @@ def test_pod_too_large_for_its_card_moves_before_other_pods() -> None:
     room = offer(3, room={0: 5, 1: 14, 2: 14}, free={0: 14, 1: 9, 2: 6})
 
     for one in (call, room):
-        full = Offer(one.size, one.free, {0: 14, 1: 14, 2: 14} if one is call else one.room)
-        assert match(waiting, full, lambda candidate: (2, 1)).cards == ((2, 3),)
+        full = Offer(one.size, one.free, Counter({0: 14, 1: 14, 2: 14}) if one is call else one.room)
+        assert match(waiting, full, lambda candidate: {"a": (2, 1)}[candidate.pod]).cards == ((2, 3),)
         assert match(waiting, full, lambda candidate: ()).pod == "b"
     assert match(waiting[:1], offer(3, {0: 5})).cards == ((0, 3),)
     assert match(waiting, offer(3, {0: 5, 1: 9}, must_be=1), lambda candidate: (1,)).pod == "b"
@@ -332,6 +350,13 @@ def test_the_call_of_a_half_done_pod_is_no_other_pods() -> None:
 
     with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits"):
         match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,))
+
+
+def test_half_done_pod_needs_room_for_its_next_container_only() -> None:
+    """What its first container took is part of the pod's units."""
+    waiting = candidates([pod("b", 3, card=1), pod("a", 3, 3, card=0)], {"uid-a": ["c0"]}, {}, "uid-a")
+
+    assert match(waiting, offer(3, {0: 3, 1: 9}, room={0: 3, 1: 9})).pod == "a"
 
 
 def test_call_after_a_half_done_pod_may_be_anothers() -> None:

@@ -104,7 +104,9 @@ def test_uuids_that_begin_alike_get_longer_names() -> None:
     assert len(set(short_names(alike).values())) == 3
 
 
-@pytest.mark.parametrize("device_id", ["", "gs-", "gs-zzzzzzzz-0", "GPU-6901b735-44a2-5d68-a038-3e86bf344836-_-0", "x"])
+@pytest.mark.parametrize(
+    "device_id", ["", "gs-", "00000001-0", "gs-zzzzzzzz-0", "GPU-6901b735-44a2-5d68-a038-3e86bf344836-_-0", "x"]
+)
 def test_foreign_ids_have_no_card(device_id: str) -> None:
     """The Go plugin's ids, or another card's, are not ours to judge."""
     assert DeviceIds(facts(1, 4096, GIB).cards).card_of(device_id) is None
@@ -177,7 +179,10 @@ def test_list_too_large_for_a_kubelet_is_refused_with_a_unit() -> None:
 def test_new_or_unknown_kubelet_gets_few_thousand_ids(version: str) -> None:
     """From 1.36 on it stands still over tens of thousands."""
     cards = facts(2, 15360, MIB)
-    with pytest.raises(TooManyIdsError, match="--max-ids 30720"):
+    text = (
+        f"^--memory-unit MiB makes 30720 ids, more than 4000 .kubelet {version or 'unknown'}.; .* or --max-ids 30720 if"
+    )
+    with pytest.raises(TooManyIdsError, match=text):
         check_ids(cards, version, None)
 
     check_ids(cards, version, 30720)
@@ -222,16 +227,35 @@ def test_the_ids_of_eight_h200_are_short() -> None:
 
 def test_where_no_unit_leaves_each_card_one_only_slots_are_named() -> None:
     """A unit larger than the smallest card is no way out."""
-    with pytest.raises(TooManyIdsError, match="use --mode slots") as refused:
+    with pytest.raises(TooManyIdsError, match=r"; use --mode slots \(exact MiB\), or --max-ids 16 "):
         check_ids(facts(8, 2048, GIB), "v1.30.0", 4)
+    with pytest.raises(TooManyIdsError, match="use --memory-unit 2048MiB, or --mode slots"):
+        check_ids(facts(8, 2048, GIB), "v1.30.0", 8)
+    with pytest.raises(TooManyIdsError, match="use --memory-unit GiB, or --mode slots"):
+        check_ids(facts(1, 15079, MIB), "v1.30.0", 14)
 
-    assert "--memory-unit 4096MiB" not in str(refused.value)
 
-
-def test_too_many_slots_are_refused_with_a_number_that_fits() -> None:
+@pytest.mark.parametrize(
+    ("count", "slots", "kubelet", "limit", "says"),
+    [
+        (8, 600, "v1.36.3", None, "--slots 600 makes 4800 ids, .* use --slots 500, or --max-ids 4800"),
+        (1, 5000, "v1.36.3", None, "--slots 5000 makes 5000 ids, .* use --slots 4000, or --max-ids 5000"),
+        (8, 2, "v1.36.3", 4, "--slots 2 makes 16 ids, .* use --slots 1, or"),
+        (
+            8,
+            50_000,
+            "v1.30.0",
+            None,
+            r"--slots 50000 makes 400000 ids, \d+ bytes; a kubelet takes 4194304; use --slots 1\d{4}$",
+        ),
+    ],
+)
+def test_too_many_slots_are_refused_with_a_number_that_fits(
+    count: int, slots: int, kubelet: str, limit: int | None, says: str
+) -> None:
     """Slots are ids too."""
-    with pytest.raises(TooManyIdsError, match="--slots 600 makes 4800 ids, .* use --slots 500, or --max-ids 4800"):
-        check_ids(facts(8, H200, MIB, slots=600), "v1.36.3", None)
+    with pytest.raises(TooManyIdsError, match=says):
+        check_ids(facts(count, H200, MIB, slots=slots), kubelet, limit)
 
     check_ids(facts(8, H200, MIB, slots=500), "v1.36.3", None)
 
@@ -242,6 +266,9 @@ def test_pod_with_an_unwritable_status_is_refused() -> None:
     cards = facts(1, 81920, MIB)
     with pytest.raises(TooManyIdsError, match="each into the pod's status.* --memory-unit 32MiB, or --mode slots"):
         check_ids_of_pod(MOST_IDS_OF_A_POD + 1, cards, "v1.36.3")
+
+    with pytest.raises(TooManyIdsError, match="kubelet unknown writes each"):
+        check_ids_of_pod(MOST_IDS_OF_A_POD + 1, cards, "")
 
     check_ids_of_pod(MOST_IDS_OF_A_POD, cards, "v1.36.3")
     check_ids_of_pod(81920, cards, "v1.35.9")
