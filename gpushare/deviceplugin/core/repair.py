@@ -92,7 +92,7 @@ def has_room(pod: PodCard, pods: Sequence[PodCard], units: Mapping[int, int]) ->
     """Would the card of a misplaced pod's ids have room for it, once all that is planned is done?"""
     plan = Plan(pods, units)
     card = plan.aim[pod.uid]
-    return plan.load[card] <= max(units.get(card, 0), plan.kept[card])
+    return plan.load[card] <= max(plan.units[card], plan.kept[card])
 
 
 def cards_for(uid: str, pods: Sequence[PodCard], units: Mapping[int, int]) -> list[int]:
@@ -104,7 +104,7 @@ def cards_for(uid: str, pods: Sequence[PodCard], units: Mapping[int, int]) -> li
     for card in units:
         there = [replace(pod, ids_on=card) if pod.uid == uid else pod for pod in pods]
         plan = Plan(there, units)
-        others_can = all(load <= max(units.get(one, 0), plan.kept[one]) for one, load in plan.load.items())
+        others_can = all(load <= max(plan.units[one], plan.kept[one]) for one, load in plan.load.items())
         if others_can and plan.load[card] <= units[card]:
             found.append((plan.load[card] > plan.kept[card], units[card] - plan.load[card], card))
     return [card for *_, card in sorted(found)]
@@ -140,7 +140,7 @@ def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: Plan, settled: Collec
     if plan.load[card] <= plan.kept[card]:
         return True
     together = (other for other in moving if plan.aim[other.uid] == card)
-    return plan.load[card] <= plan.units.get(card, 0) and all(other.uid in settled for other in together)
+    return plan.load[card] <= plan.units[card] and all(other.uid in settled for other in together)
 
 
 def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: Plan) -> bool:
@@ -161,7 +161,7 @@ class Plan:
 
     def __init__(self, pods: Sequence[PodCard], units: Mapping[int, int]) -> None:
         self.pods = pods
-        self.units = units
+        self.units = Counter(units)
         self.aim = {pod.uid: pod.ids_on if pod.ids_on is not None and pod.may_move else pod.index for pod in pods}
         self.load: Counter[int] = Counter()
         self.kept: Counter[int] = Counter()
@@ -188,12 +188,12 @@ class Plan:
         for pod in self._waiting():
             if pod.mark is None or pod.index not in come or pod.answered not in (None, pod.mark):
                 continue
-            if self.load[pod.mark] + pod.units <= self.units.get(pod.mark, 0):
+            if self.load[pod.mark] + pod.units <= self.units[pod.mark]:
                 self._send(pod, pod.mark)
 
-    def _make_room(self, card: int, enough: Mapping[int, int], room: Mapping[int, int]) -> None:
+    def _make_room(self, card: int, enough: Counter[int], room: Mapping[int, int]) -> None:
         """Send waiting pods away from ``card`` until it has no more than ``enough``, to cards that have ``room``."""
-        while (excess := self.load[card] - enough.get(card, 0)) > 0:
+        while (excess := self.load[card] - enough[card]) > 0:
             choices = [
                 (pod.mark != other, pod.units < excess, abs(pod.units - excess), number, other, pod)
                 for number, pod in enumerate(self._waiting())

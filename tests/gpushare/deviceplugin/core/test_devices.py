@@ -46,9 +46,12 @@ def indices(cards: NodeCards) -> dict[str, int]:
 
 def test_a_mixed_node_has_each_cards_own_units() -> None:
     """Two T4 and a 1080 Ti are 14, 14 and 10 GiB; the original announces the first card's size for all (defect D5)."""
-    cards = [*physical("a", "b"), PhysicalCard(2, "GPU-c", "GeForce GTX 1080 Ti", 11178)]
+    a, b = physical("a", "b")
+    c = PhysicalCard(2, "GPU-c", "GeForce GTX 1080 Ti", 11178, numa=1)
+    expected = [CardFacts(n, one.uuid, T4, 15079, 14) for n, one in enumerate((a, b))]
+    expected.append(CardFacts(2, "GPU-c", "GeForce GTX 1080 Ti", 11178, 10, numa=1))
 
-    assert [card.units for card in describe_cards(cards, GIB, "boot").cards] == [14, 14, 10]
+    assert describe_cards([a, b, c], GIB, "boot") == NodeCards(1, "ids", "GiB", "boot", tuple(expected))
 
 
 def test_new_nodes_count_cards_in_nvmls_order() -> None:
@@ -148,6 +151,8 @@ def test_card_removed_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
     assert [(card.index, card.healthy, card.units) for card in kept] == [(0, False, 15079), (1, True, 15079)]
     assert indices(describe_cards(physical("b"), MIB, "boot", known.cards, frozenset({1}), slots=2)) == {"b": 1}
     assert indices(describe_cards(physical("b"), GIB, "boot", known.cards, frozenset({0, 1}))) == {"b": 1}
+    in_ids = describe_cards(physical("a", "b"), GIB, "boot").cards
+    assert indices(describe_cards(physical("b"), MIB, "boot", in_ids, frozenset({0, 1}), slots=2)) == {"b": 1}
 
 
 # The memory of an H200 by its driver.

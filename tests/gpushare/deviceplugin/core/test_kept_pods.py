@@ -21,7 +21,7 @@ from gpushare.deviceplugin.core.kept_pods import (
     keep,
     shown_allocation,
 )
-from gpushare.manifests import ObjectMeta, Pod
+from gpushare.manifests import ObjectMeta, Pod, PodStatus
 from gpushare.model.allocation import Allocation
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
@@ -59,11 +59,14 @@ def test_a_pod_asks_for_cards_by_its_containers(limits: list[Any], expected: boo
 
 def test_of_too_many_containers_the_first_that_ask_are_kept() -> None:
     """The pod is counted, and costs no more memory than a pod of the most containers."""
-    kept = cut_down(pod(*[None] * 2000, *[{"aliyun.com/gpu-mem": "1"}] * 1500))
+    whole = pod(*[None] * 2000, *[{"aliyun.com/gpu-mem": "1"}] * 1500)
+    whole.spec.init_containers = pod(*[None] * 20, *[{"aliyun.com/gpu-mem": "1"}] * 24).spec.containers
+    kept = cut_down(whole)
 
     assert kept is not None
-    assert kept.spec.containers is not None
-    assert [one.name for one in kept.spec.containers] == [f"c{number}" for number in range(2000, 3024)]
+    assert [one.name for one in kept.spec.init_containers or ()] == [f"c{number}" for number in range(20, 44)]
+    assert [one.name for one in kept.spec.containers or ()] == [f"c{number}" for number in range(2000, 3000)]
+    assert (kept.status or PodStatus()).phase == "Pending"
 
 
 def test_of_a_pod_without_cards_its_name_is_kept() -> None:

@@ -25,6 +25,7 @@ def steps(pods: Sequence[PodCard], *settled: str) -> list[tuple[str, int, int | 
     made = []
     while (step := next_step(pods, UNITS, settled)) is not None:
         made.append((step.uid, step.index, step.mark))
+        assert step.moves is (step.index != {pod.uid: pod.index for pod in pods}[step.uid])
         pods = after(pods, step)
         assert len(made) < 50
     return made
@@ -78,6 +79,8 @@ def test_free_room_is_taken_only_once_the_mark_has_stood() -> None:
     assert steps(alone) == [("a", 0, 1)]
     assert steps(alone, "a") == [("a", 0, 1), ("a", 1, 0), ("a", 1, None)]
     assert has_room(alone[0], alone, UNITS)
+    assert has_room(alone[0], alone, {1: 8})
+    assert not has_room(alone[0], alone, {1: 7})
 
 
 def test_a_card_that_is_booked_for_others_holds_a_container() -> None:
@@ -142,6 +145,26 @@ def test_marks_without_a_use_are_taken_away() -> None:
     assert steps(pods) == [("a", 0, None), ("b", 1, None)]
 
 
+@pytest.mark.parametrize(
+    "other",
+    [PodCard("b", 8, 2, 0, mark=0), PodCard("b", 8, 1, 2, mark=2)],
+    ids=["comes to the old card", "leaves the new card"],
+)
+def test_mark_stays_while_another_pod_counts_on_its_room(other: PodCard) -> None:
+    """A pod that has changed its card keeps the room on the old one until the others are where they should be."""
+    pods = [PodCard("a", 5, 1, 1, mark=0), other]
+
+    assert steps(pods) == []
+    assert steps(pods, "b")[-1] == ("b", other.ids_on, None)
+
+
+def test_pods_that_are_sent_away_share_the_room() -> None:
+    """The first gets what the leaving pod leaves, the next goes to a third card, though each alone would fit on the first."""
+    pods = [PodCard("a", 8, 0, 1), PodCard("b", 5, 1, None), PodCard("c", 5, 1, None), PodCard("d", 3, 0, 0)]
+
+    assert aims(pods, {0: 12, 1: 8, 2: 10}) == {"a": 1, "b": 0, "c": 2, "d": 0}
+
+
 def test_a_card_that_left_the_node_takes_no_pod() -> None:
     """A pod with ids of a card that left the node keeps the card in its annotation."""
     assert steps([PodCard("a", 8, 0, 7)], "a") == [("a", 0, 7)]
@@ -181,6 +204,8 @@ def test_pod_may_have_another_card_if_all_annotations_can_follow() -> None:
 
     assert cards_for("a", pods, UNITS) == [1]
     assert cards_for("d", [PodCard("d", 4, 2, None)], UNITS) == [2, 0, 1]
+    assert cards_for("d", [PodCard("d", 2, 2, None), PodCard("e", 8, 1, 1)], UNITS) == [2, 1, 0]
+    assert cards_for("d", [PodCard("d", 14, 0, None)], UNITS) == [0, 1]
     assert cards_for("a", [PodCard("a", 12, 0, None), PodCard("b", 9, 1, 1)], UNITS) == [0]
 
 
