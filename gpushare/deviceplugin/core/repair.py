@@ -205,7 +205,7 @@ class Plan:
             ]
             if not choices:
                 return
-            *_, other, pod = min(choices, key=lambda choice: choice[:5])
+            *_, other, pod = min(choices)
             self._send(pod, other)
 
     def _waiting(self) -> list[PodCard]:

@@ -32,8 +32,8 @@ def steps(pods: Sequence[PodCard], *settled: str) -> list[tuple[str, int, int | 
 
 
 def test_nothing_is_written_where_all_is_right() -> None:
-    """The plugin writes nothing if all pods are right, with ids or without."""
-    assert steps([PodCard("a", 8, 0, 0), PodCard("b", 8, 1, None)]) == []
+    """The plugin writes nothing if all pods are right, with ids or without, though others booked too much of a card."""
+    assert steps([PodCard("a", 8, 0, 0), PodCard("b", 8, 1, None), PodCard("c", 8, 0, None)]) == []
 
 
 def test_equal_pods_on_each_others_cards_exchange_annotations() -> None:
@@ -89,6 +89,8 @@ def test_a_card_that_is_booked_for_others_holds_a_container() -> None:
 
     assert steps(pods, "a") == [("a", 0, 1)]
     assert not has_room(pods[0], pods, UNITS)
+    elsewhere = [pods[0], PodCard("b", 8, 2, 1, may_move=False)]
+    assert not has_room(pods[0], elsewhere, UNITS)
 
 
 def test_unequal_pods_exchange_where_both_cards_have_room() -> None:
@@ -140,7 +142,7 @@ def test_repairs_that_are_off_write_nothing() -> None:
 
 def test_marks_without_a_use_are_taken_away() -> None:
     """The pod that it was to be exchanged with is gone."""
-    pods = [PodCard("a", 8, 0, None, mark=1), PodCard("b", 8, 1, 1, mark=0)]
+    pods = [PodCard("a", 5, 0, None, mark=1), PodCard("b", 5, 1, 1, mark=0)]
 
     assert steps(pods) == [("a", 0, None), ("b", 1, None)]
 
@@ -163,6 +165,19 @@ def test_pods_that_are_sent_away_share_the_room() -> None:
     pods = [PodCard("a", 8, 0, 1), PodCard("b", 5, 1, None), PodCard("c", 5, 1, None), PodCard("d", 3, 0, 0)]
 
     assert aims(pods, {0: 12, 1: 8, 2: 10}) == {"a": 1, "b": 0, "c": 2, "d": 0}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "size", "sent"),
+    [((7,), 14, {7}), ((9, 8), 17, {8}), ((3, 6, 7), 16, {7, 3})],
+    ids=["for one unit", "the one that suffices", "the largest first"],
+)
+def test_as_few_waiting_pods_as_possible_are_sent_away(waiting: tuple[int, ...], size: int, sent: set[int]) -> None:
+    """Pod a has come from a card that left the node, so nothing is left for those that were to get its room."""
+    pods = [PodCard("a", 8, 7, 1), *(PodCard(str(units), units, 1, None) for units in waiting)]
+    found = aims(pods, {0: 20, 1: size})
+
+    assert {units for units in waiting if found[str(units)] == 0} == sent
 
 
 def test_a_card_that_left_the_node_takes_no_pod() -> None:
