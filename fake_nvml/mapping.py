@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from fake_nvml.core.layout import FREE, MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, Process, StateFile
+from fake_nvml.core.layout import FREE, MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, Process, StateFile, as_text
 from fake_nvml.fake_nvml_errors import StateError
 
 # Attempts of a reader to meet no writer, before it queues behind them.
@@ -90,7 +90,7 @@ class MappedState:
 
     def driver(self) -> str:
         """The driver's version."""
-        return bytes(self.read().header.driver).decode(errors="replace")
+        return as_text(self.read().header.driver)
 
     def _copy(self) -> StateFile:
         self._check_open()

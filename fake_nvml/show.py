@@ -12,7 +12,7 @@ import yaml
 from fake_nvml.core.call_faults import CallFault, call_faults
 from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.card_table import table
-from fake_nvml.core.layout import StateFile
+from fake_nvml.core.layout import StateFile, as_text
 from fake_nvml.core.records import missing_files
 from fake_nvml.core.returns import code_name
 from fake_nvml.state import State
@@ -53,7 +53,7 @@ def as_data(content: StateFile) -> dict[str, Any]:
     header = content.header
     return {
         "simulated": True,
-        "driver": header.driver.decode(errors="replace"),
+        "driver": as_text(header.driver),
         "cuda": f"{header.cuda // 1000}.{header.cuda % 1000 // 10}",
         "cards": [_card(card) for card in card_states(content)],
         "init_fails": code_name(header.init_return) if header.init_return else None,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
+from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile, as_text
 from fake_nvml.core.records import slot_of
 from fake_nvml.core.returns import CODES, Code
 from fake_nvml.fake_nvml_errors import StateError
@@ -109,7 +109,7 @@ def wear(fault: Fault) -> None:
 
 def _applies(fault: Fault, function: str, slot: int | None) -> bool:
     is_about = fault.card in (UNKNOWN32, slot)
-    return in_force(fault) and is_about and names(fault.function.decode(errors="replace"), function)
+    return in_force(fault) and is_about and names(as_text(fault.function), function)
 
 
 def _check_function(pattern: str, functions: Collection[str]) -> None:
@@ -135,6 +135,6 @@ def _row_for(content: StateFile, function: bytes, slot: int) -> Fault:
 
 
 def _fault(content: StateFile, row: Fault) -> CallFault:
-    card = None if row.card == UNKNOWN32 else content.cards[row.card].uuid.decode(errors="replace")
+    card = None if row.card == UNKNOWN32 else as_text(content.cards[row.card].uuid)
     count = None if row.count == FOR_EVER else row.count
-    return CallFault(row.function.decode(errors="replace"), card, row.code, row.delay / 1_000_000, count)
+    return CallFault(as_text(row.function), card, row.code, row.delay / 1_000_000, count)

@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from fake_nvml.core.fill import fill_card
-from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, UNKNOWN32, Card, StateFile
+from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, UNKNOWN32, Card, StateFile, as_text
 from fake_nvml.core.records import card_slots
 from fake_nvml.core.returns import EVENT_XID
 from fake_nvml.core.xids import UNLISTED, XIDS
@@ -33,7 +33,7 @@ def checked_uuid(content: StateFile, wanted: str) -> bytes:
 
 def new_uuid(content: StateFile) -> str:
     """A UUID that no card of this file has or had: the file's count of writes goes into it."""
-    header, first = content.header, content.cards[0].uuid.decode(errors="replace")
+    header, first = content.header, as_text(content.cards[0].uuid)
     return made_uuid(f"later card {first}/{header.generation}/{header.sequence}")
 
 
@@ -59,7 +59,7 @@ def free_slot(content: StateFile) -> int:
 
 def put_card(content: StateFile, slot: int, card: BoxCard) -> None:
     """A card comes into a free slot. Raises CatalogueError, before any change, if the driver does not know it."""
-    fill_card(content, slot, card, content.header.driver.decode(errors="replace"))
+    fill_card(content, slot, card, as_text(content.header.driver))
     content.header.card_count = max(content.header.card_count, slot + 1)
 
 
@@ -77,7 +77,7 @@ def swap_card(content: StateFile, slot: int, new: bytes) -> None:
     card = content.cards[slot]
     card.uuid = new
     if card.serial:
-        card.serial = made_serial(new.decode(errors="replace")).encode()
+        card.serial = made_serial(as_text(new)).encode()
     card.first_event = content.header.next_event
     card.state = HEALTHY
     _idle(card)

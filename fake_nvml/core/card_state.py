@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fake_nvml.core.answers import ANSWERS, PLACES
 from fake_nvml.core.fill import MIB
-from fake_nvml.core.layout import LOST, UNKNOWN64, Card, Process, StateFile
+from fake_nvml.core.layout import LOST, UNKNOWN64, Card, Process, StateFile, as_text
 from fake_nvml.core.records import card_slots, memory_used, processes
 from fake_nvml.core.returns import code_name
 
@@ -64,9 +64,9 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
     card: Card = content.cards[slot]
     return CardState(
         index=index,
-        uuid=card.uuid.decode(errors="replace"),
-        name=card.name.decode(errors="replace"),
-        serial=card.serial.decode(errors="replace"),
+        uuid=as_text(card.uuid),
+        name=as_text(card.name),
+        serial=as_text(card.serial),
         total_mib=card.memory_total // MIB,
         used_mib=memory_used(content, slot) // MIB,
         reserved_mib=card.memory_reserved // MIB,

@@ -253,6 +253,11 @@ assert (ctypes.sizeof(Event), ctypes.sizeof(Fault)) == (64, 128)
 assert SIZE == 512 + CARDS * 1024 + PROCESSES * 128 + EVENTS * 64 + FAULTS * 128
 
 
+def as_text(field: bytes) -> str:
+    """A text of a record; a driver or a program may have written bytes that are no UTF-8."""
+    return field.decode(errors="replace")
+
+
 def blank() -> StateFile:
     """A file's content without a box."""
     content = StateFile()

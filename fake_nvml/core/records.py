@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from fake_nvml.core.fill import MIB
-from fake_nvml.core.layout import FREE, PROCESSES, UNKNOWN64, UVM_FILE, Card, Process, StateFile
+from fake_nvml.core.layout import FREE, PROCESSES, UNKNOWN64, UVM_FILE, Card, Process, StateFile, as_text
 from fake_nvml.fake_nvml_errors import StateError
 
 # Device files that a container may lack, each with its bit in the header and what is gone with it.
@@ -30,7 +30,7 @@ def set_missing(content: StateFile, name: str, *, missing: bool) -> None:
 def device_files(content: StateFile, uuids: Collection[str]) -> list[str]:
     """The names of NVIDIA's files in the /dev of a container that is given these cards; none without a card."""
     cards = [content.cards[slot] for slot in card_slots(content)]
-    given = [f"nvidia{card.minor}" for card in cards if card.uuid.decode(errors="replace") in uuids]
+    given = [f"nvidia{card.minor}" for card in cards if as_text(card.uuid) in uuids]
     gone = {file for name in missing_files(content) for file in _FILES[name][1]}
     shared = [name for name in ("nvidia-uvm", "nvidia-uvm-tools", "nvidiactl") if name not in gone]
     return [*shared, *given] if given else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from fake_nvml.core.fill import MIB
-from fake_nvml.core.layout import HEALTHY, LOST, Card
+from fake_nvml.core.layout import HEALTHY, LOST, Card, as_text
 from fake_nvml.fake_nvml_errors import StateError
 
 _SWITCH = {"off": 0, "on": 1}
@@ -76,7 +76,7 @@ def parse_value(key: str, value: str, card: Card) -> tuple[str, int]:
     if known is None:
         raise StateError(f"no key {key!r}; there are {', '.join(KEYS)}")
     if not known.offered(card):
-        raise StateError(f"{card.name.decode(errors='replace')} has no {key}")
+        raise StateError(f"{as_text(card.name)} has no {key}")
     if known.words is not None and value in known.words:
         return known.field, known.words[value]
     if known.words is not None and not known.numbers:

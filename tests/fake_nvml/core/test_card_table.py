@@ -16,9 +16,9 @@ from fake_nvml.state import State
 PAGE = """\
 3 simulated cards, driver 418.87.00, CUDA 10.1
 
-CARD  NAME                 UUID                                      MEMORY MIB    LOAD  TEMP  POWER     NOTES
-0     Tesla T4             GPU-cea3a137-14f6-d659-e204-6571e4435562  1253 / 15079  40%   33 C  9 / 70 W  1 uncorrected errors
-1     Tesla T4             GPU-053e9c12-f5b9-5425-7d5e-aaa8139986fe  -             -     -     -         lost
+CARD  NAME                 UUID                                      MEMORY MIB    LOAD  TEMP  POWER       NOTES
+0     Tesla T4             GPU-cea3a137-14f6-d659-e204-6571e4435562  1253 / 15079  40%   33 C  9 / 70 W    1 uncorrected errors
+1     Tesla T4             GPU-053e9c12-f5b9-5425-7d5e-aaa8139986fe  -             -     -     -           lost
 2     GeForce GTX 1080 Ti  GPU-e7d5bc88-3013-caf4-7663-952e3fce9636  0 / 11178     0%    33 C  31 / 250 W
 
 CARD  PID   MIB   PROCESS
@@ -39,11 +39,8 @@ def cards(state_path: Path) -> list[CardState]:
 
 
 def test_the_page_has_a_line_for_each_card_and_process(cards: list[CardState]) -> None:
-    """The page is compared line by line, without the blanks that align it; all UUIDs begin in one column."""
-    page = table("418.87.00", "10.1", cards, [], 0)
-
-    assert [line.split() for line in page.splitlines()] == [line.split() for line in PAGE.splitlines()]
-    assert len({line.find("GPU-") for line in page.splitlines() if "GPU-" in line}) == 1
+    """Each column is as wide as its longest text, and no line ends with blanks."""
+    assert table("418.87.00", "10.1", cards, [], 0) == PAGE
 
 
 def test_a_box_without_cards_says_so() -> None:
@@ -58,10 +55,9 @@ def test_what_is_wrong_with_the_library_stands_below() -> None:
     """A failing init and the number of faults are the last lines."""
     page = table("535.104.05", "12.2", [], [CallFault("nvmlInit*", None, 999, 0, None)], 9)
 
-    assert page.splitlines()[-3::2] == [
-        "nvmlInit answers DRIVER_NOT_LOADED",
-        "faults of calls in force: 1; fake-nvml faults lists them",
-    ]
+    assert page.endswith(
+        "\n\nnvmlInit answers DRIVER_NOT_LOADED\n\nfaults of calls in force: 1; fake-nvml faults lists them\n"
+    )
 
 
 def test_what_is_unusual_about_a_card_is_noted(cards: list[CardState]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fake_nvml.core.drivers import at_branch, branch, cuda_version
+from fake_nvml.core.drivers import at_branch, branch, complete, cuda_version
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 
@@ -17,7 +17,8 @@ def test_branch_is_the_first_number(driver: str, expected: int) -> None:
 @pytest.mark.parametrize("driver", ["", "418", "R418", "418.", "v535.1", "535.104.05.1", "4.1"])
 def test_what_is_no_version_is_refused_with_an_example(driver: str) -> None:
     """The error has a version as it should be."""
-    with pytest.raises(CatalogueError, match=r"418\.87"):
+    text = "is no driver version; write it as 418, 418.87 or 535.104.05"
+    with pytest.raises(CatalogueError, match=f"^driver {driver!r} {text}$"):
         branch(driver)
 
 
@@ -30,5 +31,22 @@ def test_a_branch_between_two_steps_has_the_earlier_one() -> None:
 
 def test_a_driver_before_all_is_refused() -> None:
     """The error calls it older than any."""
-    with pytest.raises(CatalogueError, match="older than any"):
+    with pytest.raises(
+        CatalogueError, match="^driver 304.1 is older than any that can be simulated; the first is 375$"
+    ):
         cuda_version("304.1")
+
+
+@pytest.mark.parametrize(
+    ("driver", "full", "cuda"),
+    [
+        ("418", "418.87.00", 10010),
+        ("535.54.03", "535.54.03", 12020),
+        ("536", "536.00", 12020),
+        ("375.66", "375.66", 8000),
+    ],
+)
+def test_a_bare_branch_is_one_of_its_releases(driver: str, full: str, cuda: int) -> None:
+    """A branch that is not known has the CUDA version of the one before it."""
+    assert complete(driver) == full
+    assert cuda_version(full) == cuda

@@ -63,3 +63,16 @@ def test_every_field_is_aligned_without_gaps(record: type[ctypes.Structure]) -> 
         assert field.offset == end, name
         end = field.offset + field.size
     assert end == ctypes.sizeof(record)
+
+
+def test_a_text_that_is_no_utf_8_is_a_text() -> None:
+    """A driver may answer any bytes."""
+    assert layout.as_text(b"Tesla \xff") == "Tesla \ufffd"
+
+
+def test_a_blank_file_says_what_it_is() -> None:
+    """Its beginning shows a library which layout it has."""
+    content = layout.blank()
+
+    assert (content.header.magic, content.header.version, content.header.size) == (b"FAKENVML", 3, 221696)
+    assert not any(bytes(content)[16:])
