@@ -185,6 +185,14 @@ def test_a_card_that_left_the_node_takes_no_pod() -> None:
     assert steps([PodCard("a", 8, 0, 7)], "a") == [("a", 0, 7)]
 
 
+def test_leaving_pod_goes_on_if_another_has_come_for_it() -> None:
+    """Whoever was ended in between: pod a is written on the card that pod b was marked to leave, and pod b still may."""
+    pods = [PodCard("c", 3, 2, None), PodCard("a", 5, 1, 1, mark=0), PodCard("b", 5, 1, None, mark=0)]
+
+    assert aims(pods, {0: 5, 1: 14, 2: 10}) == {"a": 1, "b": 0, "c": 2}
+    assert steps(pods) == [("b", 0, None), ("a", 1, None)]
+
+
 def test_leaving_pod_stays_if_its_new_room_is_gone() -> None:
     """Others hold more there by now; it loses its mark, and the one that came lets go of its old card."""
     pods = [PodCard("a", 5, 1, 1, mark=0), PodCard("b", 5, 1, None, mark=0), PodCard("c", 14, 0, 0)]
