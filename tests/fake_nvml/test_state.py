@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_nvml.box import Box
+from fake_nvml.core.card_changes import made_serial
 from fake_nvml.core.layout import CARDS, PROCESSES
 from fake_nvml.core.values import KEYS
 from fake_nvml.fake_nvml_errors import CardFullError, CatalogueError, StateError
@@ -65,7 +66,7 @@ def test_a_full_process_table_refuses_and_keeps_all(state: State) -> None:
     for pid in range(1, PROCESSES + 1):
         state.add_process(uuid, pid, 1, "player")
 
-    with pytest.raises(StateError, match="no room for another process"):
+    with pytest.raises(StateError, match="^no room for another process: 1024 are there; remove some$"):
         state.add_process(uuid, PROCESSES + 1, 1, "player")
 
     assert len(state.cards()[0].processes) == PROCESSES
@@ -102,24 +103,28 @@ def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
     state.set_value(uuid, "memory-used", "1500")
     assert state.cards()[0].used_mib == 1500
 
-    with pytest.raises(StateError, match="from 1000"):
+    text = r"^memory-used goes from 1000 \(its processes\) to 15079 MiB, not"
+    with pytest.raises(StateError, match=f"{text} 999$"):
         state.set_value(uuid, "memory-used", "999")
-    with pytest.raises(StateError, match="to 15079 MiB"):
+    with pytest.raises(StateError, match=f"{text} 15080$"):
         state.set_value(uuid, "memory-used", "15080")
+    for used in (1000, 15079):
+        state.set_value(uuid, "memory-used", str(used))
+        assert state.cards()[0].used_mib == used
 
 
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("colour", "red", "no key 'colour'.*utilization"),
-        ("utilization", "101", "0 to 100"),
+        ("colour", "red", "^no key 'colour'; there are memory-used, utilization, .*, recovery-action$"),
+        ("utilization", "101", r"^utilization is a whole number from 0 to 100 \(percent of .*\), not '101'$"),
         ("utilization", "-1", "whole number"),
         ("utilization", "1.5", "whole number"),
         ("utilization", "\u0663", "whole number"),
-        ("state", "ill", "healthy or lost"),
+        ("state", "ill", "^state is healthy or lost, not 'ill'$"),
         ("state", "1", "healthy or lost, not '1'"),
         ("recovery-action", "reset", "none, gpu-reset"),
-        ("mig", "on", "Tesla T4 has no mig"),
+        ("mig", "on", "^Tesla T4 has no mig$"),
         ("recovery-action", "8", "0 to 7"),
     ],
 )
@@ -267,7 +272,7 @@ def test_a_full_box_refuses_another_card(state: State) -> None:
         state.add_card("t4")
     before = state.cards()
 
-    with pytest.raises(StateError, match="no room for another card"):
+    with pytest.raises(StateError, match="^no room for another card: 64 are there; remove one$"):
         state.add_card("t4")
 
     assert state.cards() == before
@@ -291,7 +296,8 @@ def test_what_can_be_no_uuid_is_refused(state: State, uuid: str) -> None:
     """The card keeps its own."""
     known = state.cards()[0].uuid
 
-    with pytest.raises(StateError, match="no card's UUID"):
+    text = "is no card's UUID; it begins with GPU-, then letters, digits and dashes"
+    with pytest.raises(StateError, match=f"^{uuid!r} {text}$"):
         state.set_value(known, "uuid", uuid)
 
     assert state.cards()[0].uuid == known
@@ -319,6 +325,7 @@ def test_a_swapped_card_is_idle_healthy_and_another(state: State) -> None:
     assert (after.uuid, after.processes, after.used_mib, after.lost) == (new, (), 0, False)
     assert (after.ecc_uncorrected, after.recovery_action) == (0, 0)
     assert after.serial not in ("", before.serial)
+    assert after.serial == made_serial(new)
     assert state.read().cards[0].first_event == 1
     assert (after.name, after.total_mib, after.bus_id) == (before.name, before.total_mib, before.bus_id)
     state.change_uuid(state.cards()[2].uuid)
@@ -341,8 +348,11 @@ def test_a_reboot_leaves_the_cards_and_nothing_of_what_happened(state: State, st
     assert [card.lost for card in state.cards()] == [False, False, still_lost]
     state.repair(before[2].uuid)
     assert (state.cards(), state.faults()) == (before, [])
-    header = state.read().header
-    assert (header.init_return, header.generation) == (0, generation + 1)
+    content = state.read()
+    header = content.header
+    assert (header.init_return, header.generation, header.process_rows) == (0, generation + 1, 0)
+    assert not any(bytes(content.processes))
+    assert not any(bytes(content.faults))
 
 
 @pytest.mark.parametrize(
@@ -422,5 +432,5 @@ def test_device_files_are_those_of_the_given_cards(state: State) -> None:
 
 def test_only_a_known_device_file_can_be_missing(state: State) -> None:
     """The error names those that can."""
-    with pytest.raises(StateError, match="nvidia-uvm"):
+    with pytest.raises(StateError, match="^no device file 'sda' can be missing; one of nvidia-uvm$"):
         state.set_device_file("sda", missing=True)
