@@ -75,7 +75,7 @@ def ask(library: Path, state: State, state_path: Path) -> Ask:
 
 
 def run(library: Path, state_path: Path, *calls: object, names: tuple[str, ...] = ()) -> list[Any]:
-    """What a program gets by these calls, and which of these names it finds."""
+    """The answers to a program that makes these calls, and those of these names that it finds."""
     command = [sys.executable, "-c", ASK, str(library), *names]
     environment = {**os.environ, "FAKENVML_STATE": str(state_path)}
     done = subprocess.run(
@@ -125,7 +125,7 @@ def test_the_library_exports_its_eras_functions_alone(library: Path, state: Stat
 
 @pytest.mark.parametrize("utilization", [0, 7], ids=["idle", "at work"])
 def test_each_row_of_the_tables_answers_its_fields(ask: Ask, state: State, utilization: int) -> None:
-    """Numbers that are all different come back from the places where the tables have them."""
+    """Numbers that are all different come back from the fields of the tables."""
     rows = [(function, [], answer) for function, answer in PLAIN.items()]
     for function, row in CHOSEN.items():
         rows += [(function, [number, *[0] * (function in TOLD_MORE)], answer) for number, (_, answer) in row.items()]

@@ -13,7 +13,7 @@ from fake_nvml.core.returns import Code
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 OF_CARDS = frozenset(KEYS) - SYSTEM_KEYS
-# What an idle card answered, a number of its own for each.
+# The answers of an idle card, a number of its own for each.
 IDLE: dict[str, Any] = {
     "nvmlDeviceGetName": "Tesla T4", "nvmlDeviceGetUUID": "GPU-a", "nvmlDeviceGetSerial": "12",
     "nvmlDeviceGetMinorNumber": 110, "nvmlDeviceGetBrand": 120, "nvmlDeviceGetArchitecture": 130,
@@ -50,7 +50,7 @@ FIELDS = {
 
 
 def refused(code: str) -> dict[str, str]:
-    """What is recorded of a call that failed."""
+    """The record of a call that failed."""
     return {"returns": code}
 
 
@@ -150,7 +150,7 @@ def test_the_nodes_refusals_are_kept_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "says"),
+    ("calls", "error"),
     [
         ({"nvmlDeviceGetPowerUsage": refused("65536")}, "ValueError.'nvmlDeviceGetPowerUsage returns 65536'."),
         ({"nvmlDeviceGetPowerUsage": refused("-1")}, "ValueError.'nvmlDeviceGetPowerUsage returns -1'."),
@@ -160,9 +160,9 @@ def test_the_nodes_refusals_are_kept_too() -> None:
         ({"nvmlDeviceGetCudaComputeCapability": [8]}, "ValueError"),
     ],
 )
-def test_a_value_that_no_card_has_is_refused(calls: dict[str, Any], says: str) -> None:
+def test_a_value_that_no_card_has_is_refused(calls: dict[str, Any], error: str) -> None:
     """The error names the field or the call."""
-    with pytest.raises(CatalogueError, match=f"^recorded is not what fake-nvml record writes: {says}"):
+    with pytest.raises(CatalogueError, match=f"^recorded is not what fake-nvml record writes: {error}"):
         recorded_card({**IDLE, **calls})
 
 

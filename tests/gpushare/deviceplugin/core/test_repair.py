@@ -153,7 +153,7 @@ def test_marks_without_a_use_are_taken_away() -> None:
     ids=["comes to the old card", "leaves the new card"],
 )
 def test_mark_stays_while_another_pod_counts_on_its_room(other: PodCard) -> None:
-    """A pod that has changed its card keeps the room on the old one until the others are where they should be."""
+    """A pod that has changed its card keeps the room on the old one until the others are on the cards of their ids."""
     pods = [PodCard("a", 5, 1, 1, mark=0), other]
 
     assert steps(pods) == []
@@ -186,7 +186,7 @@ def test_a_card_that_left_the_node_takes_no_pod() -> None:
 
 
 def test_leaving_pod_goes_on_if_another_has_come_for_it() -> None:
-    """Whoever was ended in between: pod a is written on the card that pod b was marked to leave, and pod b still may."""
+    """Pod a is written on the card that pod b was marked to leave, and the program ended between the two writes."""
     pods = [PodCard("c", 3, 2, None), PodCard("a", 5, 1, 1, mark=0), PodCard("b", 5, 1, None, mark=0)]
 
     assert aims(pods, {0: 5, 1: 14, 2: 10}) == {"a": 1, "b": 0, "c": 2}
