@@ -360,12 +360,12 @@ def test_a_reboot_leaves_the_cards_and_nothing_of_what_happened(state: State, st
     [(31, 0, 0, 0), (48, 0, 1, 1), (63, 0, 1, 1), (64, 0, 1, 1), (79, 0, 0, 2), (92, 16, 0, 0), (7777, 0, 0, 0)],
 )
 def test_an_xid_leaves_what_its_row_says(state: State, xid: int, corrected: int, uncorrected: int, action: int) -> None:
-    """ECC counts and the advice follow from the catalogue; a card without ECC has the advice alone."""
-    for card in state.cards():
+    """ECC errors add up and the advice follows from the catalogue; a card without ECC has the advice alone."""
+    for card in state.cards() * 2:
         state.post_xid(card.uuid, xid)
 
     left = [(card.ecc_corrected, card.ecc_uncorrected, card.recovery_action, card.lost) for card in state.cards()]
-    assert left == [(corrected, uncorrected, action, False)] * 2 + [(0, 0, action, False)]
+    assert left == [(2 * corrected, 2 * uncorrected, action, False)] * 2 + [(0, 0, action, False)]
 
 
 def test_a_lesser_advice_does_not_take_back_a_greater(state: State) -> None:

@@ -165,6 +165,7 @@ def test_what_is_no_code_is_refused_with_the_names(text: str) -> None:
         ("nvmlDeviceGetName", "nvmlDeviceGetUUID", False),
         ("nvmlInit*", "nvmlInitWithFlags", True),
         ("nvmlInit*", "nvmlShutdown", False),
+        ("nvmlDeviceGetN*", "nvmlDeviceGetUUID", False),
         ("*", "nvmlShutdown", True),
         ("*", "nvmlErrorString", False),
         ("nvmlErrorString", "nvmlErrorString", False),

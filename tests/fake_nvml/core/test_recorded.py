@@ -56,7 +56,8 @@ def refused(code: str) -> dict[str, str]:
 
 def test_each_answer_is_in_its_field() -> None:
     """How busy the card was is left out, and what it answered as an idle one is what it answers idle."""
-    assert recorded_card(IDLE) == RecordedCard("GPU-a", "12", FIELDS, {})
+    for calls in (IDLE, {**IDLE, "nvmlDeviceGetHandleByIndex": 0}):
+        assert recorded_card(calls) == RecordedCard("GPU-a", "12", FIELDS, {})
 
 
 def test_what_was_not_recorded_is_not_supported() -> None:
@@ -73,6 +74,7 @@ def test_what_was_not_recorded_is_not_supported() -> None:
     [
         ({"nvmlDeviceGetMaxClockInfo sm": None}, "clock_sm", 390),
         ({"nvmlDeviceGetMaxClockInfo sm": 0}, "clock_sm", 390),
+        ({"nvmlDeviceGetMaxPcieLinkWidth": None}, "pcie_width", 260),
         ({"nvmlDeviceGetNumFans": refused("FUNCTION_NOT_FOUND")}, "fans", 1),
         ({"nvmlDeviceGetNumFans": None, "nvmlDeviceGetFanSpeed": None}, "fans", 0),
         ({"nvmlDeviceGetTemperature": None, "nvmlDeviceGetTemperatureV": 41}, "temperature", 41),
@@ -88,6 +90,7 @@ def test_what_was_not_recorded_is_not_supported() -> None:
         ({"nvmlDeviceGetEccMode": None}, "ecc_supported", 0),
         ({"nvmlDeviceGetFieldValues recovery action": None}, "recovery_action", 0),
         ({"nvmlDeviceGetName": "\ufffd" * 60}, "name", ("\ufffd" * 31).encode()),
+        ({"nvmlDeviceGetName": "x" * 96}, "name", b"x" * 95),
     ],
     ids=str,
 )
@@ -111,6 +114,7 @@ def test_an_address_that_is_not_known_is_left_to_the_slot() -> None:
         ({"nvmlDeviceGetPowerUsage": refused("NO_PERMISSION")}, "nvmlDeviceGetPowerUsage", Code.NO_PERMISSION),
         ({"nvmlDeviceGetPowerUsage": refused("65535")}, "nvmlDeviceGetPowerUsage", 65535),
         ({"nvmlDeviceGetPowerUsage": None}, "nvmlDeviceGetPowerUsage", Code.NOT_SUPPORTED),
+        ({"nvmlDeviceGetPowerUsage": refused("SUCCESS")}, "nvmlDeviceGetPowerUsage", None),
         ({"nvmlDeviceGetHandleByPciBusId": refused("UNKNOWN")}, "nvmlDeviceGetHandleByPciBusId_v2", Code.UNKNOWN),
         ({"nvmlDeviceGetTemperature": refused("UNKNOWN")}, "nvmlDeviceGetTemperatureV", Code.UNKNOWN),
         ({"nvmlDeviceGetSupportedEventTypes": refused("UNKNOWN")}, "nvmlDeviceRegisterEvents", Code.UNKNOWN),
