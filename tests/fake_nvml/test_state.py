@@ -37,6 +37,7 @@ def test_a_full_card_refuses_and_says_what_is_free(state: State) -> None:
         state.add_process(uuid, 101, 179, "player")
 
     assert state.cards()[2].used_mib == 11000
+    assert state.read().header.process_rows == 1
 
 
 def test_what_the_driver_keeps_is_not_free(state_path: Path) -> None:
@@ -264,6 +265,16 @@ def test_no_card_ever_gets_the_uuid_of_one_before(state: State) -> None:
         uuids.add(state.change_uuid(state.cards()[0].uuid))
 
     assert len(uuids) == 40
+
+
+def test_new_cards_of_two_nodes_are_two_cards(tmp_path: Path) -> None:
+    """The seed of the first card tells the nodes apart."""
+    uuids = set()
+    for seed in ("node-1", "node-2"):
+        with State.create(tmp_path / seed / "state", Box.load("t4x1", seed=seed)) as state:
+            uuids.add(state.add_card("t4"))
+
+    assert len(uuids) == 2
 
 
 def test_a_full_box_refuses_another_card(state: State) -> None:
