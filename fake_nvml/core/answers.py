@@ -25,40 +25,36 @@ class Answer:
     type: str = "unsigned"
 
 
-def _of(*fields: str, idle: str = "", type: str = "unsigned") -> Answer:  # noqa: A002  # C's word
-    return Answer(fields, (idle,) if idle else (), type)
-
-
 _CLOCKS: Final = {0: "graphics", 1: "sm", 2: "memory", 3: "video"}
 
 # Functions of a card and of nothing else.
 PLAIN: Final[Mapping[str, Answer]] = MappingProxyType(
     {
-        "nvmlDeviceGetMinorNumber": _of("minor"),
-        "nvmlDeviceGetBrand": _of("brand"),
-        "nvmlDeviceGetArchitecture": _of("architecture"),
-        "nvmlDeviceGetCudaComputeCapability": _of("compute_major", "compute_minor", type="int"),
-        "nvmlDeviceGetPowerUsage": _of("power"),
-        "nvmlDeviceGetPowerManagementLimit": _of("power_limit"),
-        "nvmlDeviceGetEnforcedPowerLimit": _of("power_limit"),
-        "nvmlDeviceGetPerformanceState": _of("busy_state", idle="idle_state"),
-        "nvmlDeviceGetPowerState": _of("busy_state", idle="idle_state"),
-        "nvmlDeviceGetFanSpeed": _of("fan"),
-        "nvmlDeviceGetNumFans": _of("fans"),
-        "nvmlDeviceGetEncoderUtilization": _of("encoder", "sampling_period"),
-        "nvmlDeviceGetDecoderUtilization": _of("decoder", "sampling_period"),
-        "nvmlDeviceGetCurrPcieLinkGeneration": _of("pcie_generation", idle="idle_pcie_generation"),
-        "nvmlDeviceGetMaxPcieLinkGeneration": _of("pcie_generation"),
-        "nvmlDeviceGetCurrPcieLinkWidth": _of("pcie_width"),
-        "nvmlDeviceGetMaxPcieLinkWidth": _of("pcie_width"),
-        "nvmlDeviceGetComputeMode": _of("compute_mode"),
-        "nvmlDeviceGetPersistenceMode": _of("persistence"),
-        "nvmlDeviceGetDisplayActive": _of("display_active"),
-        "nvmlDeviceGetDisplayMode": _of("display_mode"),
-        "nvmlDeviceGetEccMode": _of("ecc_mode", "ecc_pending"),
-        "nvmlDeviceGetMigMode": _of("mig_mode", "mig_pending"),
-        "nvmlDeviceGetMaxMigDeviceCount": _of("mig_slices"),
-        "nvmlDeviceGetSupportedEventTypes": _of("events", type="unsigned long long"),
+        "nvmlDeviceGetMinorNumber": Answer(("minor",)),
+        "nvmlDeviceGetBrand": Answer(("brand",)),
+        "nvmlDeviceGetArchitecture": Answer(("architecture",)),
+        "nvmlDeviceGetCudaComputeCapability": Answer(("compute_major", "compute_minor"), type="int"),
+        "nvmlDeviceGetPowerUsage": Answer(("power",)),
+        "nvmlDeviceGetPowerManagementLimit": Answer(("power_limit",)),
+        "nvmlDeviceGetEnforcedPowerLimit": Answer(("power_limit",)),
+        "nvmlDeviceGetPerformanceState": Answer(("busy_state",), idle=("idle_state",)),
+        "nvmlDeviceGetPowerState": Answer(("busy_state",), idle=("idle_state",)),
+        "nvmlDeviceGetFanSpeed": Answer(("fan",)),
+        "nvmlDeviceGetNumFans": Answer(("fans",)),
+        "nvmlDeviceGetEncoderUtilization": Answer(("encoder", "sampling_period")),
+        "nvmlDeviceGetDecoderUtilization": Answer(("decoder", "sampling_period")),
+        "nvmlDeviceGetCurrPcieLinkGeneration": Answer(("pcie_generation",), idle=("idle_pcie_generation",)),
+        "nvmlDeviceGetMaxPcieLinkGeneration": Answer(("pcie_generation",)),
+        "nvmlDeviceGetCurrPcieLinkWidth": Answer(("pcie_width",)),
+        "nvmlDeviceGetMaxPcieLinkWidth": Answer(("pcie_width",)),
+        "nvmlDeviceGetComputeMode": Answer(("compute_mode",)),
+        "nvmlDeviceGetPersistenceMode": Answer(("persistence",)),
+        "nvmlDeviceGetDisplayActive": Answer(("display_active",)),
+        "nvmlDeviceGetDisplayMode": Answer(("display_mode",)),
+        "nvmlDeviceGetEccMode": Answer(("ecc_mode", "ecc_pending")),
+        "nvmlDeviceGetMigMode": Answer(("mig_mode", "mig_pending")),
+        "nvmlDeviceGetMaxMigDeviceCount": Answer(("mig_slices",)),
+        "nvmlDeviceGetSupportedEventTypes": Answer(("events",), type="unsigned long long"),
     }
 )
 
@@ -66,16 +62,19 @@ PLAIN: Final[Mapping[str, Answer]] = MappingProxyType(
 # A number that is not listed is an invalid argument.
 CHOSEN: Final[Mapping[str, Mapping[int, tuple[str, Answer]]]] = MappingProxyType(
     {
-        "nvmlDeviceGetTemperature": {0: ("", _of("temperature"))},
-        "nvmlDeviceGetFanSpeed_v2": {0: ("", _of("fan"))},
+        "nvmlDeviceGetTemperature": {0: ("", Answer(("temperature",)))},
+        "nvmlDeviceGetFanSpeed_v2": {0: ("", Answer(("fan",)))},
         "nvmlDeviceGetClockInfo": {
-            number: (word, _of(f"clock_{word}", idle=f"idle_{word}")) for number, word in _CLOCKS.items()
+            number: (word, Answer((f"clock_{word}",), idle=(f"idle_{word}",))) for number, word in _CLOCKS.items()
         },
-        "nvmlDeviceGetMaxClockInfo": {number: (word, _of(f"clock_{word}")) for number, word in _CLOCKS.items()},
-        "nvmlDeviceGetPcieThroughput": {0: ("sent", _of("pcie_sent")), 1: ("received", _of("pcie_received"))},
+        "nvmlDeviceGetMaxClockInfo": {number: (word, Answer((f"clock_{word}",))) for number, word in _CLOCKS.items()},
+        "nvmlDeviceGetPcieThroughput": {
+            0: ("sent", Answer(("pcie_sent",))),
+            1: ("received", Answer(("pcie_received",))),
+        },
         "nvmlDeviceGetTotalEccErrors": {
-            0: ("corrected", _of("ecc_corrected", type="unsigned long long")),
-            1: ("uncorrected", _of("ecc_uncorrected", type="unsigned long long")),
+            0: ("corrected", Answer(("ecc_corrected",), type="unsigned long long")),
+            1: ("uncorrected", Answer(("ecc_uncorrected",), type="unsigned long long")),
         },
     }
 )

@@ -113,15 +113,11 @@ def era_header(branch: int) -> str:
 
 
 def _numbers(module: Any) -> Iterator[tuple[str, int]]:
-    return (
-        (name, value)
-        for name, value in vars(module).items()
-        if name.isupper() and type(value) is int and name[0] != "_"
-    )
+    return ((name, value) for name, value in vars(module).items() if name.isupper() and type(value) is int)
 
 
 def _number(value: int) -> str:
-    return str(value) if value < 2**31 else f"{value:#x}U" if value < 2**32 else f"{value:#x}ULL"
+    return str(value) if value < 2**31 else f"{value:#x}ULL"
 
 
 def _tables() -> Iterator[str]:

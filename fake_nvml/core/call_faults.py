@@ -119,7 +119,7 @@ def _check_function(pattern: str, functions: Collection[str]) -> None:
             f"{pattern!r} is no function; write C's name, as nvmlDeviceGetMemoryInfo, or a beginning and *"
         )
     if not any(names(pattern, function) for function in functions):
-        close = difflib.get_close_matches(pattern, functions, n=3)
+        close = difflib.get_close_matches(pattern, functions)
         hint = f"; is it {' or '.join(close)}?" if close else ""
         raise StateError(f"no function {pattern!r} that cards answer{hint}")
 

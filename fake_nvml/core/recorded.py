@@ -136,7 +136,7 @@ def _fields(calls: Calls) -> Fields:
     address = next((calls[call] for call in _ADDRESS_CALLS if _known(calls, call)), None)
     if address is not None:
         fields |= {field: int(address[key]) for field, key in _ADDRESS.items()}
-    fields["numa"] = int((_value(calls, "nvmlDeviceGetMemoryAffinity", ()) or (-1,))[0])
+    fields["numa"] = int(next(iter(_value(calls, "nvmlDeviceGetMemoryAffinity", ())), -1))
     fields["nvlinks"] = len(_value(calls, "nvmlDeviceGetNvLinkState", ()))
     fields["ecc_supported"] = int(_known(calls, "nvmlDeviceGetEccMode"))
     return fields

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_nvml.box import Box
+from fake_nvml.core.card_changes import made_serial
 from fake_nvml.core.layout import CARDS, PROCESSES
 from fake_nvml.core.values import KEYS
 from fake_nvml.fake_nvml_errors import CardFullError, CatalogueError, StateError
@@ -36,6 +37,7 @@ def test_a_full_card_refuses_and_says_what_is_free(state: State) -> None:
         state.add_process(uuid, 101, 179, "player")
 
     assert state.cards()[2].used_mib == 11000
+    assert state.read().header.process_rows == 1
 
 
 def test_what_the_driver_keeps_is_not_free(state_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_a_full_process_table_refuses_and_keeps_all(state: State) -> None:
     for pid in range(1, PROCESSES + 1):
         state.add_process(uuid, pid, 1, "player")
 
-    with pytest.raises(StateError, match="no room for another process"):
+    with pytest.raises(StateError, match="^no room for another process: 1024 are there; remove some$"):
         state.add_process(uuid, PROCESSES + 1, 1, "player")
 
     assert len(state.cards()[0].processes) == PROCESSES
@@ -102,24 +104,28 @@ def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
     state.set_value(uuid, "memory-used", "1500")
     assert state.cards()[0].used_mib == 1500
 
-    with pytest.raises(StateError, match="from 1000"):
+    text = r"^memory-used goes from 1000 \(its processes\) to 15079 MiB, not"
+    with pytest.raises(StateError, match=f"{text} 999$"):
         state.set_value(uuid, "memory-used", "999")
-    with pytest.raises(StateError, match="to 15079 MiB"):
+    with pytest.raises(StateError, match=f"{text} 15080$"):
         state.set_value(uuid, "memory-used", "15080")
+    for used in (1000, 15079):
+        state.set_value(uuid, "memory-used", str(used))
+        assert state.cards()[0].used_mib == used
 
 
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("colour", "red", "no key 'colour'.*utilization"),
-        ("utilization", "101", "0 to 100"),
+        ("colour", "red", "^no key 'colour'; there are memory-used, utilization, .*, recovery-action$"),
+        ("utilization", "101", r"^utilization is a whole number from 0 to 100 \(percent of .*\), not '101'$"),
         ("utilization", "-1", "whole number"),
         ("utilization", "1.5", "whole number"),
         ("utilization", "\u0663", "whole number"),
-        ("state", "ill", "healthy or lost"),
+        ("state", "ill", "^state is healthy or lost, not 'ill'$"),
         ("state", "1", "healthy or lost, not '1'"),
         ("recovery-action", "reset", "none, gpu-reset"),
-        ("mig", "on", "Tesla T4 has no mig"),
+        ("mig", "on", "^Tesla T4 has no mig$"),
         ("recovery-action", "8", "0 to 7"),
     ],
 )
@@ -261,13 +267,23 @@ def test_no_card_ever_gets_the_uuid_of_one_before(state: State) -> None:
     assert len(uuids) == 40
 
 
+def test_new_cards_of_two_nodes_are_two_cards(tmp_path: Path) -> None:
+    """The seed of the first card tells the nodes apart."""
+    uuids = set()
+    for seed in ("node-1", "node-2"):
+        with State.create(tmp_path / seed / "state", Box.load("t4x1", seed=seed)) as state:
+            uuids.add(state.add_card("t4"))
+
+    assert len(uuids) == 2
+
+
 def test_a_full_box_refuses_another_card(state: State) -> None:
     """A full box refuses another card, and no card is changed."""
     for _ in range(CARDS - 3):
         state.add_card("t4")
     before = state.cards()
 
-    with pytest.raises(StateError, match="no room for another card"):
+    with pytest.raises(StateError, match="^no room for another card: 64 are there; remove one$"):
         state.add_card("t4")
 
     assert state.cards() == before
@@ -291,7 +307,8 @@ def test_what_can_be_no_uuid_is_refused(state: State, uuid: str) -> None:
     """The card keeps its own."""
     known = state.cards()[0].uuid
 
-    with pytest.raises(StateError, match="no card's UUID"):
+    text = "is no card's UUID; it begins with GPU-, then letters, digits and dashes"
+    with pytest.raises(StateError, match=f"^{uuid!r} {text}$"):
         state.set_value(known, "uuid", uuid)
 
     assert state.cards()[0].uuid == known
@@ -319,6 +336,7 @@ def test_a_swapped_card_is_idle_healthy_and_another(state: State) -> None:
     assert (after.uuid, after.processes, after.used_mib, after.lost) == (new, (), 0, False)
     assert (after.ecc_uncorrected, after.recovery_action) == (0, 0)
     assert after.serial not in ("", before.serial)
+    assert after.serial == made_serial(new)
     assert state.read().cards[0].first_event == 1
     assert (after.name, after.total_mib, after.bus_id) == (before.name, before.total_mib, before.bus_id)
     state.change_uuid(state.cards()[2].uuid)
@@ -341,8 +359,11 @@ def test_a_reboot_leaves_the_cards_and_nothing_of_what_happened(state: State, st
     assert [card.lost for card in state.cards()] == [False, False, still_lost]
     state.repair(before[2].uuid)
     assert (state.cards(), state.faults()) == (before, [])
-    header = state.read().header
-    assert (header.init_return, header.generation) == (0, generation + 1)
+    content = state.read()
+    header = content.header
+    assert (header.init_return, header.generation, header.process_rows) == (0, generation + 1, 0)
+    assert not any(bytes(content.processes))
+    assert not any(bytes(content.faults))
 
 
 @pytest.mark.parametrize(
@@ -350,12 +371,12 @@ def test_a_reboot_leaves_the_cards_and_nothing_of_what_happened(state: State, st
     [(31, 0, 0, 0), (48, 0, 1, 1), (63, 0, 1, 1), (64, 0, 1, 1), (79, 0, 0, 2), (92, 16, 0, 0), (7777, 0, 0, 0)],
 )
 def test_an_xid_leaves_what_its_row_says(state: State, xid: int, corrected: int, uncorrected: int, action: int) -> None:
-    """ECC counts and the advice follow from the catalogue; a card without ECC has the advice alone."""
-    for card in state.cards():
+    """ECC errors add up and the advice follows from the catalogue; a card without ECC has the advice alone."""
+    for card in state.cards() * 2:
         state.post_xid(card.uuid, xid)
 
     left = [(card.ecc_corrected, card.ecc_uncorrected, card.recovery_action, card.lost) for card in state.cards()]
-    assert left == [(corrected, uncorrected, action, False)] * 2 + [(0, 0, action, False)]
+    assert left == [(2 * corrected, 2 * uncorrected, action, False)] * 2 + [(0, 0, action, False)]
 
 
 def test_a_lesser_advice_does_not_take_back_a_greater(state: State) -> None:
@@ -422,5 +443,5 @@ def test_device_files_are_those_of_the_given_cards(state: State) -> None:
 
 def test_only_a_known_device_file_can_be_missing(state: State) -> None:
     """The error names those that can."""
-    with pytest.raises(StateError, match="nvidia-uvm"):
+    with pytest.raises(StateError, match="^no device file 'sda' can be missing; one of nvidia-uvm$"):
         state.set_device_file("sda", missing=True)

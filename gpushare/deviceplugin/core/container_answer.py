@@ -60,7 +60,7 @@ def answer(
     chosen = rules.list_strategies
     devices = tuple(f"{rules.cdi_kind}={name}" for name in names)
     # For a runtime of before CRI's own field. An id makes the key one that no other container's request has.
-    key = rules.cdi_annotation_prefix + f"gpushare_{min(device_ids, default='')}"[:_LONGEST_KEY].rstrip("-_.")
+    key = rules.cdi_annotation_prefix + f"gpushare_{min(device_ids)}"[:_LONGEST_KEY].rstrip("-_.")
     return ContainerAnswer(
         variables=_variables(granted, _visible(names, chosen)),
         mounts={f"{_MOUNTS_FOLDER}/{name}": _MOUNTED for name in names if VOLUME_MOUNTS in chosen},

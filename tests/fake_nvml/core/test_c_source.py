@@ -15,7 +15,7 @@ import pytest
 from fake_nvml.calls import CALLS
 from fake_nvml.core.answers import CHOSEN, PLACES, PLAIN, TEXTS, TOLD_MORE, Answer
 from fake_nvml.core.c_source import MARKER, era_header, header, stubs
-from fake_nvml.core.returns import Code
+from fake_nvml.core.returns import Code, text_of
 from fake_nvml.eras import ERAS, symbols
 from fake_nvml.native.build import LIBRARY, compile_libraries, source_files
 from fake_nvml.native.compiler import CompilerError, find_compiler
@@ -37,7 +37,9 @@ for function, arguments, types in json.load(sys.stdin):
     values = [place.value for place in places if place is not None]
     values = [value.decode() if isinstance(value, bytes) else value for value in values]
     found.append([code, *values])
-print(json.dumps([found, [name for name in sys.argv[2:] if hasattr(library, name)]]))
+library.nvmlErrorString.restype = ctypes.c_char_p
+errors = [library.nvmlErrorString(code).decode() for code in range(40)]
+print(json.dumps([found, [name for name in sys.argv[2:] if hasattr(library, name)], errors]))
 """
 
 
@@ -75,7 +77,7 @@ def ask(library: Path, state: State, state_path: Path) -> Ask:
 
 
 def run(library: Path, state_path: Path, *calls: object, names: tuple[str, ...] = ()) -> list[Any]:
-    """What a program gets by these calls, and which of these names it finds."""
+    """The answers to a program that makes these calls, those of these names that it finds, and the texts of codes."""
     command = [sys.executable, "-c", ASK, str(library), *names]
     environment = {**os.environ, "FAKENVML_STATE": str(state_path)}
     done = subprocess.run(
@@ -106,7 +108,7 @@ def test_every_offset_is_asserted() -> None:
     assert "    char driver[64];" in text
     assert "    Card cards[64];" in text
     assert "#define UNKNOWN64 0xffffffffffffffffULL" in text
-    assert "#define UNKNOWN32 0xffffffffU" in text
+    assert "#define UNKNOWN32 0xffffffffULL" in text
     assert "#define GPU_IS_LOST 15" in text
 
 
@@ -116,16 +118,17 @@ def test_an_era_has_its_driver_and_its_cuda() -> None:
 
 
 def test_the_library_exports_its_eras_functions_alone(library: Path, state: State, state_path: Path) -> None:
-    """And the mark of a simulated library; a function that cards do not answer is there, and not supported."""
+    """And the mark of a simulated library; a function that cards do not answer is not supported, and codes have their texts."""
     known = (*sorted(symbols(NEWEST)), MARKER)
-    answers, found = run(library, state_path, ("nvmlDeviceGetVbiosVersion", [], []), names=(*known, "ask_card"))
+    answers, found, texts = run(library, state_path, ("nvmlDeviceGetVbiosVersion", [], []), names=(*known, "ask_card"))
 
     assert (answers, found) == ([[Code.NOT_SUPPORTED]], list(known))
+    assert texts == [text_of(code, NEWEST) for code in range(40)]
 
 
 @pytest.mark.parametrize("utilization", [0, 7], ids=["idle", "at work"])
 def test_each_row_of_the_tables_answers_its_fields(ask: Ask, state: State, utilization: int) -> None:
-    """Numbers that are all different come back from the places where the tables have them."""
+    """Numbers that are all different come back from the fields of the tables."""
     rows = [(function, [], answer) for function, answer in PLAIN.items()]
     for function, row in CHOSEN.items():
         rows += [(function, [number, *[0] * (function in TOLD_MORE)], answer) for number, (_, answer) in row.items()]

@@ -54,7 +54,7 @@ def test_a_full_table_refuses_and_a_worn_row_is_taken(state: State) -> None:
     for name in sorted(CALLS.keys() - {"nvmlErrorString", "nvmlInit"})[:FAULTS]:
         state.add_fault(name, code=999)
 
-    with pytest.raises(StateError, match="no room for another fault"):
+    with pytest.raises(StateError, match="^no room for another fault: 64 are there; fake-nvml faults clear$"):
         state.add_fault("nvmlInit", code=9)
 
     assert len(state.faults()) == FAULTS
@@ -67,11 +67,15 @@ def test_a_full_table_refuses_and_a_worn_row_is_taken(state: State) -> None:
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        ("nvmlDeviceGetNam", "no function 'nvmlDeviceGetNam'.*nvmlDeviceGetName"),
-        ("nvmlFoo*", "no function"),
-        ("Init", "is no function; write C's name"),
+        (
+            "nvmlDeviceGetNam",
+            "^no function 'nvmlDeviceGetNam' that cards answer; is it nvmlDeviceGetName( or nvml\\w+){1,2}\\?$",
+        ),
+        ("nvmlFoo*", r"^no function 'nvmlFoo\*' that cards answer$"),
+        ("Init", r"^'Init' is no function; write C's name, as nvmlDeviceGetMemoryInfo, or a beginning and \*$"),
+        ("nvml" + "x" * 58, "^no function"),
         ("nvml" + "x" * 59, "is no function"),
-        ("nvmlErrorString", "no function"),
+        ("nvmlErrorString", "^no function"),
         ("", "is no function"),
     ],
 )
@@ -94,13 +98,13 @@ def test_names_versions_and_beginnings_are_functions(state: State, function: str
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({}, "needs a return code or a delay"),
-        ({"code": -1}, "return codes"),
+        ({}, "^a fault needs a return code or a delay$"),
+        ({"code": -1}, "^return codes are numbers from 1 on, not -1$"),
         ({"code": 2**31}, "return codes"),
-        ({"seconds": -1}, "slow by 0 to"),
-        ({"seconds": 10**6}, "slow by 0 to"),
+        ({"seconds": -1}, "^a call is slow by 0 to 86400 seconds, not -1$"),
+        ({"seconds": 86_401}, "slow by 0 to"),
         ({"seconds": float("nan")}, "slow by 0 to"),
-        ({"code": 9, "count": 0}, "1 to"),
+        ({"code": 9, "count": 0}, "^a fault happens 1 to 4294967294 times, not 0; without a count for ever$"),
         ({"code": 9, "count": 2**32 - 1}, "1 to"),
     ],
     ids=str,
@@ -114,8 +118,26 @@ def test_numbers_that_make_no_sense_are_refused(state: State, more: dict[str, An
 
 
 @pytest.mark.parametrize(
+    ("code", "seconds", "count"), [(2**31 - 1, 0, 2**32 - 2), (0, 86_400, 1), (1, 0.000001, None)], ids=str
+)
+def test_numbers_within_their_range_are_taken(state: State, code: int, seconds: float, count: int | None) -> None:
+    """Codes are positive, delays are of a day at most, and UNKNOWN32 times are for ever."""
+    state.add_fault("nvmlInit", code=code, seconds=seconds, count=count)
+
+    assert state.faults() == [CallFault("nvmlInit", None, code, seconds, count)]
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
-    [("15", 15), ("GPU_IS_LOST", 15), ("gpu-is-lost", 15), ("NVML_ERROR_UNKNOWN", 999), ("12345", 12345)],
+    [
+        ("15", 15),
+        ("1", 1),
+        ("2147483647", 2**31 - 1),
+        ("GPU_IS_LOST", 15),
+        ("gpu-is-lost", 15),
+        ("NVML_ERROR_UNKNOWN", 999),
+        ("12345", 12345),
+    ],
 )
 def test_a_code_is_a_number_or_a_name(text: str, code: int) -> None:
     """Names may be written as NVML, short, or with hyphens."""
@@ -124,8 +146,9 @@ def test_a_code_is_a_number_or_a_name(text: str, code: int) -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "", "LOST", "1.5", "2147483648", "\u0663"])
 def test_what_is_no_code_is_refused_with_the_names(text: str) -> None:
-    """The error lists the names."""
-    with pytest.raises(StateError, match="GPU_IS_LOST"):
+    """The error lists the names, without that of success."""
+    names = "UNINITIALIZED, .*GPU_IS_LOST, .*UNKNOWN"
+    with pytest.raises(StateError, match=f"^no return code {text!r}; a number from 1 on, or one of {names}$"):
         parse_code(text)
 
 
@@ -142,6 +165,7 @@ def test_what_is_no_code_is_refused_with_the_names(text: str) -> None:
         ("nvmlDeviceGetName", "nvmlDeviceGetUUID", False),
         ("nvmlInit*", "nvmlInitWithFlags", True),
         ("nvmlInit*", "nvmlShutdown", False),
+        ("nvmlDeviceGetN*", "nvmlDeviceGetUUID", False),
         ("*", "nvmlShutdown", True),
         ("*", "nvmlErrorString", False),
         ("nvmlErrorString", "nvmlErrorString", False),

@@ -73,8 +73,8 @@ def test_a_card_refuses_what_its_model_lacks() -> None:
     content = filled(
         BoxCard(BARE, "GPU-b", "", None), BoxCard(replace(FULL, fan=0), "GPU-a", "1", 0), driver="580.65.06"
     )
-    lacking = ("Serial", "EccMode", "TotalEccErrors corrected", "TotalEccErrors uncorrected", "MigMode", "FanSpeed")
-    lacking += ("MemoryAffinity", "NvLinkState")
+    lacking = [f"TotalEccErrors {kind}" for kind in ("corrected", "uncorrected")]
+    lacking += ["Serial", "EccMode", "MigMode", "FanSpeed", "MemoryAffinity", "NvLinkState"]
 
     assert refusals(content.cards[0]) == {
         **{f"nvmlDeviceGet{name}": Code.NOT_SUPPORTED for name in lacking},
@@ -98,7 +98,7 @@ def test_a_card_of_unknown_memory_refuses_to_tell_it() -> None:
 
 def test_recorded_fields_and_refusals_win() -> None:
     """A recorded card has its own address, and the others get what is left; it refuses what it refused."""
-    fields = {"pci_bus": 4, "architecture": 9, "fan": 61, "name": b"Recorded"}
+    fields: dict[str, int | bytes] = {"pci_bus": 4, "architecture": 9, "fan": 61, "name": b"Recorded"}
     recorded = BoxCard(FULL, "GPU-r", "", None, fields, {"nvmlDeviceGetBrand": Code.NO_PERMISSION})
     content = filled(BoxCard(FULL, "GPU-a", "1", 0), recorded)
 

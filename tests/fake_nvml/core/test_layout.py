@@ -70,7 +70,7 @@ def test_a_text_that_is_no_utf_8_is_a_text() -> None:
     assert layout.as_text(b"Tesla \xff") == "Tesla \ufffd"
 
 
-def test_a_blank_file_says_what_it_is() -> None:
+def test_a_blank_file_shows_its_layout() -> None:
     """Its beginning shows a library which layout it has."""
     content = layout.blank()
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fake_nvml.core.returns import CODES, code_name, text_of
+from fake_nvml.core.returns import CODES, ReturnCodeError, code_name, text_of
 
 
 def test_every_code_has_its_name() -> None:
     """A code without one is its number."""
     assert [code_name(code) for code in CODES.values()] == list(CODES)
     assert code_name(12345) == "12345"
+    assert (ReturnCodeError(15).code, str(ReturnCodeError(15))) == (15, "GPU_IS_LOST")
 
 
 @pytest.mark.parametrize(

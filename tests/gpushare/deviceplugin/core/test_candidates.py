@@ -353,7 +353,7 @@ def test_the_call_of_a_half_done_pod_is_no_other_pods() -> None:
 
 
 def test_half_done_pod_needs_room_for_its_next_container_only() -> None:
-    """What its first container took is part of the pod's units."""
+    """The units of its first container are a part of the pod's."""
     waiting = candidates([pod("b", 3, card=1), pod("a", 3, 3, card=0)], {"uid-a": ["c0"]}, {}, "uid-a")
 
     assert match(waiting, offer(3, {0: 3, 1: 9}, room={0: 3, 1: 9})).pod == "a"

@@ -105,6 +105,8 @@ def test_uuids_that_begin_alike_get_longer_names() -> None:
     alike = ["GPU-00000000-0000-0000-0000-000000000001", "GPU-00000000-0000-0000-0000-000000000002", "MIG-1"]
 
     assert len(set(short_names(alike).values())) == 3
+    two = [f"GPU-6901B735-44a2-5d6{number}-a038-3e86bf344836" for number in (8, 9)]
+    assert list(short_names(two).values()) == ["6901b73544a25d68", "6901b73544a25d69"]
 
 
 @pytest.mark.parametrize(

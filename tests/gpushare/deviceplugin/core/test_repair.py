@@ -153,7 +153,7 @@ def test_marks_without_a_use_are_taken_away() -> None:
     ids=["comes to the old card", "leaves the new card"],
 )
 def test_mark_stays_while_another_pod_counts_on_its_room(other: PodCard) -> None:
-    """A pod that has changed its card keeps the room on the old one until the others are where they should be."""
+    """A pod that has changed its card keeps the room on the old one until the others are on the cards of their ids."""
     pods = [PodCard("a", 5, 1, 1, mark=0), other]
 
     assert steps(pods) == []
@@ -183,6 +183,14 @@ def test_as_few_waiting_pods_as_possible_are_sent_away(waiting: tuple[int, ...],
 def test_a_card_that_left_the_node_takes_no_pod() -> None:
     """A pod with ids of a card that left the node keeps the card in its annotation."""
     assert steps([PodCard("a", 8, 0, 7)], "a") == [("a", 0, 7)]
+
+
+def test_leaving_pod_goes_on_if_another_has_come_for_it() -> None:
+    """Pod a is written on the card that pod b was marked to leave, and the program ended between the two writes."""
+    pods = [PodCard("c", 3, 2, None), PodCard("a", 5, 1, 1, mark=0), PodCard("b", 5, 1, None, mark=0)]
+
+    assert aims(pods, {0: 5, 1: 14, 2: 10}) == {"a": 1, "b": 0, "c": 2}
+    assert steps(pods) == [("b", 0, None), ("a", 1, None)]
 
 
 def test_leaving_pod_stays_if_its_new_room_is_gone() -> None:

@@ -165,9 +165,9 @@ def test_the_reported_use_is_that_of_the_moment() -> None:
 def test_each_pod_is_judged_by_itself() -> None:
     """A pod without a booking before it, or one with an unknown use, changes nothing for the next."""
     uses = [CardUse(PodOnCard("team", "b", "uid-b", 0), booked, used) for booked, used in ((0, 9), (9, None))]
-    told = judge(Overuse({ON: 0}), [*uses, CardUse(ON, 1000, 1001)], 60, NOBODY, 60)
+    judged = judge(Overuse({ON: 0}), [*uses, CardUse(ON, 1000, 1001)], 60, NOBODY, 60)
 
-    assert told.begun == (CardUse(ON, 1000, 1001),)
+    assert judged.begun == (CardUse(ON, 1000, 1001),)
 
 
 def test_pod_on_a_card_that_it_did_not_book_is_named() -> None:
