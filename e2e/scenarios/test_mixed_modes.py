@@ -18,6 +18,7 @@ from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer, OwnCluster, ensure_open
+from e2e.scenarios.test_sick_card import heal
 from e2e.site.node_cards import amount, described
 
 # Two cards of 81,920 MiB with two slots each, beside a T4 of 14 GiB.
@@ -108,15 +109,18 @@ async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Obse
         cards = described(node)
         return cards is not None and not cards.cards[index].healthy
 
-    await eventually(lambda: seen.cluster.api.get(NODES, "exact"), is_sick, "the card is published as sick")
-    node = await eventually(
-        lambda: seen.cluster.api.get(NODES, "exact"),
-        lambda node: amount(node, spec.RESOURCE_SLOT, "allocatable") == 14,
-        "two slots are gone",
-    )
-    assert amount(node, spec.RESOURCE_MEMORY, "allocatable") == 8 * 81_920
-    others = await seen.run(*(slotted(gpu_pod(f"after-{number}", 81_920, node="exact")) for number in range(7)))
-    assert str(index) not in {pod["metadata"]["annotations"][spec.POD_INDEX] for pod in others}
+    try:
+        await eventually(lambda: seen.cluster.api.get(NODES, "exact"), is_sick, "the card is published as sick")
+        node = await eventually(
+            lambda: seen.cluster.api.get(NODES, "exact"),
+            lambda node: amount(node, spec.RESOURCE_SLOT, "allocatable") == 14,
+            "two slots are gone",
+        )
+        assert amount(node, spec.RESOURCE_MEMORY, "allocatable") == 8 * 81_920
+        others = await seen.run(*(slotted(gpu_pod(f"after-{number}", 81_920, node="exact")) for number in range(7)))
+        assert str(index) not in {pod["metadata"]["annotations"][spec.POD_INDEX] for pod in others}
+    finally:
+        await heal(seen, index, "exact")
 
 
 async def test_the_policy_makes_pods_unchanged_fit_for_both(seen: Observer, slots_target: Target) -> None:
@@ -124,7 +128,10 @@ async def test_the_policy_makes_pods_unchanged_fit_for_both(seen: Observer, slot
     policies, probe = slots_target.policy_manifests(), slots_target.policy_probe
     if not await admission_policies.install(seen.cluster.api, policies, probe):
         pytest.skip("this API server is older than 1.36 and has no MutatingAdmissionPolicy")
-    await seen.create(gpu_pod("there", 33, node="exact"), gpu_pod("here", 3, node="whole"))
-    for pod in await seen.running("there", "here"):
-        assert pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] == "1"
-    assert await seen.cluster.api.list(MUTATING_ADMISSION_POLICIES)
+    try:
+        await seen.create(gpu_pod("there", 33, node="exact"), gpu_pod("here", 3, node="whole"))
+        for pod in await seen.running("there", "here"):
+            assert pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] == "1"
+        assert await seen.cluster.api.list(MUTATING_ADMISSION_POLICIES)
+    finally:
+        await admission_policies.remove(seen.cluster.api, policies, probe)

@@ -21,23 +21,23 @@ pytestmark = pytest.mark.needs("health")
 NODE: Final = "a2"
 
 
-async def heal(observer: Observer, card: int) -> None:
+async def heal(observer: Observer, card: int, node: str = NODE) -> None:
     """The card is repaired; an operator's annotation stays until the plugin acts on it, if the plugin publishes its cards."""
     cluster = observer.cluster
-    await cluster.fake_nvml(NODE, "repair", observer.uuids(NODE)[card])
+    await cluster.fake_nvml(node, "repair", observer.uuids(node)[card])
 
     async def told() -> list[int]:
-        node = await cluster.api.get(NODES, NODE)
-        cards = described(node)
+        shown = await cluster.api.get(NODES, node)
+        cards = described(shown)
         if cards is None:
             return []
         sick = [one.index for one in cards.cards.values() if not one.healthy]
-        if sick and spec.NODE_RECOVERED not in node["metadata"]["annotations"]:
+        if sick and spec.NODE_RECOVERED not in shown["metadata"]["annotations"]:
             word = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, sick))}}}
-            await cluster.api.patch(NODES, NODE, word)
+            await cluster.api.patch(NODES, node, word)
         return sick
 
-    await eventually(told, lambda sick: not sick, f"all cards of {NODE} are well")
+    await eventually(told, lambda sick: not sick, f"all cards of {node} are well")
 
 
 @pytest.mark.promise("DP-006", "DP-021")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api.admission_policies import install, keep_programs
+from clusters.api.admission_policies import install, keep_programs, remove
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import Connection
 from clusters.api.resources import (
@@ -39,6 +39,17 @@ async def test_the_policies_of_a_target_act_once_they_are_installed(api: ApiClie
 
     created = await api.create(POD, "default")
     assert created["spec"]["containers"][0]["resources"]["limits"] == {MEMORY: "8138", SLOT: "1"}
+
+
+async def test_policies_that_are_removed_act_no_longer(api: ApiClient) -> None:
+    """A pod that is created then is stored unchanged."""
+    target = load_target("gpushare-slots")
+    await install(api, target.policy_manifests(), target.policy_probe)
+    await remove(api, target.policy_manifests(), target.policy_probe)
+
+    created = await api.create(POD, "default")
+    assert created["spec"]["containers"][0]["resources"]["limits"] == {MEMORY: "8138"}
+    assert await api.list(MUTATING_ADMISSION_POLICIES) == []
 
 
 async def test_only_the_accounts_of_programs_are_kept(api: ApiClient) -> None:
