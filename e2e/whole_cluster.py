@@ -1,5 +1,7 @@
 """The session's cluster is judged whole and once, when all cases have ended: a verdict of its own, and of no case.
 
+So are the calls between device plugins and the kubelets of this process, each as it comes, so that no history is kept.
+
 A case judges the nodes that its pods use. Other trouble (a node that stays in the extender's book, units of a pod that is gone)
 would fail cases about another node. With pytest-xdist each process has a cluster of its own; its verdict goes to the process
 that reports.
@@ -8,6 +10,7 @@ that reports.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,14 +20,16 @@ from clusters.api.api_client import Object
 from clusters.api.connection import Connection
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually
+from clusters.kubelet.plugin_calls import LOG
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import spec
+from e2e.checkers import UnknownError
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs
 from e2e.checkers.history import Asked, Cards, Entry, Listed
-from e2e.checkers.judgement import Finding, judge
+from e2e.checkers.judgement import Finding, Judge, judge
 from e2e.checkers.overcommit import over_booked, unreadable
-from e2e.judged_calls import JudgedCalls
+from e2e.checkers.plugin_answers import PLUGIN_RULES
 from e2e.observer import cards_of
 
 NAME: Final = "gpushare-whole-cluster"
@@ -37,15 +42,14 @@ _HANDED_OVER: Final = "gpushare_whole_cluster"
 _SECONDS: Final = 20.0
 
 
-async def judge_at_end(config: pytest.Config, cluster: Cluster, calls: JudgedCalls) -> None:
-    """Judge a cluster of ours, of which all cases have ended, and all calls between kubelets and plugins until then.
-
-    A cluster of someone else holds what these cases know nothing of.
-    """
+async def judge_at_end(config: pytest.Config, cluster: Cluster) -> None:
+    """Judge a cluster of ours, of which all cases have ended; a cluster of someone else holds what these cases know nothing of."""
     if config.getoption("--cluster") in (BARE, EXISTING):
         return
+    reporter = config.pluginmanager.get_plugin(NAME)
+    assert isinstance(reporter, WholeCluster)
     try:
-        in_calls = "\n".join(map(str, calls.findings()))
+        in_calls = "\n".join(map(str, reporter.call_findings()))
         config.stash[VERDICT] = {"call": in_calls}
         await eventually(lambda: look(cluster), lambda found: not found, "all of it is right", seconds=_SECONDS)
     except NotReachedError as error:
@@ -75,12 +79,35 @@ def _cards(cluster: Cluster, nodes: list[Object]) -> Iterator[Cards]:
             yield Cards(0.0, name, in_mib if is_mib else cards_of(cluster, name))
 
 
-class WholeCluster:
-    """Reports the verdict of each process; register it with pytest's plugin manager under ``NAME``."""
+class WholeCluster(logging.Handler):
+    """Takes the noted calls, and reports the verdict of each process; register it with pytest's plugin manager under ``NAME``."""
 
     def __init__(self, config: pytest.Config) -> None:
+        super().__init__(logging.DEBUG)
+        self._judge = Judge(*PLUGIN_RULES)
+        self._crash: UnknownError | None = None
         self._config = config
         self._verdicts: dict[str, Mapping[str, str]] = {}
+
+    def pytest_sessionstart(self) -> None:
+        """Listen to the calls, which are no log lines of the run."""
+        LOG.setLevel(logging.DEBUG)
+        LOG.propagate = False
+        LOG.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Judge a call; the kubelet that notes it has no part in the crash of a rule."""
+        try:
+            for call in record.args or ():
+                self._judge.take(call)  # type: ignore[arg-type]  # this logger is for calls alone
+        except UnknownError as error:
+            self._crash = error
+
+    def call_findings(self) -> list[Finding]:
+        """Those about the calls so far. Raises UnknownError if a rule failed in itself."""
+        if self._crash is not None:
+            raise self._crash
+        return self._judge.findings
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -91,7 +118,10 @@ class WholeCluster:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Hand this process's verdict over, or report those of all."""
+        """Listen no longer; hand this process's verdict over, or report those of all."""
+        LOG.removeHandler(self)
+        LOG.propagate = True
+        LOG.setLevel(logging.NOTSET)
         own = self._config.stash.get(VERDICT, {})
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput[_HANDED_OVER] = own

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+# The folder of the plugins' sockets, which is one kubelet's, and a resource.
+Place = tuple[Path, str]
 LOG: Final = logging.getLogger("clusters.plugin_calls")
 
 
@@ -30,6 +32,11 @@ class PluginCall:
     def node(self) -> str:
         """The name of the kubelet's node."""
         return self.socket.parents[1].name
+
+    @property
+    def place(self) -> Place:
+        """Of all plugins that the kubelet had for the resource, one after the other."""
+        return self.socket.parent, self.resource
 
 
 def note(call: PluginCall) -> None:

@@ -255,8 +255,9 @@ async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node) -> None:
     assert plugin.asked("pre_start") == []
 
 
-async def test_calls_between_kubelet_and_plugin_are_noted(node, caplog) -> None:
+async def test_calls_between_kubelet_and_plugin_are_noted(node, caplog, monkeypatch) -> None:
     """Each with its question, its answer and the pod; a refusal and the end of the lists have no answer."""
+    monkeypatch.setattr(LOG, "propagate", True)
     with caplog.at_level(logging.DEBUG, LOG.name):
         plugin = await node.plug(Plugin(ids("abc"), prefers=True, pre_start=True))
         await admit(node, pod("p", container("x", 2)))
