@@ -35,7 +35,7 @@ class PluginCall:
 
     @property
     def place(self) -> Place:
-        """Of all plugins that the kubelet had for the resource, one after the other."""
+        """The same for all plugins that the kubelet has for the resource, one after the other."""
         return self.socket.parent, self.resource
 
 
