@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Iterator
+from logging.handlers import BufferingHandler
 
 import pytest
 
@@ -255,22 +257,31 @@ async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node) -> None:
     assert plugin.asked("pre_start") == []
 
 
-async def test_calls_between_kubelet_and_plugin_are_noted(node, caplog, monkeypatch) -> None:
-    """Each with its question, its answer and the pod; a refusal and the end of the lists have no answer."""
-    monkeypatch.setattr(LOG, "propagate", True)
-    with caplog.at_level(logging.DEBUG, LOG.name):
-        plugin = await node.plug(Plugin(ids("abc"), prefers=True, pre_start=True))
-        await admit(node, pod("p", container("x", 2)))
-        await node.devices.pre_start("uid-p", "x")
-        plugin.allocate_error = "no idea"
-        with pytest.raises(AllocationError):
-            await admit(node, pod("q", container("x", 1)), active={"uid-p", "uid-q"})
-        changes = node.changes
-        plugin.end_stream()
-        await until(lambda: node.changes > changes, "the end of the lists")
-    noted = [record.args[0] for record in caplog.records if record.name == LOG.name]
+@pytest.fixture
+def noted() -> Iterator[list[logging.LogRecord]]:
+    """What is noted during the test."""
+    listener, level = BufferingHandler(capacity=100), LOG.level
+    LOG.addHandler(listener)
+    LOG.setLevel(logging.DEBUG)
+    yield listener.buffer
+    LOG.removeHandler(listener)
+    LOG.setLevel(level)
 
-    assert [(one.method, one.pod, one.answer is not None) for one in noted] == [
+
+async def test_calls_between_kubelet_and_plugin_are_noted(node, noted) -> None:
+    """Each with its question, its answer and the pod; a refusal and the end of the lists have no answer."""
+    plugin = await node.plug(Plugin(ids("abc"), prefers=True, pre_start=True))
+    await admit(node, pod("p", container("x", 2)))
+    await node.devices.pre_start("uid-p", "x")
+    plugin.allocate_error = "no idea"
+    with pytest.raises(AllocationError):
+        await admit(node, pod("q", container("x", 1)), active={"uid-p", "uid-q"})
+    changes = node.changes
+    plugin.end_stream()
+    await until(lambda: node.changes > changes, "the end of the lists")
+    calls = [record.args[0] for record in noted]
+
+    assert [(one.method, one.pod, one.answer is not None) for one in calls] == [
         ("Register", "", False),
         ("GetDevicePluginOptions", "", True),
         ("ListAndWatch", "", True),
@@ -281,5 +292,5 @@ async def test_calls_between_kubelet_and_plugin_are_noted(node, caplog, monkeypa
         ("Allocate", "default/q", False),
         ("ListAndWatch", "", False),
     ]
-    assert {(one.resource, one.socket) for one in noted} == {(RESOURCE, node.folder / "plugin.sock")}
-    assert [one.at for one in noted] == sorted(one.at for one in noted)
+    assert {(one.resource, one.socket) for one in calls} == {(RESOURCE, node.folder / "plugin.sock")}
+    assert [one.at for one in calls] == sorted(one.at for one in calls)
