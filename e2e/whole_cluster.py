@@ -10,7 +10,6 @@ that reports.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from clusters.api.api_client import Object
 from clusters.api.connection import Connection
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually
-from clusters.kubelet.plugin_calls import LOG
+from clusters.kubelet.plugin_calls import LISTENERS, PluginCall
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import spec
@@ -38,6 +37,8 @@ _PATH: Final = "e2e/whole_cluster.py"
 VERDICT: Final = pytest.StashKey[dict[str, str]]()
 # The key of a verdict among what a process of pytest-xdist hands over at its end.
 _HANDED_OVER: Final = "gpushare_whole_cluster"
+# Of calls; other resources belong to plugins that cases bring. PodResources is for all.
+_JUDGED: Final = (spec.RESOURCE_MEMORY, spec.RESOURCE_SLOT, "")
 # The book follows the API within moments.
 _SECONDS: Final = 20.0
 
@@ -79,29 +80,30 @@ def _cards(cluster: Cluster, nodes: list[Object]) -> Iterator[Cards]:
             yield Cards(0.0, name, in_mib if is_mib else cards_of(cluster, name))
 
 
-class WholeCluster(logging.Handler):
+class WholeCluster:
     """Takes the noted calls, and reports the verdict of each process; register it with pytest's plugin manager under ``NAME``."""
 
     def __init__(self, config: pytest.Config) -> None:
-        super().__init__(logging.DEBUG)
         self._judge = Judge(*PLUGIN_RULES)
         self._crash: UnknownError | None = None
         self._config = config
         self._verdicts: dict[str, Mapping[str, str]] = {}
 
-    def pytest_sessionstart(self) -> None:
-        """Listen to the calls, which are no log lines of the run."""
-        LOG.setLevel(logging.DEBUG)
-        LOG.propagate = False
-        LOG.addHandler(self)
+    def pytest_configure(self) -> None:
+        """Listen to the calls."""
+        LISTENERS.append(self.take_call)
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def pytest_unconfigure(self) -> None:
+        """Listen no longer."""
+        LISTENERS.remove(self.take_call)
+
+    def take_call(self, call: PluginCall) -> None:
         """Judge a call; the kubelet that notes it has no part in the crash of a rule."""
-        try:
-            for call in record.args or ():
-                self._judge.take(call)  # type: ignore[arg-type]  # this logger is for calls alone
-        except UnknownError as error:
-            self._crash = error
+        if call.resource in _JUDGED:
+            try:
+                self._judge.take(call)
+            except UnknownError as error:
+                self._crash = error
 
     def call_findings(self) -> list[Finding]:
         """Those about the calls so far. Raises UnknownError if a rule failed in itself."""
@@ -118,10 +120,7 @@ class WholeCluster(logging.Handler):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Listen no longer; hand this process's verdict over, or report those of all."""
-        LOG.removeHandler(self)
-        LOG.propagate = True
-        LOG.setLevel(logging.NOTSET)
+        """Hand this process's verdict over, or report those of all."""
         own = self._config.stash.get(VERDICT, {})
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput[_HANDED_OVER] = own

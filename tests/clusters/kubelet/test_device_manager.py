@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections.abc import Iterator
-from logging.handlers import BufferingHandler
 
 import pytest
 
+from clusters.kubelet import plugin_calls
 from clusters.kubelet.device_manager import PreStartError
 from clusters.kubelet.kubelet_devices import AllocationError, Count
-from clusters.kubelet.plugin_calls import LOG
+from clusters.kubelet.plugin_calls import PluginCall
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids
@@ -257,19 +255,10 @@ async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node) -> None:
     assert plugin.asked("pre_start") == []
 
 
-@pytest.fixture
-def noted() -> Iterator[list[logging.LogRecord]]:
-    """What is noted during the test."""
-    listener, level = BufferingHandler(capacity=100), LOG.level
-    LOG.addHandler(listener)
-    LOG.setLevel(logging.DEBUG)
-    yield listener.buffer
-    LOG.removeHandler(listener)
-    LOG.setLevel(level)
-
-
-async def test_calls_between_kubelet_and_plugin_are_noted(node, noted) -> None:
+async def test_calls_between_kubelet_and_plugin_are_noted(node, monkeypatch) -> None:
     """Each with its question, its answer and the pod; a refusal and the end of the lists have no answer."""
+    calls: list[PluginCall] = []
+    monkeypatch.setattr(plugin_calls, "LISTENERS", [calls.append])
     plugin = await node.plug(Plugin(ids("abc"), prefers=True, pre_start=True))
     await admit(node, pod("p", container("x", 2)))
     await node.devices.pre_start("uid-p", "x")
@@ -279,7 +268,6 @@ async def test_calls_between_kubelet_and_plugin_are_noted(node, noted) -> None:
     changes = node.changes
     plugin.end_stream()
     await until(lambda: node.changes > changes, "the end of the lists")
-    calls = [record.args[0] for record in noted]
 
     assert [(one.method, one.pod, one.answer is not None) for one in calls] == [
         ("Register", "", False),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from clusters.kubelet.plugin_calls import LOG, PluginCall, note
+from clusters.kubelet import plugin_calls
+from clusters.kubelet.plugin_calls import PluginCall, note
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2 as pr
 from e2e import spec
@@ -125,13 +127,11 @@ def test_calls_that_break_a_rule_are_refused(history: list[Entry], line: str) ->
 
 def test_calls_are_judged_while_they_come(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a session; a rule that fails in itself is no verdict."""
-    monkeypatch.setattr(LOG, "handlers", [])
-    monkeypatch.setattr(LOG, "propagate", LOG.propagate)
-    monkeypatch.setattr(LOG, "level", LOG.level)
     listener = WholeCluster(pytestconfig)
-    listener.pytest_sessionstart()
+    monkeypatch.setattr(plugin_calls, "LISTENERS", [listener.take_call])
     note(LIST)
     note(granted("zz"))
+    note(dataclasses.replace(granted("yy"), resource="example.com/of-a-case"))
     assert [one.rule for one in listener.call_findings()] == ["granted ids"]
     note(call("Allocate", object(), object()))
     with pytest.raises(UnknownError, match="granted_ids failed at"):
