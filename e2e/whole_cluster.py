@@ -37,7 +37,7 @@ _PATH: Final = "e2e/whole_cluster.py"
 VERDICT: Final = pytest.StashKey[dict[str, str]]()
 # The key of a verdict among what a process of pytest-xdist hands over at its end.
 _HANDED_OVER: Final = "gpushare_whole_cluster"
-# Of calls; other resources belong to plugins that cases bring. PodResources is for all.
+# Resources of judged calls; others belong to plugins that cases bring. PodResources has none.
 _JUDGED: Final = (spec.RESOURCE_MEMORY, spec.RESOURCE_SLOT, "")
 # The book follows the API within moments.
 _SECONDS: Final = 20.0
