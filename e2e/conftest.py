@@ -27,7 +27,6 @@ from e2e import (
     uncounted,
     whole_cluster,
 )
-from e2e.judged_calls import judging_calls
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
 from e2e.report import evidence
@@ -183,12 +182,11 @@ def own(
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(request: pytest.FixtureRequest, own: OwnCluster, nodes: list[NodeSpec]) -> AsyncIterator[Cluster]:
     """Nodes of mixed cards, with the target's programs."""
-    with judging_calls() as calls:
-        async with own(nodes) as cluster:
-            request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
-            yield cluster
-            await whole_cluster.judge_at_end(request.config, cluster, calls)
-            await kept_cluster.keep(request, cluster)
+    async with own(nodes) as cluster:
+        request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
+        yield cluster
+        await whole_cluster.judge_at_end(request.config, cluster)
+        await kept_cluster.keep(request, cluster)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,15 @@ from e2e.builders import binding
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs, kept_binds
 from e2e.checkers.history import Asked, Card, Cards, Entry, Listed, Told
 from e2e.checkers.judgement import Finding, Rule, judge
-from e2e.checkers.overcommit import Sizes, need_evidence, over_booked, over_told, sees_its_card, unreadable
+from e2e.checkers.overcommit import (
+    Sizes,
+    need_evidence,
+    over_booked,
+    over_slotted,
+    over_told,
+    sees_its_card,
+    unreadable,
+)
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import MARK, SUM, right_card
 
@@ -239,7 +247,7 @@ class Observer:
         cards = self._known_cards()
         told = await self.told(pod for pod in listed.pods if self._runs_here(pod))
         history: list[Entry] = [*self._binds, listed, *cards, *told]
-        assert self._judge(history, unreadable, over_booked, over_told, sees_its_card, kept_binds) == []
+        assert self._judge(history, unreadable, over_booked, over_slotted, over_told, sees_its_card, kept_binds) == []
         need_evidence(history, self.namespace)
 
         async def book() -> list[Finding]:

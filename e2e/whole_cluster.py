@@ -1,5 +1,7 @@
 """The session's cluster is judged whole and once, when all cases have ended: a verdict of its own, and of no case.
 
+So are the calls between device plugins and the kubelets of this process, each as it comes, so that no history is kept.
+
 A case judges the nodes that its pods use. Other trouble (a node that stays in the extender's book, units of a pod that is gone)
 would fail cases about another node. With pytest-xdist each process has a cluster of its own; its verdict goes to the process
 that reports.
@@ -17,14 +19,16 @@ from clusters.api.api_client import Object
 from clusters.api.connection import Connection
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually
+from clusters.kubelet.plugin_calls import LISTENERS, PluginCall
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import spec
+from e2e.checkers import UnknownError
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs
 from e2e.checkers.history import Asked, Cards, Entry, Listed
-from e2e.checkers.judgement import Finding, judge
+from e2e.checkers.judgement import Finding, Judge, judge
 from e2e.checkers.overcommit import over_booked, unreadable
-from e2e.judged_calls import JudgedCalls
+from e2e.checkers.plugin_answers import PLUGIN_RULES
 from e2e.observer import cards_of
 from e2e.report.verdict_plugin import PROCESS
 
@@ -34,19 +38,20 @@ _PATH: Final = "e2e/whole_cluster.py"
 VERDICT: Final = pytest.StashKey[dict[str, str]]()
 # The key of a verdict among what a process of pytest-xdist hands over at its end.
 _HANDED_OVER: Final = "gpushare_whole_cluster"
+# Resources of judged calls; others belong to plugins that cases bring. PodResources has none.
+_JUDGED: Final = (spec.RESOURCE_MEMORY, spec.RESOURCE_SLOT, "")
 # The book follows the API within moments.
 _SECONDS: Final = 20.0
 
 
-async def judge_at_end(config: pytest.Config, cluster: Cluster, calls: JudgedCalls) -> None:
-    """Judge a cluster of ours, of which all cases have ended, and all calls between kubelets and plugins until then.
-
-    A cluster of someone else holds what these cases know nothing of.
-    """
+async def judge_at_end(config: pytest.Config, cluster: Cluster) -> None:
+    """Judge a cluster of ours, of which all cases have ended; a cluster of someone else holds what these cases know nothing of."""
     if config.getoption("--cluster") in (BARE, EXISTING):
         return
+    reporter = config.pluginmanager.get_plugin(NAME)
+    assert isinstance(reporter, WholeCluster)
     try:
-        in_calls = "\n".join(map(str, calls.findings()))
+        in_calls = "\n".join(map(str, reporter.call_findings()))
         config.stash[VERDICT] = {"call": in_calls}
         await eventually(lambda: look(cluster), lambda found: not found, "all of it is right", seconds=_SECONDS)
     except NotReachedError as error:
@@ -77,11 +82,35 @@ def _cards(cluster: Cluster, nodes: list[Object]) -> Iterator[Cards]:
 
 
 class WholeCluster:
-    """Reports the verdict of each process; register it with pytest's plugin manager under ``NAME``."""
+    """Takes the noted calls, and reports the verdict of each process; register it with pytest's plugin manager under ``NAME``."""
 
     def __init__(self, config: pytest.Config) -> None:
+        self._judge = Judge(*PLUGIN_RULES)
+        self._crash: UnknownError | None = None
         self._config = config
         self._verdicts: dict[str, Mapping[str, str]] = {}
+
+    def pytest_configure(self) -> None:
+        """Listen to the calls."""
+        LISTENERS.append(self.take_call)
+
+    def pytest_unconfigure(self) -> None:
+        """Listen no longer."""
+        LISTENERS.remove(self.take_call)
+
+    def take_call(self, call: PluginCall) -> None:
+        """Judge a call; the kubelet that notes it has no part in the crash of a rule."""
+        if call.resource in _JUDGED:
+            try:
+                self._judge.take(call)
+            except UnknownError as error:
+                self._crash = error
+
+    def call_findings(self) -> list[Finding]:
+        """Those about the calls so far. Raises UnknownError if a rule failed in itself."""
+        if self._crash is not None:
+            raise self._crash
+        return self._judge.findings
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

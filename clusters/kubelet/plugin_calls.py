@@ -1,13 +1,14 @@
-"""The calls between a kubelet and its device plugins, with their answers, for judges: a logger that is off by default."""
+"""The calls between a kubelet and its device plugins, with their answers, for judges that listen."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-LOG: Final = logging.getLogger("clusters.plugin_calls")
+# The folder of the plugins' sockets, which is one kubelet's, and a resource.
+Place = tuple[Path, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,17 @@ class PluginCall:
         """The name of the kubelet's node."""
         return self.socket.parents[1].name
 
+    @property
+    def place(self) -> Place:
+        """The same for all plugins that the kubelet has for the resource, one after the other."""
+        return self.socket.parent, self.resource
+
+
+# A logger would not do: pytest writes down each record in words, and lists have tens of thousands of ids.
+LISTENERS: Final[list[Callable[[PluginCall], None]]] = []
+
 
 def note(call: PluginCall) -> None:
     """Pass a call on to those that listen."""
-    LOG.debug("%s", call)
+    for listener in LISTENERS:
+        listener(call)

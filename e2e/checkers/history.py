@@ -10,10 +10,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
-from clusters.kubelet.plugin_calls import PluginCall
+from clusters.kubelet.plugin_calls import Place, PluginCall
 
 Object = Mapping[str, Any]
 
@@ -77,8 +76,6 @@ class Told:
 
 
 Entry = Listed | Change | Cards | Asked | Told | PluginCall
-# The folder of the plugins' sockets, which is one kubelet's, and a resource.
-Place = tuple[Path, str]
 
 
 @dataclass(slots=True)
@@ -122,7 +119,7 @@ class State:
                 self._take_list(entry)
 
     def _take_list(self, entry: PluginCall) -> None:
-        place = place_of(entry)
+        place = entry.place
         if entry.answer is None:
             self.streams.discard(place)
             return
@@ -143,11 +140,6 @@ def _change(known: dict[str, Object], key: str, change: Change) -> None:
         known.pop(key, None)
     else:
         known[key] = change.item
-
-
-def place_of(call: PluginCall) -> Place:
-    """Of a kubelet the plugins of one resource."""
-    return call.socket.parent, call.resource
 
 
 def name_of(pod: Object) -> str:

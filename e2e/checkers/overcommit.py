@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -12,10 +12,12 @@ from e2e import spec
 from e2e.checkers import UnknownError
 from e2e.checkers.history import Cards, Change, Entry, Listed, Object, State, Told, name_of
 from e2e.checkers.judgement import Finding
-from e2e.checkers.pod_requests import gpu_containers, units_of
+from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
+from e2e.site.node_cards import described
 
 # The annotations by which a pod has its card, or its cards.
 _CARDS: Final = (spec.POD_INDEX, spec.POD_ALLOCATION)
+_SLOTS: Final = "slots"
 # Units of each card of each node, by the index that annotations use.
 Sizes = Mapping[str, Mapping[int, int]]
 
@@ -95,6 +97,20 @@ def over_booked(state: State, entry: Entry) -> Iterator[Finding]:
                 and index in (shares := shares_or_none(pod) or {})
             )
             yield Finding("over-booked", entry.at, f"{units} are booked, it has {size}: {on_it}", last, node, index)
+
+
+def over_slotted(state: State, entry: Entry) -> Iterator[Finding]:
+    """No card of a node in slots mode has more containers than slots. Pods on several cards are not counted."""
+    for name, node in state.nodes.items() if isinstance(entry, Listed) else ():
+        if (cards := described(node)) is None or cards.mode != _SLOTS:
+            continue
+        taken: Counter[int] = Counter()
+        for pod in state.pods.values():
+            if holds_a_node(pod) and pod["spec"]["nodeName"] == name and len(shares := shares_or_none(pod) or {}) == 1:
+                taken[next(iter(shares))] += slots_of(pod)
+        for index, count in sorted(taken.items()):
+            if count > (slots := cards.cards[index].slots if index in cards.cards else 0):
+                yield Finding("over-slotted", entry.at, f"{count} containers, it has {slots} slots", "", name, index)
 
 
 def over_told(state: State, entry: Entry) -> Iterator[Finding]:

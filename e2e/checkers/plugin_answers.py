@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from clusters.kubelet.plugin_calls import PluginCall
 from e2e import spec
-from e2e.checkers.history import Entry, State, place_of
+from e2e.checkers.history import Entry, State
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import share_of, size_of, uuid_of
 from e2e.checkers.right_card import OTHER_MEANS
@@ -31,7 +31,7 @@ def sound_lists(_: State, entry: Entry) -> Iterator[Finding]:
 
 def ended_streams(state: State, entry: Entry) -> Iterator[Finding]:
     """The old stream of lists has ended when a plugin registers: its end would take the new one with it."""
-    if isinstance(entry, PluginCall) and entry.method == "Register" and place_of(entry) in state.streams:
+    if isinstance(entry, PluginCall) and entry.method == "Register" and entry.place in state.streams:
         yield _finding("open stream", entry, f"{entry.resource} is registered while its old stream is open")
 
 
@@ -53,52 +53,37 @@ def granted_ids(state: State, entry: Entry) -> Iterator[Finding]:
         requests, answers = call.question.container_requests, call.answer.container_responses
         if len(requests) != len(answers):
             yield _finding("answers", call, f"{len(answers)} answers for {len(requests)} containers")
-        known = state.announced.get(place_of(call), {})
-        for asked, given in zip(requests, answers, strict=False):
-            if known and (share := share_of(given.envs)) is not None and share[0] >= 0:
-                refused = [one for one in asked.devices_ids if known.get(one, -1.0) < call.at]
-                if refused:
-                    text = f"a card is given for {refused[0]}, which is not announced as healthy"
-                    yield _finding("granted ids", call, text, share[0])
+        known = state.announced.get(call.place, {})
+        for ids, _, card, _ in _grants(call) if known else ():
+            if refused := [one for one in ids if known.get(one, -1.0) < call.at]:
+                text = f"a card is given for {refused[0]}, which is not announced as healthy"
+                yield _finding("granted ids", call, text, card)
 
 
 def named_cards(state: State, entry: Entry) -> Iterator[Finding]:
-    """The variables name a card that the node has, by the same card's name for the runtime, and as many units as there are ids."""
+    """The variables name a card that the node has, to the runtime the same one, and as many units as there are ids."""
     for call in _calls(entry, "Allocate"):
-        for asked, given in zip(call.question.container_requests, call.answer.container_responses, strict=False):
-            if call.node in state.cards and (share := share_of(given.envs)) is not None and share[0] >= 0:
-                for text in _wrong_names(state, call, share, given.envs, asked.devices_ids):
-                    yield _finding("named card", call, text, share[0])
+        for ids, shown, card, units in _grants(call) if call.node in state.cards else ():
+            if not size_of(state, call.node, card):
+                yield _finding("named card", call, "the node has no such card", card)
+            elif shown not in (uuid_of(state, call.node, card), str(card), *OTHER_MEANS):
+                yield _finding("named card", call, f"the container sees {shown}", card)
+            if call.resource == spec.RESOURCE_MEMORY and units != len(ids):
+                yield _finding("named card", call, f"{units} units for {len(ids)} ids", card)
 
 
 def ids_held_once(_: State, entry: Entry) -> Iterator[Finding]:
     """By the kubelet's records no id is held by two containers: a plugin that asks inside Allocate has it given out twice."""
+    holders: dict[tuple[str, str], str] = {}
     for call in _calls(entry, "List"):
-        holders: dict[tuple[str, str], str] = {}
-        for pod in call.answer.pod_resources:
-            for container in pod.containers:
-                for device in container.devices:
-                    for one in device.device_ids:
-                        holder = holders.setdefault((device.resource_name, one), f"{pod.name}/{container.name}")
-                        if holder != f"{pod.name}/{container.name}":
-                            text = f"{one} is held by {holder} and {pod.name}/{container.name}"
-                            yield Finding("held ids", call.at, text, f"{pod.namespace}/{pod.name}", call.node)
+        for pod, container in ((one, container) for one in call.answer.pod_resources for container in one.containers):
+            name = f"{pod.namespace}/{pod.name}"
+            for key in ((device.resource_name, one) for device in container.devices for one in device.device_ids):
+                if (holder := holders.setdefault(key, f"{name}/{container.name}")) != f"{name}/{container.name}":
+                    yield Finding("held ids", call.at, f"{container.name} holds {key[1]} of {holder}", name, call.node)
 
 
 PLUGIN_RULES: Final = (sound_lists, ended_streams, fit_preferences, granted_ids, named_cards, ids_held_once)
-
-
-def _wrong_names(
-    state: State, call: PluginCall, share: tuple[int, int], given: Mapping[str, str], ids: Sequence[str]
-) -> Iterator[str]:
-    index, units = share
-    shown = given.get(spec.ENV_VISIBLE, "")
-    if not size_of(state, call.node, index):
-        yield "the node has no such card"
-    elif shown not in (uuid_of(state, call.node, index), str(index), *OTHER_MEANS):
-        yield f"the container sees {shown}"
-    if call.resource == spec.RESOURCE_MEMORY and units != len(ids):
-        yield f"{units} units for {len(ids)} ids"
 
 
 def _calls(entry: Entry, method: str) -> Iterator[PluginCall]:
@@ -107,5 +92,13 @@ def _calls(entry: Entry, method: str) -> Iterator[PluginCall]:
         yield entry
 
 
-def _finding(rule: str, call: PluginCall, text: str, card: Any = None) -> Finding:
+def _grants(call: PluginCall) -> Iterator[tuple[Sequence[str], str, int, int]]:
+    """The ids, the card for the runtime, and the card and the units for the program, of each container that is given one card."""
+    for asked, given in zip(call.question.container_requests, call.answer.container_responses, strict=False):
+        card, units = share_of(given.envs) or (-1, 0)
+        if card >= 0:
+            yield asked.devices_ids, given.envs.get(spec.ENV_VISIBLE, ""), card, units
+
+
+def _finding(rule: str, call: PluginCall, text: str, card: int | None = None) -> Finding:
     return Finding(rule, call.at, text, call.pod, call.node, card)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -13,17 +14,19 @@ from e2e.checkers import UnknownError
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs, kept_binds, refused_binds
 from e2e.checkers.history import Asked, Card, Cards, Change, Entry, Listed, State, Told
 from e2e.checkers.judgement import Finding, Judge, Rule, judge
-from e2e.checkers.overcommit import need_evidence, over_booked, over_told, sees_its_card, unreadable
+from e2e.checkers.overcommit import need_evidence, over_booked, over_slotted, over_told, sees_its_card, unreadable
 from e2e.checkers.pod_requests import slots_of, units_of
 from e2e.checkers.right_card import SUM, check_pod, right_card
 
 ALL: tuple[Rule, ...] = (
-    unreadable, over_booked, over_told, sees_its_card, right_card, book_adds_up, book_beyond_cards, book_differs, kept_binds,
-    refused_binds,
+    unreadable, over_booked, over_slotted, over_told, sees_its_card, right_card, book_adds_up, book_beyond_cards, book_differs,
+    kept_binds, refused_binds,
 )  # fmt: skip
 CARDS = Cards(0.5, "n", {0: Card(14, "GPU-a"), 1: Card(10, "GPU-b")})
 UUIDS = {0: "GPU-a", 1: "GPU-b"}
 NODES = [{"metadata": {"name": "n"}}]
+IN_SLOTS = {"v": 1, "mode": "slots", "cards": [{"index": 0, "uuid": "GPU-a", "units": 14, "healthy": True, "slots": 2}]}
+SLOTTED = [{"metadata": {"name": "n", "annotations": {spec.NODE_CARDS: json.dumps(IN_SLOTS)}}}]
 
 
 def pod(
@@ -96,6 +99,10 @@ def test_a_history_of_what_is_well_has_no_findings() -> None:
          "1.5 s, over-booked: x/b, card 0 of n: 15 are booked, it has 14: x/a 8, x/b 7"),
         (over_booked, [Listed(0.1, [pod("a", 15)]), CARDS],
          "0.5 s, over-booked: card 0 of n: 15 are booked, it has 14: x/a 15"),
+        (over_slotted, [Listed(1.0, [pod("a", 1, 1)], SLOTTED), Listed(2.0, [pod("a", 1, 1), pod("b", 1)], SLOTTED)],
+         "2.0 s, over-slotted: card 0 of n: 3 containers, it has 2 slots"),
+        (over_slotted, [Listed(1.0, [pod("a", 1, card=1)], SLOTTED)],
+         "1.0 s, over-slotted: card 1 of n: 1 containers, it has 0 slots"),
         (over_told, [*listed(pod("a", 8), pod("b", 6)), Told(2.0, "uid-a", [told(0, 8, "GPU-a")]),
                      Told(2.5, "uid-b", [told(0, 7, "GPU-a")])],
          "2.5 s, over-told: x/b, card 0 of n: containers were told 15 units, it has 14"),
@@ -130,7 +137,8 @@ def test_a_history_of_what_is_well_has_no_findings() -> None:
          "0.7 s, refused bind: x/a: its bind to n was refused, and its annotations name a card"),
     ],
     ids=[
-        "too much", "missing card", "for a moment", "cards seen later", "told too much", "another card seen", "no card named",
+        "too much", "missing card", "for a moment", "cards seen later", "slot not counted", "slots of a missing card",
+        "told too much", "another card seen", "no card named",
         "beyond the card", "wrong size", "node that is gone", "no number",
         "pods do not add up", "cards do not add up", "book too low", "pod that is gone",
         "not bound", "bound elsewhere", "annotation left", "annotation left after 500",

@@ -74,6 +74,7 @@ async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
 
     stage.check_calls()
     assert [one[spec.ENV_INDEX] for one in told] == ["1", "1", "0"]
+    assert [one[spec.ENV_CONTAINER_UNITS] for one in told] == ["1", "2", "3"]
     assert [one[spec.ENV_POD_UNITS] for one in told] == ["3", "3", "3"]
 
 

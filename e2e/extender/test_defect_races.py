@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from clusters.api.api_client import ApiError
 from clusters.api.waiting import for_each, meanwhile
 from e2e import spec
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards
@@ -88,21 +89,36 @@ async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderSta
 
 @pytest.mark.promise("D17")
 async def test_d17_a_pod_made_again_at_once_is_another(stage: ExtenderStage, name: str) -> None:
-    """The units of a force-deleted pod stayed booked if its name was there again: 160 lives of 20 names, on changing cards."""
+    """The units of a force-deleted pod stayed booked if its name was there again.
+
+    160 lives of 20 names, on changing cards. Each pod is created while the one before is deleted, as soon as the name is free.
+    """
     await stage.node(name, 100, 2)
 
     async def live_again(number: int) -> None:
-        for life in range(_TRIES):
-            if life:
-                await stage.observer.delete(f"set-{number}", 0)
-            await stage.booked(f"set-{number}", name, life % 2, 1 + life % 3)
+        await stage.booked(f"set-{number}", name, 0, 1)
+        for life in range(1, _TRIES):
+            successor = succeeded_at_once(stage, f"set-{number}", name, life % 2, 1 + life % 3)
+            await asyncio.gather(stage.observer.delete(f"set-{number}", 0), successor)
 
     async with meanwhile(for_each(lambda _: keep_asking(stage, name), range(_READERS), at_once=_READERS)):
-        await asyncio.gather(*map(live_again, range(_PODS)))
+        await for_each(live_again, range(_PODS), at_once=_AT_ONCE)
     last = _TRIES - 1
     used = [0, 0]
     used[last % 2] = _PODS * (1 + last % 3)
     await stage.used(name, *used)
+
+
+async def succeeded_at_once(stage: ExtenderStage, pod: str, node: str, card: int, units: int) -> None:
+    """Ask for the pod again and again, until the name is free: the deletion of the one before is under way."""
+    while True:
+        try:
+            await stage.booked(pod, node, card, units)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        else:
+            return
 
 
 async def keep_asking(stage: ExtenderStage, name: str) -> None:

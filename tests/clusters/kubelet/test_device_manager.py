@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 
 import pytest
 
+from clusters.kubelet import plugin_calls
 from clusters.kubelet.device_manager import PreStartError
 from clusters.kubelet.kubelet_devices import AllocationError, Count
-from clusters.kubelet.plugin_calls import LOG
+from clusters.kubelet.plugin_calls import PluginCall
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids
@@ -255,21 +255,21 @@ async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node) -> None:
     assert plugin.asked("pre_start") == []
 
 
-async def test_calls_between_kubelet_and_plugin_are_noted(node, caplog) -> None:
+async def test_calls_between_kubelet_and_plugin_are_noted(node, monkeypatch) -> None:
     """Each with its question, its answer and the pod; a refusal and the end of the lists have no answer."""
-    with caplog.at_level(logging.DEBUG, LOG.name):
-        plugin = await node.plug(Plugin(ids("abc"), prefers=True, pre_start=True))
-        await admit(node, pod("p", container("x", 2)))
-        await node.devices.pre_start("uid-p", "x")
-        plugin.allocate_error = "no idea"
-        with pytest.raises(AllocationError):
-            await admit(node, pod("q", container("x", 1)), active={"uid-p", "uid-q"})
-        changes = node.changes
-        plugin.end_stream()
-        await until(lambda: node.changes > changes, "the end of the lists")
-    noted = [record.args[0] for record in caplog.records if record.name == LOG.name]
+    calls: list[PluginCall] = []
+    monkeypatch.setattr(plugin_calls, "LISTENERS", [calls.append])
+    plugin = await node.plug(Plugin(ids("abc"), prefers=True, pre_start=True))
+    await admit(node, pod("p", container("x", 2)))
+    await node.devices.pre_start("uid-p", "x")
+    plugin.allocate_error = "no idea"
+    with pytest.raises(AllocationError):
+        await admit(node, pod("q", container("x", 1)), active={"uid-p", "uid-q"})
+    changes = node.changes
+    plugin.end_stream()
+    await until(lambda: node.changes > changes, "the end of the lists")
 
-    assert [(one.method, one.pod, one.answer is not None) for one in noted] == [
+    assert [(one.method, one.pod, one.answer is not None) for one in calls] == [
         ("Register", "", False),
         ("GetDevicePluginOptions", "", True),
         ("ListAndWatch", "", True),
@@ -280,5 +280,5 @@ async def test_calls_between_kubelet_and_plugin_are_noted(node, caplog) -> None:
         ("Allocate", "default/q", False),
         ("ListAndWatch", "", False),
     ]
-    assert {(one.resource, one.socket) for one in noted} == {(RESOURCE, node.folder / "plugin.sock")}
-    assert [one.at for one in noted] == sorted(one.at for one in noted)
+    assert {(one.resource, one.socket) for one in calls} == {(RESOURCE, node.folder / "plugin.sock")}
+    assert [one.at for one in calls] == sorted(one.at for one in calls)

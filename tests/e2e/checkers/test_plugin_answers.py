@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from clusters.kubelet import plugin_calls
 from clusters.kubelet.plugin_calls import PluginCall, note
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2 as pr
@@ -16,7 +17,7 @@ from e2e.checkers import UnknownError
 from e2e.checkers.history import Card, Cards, Entry
 from e2e.checkers.judgement import judge
 from e2e.checkers.plugin_answers import PLUGIN_RULES
-from e2e.judged_calls import judging_calls
+from e2e.whole_cluster import WholeCluster
 
 MEMORY = spec.RESOURCE_MEMORY
 SOCKET = Path("/kubelets/n/device-plugins/p.sock")
@@ -111,7 +112,7 @@ def test_calls_that_are_well_have_no_findings() -> None:
          "2.0 s, named card: x/a, card 0 of n: the container sees GPU-b"),
         ([CARDS, LIST, granted("a1", visible="all")], "2.0 s, named card: x/a, card 0 of n: the container sees all"),
         ([CARDS, LIST, granted("a1", units=2)], "2.0 s, named card: x/a, card 0 of n: 2 units for 1 ids"),
-        ([held({"c0": ("a1", "a2"), "c1": ("a2",)})], "4.0 s, held ids: x/a, n: a2 is held by a/c0 and a/c1"),
+        ([held({"c0": ("a1", "a2"), "c1": ("a2",)})], "4.0 s, held ids: x/a, n: c1 holds a2 of x/a/c0"),
     ],
     ids=[
         "id twice", "long id", "long list", "open stream", "too few", "twice", "without the others", "not free",
@@ -124,16 +125,14 @@ def test_calls_that_break_a_rule_are_refused(history: list[Entry], line: str) ->
     assert list(map(str, judge(history, *PLUGIN_RULES))) == [line]
 
 
-def test_calls_are_judged_while_they_come() -> None:
-    """Those that are noted inside; a rule that fails in itself is no verdict."""
-    with judging_calls() as calls:
-        note(LIST)
-        note(granted("zz"))
-    note(granted("yy"))
-    assert [one.rule for one in calls.findings()] == ["granted ids"]
-
-    odd: Any = object()
-    with judging_calls() as calls:
-        note(call("Allocate", odd, odd))
+def test_calls_are_judged_while_they_come(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a session; a rule that fails in itself is no verdict."""
+    listener = WholeCluster(pytestconfig)
+    monkeypatch.setattr(plugin_calls, "LISTENERS", [listener.take_call])
+    note(LIST)
+    note(granted("zz"))
+    note(dataclasses.replace(granted("yy"), resource="example.com/of-a-case"))
+    assert [one.rule for one in listener.call_findings()] == ["granted ids"]
+    note(call("Allocate", object(), object()))
     with pytest.raises(UnknownError, match="granted_ids failed at"):
-        calls.findings()
+        listener.call_findings()
