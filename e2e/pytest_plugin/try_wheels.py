@@ -43,7 +43,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             repository = Path(shutil.copytree(_CHECKOUT / SAMPLE, work / "repository"))
             _timed("the sample's tests have passed", lambda: run(python, "-m", "pytest", folder=repository))
             cases = [f"pytest_gpushare.e2e.{case}" for case in CASES]
-            words = ("-m", "pytest", "-q", "--pyargs", *cases, "--gpu-target", "gpushare")
+            words = (
+                "-m",
+                "pytest",
+                "-q",
+                "-n",
+                "2",
+                "--dist",
+                "loadfile",
+                "--pyargs",
+                *cases,
+                "--gpu-target",
+                "gpushare",
+            )
             _timed("cases by --pyargs have passed", lambda: run(python, *words, folder=repository))
         except subprocess.CalledProcessError as error:
             print(f"ended with {error.returncode}: {error.cmd}", file=sys.stderr)  # noqa: T201  # a command's error
