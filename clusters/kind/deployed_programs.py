@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,21 @@ _SAYS_READY: Final = "Forwarding from"
 _RETRY_SECONDS: Final = 0.2
 # Against hangs only, in seconds: a restarted machine takes some twenty on two cores.
 _UP_SECONDS: Final = 120.0
+
+
+class PodsLog:
+    """The log of a workload's pods on one node, as the runtime keeps it there, under the name by which reports have it."""
+
+    def __init__(self, name: str, node: NodeContainer, workload: str, kept: Path) -> None:
+        """``kept`` has the logs of the pods that are gone."""
+        self.name = name
+        self._node = node
+        self._workload = workload
+        self._kept = kept
+
+    def log_files(self) -> Sequence[Path]:
+        """Those of the pods that are gone, then of those that are there."""
+        return [self._kept, *self._node.log_files(f"{NAMESPACE}_{self._workload}")]
 
 
 class DeployedPrograms:
@@ -79,6 +94,10 @@ class DeployedPrograms:
         """The id of the container that the plugin of a node runs in; "" while there is none."""
         pods = await self._pods(_PLUGIN_PODS, node)
         return next((found for pod in pods for found in running_containers(pod)), "")
+
+    def log_of(self, name: str, node: NodeContainer, workload: str) -> PodsLog:
+        """The same as ``log``, as files."""
+        return PodsLog(name, node, workload, self._kept(workload, node.node))
 
     def log(self, node: NodeContainer, workload: str) -> str:
         """The logs of the pods of a workload on a node, the gone ones first."""

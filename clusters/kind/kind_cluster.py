@@ -26,7 +26,7 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError, all_or_none, eventually, glimpse
 from clusters.deploy import render
 from clusters.kind import kind_config, product
-from clusters.kind.deployed_programs import DeployedPrograms, ExtenderDoor
+from clusters.kind.deployed_programs import DeployedPrograms, ExtenderDoor, PodsLog
 from clusters.kind.engine.engine import using
 from clusters.kind.equipment import Equipment, find
 from clusters.kind.host_programs import HostPrograms, Surroundings
@@ -34,6 +34,7 @@ from clusters.kind.kind_nodes import KindNodes, join
 from clusters.kind.node_container import thawing
 from clusters.kind.sweeping import RunRecord, containers_of, folder_of_runs, record, remove_containers, sweep
 from clusters.kind.workers import WorkerKubelet, Workers, is_ready
+from clusters.processes.program import LAUNCHED
 from clusters.processes.running_clusters import CHECKOUT
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, KUBELET, ClusterError, NodeSpec
@@ -57,6 +58,8 @@ class KindCluster:
     """As shipped, with this run's images; none if the images do not hold the target's programs."""
     _programs: DeployedPrograms | HostPrograms
     _door: ExtenderDoor
+    _logs: list[PodsLog]
+    """Of the pods that the session's first nodes have."""
 
     def __init__(
         self,
@@ -125,10 +128,20 @@ class KindCluster:
         )
         await self._stack.enter_async_context(self._door.open())
         if self._is_deployed:
-            self._programs = DeployedPrograms(self.api, self.workers.container, self.workers.sets, self._folder)
+            programs = DeployedPrograms(self.api, self.workers.container, self.workers.sets, self._folder)
+            self._programs, self._logs = programs, self._logs_of(programs)
+            LAUNCHED.update(self._logs)
         else:
             self._programs = HostPrograms(self._target, self._surroundings())
             self._stack.push_async_callback(self._programs.stop)
+
+    def _logs_of(self, programs: DeployedPrograms) -> list[PodsLog]:
+        plugins = ((f"device plugin of {node}", node, product.DEVICE_PLUGIN) for node in self.workers.sets)
+        extender = (EXTENDER, self.workers.control_plane, product.EXTENDER)
+        return [
+            programs.log_of(name, self.workers.container(node), workload)
+            for name, node, workload in (extender, *plugins)
+        ]
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(

@@ -68,7 +68,11 @@ class NodeContainer:
 
     def read_logs(self, pods: str) -> str:
         """The logs of pods with this beginning of ``namespace_name``, each line as the runtime keeps it; "" if there are none."""
-        return "".join(path.read_text(errors="replace") for path in sorted(self._logs.glob(f"{pods}*/*/*.log")))
+        return "".join(path.read_text(errors="replace") for path in self.log_files(pods))
+
+    def log_files(self, pods: str) -> list[Path]:
+        """The files of these logs, as they are now."""
+        return sorted(self._logs.glob(f"{pods}*/*/*.log"))
 
 
 async def docker(environment: Mapping[str, str], *arguments: str) -> str:

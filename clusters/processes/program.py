@@ -10,7 +10,7 @@ import signal
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from clusters.processes.tied import tied
 from clusters.provider import ClusterError
@@ -20,8 +20,19 @@ READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 15.0
 # How often readiness is asked for, in seconds.
 _ASK_SECONDS: Final = 0.05
-# The programs that this process has launched and still knows, for the reports of failures.
-LAUNCHED: Final[weakref.WeakSet[Program]] = weakref.WeakSet()
+
+
+class Logged(Protocol):
+    """A program with a log on this machine."""
+
+    name: str
+
+    def log_files(self) -> Sequence[Path]:
+        """The files of its log, the oldest first; all of them only grow."""
+
+
+# The programs that this process has launched, itself or on nodes, and still knows, for the reports of failures.
+LAUNCHED: Final[weakref.WeakSet[Logged]] = weakref.WeakSet()
 
 
 class Program:
@@ -103,6 +114,10 @@ class Program:
             os.killpg(self._process.pid, number)
         else:
             self._process.send_signal(number)
+
+    def log_files(self) -> Sequence[Path]:
+        """The one that it writes to."""
+        return [self.log_file]
 
     def log(self) -> str:
         """All that it has written."""

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -33,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 if all passed, 1 if not."""
     parser = argparse.ArgumentParser(prog="python -m e2e.pytest_plugin.try_wheels", description=__doc__)
     parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="keep the wheels here")
+    parser.add_argument("--on", nargs="+", default=["embedded"], metavar="CLUSTER", help="where the sample's tests run")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="gpushare-wheels-") as folder:
         work = Path(folder)
@@ -41,9 +43,23 @@ def main(argv: Sequence[str] | None = None) -> int:
             python = _timed("they are installed", lambda: install(wheels, work / "venv"))
             _timed("the cards alone are shown", lambda: try_cards(wheels, work / "cards"))
             repository = Path(shutil.copytree(_CHECKOUT / SAMPLE, work / "repository"))
-            _timed("the sample's tests have passed", lambda: run(python, "-m", "pytest", folder=repository))
+            for cluster in arguments.on:
+                sample = (python, "-m", "pytest", "--gpu-cluster", cluster)
+                _timed(f"the sample's tests have passed on {cluster}", partial(run, *sample, folder=repository))
             cases = [f"pytest_gpushare.e2e.{case}" for case in CASES]
-            words = ("-m", "pytest", "-q", "--pyargs", *cases, "--gpu-target", "gpushare")
+            words = (
+                "-m",
+                "pytest",
+                "-q",
+                "-n",
+                "2",
+                "--dist",
+                "loadfile",
+                "--pyargs",
+                *cases,
+                "--gpu-target",
+                "gpushare",
+            )
             _timed("cases by --pyargs have passed", lambda: run(python, *words, folder=repository))
         except subprocess.CalledProcessError as error:
             print(f"ended with {error.returncode}: {error.cmd}", file=sys.stderr)  # noqa: T201  # a command's error

@@ -9,7 +9,7 @@ import logging
 import pprint
 import sys
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final
@@ -71,7 +71,7 @@ class Recorder(logging.Handler):
         """A case begins with nothing; what its programs wrote before is not its own."""
         self._exchanges.clear()
         self._compared = None
-        self._log_sizes = {program.log_file: _size(program.log_file) for program in LAUNCHED}
+        self._log_sizes = {path: _size(path) for program in LAUNCHED for path in program.log_files()}
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> None:
         """Note the two sides of the assertion that failed last; pytest explains it."""
@@ -97,8 +97,7 @@ class Recorder(logging.Handler):
         logs = {
             program.name: text
             for program in sorted(LAUNCHED, key=lambda one: one.name)
-            if program.name not in _BESIDE
-            and (text := _tail(program.log_file, self._log_sizes.get(program.log_file, 0)))
+            if program.name not in _BESIDE and (text := _tail(program.log_files(), self._log_sizes))
         }
         return Evidence(expectation, answer, difference(expectation, answer), requests, logs)
 
@@ -189,11 +188,11 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _tail(path: Path, begun: int) -> str:
-    """The last lines of what follows the first ``begun`` bytes."""
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
-        file.seek(begun)
-        lines = file.read().decode(errors="replace").splitlines()
+def _tail(paths: Iterable[Path], begun: Mapping[Path, int]) -> str:
+    """The last lines of these files, without the first bytes of each that ``begun`` has."""
+    lines: list[str] = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(begun.get(path, 0))
+            lines += file.read().decode(errors="replace").splitlines()
     return _shortened("\n".join(lines[-_LOG_LINES:]))

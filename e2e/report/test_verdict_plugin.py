@@ -313,6 +313,16 @@ def test_a_run_in_random_order_names_the_files_before(tmp_path: Path) -> None:
     ]
 
 
+def test_a_case_of_the_wheel_is_repeated_by_its_module() -> None:
+    """Its options have other names there, and it has no path that pytest would find."""
+    words = ["--pyargs", "pytest_gpushare.e2e", "--gpu-target", "t", "-n", "4", "--seed", "1", "--gpu-seed", "7"]
+    always = {"--cluster": "kind", "--target": "t"}
+
+    assert again("python", "e2e/faults/test_a.py::test_a[x]", always, words, package="pytest_gpushare") == (
+        "python -m pytest --pyargs 'pytest_gpushare.e2e.faults.test_a::test_a[x]' --gpu-cluster kind --gpu-target t --gpu-seed 7"
+    )
+
+
 @pytest.mark.parametrize("arguments", [("--collect-only",), ("-k", "judge"), ("-k", "no_such_case")])
 def test_a_run_without_cases_on_a_cluster_writes_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """A run without cases on a cluster has no verdict to report, so it writes no table."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from clusters.kind.deployed_programs import plain, running_containers
+from pathlib import Path
+
+from clusters.kind.deployed_programs import PodsLog, plain, running_containers
+from clusters.kind.node_container import NodeContainer
 
 
 def test_a_log_is_shown_as_the_container_wrote_it() -> None:
@@ -25,3 +28,18 @@ def test_only_containers_that_run_are_signalled() -> None:
 
     assert running_containers({"status": {"containerStatuses": [ended, running]}}) == ["containerd://1"]
     assert running_containers({"status": {}}) == []
+
+
+def test_the_log_of_a_workload_has_the_pods_of_one_program(tmp_path: Path) -> None:
+    """Those that are gone come first, and another program of the node has a log of its own."""
+    for pod in ("gpushare-device-plugin-ds-2-x9x9x", "gpushare-schd-extender-y8y8y"):
+        folder = tmp_path / f"kube-system_{pod}_uid" / "gpushare"
+        folder.mkdir(parents=True)
+        (folder / "0.log").touch()
+    node = NodeContainer("a1", "gpushare-1-worker", {}, tmp_path)
+    log = PodsLog("device plugin of a1", node, "gpushare-device-plugin-ds", tmp_path / "kept.log")
+
+    assert log.log_files() == [
+        tmp_path / "kept.log",
+        tmp_path / "kube-system_gpushare-device-plugin-ds-2-x9x9x_uid" / "gpushare" / "0.log",
+    ]

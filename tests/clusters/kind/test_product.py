@@ -6,8 +6,9 @@ import copy
 from typing import Any
 
 import pytest
+import yaml
 
-from clusters.kind.product import PLUGIN_LABEL, PluginSet, fitted, plugin_sets
+from clusters.kind.product import PLUGIN_LABEL, PluginSet, fitted, is_in_images, plugin_sets, scheduler_of
 from clusters.provider import ClusterError, NodeSpec
 from clusters.targets import load_target
 
@@ -118,3 +119,22 @@ def test_manifests_without_a_program_are_refused_by_name() -> None:
     """A renamed DaemonSet would be deployed as it is, to no node of ours."""
     with pytest.raises(ClusterError, match="gpushare-device-plugin-ds"):
         fitted([ACCOUNT, DEPLOYMENT], load_target("gpushare"), [])
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("gpushare", True), ("gpushare-slots", True), ("rival", False), ("original-dialect", False)],
+)
+def test_images_hold_our_programs_alone(target: str, expected: bool) -> None:
+    """Other programs would be given the flags of ours, and end."""
+    assert is_in_images(load_target(target)) is expected
+
+
+def test_a_scheduler_asks_a_foreign_extender_as_its_target_says() -> None:
+    """Verbs that the target does not declare are not asked for, and the scheduler finds its own kubeconfig."""
+    configuration = yaml.safe_load(scheduler_of(load_target("rival")))
+    (extender,) = configuration["extenders"]
+
+    assert extender["urlPrefix"] == "http://127.0.0.1:12345/gpushare-scheduler"
+    assert ("prioritizeVerb" in extender, "preemptVerb" in extender) == (True, False)
+    assert configuration["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}

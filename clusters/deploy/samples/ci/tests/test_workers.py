@@ -3,7 +3,7 @@ import pytest
 from clusters import MANIFESTS
 
 
-@pytest.mark.gpu_nodes("t4x2", "1080ti")
+@pytest.mark.gpu_nodes("t4x2", "none")
 def test_workers_share_a_card_and_leave_a_sick_one(gpu_cluster):
     """Workers share a card; once it is sick, new ones get another."""
     gpu_cluster.apply(MANIFESTS)
