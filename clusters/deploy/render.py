@@ -18,9 +18,10 @@ OVERLAY_KIND: Final = FOLDER / "overlays" / "kind"
 OVERLAY_NODEPORT: Final = FOLDER / "overlays" / "nodeport"
 # For kind's configuration file, as text.
 SCHEDULER_PATCH: Final = OVERLAY_KIND / "scheduler-patch.yaml"
-EXTENDER_IMAGE: Final = "gpushare/extender"
-DEVICE_PLUGIN_IMAGE: Final = "gpushare/device-plugin"
-SIMULATED_IMAGE: Final = "gpushare/device-plugin-simulated"
+# As the manifests name them, without tags: no name below `invalid` resolves, so an unedited apply pulls nothing.
+EXTENDER_IMAGE: Final = "registry.invalid/gpushare/extender"
+DEVICE_PLUGIN_IMAGE: Final = "registry.invalid/gpushare/device-plugin"
+SIMULATED_IMAGE: Final = "registry.invalid/gpushare/device-plugin-simulated"
 
 Object = dict[str, Any]
 
