@@ -1,0 +1,233 @@
+"""``python -m clusters.deploy.chart_templates``: write the templates of the Helm chart from the kustomizations.
+
+The manifests are written once, in base/, components/ and overlays/nodeport. A resource becomes a template with its text, under the
+condition of its component. The two workloads, which components patch, become templates in which each patch is a condition, and the
+fields that a site sets come from values. Tests compare what helm and kustomize render.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+FOLDER: Final = Path(__file__).parent
+TEMPLATES: Final = FOLDER / "chart" / "templates"
+# What a chart offers beside base: a folder, and its value. The overlay for kind is for clusters of tests.
+_OVERLAYS: Final = ("nodeport",)
+_HEADER: Final = "{{/* Made by `make generate` from %s: edit there. */ -}}\n"
+# The values that fill fields of a workload, by the field's place in it; {0} is the program.
+_POD: Final = ("spec", "template", "spec")
+_CONTAINER: Final = (*_POD, "containers", 0)
+_PROGRAMS: Final = {"Deployment": "extender", "DaemonSet": "devicePlugin"}
+
+Node = Any
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """An entry that is there under a condition."""
+
+    condition: str
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """An entry that a component replaces."""
+
+    condition: str
+    value: Node
+    otherwise: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What stands behind a key, as a template has it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component, or an overlay: its folder, and the value that switches it on."""
+
+    folder: Path
+    condition: str
+
+    @property
+    def kustomization(self) -> Mapping[str, Any]:
+        """Its file, read."""
+        return dict(yaml.safe_load((self.folder / "kustomization.yaml").read_text()))
+
+
+def parts() -> list[Part]:
+    """All that can be switched on, in the order in which the chart applies it."""
+    folders = [
+        *(FOLDER / "overlays" / name for name in _OVERLAYS),
+        *sorted(path for path in (FOLDER / "components").iterdir() if path.is_dir()),
+    ]
+    return [Part(path, f".Values.{path.parent.name}.{value_of(path.name)}") for path in folders]
+
+
+def value_of(name: str) -> str:
+    """A folder's name as values have it: ``several-extenders`` is ``severalExtenders``."""
+    first, *others = name.split("-")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def templates() -> dict[str, str]:
+    """The text of each template, by its name."""
+    base = Part(FOLDER / "base", "")
+    found: dict[str, str] = {}
+    for part in (base, *parts()):
+        for name in part.kustomization.get("resources", ()):
+            if not name.startswith(".."):
+                source = f"{part.folder.relative_to(FOLDER).as_posix()}/{name}"
+                text = (part.folder / name).read_text()
+                found[f"{part.folder.name}-{name}"] = _HEADER % source + _template(text, part.condition)
+    return found
+
+
+def _template(text: str, condition: str) -> str:
+    """The objects of one file."""
+    documents = [_document(one, condition) for one in re.split(r"(?m)^---\n", text)]
+    return "---\n".join(documents)
+
+
+def _document(text: str, condition: str) -> str:
+    item = yaml.safe_load(text)
+    if item["kind"] in _PROGRAMS:
+        return "\n".join(_lines(_workload(item))) + "\n"
+    text = text.replace("{{", '{{ "{{" }}')
+    if item["apiVersion"].startswith("monitoring.coreos.com/"):
+        text = text.replace("\n  labels:\n", "\n  labels:\n    {{- with .Values.monitoring.labels }}{{ toYaml . | nindent 4 }}{{ end }}\n", 1)
+    conditions = [*([condition] if condition else ()), *(f"(not {one})" for one in _removals(item))]
+    for one in conditions:
+        text = f"{{{{- if {one} }}}}\n{text}{{{{- end }}}}\n"
+    return text
+
+
+def _removals(item: Node) -> Iterator[str]:
+    """The conditions under which a component takes an object away."""
+    for part in parts():
+        for patch in part.kustomization.get("patches", ()):
+            target, what = patch.get("target", {}), yaml.safe_load(patch.get("patch", "[]"))
+            if isinstance(what, dict) and what.get("$patch") == "delete" and target["kind"] == item["kind"]:
+                key, _, value = target["labelSelector"].partition("=")
+                if item["metadata"].get("labels", {}).get(key) == value:
+                    yield part.condition
+
+
+def _workload(item: Node) -> Node:
+    """A Deployment or DaemonSet with each component's patches as conditions, and with the values of sites."""
+    tree = copy.deepcopy(item)
+    for part in parts():
+        for patch in part.kustomization.get("patches", ()):
+            if patch["target"].get("kind") == item["kind"]:
+                for operation in yaml.safe_load(patch["patch"]):
+                    _apply(tree, operation, part.condition)
+    return _with_values(tree, f".Values.{_PROGRAMS[item['kind']]}")
+
+
+def _apply(tree: Node, operation: Mapping[str, Any], condition: str) -> None:
+    """One operation of a JSON patch (RFC 6902), as a condition. Raises ValueError for one that the chart cannot express."""
+    *path, last = operation["path"].removeprefix("/").split("/")
+    parent, verb = tree, operation["op"]
+    for key in path:
+        parent = parent[int(key) if isinstance(parent, list) else key]
+    at = int(last) if isinstance(parent, list) and last != "-" else last
+    if verb == "test":
+        return
+    if verb == "add" and last == "-":
+        parent.append(When(condition, operation["value"]))
+    elif verb == "add" and isinstance(parent, dict) and at not in parent:
+        parent[at] = When(condition, operation["value"])
+    elif verb == "replace":
+        parent[at] = Either(condition, operation["value"], parent[at])
+    elif verb == "remove" and isinstance(parent, dict):
+        parent[at] = When(f"(not {condition})", parent[at])
+    else:
+        raise ValueError(f"no template for {operation}")
+
+
+def _with_values(tree: Node, values: str) -> Node:
+    """The fields that a site sets, from values."""
+    pod, container = _at(tree, _POD), _at(tree, _CONTAINER)
+    image = f"{values}.image"
+    container["image"] = Code(
+        f'"{{{{ {image}.repository }}}}{{{{ with {image}.digest }}}}@{{{{ . }}}}{{{{ else }}}}:'
+        f'{{{{ {image}.tag | default .Chart.AppVersion }}}}{{{{ end }}}}"'
+    )
+    container["imagePullPolicy"] = When(f"{image}.pullPolicy", Code(f"{{{{ {image}.pullPolicy }}}}"))
+    container["args"].append(Code(f"{{{{- with {values}.args }}}}{{{{ toYaml . | nindent 12 }}}}{{{{ end }}}}"))
+    container["resources"] = Code(f"{{{{ toYaml {values}.resources | nindent 12 }}}}")
+    pod["nodeSelector"] = Code(f"{{{{ toYaml {values}.nodeSelector | nindent 8 }}}}")
+    pod["imagePullSecrets"] = When(".Values.imagePullSecrets", Code("{{ toYaml .Values.imagePullSecrets | nindent 8 }}"))
+    replicas = tree["spec"].get("replicas")
+    if isinstance(replicas, Either):
+        # One extender alone, whatever the value: several without the guard would give a card twice.
+        tree["spec"]["replicas"] = Either(replicas.condition, Code(f"{{{{ {values}.replicas }}}}"), replicas.otherwise)
+    return tree
+
+
+def _at(tree: Node, path: tuple[str | int, ...]) -> Node:
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def _lines(node: Node, indent: str = "") -> Iterator[str]:
+    """The YAML of a mapping or a list, with its conditions as actions of a template."""
+    entries = node.items() if isinstance(node, dict) else ((None, value) for value in node)
+    for key, value in entries:
+        yield from _entry(key, value, indent)
+
+
+def _entry(key: str | None, value: Node, indent: str) -> Iterator[str]:
+    if isinstance(value, When | Either):
+        yield f"{{{{- if {value.condition} }}}}"
+        yield from _entry(key, value.value, indent)
+        if isinstance(value, Either):
+            yield "{{- else }}"
+            yield from _entry(key, value.otherwise, indent)
+        yield "{{- end }}"
+    elif key is None and isinstance(value, Code):
+        yield f"{indent}{value.text}"
+    elif key is None and isinstance(value, dict):
+        first, *others = _lines(value, indent + "  ")
+        yield f"{indent}- {first.lstrip()}"
+        yield from others
+    else:
+        start = f"{indent}- " if key is None else f"{indent}{_scalar(key)}: "
+        if isinstance(value, dict | list) and value:
+            yield start.rstrip()
+            yield from _lines(value, indent + "  ")
+        else:
+            yield start + (value.text if isinstance(value, Code) else _scalar(value))
+
+
+def _scalar(value: Any) -> str:
+    """One value on one line, in quotes if YAML would read it as something else."""
+    return yaml.safe_dump(value, default_flow_style=True, width=sys.maxsize).removesuffix("\n").removesuffix("\n...")
+
+
+def main() -> int:
+    """Write the templates, and remove those whose source is gone."""
+    wanted = templates()
+    for path in TEMPLATES.glob("*.yaml"):
+        if path.name not in wanted and path.read_text().startswith(_HEADER.partition("%")[0]):
+            path.unlink()
+    for name, text in wanted.items():
+        (TEMPLATES / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
