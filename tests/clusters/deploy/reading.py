@@ -18,7 +18,8 @@ SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     "kind": (OVERLAY_KIND, ()),
     "kind-slots": (OVERLAY_KIND, ("slots",)),
     **{f"base-{name}": (BASE, (name,)) for name in COMPONENTS},
-    "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name != "without-policies")),
+    # All that go together.
+    "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name not in ("slots", "without-policies"))),
 }
 
 
@@ -26,6 +27,15 @@ def only(objects: list[Object], kind: str) -> Object:
     """The one object of that kind."""
     (found,) = [item for item in objects if item["kind"] == kind]
     return found
+
+
+def path_of(item: Object) -> str:
+    """Where an API server creates it; kinds that the harness does not otherwise name have regular plurals."""
+    group = "/api/v1" if item["apiVersion"] == "v1" else f"/apis/{item['apiVersion']}"
+    namespace = item["metadata"].get("namespace")
+    kind = item["kind"].lower()
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
 
 
 def pod_spec(workload: Object) -> Object:
