@@ -22,7 +22,8 @@ TEMPLATES: Final = FOLDER / "chart" / "templates"
 # What a chart offers beside base: a folder, and its value. The overlay for kind is for clusters of tests.
 _OVERLAYS: Final = ("nodeport",)
 _HEADER: Final = "{{/* Made by `make generate` from %s: edit there. */ -}}\n"
-# The values that fill fields of a workload, by the field's place in it; {0} is the program.
+_MONITORING_LABELS: Final = "    {{- with .Values.monitoring.labels }}{{ toYaml . | nindent 4 }}{{ end }}"
+# Where a workload has the fields that a site sets, and which values set them.
 _POD: Final = ("spec", "template", "spec")
 _CONTAINER: Final = (*_POD, "containers", 0)
 _PROGRAMS: Final = {"Deployment": "extender", "DaemonSet": "devicePlugin"}
@@ -107,9 +108,8 @@ def _document(text: str, condition: str) -> str:
         return "\n".join(_lines(_workload(item))) + "\n"
     text = text.replace("{{", '{{ "{{" }}')
     if item["apiVersion"].startswith("monitoring.coreos.com/"):
-        text = text.replace("\n  labels:\n", "\n  labels:\n    {{- with .Values.monitoring.labels }}{{ toYaml . | nindent 4 }}{{ end }}\n", 1)
-    conditions = [*([condition] if condition else ()), *(f"(not {one})" for one in _removals(item))]
-    for one in conditions:
+        text = text.replace("\n  labels:\n", f"\n  labels:\n{_MONITORING_LABELS}\n", 1)
+    for one in (*((condition,) if condition else ()), *(f"(not {one})" for one in _removals(item))):
         text = f"{{{{- if {one} }}}}\n{text}{{{{- end }}}}\n"
     return text
 
@@ -169,7 +169,9 @@ def _with_values(tree: Node, values: str) -> Node:
     container["args"].append(Code(f"{{{{- with {values}.args }}}}{{{{ toYaml . | nindent 12 }}}}{{{{ end }}}}"))
     container["resources"] = Code(f"{{{{ toYaml {values}.resources | nindent 12 }}}}")
     pod["nodeSelector"] = Code(f"{{{{ toYaml {values}.nodeSelector | nindent 8 }}}}")
-    pod["imagePullSecrets"] = When(".Values.imagePullSecrets", Code("{{ toYaml .Values.imagePullSecrets | nindent 8 }}"))
+    pod["imagePullSecrets"] = When(
+        ".Values.imagePullSecrets", Code("{{ toYaml .Values.imagePullSecrets | nindent 8 }}")
+    )
     replicas = tree["spec"].get("replicas")
     if isinstance(replicas, Either):
         # One extender alone, whatever the value: several without the guard would give a card twice.

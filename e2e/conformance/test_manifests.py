@@ -19,7 +19,13 @@ pytestmark = pytest.mark.needs("manifests")
 ALL = {path.name for path in (FOLDER / "components").iterdir()} - {"slots-without-policy", "without-policies"}
 # Not every cluster has them: policies of Kubernetes 1.36 (clusters/deploy/README.md describes the way without them), kinds of the
 # Prometheus operator, and on the embedded cluster RuntimeClasses.
-_NOT_EVERYWHERE = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ServiceMonitor", "PrometheusRule", "RuntimeClass")
+_NOT_EVERYWHERE = (
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "ServiceMonitor",
+    "PrometheusRule",
+    "RuntimeClass",
+)
 SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     "base": (BASE, ()),
     "kind": (OVERLAY_KIND, ()),

@@ -1,4 +1,4 @@
-"""kubectl, which renders the manifests, and what it makes of them."""
+"""kubectl, helm and kustomize, which render the manifests, and what kubectl makes of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusters.controlplane.binaries import locate, minors
+from clusters.deploy.chart_tools import locate_tool
 from clusters.deploy.render import render
 from clusters.provider import ClusterError
 from tests.clusters.deploy.reading import SITES, Object
@@ -23,6 +24,25 @@ def kubectl() -> Path:
         return Path(locate(minors()[0], dict(os.environ), None)["kubectl"])
     except ClusterError as error:
         pytest.skip(f"no kubectl to render manifests with: {error}")
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("helm")
+
+
+@pytest.fixture(scope="session")
+def kustomize() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("kustomize")
+
+
+def _tool(name: str) -> Path:
+    try:
+        return locate_tool(name, dict(os.environ))
+    except ClusterError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(params=SITES, ids=list(SITES))

@@ -132,7 +132,10 @@ def test_everything_that_is_named_is_there(objects: list[Object]) -> None:
         if containers_of(item):
             spec = pod_spec(item)
             assert ("ServiceAccount", spec["serviceAccountName"]) in names
-            assert item["spec"]["selector"]["matchLabels"].items() <= item["spec"]["template"]["metadata"]["labels"].items()
+            assert (
+                item["spec"]["selector"]["matchLabels"].items()
+                <= item["spec"]["template"]["metadata"]["labels"].items()
+            )
             volumes = {volume["name"] for volume in spec.get("volumes", [])}
             assert volumes == {
                 mount["name"] for container in containers_of(item) for mount in container.get("volumeMounts", [])

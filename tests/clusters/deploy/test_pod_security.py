@@ -32,7 +32,9 @@ def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
 
     assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}
     looks = {"hostPID"} if says.usage.is_on else set()
-    assert findings(pod_spec(only(objects, "DaemonSet"))) == {"hostNetwork", "hostPort", "hostPath", "runAsRoot"} | looks
+    assert (
+        findings(pod_spec(only(objects, "DaemonSet"))) == {"hostNetwork", "hostPort", "hostPath", "runAsRoot"} | looks
+    )
 
 
 @pytest.mark.parametrize(
