@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,24 +58,32 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A component, or an overlay: its folder, and the value that switches it on."""
+    """The base, a component or an overlay."""
 
     folder: Path
     condition: str
+    """What switches it on, as templates have it; "" for the base."""
+    resources: tuple[str, ...]
+    patches: tuple[tuple[Mapping[str, str], Node], ...]
+    """The target of each, and the patch: operations, or an object to merge."""
 
-    @property
-    def kustomization(self) -> Mapping[str, Any]:
-        """Its file, read."""
-        return dict(yaml.safe_load((self.folder / "kustomization.yaml").read_text()))
+
+@cache
+def parts() -> tuple[Part, ...]:
+    """The base, and all that can be switched on in the order in which the chart applies it."""
+    components = sorted(path for path in (FOLDER / "components").iterdir() if path.is_dir())
+    overlays = [FOLDER / "overlays" / name for name in _OVERLAYS]
+    return (
+        _part(FOLDER / "base", ""),
+        *(_part(path, f".Values.{path.parent.name}.{value_of(path.name)}") for path in (*overlays, *components)),
+    )
 
 
-def parts() -> list[Part]:
-    """All that can be switched on, in the order in which the chart applies it."""
-    folders = [
-        *(FOLDER / "overlays" / name for name in _OVERLAYS),
-        *sorted(path for path in (FOLDER / "components").iterdir() if path.is_dir()),
-    ]
-    return [Part(path, f".Values.{path.parent.name}.{value_of(path.name)}") for path in folders]
+def _part(folder: Path, condition: str) -> Part:
+    found = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    patches = [(patch["target"], yaml.safe_load(patch["patch"])) for patch in found.get("patches", ())]
+    files = [name for name in found.get("resources", ()) if not name.startswith("..")]
+    return Part(folder, condition, tuple(files), tuple(patches))
 
 
 def value_of(name: str) -> str:
@@ -85,15 +94,12 @@ def value_of(name: str) -> str:
 
 def templates() -> dict[str, str]:
     """The text of each template, by its name."""
-    base = Part(FOLDER / "base", "")
-    found: dict[str, str] = {}
-    for part in (base, *parts()):
-        for name in part.kustomization.get("resources", ()):
-            if not name.startswith(".."):
-                source = f"{part.folder.relative_to(FOLDER).as_posix()}/{name}"
-                text = (part.folder / name).read_text()
-                found[f"{part.folder.name}-{name}"] = _HEADER % source + _template(text, part.condition)
-    return found
+    return {
+        f"{part.folder.name}-{name}": _HEADER % f"{part.folder.relative_to(FOLDER).as_posix()}/{name}"
+        + _template((part.folder / name).read_text(), part.condition)
+        for part in parts()
+        for name in part.resources
+    }
 
 
 def _template(text: str, condition: str) -> str:
@@ -117,11 +123,10 @@ def _document(text: str, condition: str) -> str:
 def _removals(item: Node) -> Iterator[str]:
     """The conditions under which a component takes an object away."""
     for part in parts():
-        for patch in part.kustomization.get("patches", ()):
-            target, what = patch.get("target", {}), yaml.safe_load(patch.get("patch", "[]"))
-            if isinstance(what, dict) and what.get("$patch") == "delete" and target["kind"] == item["kind"]:
+        for target, patch in part.patches:
+            if isinstance(patch, dict) and patch.get("$patch") == "delete" and target["kind"] == item["kind"]:
                 key, _, value = target["labelSelector"].partition("=")
-                if item["metadata"].get("labels", {}).get(key) == value:
+                if item["metadata"]["labels"].get(key) == value:
                     yield part.condition
 
 
@@ -129,9 +134,9 @@ def _workload(item: Node) -> Node:
     """A Deployment or DaemonSet with each component's patches as conditions, and with the values of sites."""
     tree = copy.deepcopy(item)
     for part in parts():
-        for patch in part.kustomization.get("patches", ()):
-            if patch["target"].get("kind") == item["kind"]:
-                for operation in yaml.safe_load(patch["patch"]):
+        for target, patch in part.patches:
+            if target["kind"] == item["kind"]:
+                for operation in patch:
                     _apply(tree, operation, part.condition)
     return _with_values(tree, f".Values.{_PROGRAMS[item['kind']]}")
 

@@ -64,7 +64,7 @@ def choices() -> Iterator[set[str]]:
         chosen = {factor for factor, rows in columns.items() if row in rows}
         if "monitoring" in chosen:
             chosen.add("metrics")
-        yield from (chosen - {one} for one in SLOTS) if chosen >= SLOTS else (chosen,)
+        yield from (chosen - {one} for one in sorted(SLOTS)) if chosen >= SLOTS else (chosen,)
 
 
 CHOICES = list(choices())
