@@ -36,7 +36,7 @@ async def render(
     """
     verb = "build" if program.name == "kustomize" else "kustomize"
     with tempfile.TemporaryDirectory(prefix="gs-kustomize-") as scratch:
-        top = _site(Path(scratch).resolve(), folder.resolve(), components) if components else folder
+        top = write_site(Path(scratch), folder, components) if components else folder
         process = await asyncio.create_subprocess_exec(
             str(program), verb, str(top), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
@@ -72,8 +72,9 @@ def name_of_image(image: str) -> str:
     return f"{path}{slash}{last.partition(':')[0]}"
 
 
-def _site(scratch: Path, folder: Path, components: Sequence[str]) -> Path:
-    """A kustomization of components over a folder. Paths are relative: kustomize takes no others."""
+def write_site(scratch: Path, folder: Path, components: Sequence[str]) -> Path:
+    """A kustomization of components over a folder, in ``scratch``. Paths are relative: kustomize takes no others."""
+    scratch, folder = scratch.resolve(), folder.resolve()
     up = Path(*[".."] * (len(scratch.parts) - 1))
     named = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

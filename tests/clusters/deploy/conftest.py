@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import locate, minors
+from clusters.controlplane.binaries import Binaries
 from clusters.deploy.chart_tools import locate_tool
 from clusters.deploy.render import render
 from clusters.provider import ClusterError
@@ -18,12 +18,9 @@ _RENDERED: dict[str, list[Object]] = {}
 
 
 @pytest.fixture(scope="session")
-def kubectl() -> Path:
-    """The one that is built with the control plane; without it nothing is rendered here."""
-    try:
-        return Path(locate(minors()[0], dict(os.environ), None)["kubectl"])
-    except ClusterError as error:
-        pytest.skip(f"no kubectl to render manifests with: {error}")
+def kubectl(binaries: Binaries) -> Path:
+    """The one that is built with the control plane."""
+    return binaries["kubectl"]
 
 
 @pytest.fixture(scope="session")
