@@ -71,7 +71,7 @@ CHOICES = list(choices())
 
 
 async def both(helm: Path, kustomize: Path, chosen: set[str]) -> tuple[list[Object], list[Object]]:
-    """What helm renders, and what kustomize renders."""
+    """The objects of helm, and those of kustomize."""
     # In the order of the chart: components append to one list of arguments.
     components = tuple(name for name in COMPONENTS if name in chosen)
     folder = OVERLAY_NODEPORT if NODEPORT in chosen else BASE
