@@ -59,6 +59,7 @@ def as_promtool_has_it(case: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.thorough("promtool opens a database for each case")
 def test_each_alert_fires_for_its_fault_alone(tmp_path: Path) -> None:
     """promtool evaluates the rules on the series of each case."""
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(RULES))
