@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of
 from gpushare.settings import DevicePluginSettings, ExtenderSettings, device_plugin_settings, extender_settings
@@ -21,6 +24,10 @@ SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     # All that go together.
     "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name not in ("slots", "without-policies"))),
 }
+
+_MONITORING = FOLDER / "components" / "monitoring"
+RULES = yaml.safe_load((_MONITORING / "alerts.yaml").read_text())["spec"]
+DASHBOARD = json.loads(yaml.safe_load((_MONITORING / "dashboard.yaml").read_text())["data"]["gpushare.json"])
 
 
 def only(objects: list[Object], kind: str) -> Object:
