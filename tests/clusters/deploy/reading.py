@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of
 from gpushare.settings import DevicePluginSettings, ExtenderSettings, device_plugin_settings, extender_settings
@@ -18,14 +21,28 @@ SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     "kind": (OVERLAY_KIND, ()),
     "kind-slots": (OVERLAY_KIND, ("slots",)),
     **{f"base-{name}": (BASE, (name,)) for name in COMPONENTS},
-    "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name != "without-policies")),
+    # All that go together.
+    "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name not in ("slots", "without-policies"))),
 }
+
+_MONITORING = FOLDER / "components" / "monitoring"
+RULES = yaml.safe_load((_MONITORING / "alerts.yaml").read_text())["spec"]
+DASHBOARD = json.loads(yaml.safe_load((_MONITORING / "dashboard.yaml").read_text())["data"]["gpushare.json"])
 
 
 def only(objects: list[Object], kind: str) -> Object:
     """The one object of that kind."""
     (found,) = [item for item in objects if item["kind"] == kind]
     return found
+
+
+def path_of(item: Object) -> str:
+    """Where an API server creates it; kinds that the harness does not otherwise name have regular plurals."""
+    group = "/api/v1" if item["apiVersion"] == "v1" else f"/apis/{item['apiVersion']}"
+    namespace = item["metadata"].get("namespace")
+    kind = item["kind"].lower()
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
 
 
 def pod_spec(workload: Object) -> Object:
