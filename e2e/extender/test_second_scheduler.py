@@ -56,7 +56,11 @@ async def created(stage: ExtenderStage, *manifests: Object) -> AsyncIterator[Non
 async def bound_by(stage: ExtenderStage, name: str) -> set[str]:
     """The schedulers that have reported a binding of the pod."""
     events = await stage.api.list(EVENTS, stage.namespace, field_selector=f"involvedObject.name={name}")
-    return {event.get("reportingComponent") or event["source"]["component"] for event in events if event["reason"] == "Scheduled"}
+    return {
+        event.get("reportingComponent") or event["source"]["component"]
+        for event in events
+        if event["reason"] == "Scheduled"
+    }
 
 
 @pytest.mark.needs("device_plugin")

@@ -28,6 +28,15 @@ def only(objects: list[Object], kind: str) -> Object:
     return found
 
 
+def path_of(item: Object) -> str:
+    """Where an API server creates it; kinds that the harness does not otherwise name have regular plurals."""
+    group = "/api/v1" if item["apiVersion"] == "v1" else f"/apis/{item['apiVersion']}"
+    namespace = item["metadata"].get("namespace")
+    kind = item["kind"].lower()
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
+
+
 def pod_spec(workload: Object) -> Object:
     """The template of its pods."""
     return dict(workload["spec"]["template"]["spec"])
