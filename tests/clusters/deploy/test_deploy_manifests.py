@@ -267,6 +267,7 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
         "several-extenders": extender_of(objects)[1].guarded
         and (wire.GUARDS_NAMESPACE, "leases") in rights_in(objects),
+        "scheduler-name": "gpushare-scheduler-name" in {item["metadata"]["name"] for item in objects},
         "volume-mounts": says.container.list_strategies == ("volume-mounts",),
         "without-policies": not any(kind.startswith("ValidatingAdmissionPolicy") for kind in kinds),
     }
