@@ -1,4 +1,4 @@
-"""The second scheduler that we ship for clusters whose own cannot be configured: it binds the pods that name it."""
+"""The second scheduler, for clusters with one that cannot be configured: it binds the pods that name it."""
 
 from __future__ import annotations
 

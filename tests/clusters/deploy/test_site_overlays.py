@@ -32,7 +32,7 @@ SITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "second-scheduler-named": ("second-scheduler", ("scheduler-name", "several-extenders")),
     "openshift": ("openshift", ()),
 }
-# Of the API server: it makes them, and keeps them as its release needs them.
+# The API server makes them, and keeps them as its release needs them.
 BOOTSTRAPPED = {"system:kube-scheduler", "system:volume-scheduler"}
 CONFIGURATION = yaml.safe_load((SECOND / "second-scheduler-config.yaml").read_text())
 
