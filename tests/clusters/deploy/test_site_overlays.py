@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import os
+import re
 import ssl
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from clusters.api.api_client import ApiClient
 from clusters.api.certificates import Authority
 from clusters.controlplane.binaries import locate, minors
 from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.deploy.render import BASE, FOLDER, containers_of, render
+from clusters.deploy.render import BASE, FOLDER, containers_of, name_of_image, render
 from clusters.embedded.scheduling.node_match import accepts_node
 from clusters.processes.scratch import scratch_folder
 from gpushare import wire
@@ -24,6 +27,7 @@ from gpushare.settings import extender_settings
 from tests.clusters.deploy.reading import Object, environment, only, path_of, pod_spec
 
 OVERLAYS = FOLDER / "overlays"
+PAGES = FOLDER.parents[1] / "docs" / "install"
 SECOND = OVERLAYS / "second-scheduler"
 SITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "single-node": ("single-node", ()),
@@ -198,6 +202,34 @@ async def test_old_releases_get_only_what_they_know(kubectl: Path) -> None:
     assert [word for word in ("startupProbe", "seccompProfile", "ephemeral") if word in str(pods)] == []
     profiles = {str(pod["metadata"]["annotations"]) for pod in pods}
     assert profiles == {"{'seccomp.security.alpha.kubernetes.io/pod': 'runtime/default'}"}
+
+
+def test_the_policy_of_old_schedulers_is_the_configuration() -> None:
+    """A Policy spells one field otherwise, and its durations are nanoseconds; all else is as in base."""
+    policy = json.loads((OVERLAYS / "kubeadm-old" / "scheduler-policy.json").read_text())
+    (theirs,) = policy["extenders"]
+    (ours,) = yaml.safe_load((BASE / "scheduler-config.yaml").read_text())["extenders"]
+
+    assert (policy["kind"], policy["apiVersion"]) == ("Policy", "v1")
+    assert theirs == {key: ours[key] for key in ours if key not in ("enableHTTPS", "httpTimeout")} | {
+        "enableHttps": ours["enableHTTPS"],
+        "httpTimeout": int(ours["httpTimeout"].removesuffix("s")) * 10**9,
+    }
+
+
+async def test_pages_name_the_images_that_run(kubectl: Path) -> None:
+    """kustomize passes over a name that no container has, and the cluster would pull the name in the manifests."""
+    blocks = [
+        text for page in sorted(PAGES.glob("*.md")) for text in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.S)
+    ]
+    named = {
+        image["name"] for text in blocks for image in (yaml.safe_load(textwrap.dedent(text)) or {}).get("images", ())
+    }
+    run = {
+        name_of_image(one["image"]) for item in await site(kubectl, "second-scheduler") for one in containers_of(item)
+    }
+
+    assert named == run
 
 
 async def test_selinux_knows_the_plugin_on_openshift(kubectl: Path) -> None:
