@@ -5,8 +5,8 @@
     - {gpu-mem: 16, cards: 2, cpu: 500m, card-model: [T4, A100], count: 3}
 
 ``gpu-mem`` is the pod's request of each of its cards, in the units of the resource; ``cards`` is 1 by default; ``cpu`` the
-request of all its containers; ``count`` how often such pods come, of which only the proportions count. Pods without a card cannot be
-listed, so no CPU is set aside for them.
+request of all its containers; ``count`` how often such pods come, of which only the proportions count. Pods without a card
+cannot be listed, so no CPU is set aside for them.
 """
 
 from __future__ import annotations
