@@ -48,7 +48,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test test-all check fix up down e2e conformance parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify site wheels constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e conformance parity soak soak-is-unknown control-plane chart-tools docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify site wheels constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -83,7 +83,7 @@ QUICK ?= --quick
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
 	@$(ALL) --ignore e2e/parity --ignore e2e/kubectl --bursts 10 $(QUICK) $(ARGS)
 
-test-all: control-plane ## Run what `make test` leaves out as well: the comparison with the real control plane, thorough tests, and a hundred bursts instead of ten
+test-all: control-plane chart-tools ## Run what `make test` leaves out as well: the comparison with the real control plane, thorough tests, and a hundred bursts instead of ten
 	@$(ALL) --require-control-plane $(ARGS)
 
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36
@@ -110,6 +110,9 @@ soak-is-unknown:
 
 control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+
+chart-tools: $(READY) #+ Build helm and kustomize, which the tests of the manifests render with, by Go, into the user's cache
+	@$(BIN)/python -m clusters.deploy.chart_tools
 
 docker: $(READY) #+ Start a private Docker for kind where none answers (as root; without an image registry), and build kind
 	@$(BIN)/python -m clusters.kind.engine up
@@ -160,13 +163,14 @@ fuzz: $(READY) #+ Feed the extender's edge with what a coverage-guided fuzzer ma
 	@$(call LOCKED,product cluster harness dev fuzz)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, docs/reference.md from the code, docs/compatibility.md from kept reports
+generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, the chart's templates, docs/reference.md from the code, docs/compatibility.md from kept reports
 	@$(BIN)/python -m gpushare.deviceplugin.proto.generate
 	@$(BIN)/python -m clusters.kubelet.proto.generate
+	@$(BIN)/python -m clusters.deploy.chart_templates
 	@$(BIN)/python docs/reference_page.py
 	@$(BIN)/python docs/compatibility_page.py
 
-GENERATED = git ls-files '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' docs/reference.md docs/compatibility.md | xargs sha256sum
+GENERATED = git ls-files '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' clusters/deploy/chart/templates docs/reference.md docs/compatibility.md | xargs sha256sum
 verify: $(READY) ## Fail if a generated file is not what its source says, and write it again
 	@before=$$($(GENERATED)); $(MAKE) --silent generate; diff <(echo "$$before") <($(GENERATED)) || \
 	  { echo "these files were not what their sources say, and are written again: commit them" >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""The objects of a kustomization, with the images and components that a site has. ``kubectl kustomize`` does the work."""
+"""The objects of a kustomization, with the images and components that a site has. kubectl does the work, or kustomize itself."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ OVERLAY_KIND: Final = FOLDER / "overlays" / "kind"
 OVERLAY_NODEPORT: Final = FOLDER / "overlays" / "nodeport"
 # For kind's configuration file, as text.
 SCHEDULER_PATCH: Final = OVERLAY_KIND / "scheduler-patch.yaml"
-EXTENDER_IMAGE: Final = "gpushare/extender"
-DEVICE_PLUGIN_IMAGE: Final = "gpushare/device-plugin"
-SIMULATED_IMAGE: Final = "gpushare/device-plugin-simulated"
+# As the manifests name them, without tags: no name below `invalid` resolves, so an unedited apply pulls nothing.
+EXTENDER_IMAGE: Final = "registry.invalid/gpushare/extender"
+DEVICE_PLUGIN_IMAGE: Final = "registry.invalid/gpushare/device-plugin"
+SIMULATED_IMAGE: Final = "registry.invalid/gpushare/device-plugin-simulated"
 
 Object = dict[str, Any]
 
 
 async def render(
-    kubectl: Path, folder: Path, *, images: Mapping[str, str] | None = None, components: Sequence[str] = ()
+    program: Path, folder: Path, *, images: Mapping[str, str] | None = None, components: Sequence[str] = ()
 ) -> list[Object]:
     """The objects of the kustomization in ``folder``, with ``components`` (names of folders in components/) over it.
 
-    ``images`` maps a name in the manifests (without a tag) to the whole name of the image to run. Raises ClusterError with
-    kubectl's error, and for an image that no container runs.
+    ``program`` is kubectl or kustomize. ``images`` maps a name in the manifests (without a tag) to the whole name of the image to
+    run. Raises ClusterError with the program's error, and for an image that no container runs.
     """
+    verb = "build" if program.name == "kustomize" else "kustomize"
     with tempfile.TemporaryDirectory(prefix="gs-kustomize-") as scratch:
-        top = _site(Path(scratch).resolve(), folder.resolve(), components) if components else folder
+        top = write_site(Path(scratch), folder, components) if components else folder
         process = await asyncio.create_subprocess_exec(
-            str(kubectl), "kustomize", str(top), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            str(program), verb, str(top), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
         out, err = await process.communicate()
     if process.returncode:
-        raise ClusterError(f"kubectl kustomize {folder}: {err.decode(errors='replace').strip()}")
+        raise ClusterError(f"{program.name} {verb} {folder}: {err.decode(errors='replace').strip()}")
     objects = [item for item in yaml.safe_load_all(out) if item]
     return with_images(objects, images or {})
 
@@ -70,8 +72,9 @@ def name_of_image(image: str) -> str:
     return f"{path}{slash}{last.partition(':')[0]}"
 
 
-def _site(scratch: Path, folder: Path, components: Sequence[str]) -> Path:
-    """A kustomization of components over a folder. Paths are relative: kustomize takes no others."""
+def write_site(scratch: Path, folder: Path, components: Sequence[str]) -> Path:
+    """A kustomization of components over a folder, in ``scratch``. Paths are relative: kustomize takes no others."""
+    scratch, folder = scratch.resolve(), folder.resolve()
     up = Path(*[".."] * (len(scratch.parts) - 1))
     named = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

@@ -1,4 +1,4 @@
-"""kubectl, which renders the manifests, and what it makes of them."""
+"""kubectl, helm and kustomize, which render the manifests, and what kubectl makes of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import locate, minors
+from clusters.controlplane.binaries import Binaries
+from clusters.deploy.chart_tools import locate_tool
 from clusters.deploy.render import render
 from clusters.provider import ClusterError
 from tests.clusters.deploy.reading import SITES, Object
@@ -17,12 +18,28 @@ _RENDERED: dict[str, list[Object]] = {}
 
 
 @pytest.fixture(scope="session")
-def kubectl() -> Path:
-    """The one that is built with the control plane; without it nothing is rendered here."""
+def kubectl(binaries: Binaries) -> Path:
+    """The one that is built with the control plane."""
+    return binaries["kubectl"]
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("helm")
+
+
+@pytest.fixture(scope="session")
+def kustomize() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("kustomize")
+
+
+def _tool(name: str) -> Path:
     try:
-        return Path(locate(minors()[0], dict(os.environ), None)["kubectl"])
+        return locate_tool(name, dict(os.environ))
     except ClusterError as error:
-        pytest.skip(f"no kubectl to render manifests with: {error}")
+        pytest.skip(str(error))
 
 
 @pytest.fixture(params=SITES, ids=list(SITES))

@@ -18,7 +18,8 @@ SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     "kind": (OVERLAY_KIND, ()),
     "kind-slots": (OVERLAY_KIND, ("slots",)),
     **{f"base-{name}": (BASE, (name,)) for name in COMPONENTS},
-    "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name != "without-policies")),
+    # All that go together.
+    "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name not in ("slots", "without-policies"))),
 }
 
 

@@ -19,10 +19,11 @@ from clusters.deploy.render import (
     SCHEDULER_PATCH,
     SIMULATED_IMAGE,
     containers_of,
+    name_of_image,
     render,
 )
 from clusters.embedded.scheduling.node_match import accepts_node
-from gpushare import wire
+from gpushare import __version__, wire
 from tests.clusters.deploy.reading import (
     COMPONENTS,
     HOST_IP,
@@ -30,11 +31,15 @@ from tests.clusters.deploy.reading import (
     environment,
     extender_of,
     only,
+    path_of,
     plugin_of,
     pod_spec,
 )
 
 POLICY = "ValidatingAdmissionPolicy"
+# Kinds that the embedded API server does not have; test_installation.py creates them in a real one.
+_NOT_HERE = {"RuntimeClass", "ServiceMonitor", "PrometheusRule"}
+LABELS = "app.kubernetes.io/"
 
 
 def scheduler_extender(path: Path) -> Object:
@@ -47,6 +52,8 @@ async def test_an_api_server_takes_every_object(objects: list[Object], api: ApiC
     """Strictly: a field that does not exist is refused; and so would be the pods that controllers make of them."""
     strict = {"fieldValidation": "Strict"}
     for item in objects:
+        if item["kind"] in _NOT_HERE:
+            continue
         await api.request("POST", path_of(item), body=item, params=strict)
     for item in objects:
         if containers_of(item):
@@ -57,15 +64,6 @@ async def test_an_api_server_takes_every_object(objects: list[Object], api: ApiC
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
             created = await api.request("POST", "/api/v1/namespaces/kube-system/pods", body=pod, params=strict)
             assert created["spec"]["priority"] >= 2_000_000_000
-
-
-def path_of(item: Object) -> str:
-    """Where it is created; kinds that the harness does not otherwise name have regular plurals."""
-    group = "/api/v1" if item["apiVersion"] == "v1" else f"/apis/{item['apiVersion']}"
-    namespace = item["metadata"].get("namespace")
-    kind = item["kind"].lower()
-    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
-    return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
 
 
 async def test_an_api_server_refuses_a_field_that_does_not_exist(kubectl: Path, api: ApiClient) -> None:
@@ -134,14 +132,60 @@ def test_everything_that_is_named_is_there(objects: list[Object]) -> None:
         if containers_of(item):
             spec = pod_spec(item)
             assert ("ServiceAccount", spec["serviceAccountName"]) in names
-            assert item["spec"]["selector"]["matchLabels"] == item["spec"]["template"]["metadata"]["labels"]
+            assert (
+                item["spec"]["selector"]["matchLabels"].items()
+                <= item["spec"]["template"]["metadata"]["labels"].items()
+            )
             volumes = {volume["name"] for volume in spec.get("volumes", [])}
             assert volumes == {
                 mount["name"] for container in containers_of(item) for mount in container.get("volumeMounts", [])
             }
         if item["kind"] == "Service":
-            labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
-            assert item["spec"]["selector"].items() <= labels.items()
+            assert len(pods_of(item["spec"]["selector"], objects)) == 1
+        if item["kind"] == "PodDisruptionBudget":
+            assert pods_of(item["spec"]["selector"]["matchLabels"], objects) == [only(objects, "Deployment")]
+        if item["kind"] == "ServiceMonitor":
+            wanted, (endpoint,) = item["spec"]["selector"]["matchLabels"].items(), item["spec"]["endpoints"]
+            services = [one for one in objects if one["kind"] == "Service"]
+            ports = [
+                port["name"]
+                for one in services
+                if wanted <= one["metadata"]["labels"].items()
+                for port in one["spec"]["ports"]
+            ]
+            # Without components/metrics there is none.
+            assert ports.count(endpoint["port"]) == (1 if services else 0)
+
+
+def pods_of(selector: Object, objects: list[Object]) -> list[Object]:
+    """The workloads of which a selector chooses the pods."""
+    return [
+        item
+        for item in objects
+        if containers_of(item) and selector.items() <= item["spec"]["template"]["metadata"]["labels"].items()
+    ]
+
+
+def test_every_object_has_the_common_labels(objects: list[Object]) -> None:
+    """Name, component and part-of are on each object and each pod; workloads name the version of the programs and of the images."""
+    for item in objects:
+        labels = [item["metadata"]["labels"]]
+        if containers_of(item):
+            labels.append(item["spec"]["template"]["metadata"]["labels"])
+            assert {one[f"{LABELS}version"] for one in labels} == {__version__}
+        for one in labels:
+            assert (one[f"{LABELS}name"], one[f"{LABELS}part-of"]) == ("gpushare", "gpushare")
+            assert one[f"{LABELS}component"]
+    selectors = [only(objects, kind)["spec"]["selector"]["matchLabels"] for kind in ("Deployment", "DaemonSet")]
+    assert not [key for selector in selectors for key in selector if key.startswith(LABELS)]
+
+
+async def test_an_unedited_apply_pulls_no_image(kubectl: Path) -> None:
+    """No name below ``invalid`` resolves (RFC 2606), so the images cannot be those of another project."""
+    images = [container["image"] for item in await render(kubectl, BASE) for container in containers_of(item)]
+
+    assert {image.partition("/")[0] for image in images} == {"registry.invalid"}
+    assert {image.rpartition(":")[2] for image in images} == {__version__}
 
 
 def test_the_programs_know_their_flags(objects: list[Object]) -> None:
@@ -149,7 +193,7 @@ def test_the_programs_know_their_flags(objects: list[Object]) -> None:
     extender, extender_says = extender_of(objects)
     plugin, plugin_says = plugin_of(objects)
 
-    is_simulated = plugin["image"] == SIMULATED_IMAGE
+    is_simulated = name_of_image(plugin["image"]) == SIMULATED_IMAGE
     assert extender["command"] == ["gpushare-extender"]
     assert plugin["command"] == ["gpushare-device-plugin-simulated" if is_simulated else "gpushare-device-plugin"]
     assert extender_says.port == extender["ports"][0]["containerPort"] == 12345
@@ -176,7 +220,7 @@ def test_the_plugin_finds_the_kubelet_where_it_is_mounted(objects: list[Object])
 def test_the_extender_is_asked_where_it_listens(objects: list[Object]) -> None:
     """Probes ask loopback if it listens there alone; a Service sends to its port."""
     container, says = extender_of(objects)
-    services = [item for item in objects if item["kind"] == "Service"]
+    services = [item for item in objects if item["kind"] == "Service" and item["spec"].get("type") == "NodePort"]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         get = container[probe]["httpGet"]
         assert (get["host"], get["port"]) == ("127.0.0.1", "http")
@@ -187,11 +231,18 @@ def test_the_extender_is_asked_where_it_listens(objects: list[Object]) -> None:
 
 
 async def test_the_network_reads_metrics_where_the_component_says(kubectl: Path) -> None:
-    """The extender's metrics are on its loopback, or with the component on the node's address, at a port that the pod names."""
+    """Metrics of both programs are on loopback, or with the component on the node's address, at a port that the pod names.
+
+    The liveness probe of the plugin asks there.
+    """
     for components, address in (((), "127.0.0.1"), (("metrics",), HOST_IP)):
-        container, says = extender_of(await render(kubectl, BASE, components=components))
-        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-        assert says.metrics_address == (address, ports["metrics"])
+        objects = await render(kubectl, BASE, components=components)
+        plugin, plugin_says = plugin_of(objects)
+        for container, says in (extender_of(objects), (plugin, plugin_says)):
+            ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+            assert says.metrics_address == (address, ports["metrics"])
+        probe = plugin["livenessProbe"]["httpGet"]
+        assert (probe.get("host", HOST_IP), probe["port"], probe["path"]) == (address, "metrics", "/healthz")
 
 
 @pytest.mark.parametrize("folder", [BASE, OVERLAY_NODEPORT], ids=["base", "nodeport"])
@@ -199,7 +250,8 @@ async def test_scheduler_calls_the_extender_installed_with_it(kubectl: Path, fol
     """The scheduler configuration beside a kustomization names the port of that kustomization and the program's path."""
     objects = await render(kubectl, folder)
     _, says = extender_of(objects)
-    ports = [port["nodePort"] for item in objects if item["kind"] == "Service" for port in item["spec"]["ports"]]
+    services = [item["spec"] for item in objects if item["kind"] == "Service"]
+    ports = [port["nodePort"] for spec in services if spec.get("type") == "NodePort" for port in spec["ports"]]
     port = ports[0] if ports else says.port
 
     path = wire.PATH_FILTER.rpartition("/")[0]
@@ -247,7 +299,7 @@ async def test_outside_of_kind_nothing_is_simulated(kubectl: Path) -> None:
     """The driver comes by NVIDIA's runtime."""
     plugin, says = plugin_of(await render(kubectl, BASE))
 
-    assert (plugin["image"], says.nvml_library) == (DEVICE_PLUGIN_IMAGE, None)
+    assert (name_of_image(plugin["image"]), says.nvml_library) == (DEVICE_PLUGIN_IMAGE, None)
     assert environment(plugin)["NVIDIA_VISIBLE_DEVICES"] == "all"
     assert "utility" in environment(plugin)["NVIDIA_DRIVER_CAPABILITIES"]
     assert "FAKENVML_STATE" not in environment(plugin)
@@ -262,10 +314,14 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
     shown = {
         "slots": says.slots > 0 and "MutatingAdmissionPolicy" in kinds,
         "delete-unadmitted": says.delete_unadmitted,
-        "metrics": says.metrics_address == (HOST_IP, plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
+        "slots-without-policy": says.slots > 0 and "MutatingAdmissionPolicy" not in kinds,
+        "metrics": says.metrics_address == (HOST_IP, plugin["ports"][0]["containerPort"]) and "Service" in kinds,
+        "monitoring": kinds >= {"ServiceMonitor", "PrometheusRule", "ConfigMap"},
         "usage": says.usage.is_on and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
-        "several-extenders": extender_of(objects)[1].guarded
+        "runtime-class-object": "RuntimeClass" in kinds,
+        "several-extenders": "PodDisruptionBudget" in kinds
+        and extender_of(objects)[1].guarded
         and (wire.GUARDS_NAMESPACE, "leases") in rights_in(objects),
         "scheduler-name": "gpushare-scheduler-name" in {item["metadata"]["name"] for item in objects},
         "volume-mounts": says.container.list_strategies == ("volume-mounts",),

@@ -32,8 +32,9 @@ def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
 
     assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}
     looks = {"hostPID"} if says.usage.is_on else set()
-    shows = {"hostPort"} if says.metrics_address else set()
-    assert findings(pod_spec(only(objects, "DaemonSet"))) == {"hostNetwork", "hostPath", "runAsRoot"} | looks | shows
+    assert (
+        findings(pod_spec(only(objects, "DaemonSet"))) == {"hostNetwork", "hostPort", "hostPath", "runAsRoot"} | looks
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,92 @@
+"""A real API server takes what kubectl and helm install, over what was there before, and removing it leaves nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from clusters.api.waiting import eventually
+from clusters.controlplane.binaries import Binaries
+from clusters.controlplane.real_control_plane import RealControlPlane
+from clusters.deploy.chart_templates import TEMPLATES, value_of
+from clusters.deploy.chart_tools import operator_kinds
+from clusters.deploy.render import write_site
+from clusters.processes.commands import output_of
+from clusters.processes.scratch import scratch_folder
+from clusters.provider import ClusterError
+from tests.clusters.deploy.reading import SITES
+
+pytestmark = [pytest.mark.thorough("a real control plane starts"), pytest.mark.asyncio(loop_scope="module")]
+# Runs a program on the cluster; the text that it prints.
+Command = Callable[..., Awaitable[str]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def command(binaries: Binaries) -> AsyncIterator[Command]:
+    """Programs on a cluster without nodes, which has the kinds of the Prometheus operator."""
+    try:
+        kinds = operator_kinds({**os.environ, "GOPROXY": "off"})
+    except ClusterError as error:
+        pytest.skip(f"the kinds of the Prometheus operator are not there, `make chart-tools` fetches them: {error}")
+    with scratch_folder() as folder:
+        plane = RealControlPlane(binaries, folder, dict(os.environ))
+        # Each program keeps what it caches below HOME, unless it is told otherwise.
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(plane.kubeconfig),
+            "HOME": str(folder),
+            "KUBECACHEDIR": str(folder),
+        }
+
+        async def run(program: str | Path, *arguments: str | Path) -> str:
+            found = binaries["kubectl"] if program == "kubectl" else program
+            return await output_of([str(word) for word in (found, *arguments)], environment)
+
+        try:
+            await plane.start()
+            await run("kubectl", "apply", "--server-side", *(f"--filename={kind}" for kind in kinds))
+            await run("kubectl", "wait", "--for=condition=Established", "customresourcedefinitions", "--all")
+            yield run
+        finally:
+            await plane.stop()
+
+
+async def all_objects(command: Command) -> list[str]:
+    """The names of all objects of the cluster, but of events."""
+    kinds = (await command("kubectl", "api-resources", "--verbs=list", "--output=name")).split()
+    listed = ",".join(kind for kind in kinds if not kind.startswith(("events", "componentstatuses")))
+    return sorted((await command("kubectl", "get", listed, "--all-namespaces", "--output=name")).split())
+
+
+async def test_each_site_is_applied_over_the_last(command: Command, tmp_path: Path) -> None:
+    """Fields that do not exist are refused, and so are changes of what cannot change; deleting leaves nothing."""
+    before = await all_objects(command)
+    for name, (folder, components) in SITES.items():
+        (tmp_path / name).mkdir()
+        await command("kubectl", "apply", "--validate=strict", "-k", write_site(tmp_path / name, folder, components))
+    assert len(await all_objects(command)) > len(before)
+
+    for name in ("all", "base-slots"):
+        await command("kubectl", "delete", "--ignore-not-found", "-k", tmp_path / name)
+    await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")
+
+
+async def test_helm_leaves_nothing_behind(command: Command, helm: Path) -> None:
+    """The chart is installed, upgraded to all that it has, and uninstalled."""
+    before = await all_objects(command)
+    chart, (_, components) = TEMPLATES.parent, SITES["all"]
+    values = [f"--set=components.{value_of(name)}=true" for name in components]
+
+    await command(helm, "install", "gpushare", chart, "--namespace=kube-system")
+    base = await all_objects(command)
+    await command(
+        helm, "upgrade", "gpushare", chart, "--namespace=kube-system", "--set=overlays.nodeport=true", *values
+    )
+    assert len(before) < len(base) < len(await all_objects(command))
+
+    await command(helm, "uninstall", "gpushare", "--namespace=kube-system")
+    await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")
