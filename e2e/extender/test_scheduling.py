@@ -118,7 +118,7 @@ async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observ
 @pytest.mark.needs("manifests")
 @pytest.mark.promise("EXT-029", "EXT-037")
 @pytest.mark.parametrize(
-    "path", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("clusters/deploy/**/*scheduler-config.yaml"))
+    "path", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("clusters/deploy/**/scheduler-config.yaml"))
 )
 @pytest.mark.promise("D25")
 def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> None:

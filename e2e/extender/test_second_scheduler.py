@@ -28,8 +28,9 @@ DEFAULT: Final = "default-scheduler"
 
 
 def configuration(stage: ExtenderStage) -> dict[str, Any]:
-    """The one of the overlay, for the session's extender."""
-    shipped = yaml.safe_load((OVERLAY / "second-scheduler-config.yaml").read_text())
+    """The one in the overlay's ConfigMap, for the session's extender."""
+    mounted = yaml.safe_load((OVERLAY / "second-scheduler.yaml").read_text())["data"]
+    shipped = yaml.safe_load(mounted["config.yaml"])
     (extender,) = shipped["extenders"]
     return {**shipped, "extenders": [{**extender, "urlPrefix": stage.cluster.extender_url()}]}
 

@@ -38,7 +38,7 @@ SITES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 # The API server makes them, and keeps them as its release needs them.
 BOOTSTRAPPED = {"system:kube-scheduler", "system:volume-scheduler"}
-CONFIGURATION = yaml.safe_load((SECOND / "second-scheduler-config.yaml").read_text())
+CONFIGURATION = yaml.safe_load(yaml.safe_load((SECOND / "second-scheduler.yaml").read_text())["data"]["config.yaml"])
 
 
 _RENDERED: dict[tuple[str, ...], list[Object]] = {}
