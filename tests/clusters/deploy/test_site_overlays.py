@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-import os
 import re
 import ssl
 import sys
@@ -17,25 +16,15 @@ import yaml
 
 from clusters.api.api_client import ApiClient
 from clusters.api.certificates import Authority
-from clusters.controlplane.binaries import locate, minors
-from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.deploy.render import BASE, FOLDER, containers_of, name_of_image, render
 from clusters.embedded.scheduling.node_match import accepts_node
-from clusters.processes.scratch import scratch_folder
 from gpushare import wire
 from gpushare.settings import extender_settings
-from tests.clusters.deploy.reading import Object, environment, only, path_of, pod_spec
+from tests.clusters.deploy.reading import OTHER_FORMS, Object, environment, only, path_of, pod_spec
 
 OVERLAYS = FOLDER / "overlays"
 PAGES = FOLDER.parents[1] / "docs" / "install"
 SECOND = OVERLAYS / "second-scheduler"
-SITES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "single-node": ("single-node", ()),
-    "kubeadm-old": ("kubeadm-old", ()),
-    "second-scheduler": ("second-scheduler", ()),
-    "second-scheduler-named": ("second-scheduler", ("scheduler-name", "several-extenders")),
-    "openshift": ("openshift", ()),
-}
 # The API server makes them, and keeps them as its release needs them.
 BOOTSTRAPPED = {"system:kube-scheduler", "system:volume-scheduler"}
 CONFIGURATION = yaml.safe_load(yaml.safe_load((SECOND / "second-scheduler.yaml").read_text())["data"]["config.yaml"])
@@ -52,11 +41,11 @@ async def site(kubectl: Path, overlay: str, *components: str) -> list[Object]:
     return copy.deepcopy(_RENDERED[key])
 
 
-@pytest.mark.parametrize("name", SITES)
-async def test_a_site_names_what_there_is(kubectl: Path, api: ApiClient, name: str) -> None:
+@pytest.mark.parametrize("form", OTHER_FORMS)
+async def test_a_site_names_what_there_is(kubectl: Path, api: ApiClient, form: str) -> None:
     """An API server takes each object; roles, accounts, volumes and ConfigMaps that are named exist."""
-    overlay, components = SITES[name]
-    objects = await site(kubectl, overlay, *components)
+    folder, components = OTHER_FORMS[form]
+    objects = await site(kubectl, folder.name, *components)
     names = {(item["kind"], item["metadata"]["name"]) for item in objects}
     names |= {("ClusterRole", name) for name in BOOTSTRAPPED}
     for item in objects:
@@ -72,31 +61,6 @@ async def test_a_site_names_what_there_is(kubectl: Path, api: ApiClient, name: s
             assert set(mounts) == set(volumes)
             maps = {one["configMap"]["name"] for one in volumes.values() if "configMap" in one}
             assert {("ConfigMap", name) for name in maps} <= names
-
-
-@pytest.mark.thorough("it starts an API server and applies hundreds of objects")
-async def test_sites_are_applied_one_over_the_other(kubectl: Path) -> None:
-    """A real API server takes each, also in place of another site's form, and has the roles that the API server itself makes."""
-    with scratch_folder() as folder:
-        plane = RealControlPlane(locate(minors()[0], dict(os.environ), None), folder, dict(os.environ))
-        try:
-            await plane.start(controllers=False)
-            for overlay, components in SITES.values():
-                given = yaml.safe_dump_all(await site(kubectl, overlay, *components))
-                await run(kubectl, plane.kubeconfig, "apply", "--validate=strict", "-f", "-", given=given)
-            await run(kubectl, plane.kubeconfig, "get", "clusterrole", *BOOTSTRAPPED)
-        finally:
-            await plane.stop()
-
-
-async def run(kubectl: Path, kubeconfig: Path, *arguments: str, given: str = "") -> None:
-    """Run kubectl, which must succeed."""
-    process = await asyncio.create_subprocess_exec(
-        str(kubectl), f"--kubeconfig={kubeconfig}", *arguments,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    said, _ = await process.communicate(given.encode())
-    assert process.returncode == 0, said.decode()
 
 
 def by_name(workload: Object) -> dict[str, Object]:
