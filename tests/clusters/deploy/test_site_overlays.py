@@ -21,6 +21,7 @@ from clusters.embedded.scheduling.node_match import accepts_node
 from gpushare import wire
 from gpushare.settings import extender_settings
 from tests.clusters.deploy.reading import OTHER_FORMS, Object, environment, only, path_of, pod_spec
+from tests.clusters.deploy.test_pod_security import findings
 
 OVERLAYS = FOLDER / "overlays"
 PAGES = FOLDER.parents[1] / "docs" / "install"
@@ -77,6 +78,7 @@ async def test_no_program_beside_the_pod_reaches_the_second_scheduler(kubectl: P
     settings = extender_settings(extender["args"], environment(extender))
 
     assert not pod_spec(deployment).get("hostNetwork")
+    assert findings(pod_spec(deployment)) == set()
     assert (settings.address, settings.metrics_address) == ("127.0.0.1", ("127.0.0.1", 12346))
     assert "--bind-address=127.0.0.1" in containers["kube-scheduler"]["args"]
     probes = [probe for one in containers.values() for name, probe in one.items() if name.endswith("Probe")]
@@ -146,12 +148,11 @@ def port_of(server: asyncio.Server) -> int:
 
 
 @pytest.mark.parametrize("overlay", ["single-node", "second-scheduler"])
-@pytest.mark.parametrize("label", [{}, {"node-role.kubernetes.io/controlplane": "true"}])
-async def test_the_extender_goes_to_a_node_of_any_role(kubectl: Path, overlay: str, label: dict[str, str]) -> None:
-    """RKE has a label of its own, other installers none, and a managed control plane shows no node."""
+async def test_the_extender_goes_to_a_node_without_a_role(kubectl: Path, overlay: str) -> None:
+    """Some installers set no label, and a managed control plane shows no node."""
     spec = pod_spec(only(await site(kubectl, overlay), "Deployment"))
     pod = {"metadata": {"name": "p"}, "spec": {key: spec[key] for key in ("nodeSelector", "affinity") if key in spec}}
-    metadata = {"name": "n", "labels": {"kubernetes.io/os": "linux", **label}}
+    metadata = {"name": "n", "labels": {"kubernetes.io/os": "linux"}}
 
     assert accepts_node(pod, {"metadata": metadata, "spec": {}})
 
