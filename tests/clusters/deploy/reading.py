@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of
 from gpushare.settings import DevicePluginSettings, ExtenderSettings, device_plugin_settings, extender_settings
@@ -22,6 +25,10 @@ SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     # All that go together.
     "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name not in _ALONE)),
 }
+
+_MONITORING = FOLDER / "components" / "monitoring"
+RULES = yaml.safe_load((_MONITORING / "alerts.yaml").read_text())["spec"]
+DASHBOARD = json.loads(yaml.safe_load((_MONITORING / "dashboard.yaml").read_text())["data"]["gpushare.json"])
 
 
 # Forms of the whole for sites that base does not fit, and components over them.

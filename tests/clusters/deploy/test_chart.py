@@ -219,6 +219,9 @@ async def test_kubectl_renders_what_kustomize_renders(kubectl: Path, kustomize: 
         ({"components": {"metrisc": True}}, NEWEST, "metrisc"),
         ({"extender": {"image": {"pullPolicy": "Sometimes"}}}, NEWEST, "pullPolicy"),
         ({"extender": {"args": ["guarded"]}}, NEWEST, "args"),
+        # The probes would ask another address than the program has.
+        ({"extender": {"args": ["--address=0.0.0.0"]}}, NEWEST, "args"),
+        ({"devicePlugin": {"args": ["-metrics-address", ":1"]}}, NEWEST, "args"),
         ({"devicePlugin": {"replicas": 2}}, NEWEST, "replicas"),
         ({"extender": {"replicas": 0}}, NEWEST, "replicas"),
     ],

@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from clusters.api.api_client import ApiClient, ApiError
-from clusters.demo import SAMPLES
 from clusters.deploy.render import (
     BASE,
     DEVICE_PLUGIN_IMAGE,
     EXTENDER_IMAGE,
-    FOLDER,
     OVERLAY_KIND,
-    OVERLAY_NODEPORT,
-    SCHEDULER_PATCH,
     SIMULATED_IMAGE,
     containers_of,
     name_of_image,
@@ -40,12 +35,6 @@ POLICY = "ValidatingAdmissionPolicy"
 # Kinds that the embedded API server does not have; test_installation.py creates them in a real one.
 _NOT_HERE = {"RuntimeClass", "ServiceMonitor", "PrometheusRule"}
 LABELS = "app.kubernetes.io/"
-
-
-def scheduler_extender(path: Path) -> Object:
-    """The extender that a scheduler's configuration names."""
-    (extender,) = yaml.safe_load(path.read_text())["extenders"]
-    return dict(extender)
 
 
 async def test_an_api_server_takes_every_object(objects: list[Object], api: ApiClient) -> None:
@@ -248,40 +237,6 @@ async def test_the_network_reads_metrics_where_the_component_says(kubectl: Path)
         assert (probe.get("host", HOST_IP), probe["port"], probe["path"]) == (address, "metrics", "/healthz")
 
 
-@pytest.mark.parametrize("folder", [BASE, OVERLAY_NODEPORT], ids=["base", "nodeport"])
-async def test_scheduler_calls_the_extender_installed_with_it(kubectl: Path, folder: Path) -> None:
-    """The scheduler configuration beside a kustomization names the port of that kustomization and the program's path."""
-    objects = await render(kubectl, folder)
-    _, says = extender_of(objects)
-    services = [item["spec"] for item in objects if item["kind"] == "Service"]
-    ports = [port["nodePort"] for spec in services if spec.get("type") == "NodePort" for port in spec["ports"]]
-    port = ports[0] if ports else says.port
-
-    path = wire.PATH_FILTER.rpartition("/")[0]
-    assert scheduler_extender(folder / "scheduler-config.yaml")["urlPrefix"] == f"http://127.0.0.1:{port}{path}"
-
-
-def test_two_scheduler_configurations_differ_in_address_alone() -> None:
-    """One is a copy, as kubeadm mounts whole files."""
-    first, second = (
-        yaml.safe_load((folder / "scheduler-config.yaml").read_text()) for folder in (BASE, OVERLAY_NODEPORT)
-    )
-    assert first["extenders"][0].pop("urlPrefix") != second["extenders"][0].pop("urlPrefix")
-
-    assert first == second
-
-
-def test_kinds_patch_puts_the_file_where_its_comment_says() -> None:
-    """The mounted path is the one of the flag, and of the documentation."""
-    patch = yaml.safe_load(SCHEDULER_PATCH.read_text())
-    (volume,) = patch["scheduler"]["extraVolumes"]
-    where = patch["scheduler"]["extraArgs"]["config"]
-
-    assert patch["kind"] == "ClusterConfiguration"
-    assert volume["hostPath"] == volume["mountPath"] == where
-    assert where in (BASE / "scheduler-config.yaml").read_text()
-
-
 async def test_on_kind_the_cards_are_simulated_and_nothing_is_pulled(kubectl: Path) -> None:
     """The state file lies in a folder that is mounted, for writing."""
     images = {EXTENDER_IMAGE: "gpushare/extender:1", SIMULATED_IMAGE: "gpushare/device-plugin-simulated:1"}
@@ -361,15 +316,6 @@ async def test_the_base_gives_no_right_on_leases(kubectl: Path) -> None:
     assert only(several, "Namespace")["metadata"]["name"] == wire.GUARDS_NAMESPACE
 
 
-def test_samples_name_no_node() -> None:
-    """The samples run on any cluster that has cards of their size."""
-    samples = [item for path in sorted(SAMPLES.glob("*.yaml")) for item in yaml.safe_load_all(path.read_text())]
-    specs = [item["spec"].get("template", item)["spec"] for item in samples]
-
-    assert len(specs) == 6
-    assert all(not spec.keys() & {"nodeName", "nodeSelector", "affinity"} for spec in specs)
-
-
 async def test_the_policies_name_what_the_programs_write(kubectl: Path) -> None:
     """Each annotation that the programs write on a pod, the accounts of their pods, and each wish of a pod's author."""
     objects = await render(kubectl, BASE)
@@ -406,14 +352,3 @@ def test_no_two_extenders_are_installed_without_a_common_guard(objects: list[Obj
 
     assert (deployment["replicas"] > 1) is says.guarded
     assert deployment["strategy"] == (several if says.guarded else {"type": "Recreate"})
-
-
-def test_the_page_names_what_there_is() -> None:
-    """Every overlay and component, and no other."""
-    page = (FOLDER / "README.md").read_text()
-    there = {f"{kind}/{path.name}" for kind in ("components", "overlays") for path in (FOLDER / kind).iterdir()}
-    words = {word.strip("`,.;:()") for word in page.split()}
-
-    assert there == {
-        word.rstrip("/") for word in words if word.startswith(("components/", "overlays/")) and "." not in word
-    }

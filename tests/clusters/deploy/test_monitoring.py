@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -12,12 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters.deploy.render import FOLDER
+from tests.clusters.deploy.reading import DASHBOARD, RULES
 
-COMPONENT = FOLDER / "components" / "monitoring"
-RULES = yaml.safe_load((COMPONENT / "alerts.yaml").read_text())["spec"]
 ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in RULES["groups"] for rule in group["rules"]}
-DASHBOARD = json.loads(yaml.safe_load((COMPONENT / "dashboard.yaml").read_text())["data"]["gpushare.json"])
 CASES = yaml.safe_load(Path(__file__).with_name("alert_cases.yaml").read_text())
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference.md"
 

@@ -1,0 +1,73 @@
+"""Promises of the files beside the manifests: the scheduler's configurations, samples and the page agree with what is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clusters.demo import SAMPLES
+from clusters.deploy.render import BASE, FOLDER, OVERLAY_NODEPORT, SCHEDULER_PATCH, render
+from gpushare import wire
+from tests.clusters.deploy.reading import Object, extender_of
+
+
+def scheduler_extender(path: Path) -> Object:
+    """The extender that a scheduler's configuration names."""
+    (extender,) = yaml.safe_load(path.read_text())["extenders"]
+    return dict(extender)
+
+
+@pytest.mark.parametrize("folder", [BASE, OVERLAY_NODEPORT], ids=["base", "nodeport"])
+async def test_scheduler_calls_the_extender_installed_with_it(kubectl: Path, folder: Path) -> None:
+    """The scheduler configuration beside a kustomization names the port of that kustomization and the program's path."""
+    objects = await render(kubectl, folder)
+    _, says = extender_of(objects)
+    services = [item["spec"] for item in objects if item["kind"] == "Service"]
+    ports = [port["nodePort"] for spec in services if spec.get("type") == "NodePort" for port in spec["ports"]]
+    port = ports[0] if ports else says.port
+
+    path = wire.PATH_FILTER.rpartition("/")[0]
+    assert scheduler_extender(folder / "scheduler-config.yaml")["urlPrefix"] == f"http://127.0.0.1:{port}{path}"
+
+
+def test_two_scheduler_configurations_differ_in_address_alone() -> None:
+    """One is a copy, as kubeadm mounts whole files."""
+    first, second = (
+        yaml.safe_load((folder / "scheduler-config.yaml").read_text()) for folder in (BASE, OVERLAY_NODEPORT)
+    )
+    assert first["extenders"][0].pop("urlPrefix") != second["extenders"][0].pop("urlPrefix")
+
+    assert first == second
+
+
+def test_kinds_patch_puts_the_file_where_its_comment_says() -> None:
+    """The mounted path is the one of the flag, and of the documentation."""
+    patch = yaml.safe_load(SCHEDULER_PATCH.read_text())
+    (volume,) = patch["scheduler"]["extraVolumes"]
+    where = patch["scheduler"]["extraArgs"]["config"]
+
+    assert patch["kind"] == "ClusterConfiguration"
+    assert volume["hostPath"] == volume["mountPath"] == where
+    assert where in (BASE / "scheduler-config.yaml").read_text()
+
+
+def test_samples_name_no_node() -> None:
+    """The samples run on any cluster that has cards of their size."""
+    samples = [item for path in sorted(SAMPLES.glob("*.yaml")) for item in yaml.safe_load_all(path.read_text())]
+    specs = [item["spec"].get("template", item)["spec"] for item in samples]
+
+    assert len(specs) == 6
+    assert all(not spec.keys() & {"nodeName", "nodeSelector", "affinity"} for spec in specs)
+
+
+def test_the_page_names_what_there_is() -> None:
+    """Every overlay and component, and no other."""
+    page = (FOLDER / "README.md").read_text()
+    there = {f"{kind}/{path.name}" for kind in ("components", "overlays") for path in (FOLDER / kind).iterdir()}
+    words = {word.strip("`,.;:()") for word in page.split()}
+
+    assert there == {
+        word.rstrip("/") for word in words if word.startswith(("components/", "overlays/")) and "." not in word
+    }
