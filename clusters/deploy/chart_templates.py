@@ -1,6 +1,6 @@
 """``python -m clusters.deploy.chart_templates``: write the templates of the Helm chart from the kustomizations.
 
-The manifests are written once, in base/, components/ and overlays/nodeport. A resource becomes a template with its text, under the
+The manifests are written once, in base/, components/ and overlays/. A resource becomes a template with its text, under the
 condition of its component. The two workloads, which components patch, become templates in which each patch is a condition, and the
 fields that a site sets come from values. Tests compare what helm and kustomize render.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,13 +20,18 @@ import yaml
 
 FOLDER: Final = Path(__file__).parent
 TEMPLATES: Final = FOLDER / "chart" / "templates"
-# What a chart offers beside base: a folder, and its value. The overlay for kind is for clusters of tests.
-_OVERLAYS: Final = ("nodeport",)
+# In the order in which their patches are applied. The one for kind is for clusters of tests.
+OVERLAYS: Final = ("nodeport", "second-scheduler", "single-node", "kubeadm-old", "openshift")
 _HEADER: Final = "{{/* Made by `make generate` from %s: edit there. */ -}}\n"
 _MONITORING_LABELS: Final = "    {{- with .Values.monitoring.labels }}{{ toYaml . | nindent 4 }}{{ end }}"
 # Where a workload has the fields that a site sets, and which values set them.
 _POD: Final = ("spec", "template", "spec")
 _CONTAINER: Final = (*_POD, "containers", 0)
+# By default the version of the API server, without what a provider adds to it.
+_SCHEDULER_IMAGE: Final = (
+    '"{{ .Values.kubeScheduler.image.repository }}:{{ .Values.kubeScheduler.image.tag | '
+    'default (regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version) }}"'
+)
 _PROGRAMS: Final = {"Deployment": "extender", "DaemonSet": "devicePlugin"}
 
 Node = Any
@@ -72,15 +77,32 @@ class Part:
 def parts() -> tuple[Part, ...]:
     """The base, and all that can be switched on in the order in which the chart applies it."""
     components = sorted(path for path in (FOLDER / "components").iterdir() if path.is_dir())
-    overlays = [FOLDER / "overlays" / name for name in _OVERLAYS]
+    overlays = [FOLDER / "overlays" / name for name in OVERLAYS]
     return (
         _part(FOLDER / "base", ""),
-        *(_part(path, f".Values.{path.parent.name}.{value_of(path.name)}") for path in (*overlays, *components)),
+        *(_part(path, _condition(path, overlays)) for path in (*overlays, *components)),
     )
 
 
+def _condition(folder: Path, overlays: Iterable[Path]) -> str:
+    """Its own value, or that of an overlay that includes it."""
+    including = [overlay for overlay in overlays if folder in _included(overlay)]
+    values = [f".Values.{path.parent.name}.{value_of(path.name)}" for path in (folder, *including)]
+    return values[0] if len(values) == 1 else f"(or {' '.join(values)})"
+
+
+def _included(folder: Path) -> list[Path]:
+    found = _kustomization(folder)
+    names = (*found.get("resources", ()), *found.get("components", ()))
+    return [(folder / name).resolve() for name in names if name.startswith("..")]
+
+
+def _kustomization(folder: Path) -> Node:
+    return yaml.safe_load((folder / "kustomization.yaml").read_text())
+
+
 def _part(folder: Path, condition: str) -> Part:
-    found = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    found = _kustomization(folder)
     patches = [(patch["target"], yaml.safe_load(patch["patch"])) for patch in found.get("patches", ())]
     files = [name for name in found.get("resources", ()) if not name.startswith("..")]
     return Part(folder, condition, tuple(files), tuple(patches))
@@ -170,6 +192,9 @@ def _with_values(tree: Node, values: str) -> Node:
         f'"{{{{ {image}.repository }}}}{{{{ with {image}.digest }}}}@{{{{ . }}}}{{{{ else }}}}:'
         f'{{{{ {image}.tag | default .Chart.AppVersion }}}}{{{{ end }}}}"'
     )
+    for other in pod["containers"]:
+        if isinstance(other, When):
+            other.value["image"] = Code(_SCHEDULER_IMAGE)
     container["imagePullPolicy"] = When(f"{image}.pullPolicy", Code(f"{{{{ {image}.pullPolicy }}}}"))
     container["args"].append(Code(f"{{{{- with {values}.args }}}}{{{{ toYaml . | nindent 12 }}}}{{{{ end }}}}"))
     container["resources"] = Code(f"{{{{ toYaml {values}.resources | nindent 12 }}}}")

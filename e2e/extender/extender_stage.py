@@ -225,10 +225,14 @@ class ExtenderStage:
             await program.stop()
 
     @contextlib.asynccontextmanager
-    async def scheduler(self, configuration: Mapping[str, Any]) -> AsyncIterator[None]:
-        """A scheduler of the cluster's kind for pods of ``schedulers.NAME``."""
-        async with schedulers.scheduler(self.kind, self.cluster, self._choices, self.folder, configuration):
+    async def scheduler(self, configuration: Mapping[str, Any], account: Path | None = None) -> AsyncIterator[None]:
+        """A scheduler of the cluster's kind for pods of the configuration's profile; a real one acts as ``account``."""
+        async with schedulers.scheduler(self.kind, self.cluster, self._choices, self.folder, configuration, account):
             yield
+
+    async def account(self) -> Path:
+        """The kubeconfig of the extender's account."""
+        return await self.cluster.kubeconfig_of(self._target.extender.account)
 
     async def close(self) -> None:
         """Remove nodes and priorities; the pods are the observer's."""

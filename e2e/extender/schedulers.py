@@ -64,11 +64,14 @@ async def extender_beside(
 
 @contextlib.asynccontextmanager
 async def scheduler(
-    kind: str, cluster: Cluster, choices: Choices, folder: Path, asked: Mapping[str, Any]
+    kind: str, cluster: Cluster, choices: Choices, folder: Path, asked: Mapping[str, Any], account: Path | None = None
 ) -> AsyncIterator[None]:
-    """It is at work inside; ``kind`` is the cluster's. Raises ClusterError for a configuration that it refuses."""
+    """It is at work inside; ``kind`` is the cluster's. Raises ClusterError for a configuration that it refuses.
+
+    ``account`` is the kubeconfig of a real one, by default an administrator's.
+    """
     path = folder / "scheduler.yaml"
-    path.write_text(yaml.safe_dump({**asked, "clientConnection": {"kubeconfig": str(cluster.kubeconfig)}}))
+    path.write_text(yaml.safe_dump({**asked, "clientConnection": {"kubeconfig": str(account or cluster.kubeconfig)}}))
     async with _embedded(cluster, path) if kind == "embedded" else _real(choices, path):
         yield
 

@@ -18,10 +18,11 @@ from e2e.builders import plain_container
 from e2e.extender import schedulers
 from e2e.extender.extender_stage import ExtenderStage
 
-# The labels of a control plane's node: of kubeadm, of k3s and RKE2, and of Kubernetes before 1.20.
+# The labels of a control plane's node: of kubeadm, of k3s and RKE2, of RKE, and of Kubernetes before 1.20.
 _CONTROL_PLANES: Final = {
     "kubeadm": {"node-role.kubernetes.io/control-plane": ""},
     "k3s": {"node-role.kubernetes.io/control-plane": "true"},
+    "rke": {"node-role.kubernetes.io/controlplane": "true"},
     "before-1.20": {"node-role.kubernetes.io/master": ""},
 }
 

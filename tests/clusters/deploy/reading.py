@@ -14,6 +14,7 @@ from gpushare.settings import DevicePluginSettings, ExtenderSettings, device_plu
 
 Object = dict[str, Any]
 COMPONENTS = sorted(path.name for path in (FOLDER / "components").iterdir())
+_ALONE = ("scheduler-name", "slots", "without-policies")
 # The sites that can be installed: a folder, and components over it.
 SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     "base": (BASE, ()),
@@ -22,12 +23,24 @@ SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     "kind-slots": (OVERLAY_KIND, ("slots",)),
     **{f"base-{name}": (BASE, (name,)) for name in COMPONENTS},
     # All that go together.
-    "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name not in ("slots", "without-policies"))),
+    "all": (OVERLAY_NODEPORT, tuple(name for name in COMPONENTS if name not in _ALONE)),
 }
 
 _MONITORING = FOLDER / "components" / "monitoring"
 RULES = yaml.safe_load((_MONITORING / "alerts.yaml").read_text())["spec"]
 DASHBOARD = json.loads(yaml.safe_load((_MONITORING / "dashboard.yaml").read_text())["data"]["gpushare.json"])
+
+
+# Forms of the whole for sites that base does not fit, and components over them.
+OTHER_FORMS: dict[str, tuple[Path, tuple[str, ...]]] = {
+    "single-node": (FOLDER / "overlays" / "single-node", ()),
+    "kubeadm-old": (FOLDER / "overlays" / "kubeadm-old", ()),
+    "second-scheduler": (FOLDER / "overlays" / "second-scheduler", ()),
+    "second-scheduler-all": (
+        FOLDER / "overlays" / "second-scheduler", ("metrics", "scheduler-name", "several-extenders")
+    ),
+    "openshift": (FOLDER / "overlays" / "openshift", ()),
+}  # fmt: skip
 
 
 def only(objects: list[Object], kind: str) -> Object:
@@ -56,7 +69,7 @@ HOST_IP = "192.0.2.7"
 
 def environment(container: Object, node: str = "n1") -> dict[str, str]:
     """Its variables as the kubelet fills them in on a node."""
-    fields = {"spec.nodeName": node, "status.hostIP": HOST_IP}
+    fields = {"spec.nodeName": node, "status.hostIP": HOST_IP, "status.podIP": HOST_IP}
     return {
         item["name"]: item["value"] if "value" in item else fields[item["valueFrom"]["fieldRef"]["fieldPath"]]
         for item in container.get("env", [])

@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters.deploy.chart_templates import TEMPLATES, value_of
+from clusters.deploy.chart_templates import OVERLAYS, TEMPLATES, value_of
 from clusters.deploy.render import BASE, DEVICE_PLUGIN_IMAGE, EXTENDER_IMAGE, OVERLAY_NODEPORT, render
 from clusters.processes.commands import output_of
 from clusters.provider import ClusterError
-from tests.clusters.deploy.reading import COMPONENTS, SITES, Object
+from tests.clusters.deploy.reading import COMPONENTS, OTHER_FORMS, SITES, Object
 
 CHART = TEMPLATES.parent
 NODEPORT = "nodeport"
-FACTORS = (NODEPORT, *COMPONENTS)
+FACTORS = (NODEPORT, *(name for name in COMPONENTS if name != "scheduler-name"))
+SCHEDULER_IMAGE = "registry.k8s.io/kube-scheduler"
 # They exclude each other.
 SLOTS = {"slots", "slots-without-policy"}
 _MANY = pytest.mark.thorough("helm and kustomize render twenty choices")
@@ -45,13 +46,29 @@ def in_order(objects: list[Object]) -> list[Object]:
 
 def values_of(chosen: set[str]) -> dict[str, dict[str, bool]]:
     """The values of a choice."""
-    components = {value_of(name): True for name in sorted(chosen - {NODEPORT})}
-    return {"components": components, "overlays": {"nodeport": NODEPORT in chosen}}
+    components = {value_of(name): True for name in sorted(chosen - set(OVERLAYS))}
+    return {"components": components, "overlays": {value_of(name): name in chosen for name in OVERLAYS}}
 
 
 def makes_sense(chosen: set[str]) -> bool:
     """The chart refuses the others."""
     return not chosen >= SLOTS and ("monitoring" not in chosen or "metrics" in chosen)
+
+
+@_MANY
+@pytest.mark.parametrize("form", OTHER_FORMS)
+async def test_each_form_is_what_kustomize_makes_of_it(helm: Path, kustomize: Path, form: str) -> None:
+    """Those that include another form or a component switch it on; kube-scheduler's version is left to the chart."""
+    folder, components = OTHER_FORMS[form]
+    chosen = {folder.name, *components}
+    charted, kustomized = await asyncio.gather(
+        rendered(helm, values_of(chosen), kubernetes="v1.36.2-eks-4096722"),
+        render(kustomize, folder, images={SCHEDULER_IMAGE: f"{SCHEDULER_IMAGE}:v1.36.2"}, components=components)
+        if any(name in chosen for name in ("second-scheduler", "openshift"))
+        else render(kustomize, folder, components=components),
+    )
+
+    assert charted == in_order(kustomized)
 
 
 def choices() -> Iterator[set[str]]:
@@ -177,10 +194,10 @@ def relative(path: Path, start: Path) -> str:
 
 
 @_MANY
-@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("site", SITES | OTHER_FORMS)
 async def test_kubectl_renders_what_kustomize_renders(kubectl: Path, kustomize: Path, site: str) -> None:
     """Other tests render with the copy inside kubectl."""
-    folder, components = SITES[site]
+    folder, components = (SITES | OTHER_FORMS)[site]
     first, second = await asyncio.gather(
         render(kubectl, folder, components=components), render(kustomize, folder, components=components)
     )
@@ -196,6 +213,9 @@ async def test_kubectl_renders_what_kustomize_renders(kubectl: Path, kustomize: 
         (values_of({"slots"}), "1.35.0", "components.slotsWithoutPolicy=true"),
         (values_of(SLOTS), NEWEST, "exclude each other"),
         (values_of({"monitoring"}), NEWEST, "components.metrics=true"),
+        (values_of({"nodeport", "single-node"}), NEWEST, "choose one of nodeport, singleNode"),
+        (values_of({"scheduler-name"}), NEWEST, "overlays.secondScheduler=true"),
+        (values_of({"scheduler-name", "second-scheduler"}), "1.35.0", "schedulerName: gpushare-scheduler"),
         ({"components": {"metrisc": True}}, NEWEST, "metrisc"),
         ({"extender": {"image": {"pullPolicy": "Sometimes"}}}, NEWEST, "pullPolicy"),
         ({"extender": {"args": ["guarded"]}}, NEWEST, "args"),

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from clusters.deploy import chart_templates
-from clusters.deploy.chart_templates import TEMPLATES, Either, When, parts, templates, value_of
+from clusters.deploy.chart_templates import OVERLAYS, TEMPLATES, Either, When, parts, templates, value_of
 from gpushare import __version__
 from tests.clusters.deploy.reading import COMPONENTS
 
@@ -37,7 +37,9 @@ def test_each_component_has_a_value_that_is_off() -> None:
     for name in ("components", "overlays"):
         assert schema[name]["properties"].keys() == VALUES[name].keys()
         assert schema[name]["additionalProperties"] is False
-    assert {f".Values.components.{name}" for name in off} < {part.condition for part in parts()}
+    assert VALUES["overlays"] == {value_of(name): False for name in OVERLAYS}
+    conditions = {word.strip("()") for part in parts() for word in part.condition.split()}
+    assert {f".Values.components.{name}" for name in off} < conditions
 
 
 def test_the_chart_has_the_version_of_the_programs() -> None:
@@ -45,6 +47,16 @@ def test_the_chart_has_the_version_of_the_programs() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert chart["appVersion"] == chart["version"] == __version__
+
+
+def test_a_form_switches_on_what_it_includes() -> None:
+    """As its kustomization does."""
+    conditions = {part.folder.name: part.condition for part in parts()}
+
+    assert conditions["second-scheduler"] == "(or .Values.overlays.secondScheduler .Values.overlays.openshift)"
+    assert conditions["without-policies"] == "(or .Values.components.withoutPolicies .Values.overlays.kubeadmOld)"
+    assert conditions["openshift"] == ".Values.overlays.openshift"
+    assert conditions["base"] == ""
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,9 @@ def test_names_are_those_of_the_original(objects: list[Object]) -> None:
     assert pod_spec(only(objects, "DaemonSet"))["nodeSelector"]["gpushare"] == "true"
 
 
-@pytest.mark.parametrize("label", ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"])
+@pytest.mark.parametrize(
+    "label", [f"node-role.kubernetes.io/{name}" for name in ("control-plane", "master", "controlplane")]
+)
 @pytest.mark.parametrize("value", ["", "true"])
 def test_the_extender_accepts_any_value_of_a_role_label(objects: list[Object], label: str, value: str) -> None:
     """The key alone is agreed: kubeadm leaves the value empty, k3s and RKE2 set "true"."""
@@ -99,12 +101,13 @@ def test_the_extender_accepts_any_value_of_a_role_label(objects: list[Object], l
     [
         ("node-role.kubernetes.io/control-plane", "NoSchedule"),
         ("node-role.kubernetes.io/master", "NoSchedule"),
+        ("node-role.kubernetes.io/controlplane", "NoSchedule"),
         ("node-role.kubernetes.io/etcd", "NoExecute"),
         ("CriticalAddonsOnly", "NoExecute"),
     ],
 )
 def test_the_extender_tolerates_the_taints_of_control_planes(objects: list[Object], key: str, effect: str) -> None:
-    """The extender tolerates the taints that kubeadm, RKE2 and k3s set on control planes."""
+    """The extender tolerates the taints that kubeadm, RKE, RKE2 and k3s set on control planes."""
     tolerations = pod_spec(only(objects, "Deployment"))["tolerations"]
     found = [one for one in tolerations if one["key"] == key and one["operator"] == "Exists"]
 
@@ -278,6 +281,7 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         "several-extenders": "PodDisruptionBudget" in kinds
         and extender_of(objects)[1].guarded
         and (wire.GUARDS_NAMESPACE, "leases") in rights_in(objects),
+        "scheduler-name": "gpushare-scheduler-name" in {item["metadata"]["name"] for item in objects},
         "volume-mounts": says.container.list_strategies == ("volume-mounts",),
         "without-policies": not any(kind.startswith("ValidatingAdmissionPolicy") for kind in kinds),
     }

@@ -18,7 +18,7 @@ from clusters.deploy.render import write_site
 from clusters.processes.commands import output_of
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
-from tests.clusters.deploy.reading import SITES
+from tests.clusters.deploy.reading import OTHER_FORMS, SITES
 
 pytestmark = [pytest.mark.thorough("a real control plane starts"), pytest.mark.asyncio(loop_scope="module")]
 # Runs a program on the cluster; the text that it prints.
@@ -65,18 +65,18 @@ async def all_objects(command: Command) -> list[str]:
 async def test_each_site_is_applied_over_the_last(command: Command, tmp_path: Path) -> None:
     """Fields that do not exist are refused, and so are changes of what cannot change; deleting leaves nothing."""
     before = await all_objects(command)
-    for name, (folder, components) in SITES.items():
+    for name, (folder, components) in (SITES | OTHER_FORMS).items():
         (tmp_path / name).mkdir()
         await command("kubectl", "apply", "--validate=strict", "-k", write_site(tmp_path / name, folder, components))
     assert len(await all_objects(command)) > len(before)
 
-    for name in ("all", "base-slots"):
+    for name in ("all", "base-slots", "second-scheduler-all"):
         await command("kubectl", "delete", "--ignore-not-found", "-k", tmp_path / name)
     await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")
 
 
 async def test_helm_leaves_nothing_behind(command: Command, helm: Path) -> None:
-    """The chart is installed, upgraded to all that it has, and uninstalled."""
+    """The chart is installed, upgraded to all that it has and to each other form, and uninstalled."""
     before = await all_objects(command)
     chart, (_, components) = TEMPLATES.parent, SITES["all"]
     values = [f"--set=components.{value_of(name)}=true" for name in components]
@@ -87,6 +87,10 @@ async def test_helm_leaves_nothing_behind(command: Command, helm: Path) -> None:
         helm, "upgrade", "gpushare", chart, "--namespace=kube-system", "--set=overlays.nodeport=true", *values
     )
     assert len(before) < len(base) < len(await all_objects(command))
+    for folder, parts in OTHER_FORMS.values():
+        values = [f"--set=components.{value_of(name)}=true" for name in parts]
+        form = f"--set=overlays.{value_of(folder.name)}=true"
+        await command(helm, "upgrade", "gpushare", chart, "--namespace=kube-system", "--reset-values", form, *values)
 
     await command(helm, "uninstall", "gpushare", "--namespace=kube-system")
     await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")
