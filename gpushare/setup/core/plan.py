@@ -1,0 +1,160 @@
+"""Which files change, and how; and what is wrong with a node."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gpushare.setup.core import sites
+from gpushare.setup.core.faults import Fault, SetupRefusedError
+from gpushare.setup.core.scheduler_files import extenders_of, file_faults, is_gpushares, is_written_here
+from gpushare.setup.core.sites import Site, Wish
+from gpushare.setup.core.yaml_edit import applied, found_in, load, removed
+
+_APPLY = "run gpushare-setup apply"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file and what becomes of it; None for a file that is not there."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+    def diff(self) -> str:
+        """For people."""
+        old, new = (self.old or "").splitlines(keepends=True), (self.new or "").splitlines(keepends=True)
+        lines = difflib.unified_diff(
+            old,
+            new,
+            self.path if self.old is not None else "/dev/null",
+            self.path if self.new is not None else "/dev/null",
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def named_files(files: Mapping[str, str], wish: Wish) -> tuple[str, ...]:
+    """The paths of files that those name, and that have to be read too. Raises SetupRefusedError."""
+    site = sites.recognise(files, wish)
+    return (site.file, *site.current.values())
+
+
+def installation(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
+    """The site, and what changes so that its kube-scheduler asks the extender, in this order. Raises SetupRefusedError."""
+    site = sites.recognise(files, wish)
+    _refuse_others(files, site, wish)
+    changes = [Change(site.file, files.get(site.file), site.text)]
+    if changes[0].old is not None and load(changes[0].old, site.file) == load(site.text, site.file):
+        changes = []
+    old = files.get(site.document)
+    new = applied(old or "", site.entries, site.document)
+    if new != old:
+        changes.append(Change(site.document, old, new))
+    return site, changes
+
+
+def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
+    """The site, and what changes so that nothing of gpushare is left, in this order. Raises SetupRefusedError."""
+    site = sites.recognise(files, wish)
+    old = files.get(site.document)
+    changes = []
+    if old is not None and (new := removed(old, site.entries, site.document)) != old:
+        changes.append(Change(site.document, old, new))
+    if site.is_by_hand and (old is None or changes):
+        at = ".".join(map(str, site.entries[0].at))
+        raise SetupRefusedError(
+            f"{site.name} may still name {site.file}, and kube-scheduler would not start without that file",
+            f"take {at} out of {site.document}, {site.restart}, then run uninstall with --rke-cluster",
+        )
+    if site.file in files:
+        changes.append(Change(site.file, files[site.file], None))
+    return site, changes
+
+
+def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
+    """A scheduler's file that is not ours to replace."""
+    for flag, path in site.current.items():
+        text = files.get(path)
+        others = [one for one in extenders_of(load(text or "", path)) if not is_gpushares(one)]
+        if others:
+            raise SetupRefusedError(
+                f"{path}: kube-scheduler asks the extender of another program: {others[0].get('urlPrefix')}",
+                f"add gpushare's extender to that file by hand; {site.document} is not changed",
+            )
+        if f"{flag}={path}" in _named(site) and text is None:
+            continue
+        if f"{flag}={path}" not in _named(site) and not (wish.is_replacing and flag in _flags(site)):
+            raise SetupRefusedError(
+                f"{site.document}: kube-scheduler already has --{flag}={path}, which was not written by gpushare-setup",
+                f"take --{flag} out, or let apply --replace replace it"
+                if flag in _flags(site)
+                else f"take --{flag} out: Kubernetes 1.{site.minor} gets its file by --{_flags(site)[0]}",
+            )
+    text = files.get(site.file)
+    if text is not None and not wish.is_replacing and not is_written_here(load(text, site.file)):
+        raise SetupRefusedError(
+            f"{site.file}: was edited after gpushare-setup wrote it",
+            "plan --replace shows the difference, apply --replace takes it back",
+        )
+
+
+def _named(site: Site) -> set[str]:
+    return {f"{flag}={site.file}" for flag in _flags(site)}
+
+
+def _flags(site: Site) -> list[str]:
+    entry = site.entries[0]
+    return [str(entry.value).lstrip("-").partition("=")[0]] if entry.is_item else [str(entry.at[-1])]
+
+
+def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[str, ...]] | None) -> list[Fault]:
+    """What is wrong with a node; ``running`` are the command lines of its schedulers, None if they cannot be seen."""
+    try:
+        site = sites.recognise(files, wish)
+        faults = [*_copies(files), *_flag_faults(site), *_document_faults(files, site), *_file_faults(files, site)]
+    except SetupRefusedError as error:
+        return [error.fault]
+    if not faults and running is not None and site.pod is not None:
+        flag = str(site.entries[0].value)
+        if not any(flag in words for words in running):
+            faults.append(
+                Fault(
+                    f"no running kube-scheduler has {flag}",
+                    "look at the kubelet's log, and at crictl logs of kube-scheduler",
+                )
+            )
+    return faults
+
+
+def _copies(files: Mapping[str, str]) -> list[Fault]:
+    return [
+        Fault(f"{path}: the kubelet runs a copy too, as a second kube-scheduler", f"move it out of {sites.MANIFESTS}")
+        for path in sorted(files)
+        if path.startswith(f"{sites.MANIFESTS}/") and path != sites.MANIFEST
+    ]  # fmt: skip
+
+
+def _flag_faults(site: Site) -> list[Fault]:
+    (flag,) = _flags(site)
+    return [
+        Fault(f"{site.document}: --{one} keeps kube-scheduler from reading {flag}", f"take --{one} out, then {_APPLY}")
+        for one in site.current
+        if one != flag
+    ]  # fmt: skip
+
+
+def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
+    if site.is_by_hand and site.document not in files:
+        return []
+    document = load(files.get(site.document, ""), site.document)
+    missing = [entry for entry in site.entries if found_in(document, entry) != [entry.value]]
+    fix = f"{_APPLY}, which prints what to add; then: {site.restart}" if site.is_by_hand else _APPLY
+    return [Fault(f"{site.document}: {'.'.join(map(str, entry.at))} lacks {entry.value}", fix) for entry in missing[:1]]
+
+
+def _file_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
+    if site.file not in files:
+        return [Fault(f"{site.file} is not there, so kube-scheduler does not ask the extender", _APPLY)]
+    return file_faults(load(files[site.file], site.file), site.minor, site.file, site.text)
