@@ -61,7 +61,7 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     old = files.get(site.document)
     changes = []
     if old is not None and (new := removed(old, site.entries, site.document)) != old:
-        changes.append(Change(site.document, old, new))
+        changes.append(Change(site.document, old, new or None))
     if site.is_by_hand and (old is None or changes):
         at = ".".join(map(str, site.entries[0].at))
         raise SetupRefusedError(

@@ -21,10 +21,10 @@ NEWEST: Final = 36
 EXTENDER_URL: Final = f"http://127.0.0.1:12345{wire.PATH_PREFIX}"
 KUBECONFIG: Final = "/etc/kubernetes/scheduler.conf"
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
-FIELDS: Final = frozenset(
-    "urlPrefix filterVerb preemptVerb prioritizeVerb weight bindVerb enableHTTPS tlsConfig httpTimeout nodeCacheCapable "
-    "managedResources ignorable".split()
-)
+FIELDS: Final = frozenset({
+    "urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig", "httpTimeout",
+    "nodeCacheCapable", "managedResources", "ignorable",
+})  # fmt: skip
 _GROUP: Final = "kubescheduler.config.k8s.io"
 # The first minor that each version is written for, and the versions that it reads.
 _VERSIONS: Final = {
@@ -83,7 +83,7 @@ def scheduler_file(
             "extenders": [_extender(extender_url, verbs, tls, is_policy=True)],
         }
         return json.dumps(document, indent=2) + "\n"
-    document: dict[str, Any] = {
+    configuration = {
         "apiVersion": f"{_GROUP}/{versions_read(minor)[0]}",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": kubeconfig},
@@ -91,7 +91,7 @@ def scheduler_file(
         "profiles": [{"schedulerName": "default-scheduler"}],
         "extenders": [_extender(extender_url, verbs, tls, is_policy=False)],
     }
-    written = yaml.safe_dump(document, sort_keys=False, width=10_000)
+    written = yaml.safe_dump(configuration, sort_keys=False, width=10_000)
     return f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; written by gpushare-setup.\n{written}"
 
 

@@ -37,7 +37,7 @@ class SchedulerPod:
 
     def on_node(self, path: str) -> str | None:
         """The path of the node that the container sees as ``path``; None if it is not mounted."""
-        inside_out = {mount["mountPath"]: volume["hostPath"]["path"] for mount, volume in self.mounts}
+        inside_out: dict[str, str] = {mount["mountPath"]: volume["hostPath"]["path"] for mount, volume in self.mounts}
         for inside in sorted(inside_out, key=len, reverse=True):
             if path == inside or path.startswith(f"{inside}/"):
                 return inside_out[inside] + path[len(inside) :]

@@ -176,29 +176,33 @@ def _put_item(text: str, node: SequenceNode, entry: Entry) -> str:
 
 
 def _cut(text: str, root: Node, entry: Entry) -> str:
-    """What the cut would leave empty goes too, up to the whole document."""
-    nodes: list[Node] = [root]
+    """What the cut would leave empty goes too, but for the document."""
+    node, way = root, []
     for step in entry.at:
-        nodes.append(_child(nodes[-1], step) or root)
+        child = _child(node, step)
+        assert child is not None
+        way.append((node, step))
+        node = child
     if entry.is_item:
-        items = nodes[-1].value
-        like = [item for item in items if entry.is_like(yaml.SafeLoader("").construct_document(item))]
-        if len(like) < len(items):
+        like = [item for item in node.value if entry.is_like(yaml.SafeLoader("").construct_document(item))]
+        if len(like) < len(node.value):
             for item in reversed(like):
-                text = _cut_lines(text, nodes[-1], item, item)
+                text = _cut_lines(text, node, item, item)
             return text
-    for parent, step in zip(reversed(nodes[:-1]), reversed(entry.at), strict=True):
-        if isinstance(parent, MappingNode) and len(parent.value) > 1:
-            at = next(number for number, (key, _) in enumerate(parent.value) if key.value == step)
-            key, value = parent.value[at]
-            if text[_line_start(text, key) : key.start_mark.index].strip() and not parent.flow_style:
-                # Behind the dash of a list.
-                return text[: key.start_mark.index] + text[parent.value[at + 1][0].start_mark.index :]
-            return _cut_lines(text, parent, key, value)
-    return ""
+    while len(way) > 1 and len(way[-1][0].value) == 1:
+        way.pop()
+    parent, step = way[-1]
+    if not isinstance(parent, MappingNode) or parent.flow_style:
+        raise _CannotEditError
+    at = next(number for number, (key, _) in enumerate(parent.value) if key.value == step)
+    key, value = parent.value[at]
+    if text[_line_start(text, key) : key.start_mark.index].strip():
+        # Behind the dash of a list.
+        return text[: key.start_mark.index] + text[parent.value[at + 1][0].start_mark.index :]
+    return _cut_lines(text, parent, key, value)
 
 
-def _cut_lines(text: str, parent: CollectionNode, first: Node, last: Node) -> str:
+def _cut_lines(text: str, parent: Any, first: Node, last: Node) -> str:
     if parent.flow_style:
         raise _CannotEditError
     return text[: _line_start(text, first)] + text[_line_end(text, last) + 1 :]
