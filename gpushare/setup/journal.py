@@ -50,14 +50,17 @@ class Journal:
         written = self._read()
         return written is not None and not written["complete"]
 
-    def apply(self, changes: Sequence[Change]) -> None:
-        """Make these changes, in this order. Raises SetupRefusedError if a file is not what the plan saw, and OSError."""
+    def apply(self, changes: Sequence[Change], afterwards: str = "") -> None:
+        """Make these changes, in this order; ``afterwards`` is kept for a rollback.
+
+        Raises SetupRefusedError if a file is not what the plan saw, and OSError.
+        """
         if self.is_interrupted():
             raise SetupRefusedError(self.INTERRUPTED.what, self.INTERRUPTED.fix)
         rows = [self._row(change) for change in changes]
         if not rows:
             return
-        self._write({"complete": False, "files": rows})
+        self._write({"complete": False, "files": rows, "afterwards": afterwards})
         for change, row in zip(changes, rows, strict=True):
             self._files.replace(change.path, _content(_bytes(change.new), row))
 
@@ -79,8 +82,11 @@ class Journal:
         if written is not None:
             self._write({**written, "complete": True})
 
-    def rollback(self) -> list[str]:
-        """Put every file back that the last apply changed; their paths. Raises SetupRefusedError and OSError."""
+    def rollback(self) -> tuple[list[str], str]:
+        """Put every file back that the last apply changed; their paths, and what is left to a person.
+
+        Raises SetupRefusedError and OSError.
+        """
         written = self._read()
         if written is None:
             raise SetupRefusedError("there is no apply to roll back", "run gpushare-setup uninstall to remove gpushare")
@@ -100,7 +106,7 @@ class Journal:
         for row in rows:
             if row["before"] is not None:
                 self._files.replace(f"{FOLDER}/{row['before']}", None)
-        return [row["path"] for row in rows]
+        return [row["path"] for row in rows], written["afterwards"]
 
     def _kept(self, row: dict[str, Any]) -> Content | None:
         if row["before"] is None:

@@ -41,12 +41,16 @@ def run(asked: Arguments, out: TextIO) -> int:
         return 0
     with journal.held():
         if asked.verb == "rollback":
-            out.writelines(f"restored {path}\n" for path in journal.rollback())
+            restored, afterwards = journal.rollback()
+            out.writelines(f"restored {path}\n" for path in restored)
+            out.write(f"by hand, afterwards: {afterwards}\n" if afterwards else "")
             return 0
         decide = installation if asked.verb == "apply" else removal
         site, changes = decide(_texts(asked, files), asked.wish)
         _show(site, changes, out)
-        return _change(asked, site, [one for one in changes if not _is_by_hand(site, one)], journal, out)
+        by_hand = [one for one in changes if site.is_by_hand and one.path == site.document]
+        _change(asked, site, [one for one in changes if one not in by_hand], journal, out)
+        return 1 if by_hand else 0
 
 
 def _texts(asked: Arguments, files: NodeFiles) -> dict[str, str]:
@@ -54,24 +58,16 @@ def _texts(asked: Arguments, files: NodeFiles) -> dict[str, str]:
     return files.texts([asked.rke_cluster, *named_files(known, asked.wish)])
 
 
-def _is_by_hand(site: Site, change: Change) -> bool:
-    return site.is_by_hand and change.path == site.document
-
-
 def _show(site: Site, changes: Sequence[Change], out: TextIO) -> None:
     out.write(f"{site.name}, Kubernetes 1.{site.minor}\n")
     out.writelines(change.diff() for change in changes)
     if not changes:
         out.write("nothing to change\n")
-    if any(_is_by_hand(site, one) for one in changes):
-        out.write(
-            f"by hand: {site.name} writes kube-scheduler's container from {site.document}; change that file, then: {site.restart}\n"
-        )
-    elif changes and site.restart:
-        out.write(f"by hand, afterwards: {site.restart}\n")
+    elif site.afterwards:
+        out.write(f"by hand, afterwards: {site.afterwards}\n")
 
 
-def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Journal, out: TextIO) -> int:
+def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Journal, out: TextIO) -> None:
     pod = site.pod if changes and asked.timeout else None
     before = running_scheduler.processes(asked.root)
     if pod is not None and not before:
@@ -80,15 +76,17 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
             "run gpushare-setup on the node or in a pod with hostPID; --timeout 0 changes the files and waits for nothing",
         )
     try:
-        journal.apply(changes)
+        journal.apply(changes, site.afterwards)
     except OSError:
         journal.rollback()
         raise
-    flag, has = str(site.entries[0].value), asked.verb == "apply"
+    flag, has = site.argument, asked.verb == "apply"
     if pod is not None and not running_scheduler.is_restarted(asked.root, pod, before, flag, asked.timeout, has=has):
         broken = running_scheduler.processes(asked.root)
         journal.rollback()
-        well = running_scheduler.is_restarted(asked.root, pod, broken, flag, asked.timeout, has=not has)
+        well = bool(before.keys() & broken.keys()) or running_scheduler.is_restarted(
+            asked.root, pod, broken, flag, asked.timeout, has=not has
+        )
         raise SetupRefusedError(
             f"kube-scheduler was not well within {asked.timeout:g} s; every file is as it was, and kube-scheduler is "
             f"{'well again' if well else 'not well yet'}",
@@ -96,8 +94,9 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
         )
     journal.complete()
     if changes:
-        out.write(f"done; {'kube-scheduler is well. ' if pod is not None else ''}Undo with gpushare-setup rollback.\n")
-    return 0
+        out.write(
+            f"done{', and kube-scheduler is well' if pod is not None else ''}; gpushare-setup rollback undoes it\n"
+        )
 
 
 def _check(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO) -> int:

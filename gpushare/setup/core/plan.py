@@ -63,10 +63,9 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     if old is not None and (new := removed(old, site.entries, site.document)) != old:
         changes.append(Change(site.document, old, new or None))
     if site.is_by_hand and (old is None or changes):
-        at = ".".join(map(str, site.entries[0].at))
         raise SetupRefusedError(
             f"{site.name} may still name {site.file}, and kube-scheduler would not start without that file",
-            f"take {at} out of {site.document}, {site.restart}, then run uninstall with --rke-cluster",
+            f"{site.afterwards}; then run uninstall with --rke-cluster",
         )
     if site.file in files:
         changes.append(Change(site.file, files[site.file], None))
@@ -76,55 +75,39 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
 def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
     """A scheduler's file that is not ours to replace."""
     for flag, path in site.current.items():
-        text = files.get(path)
-        others = [one for one in extenders_of(load(text or "", path)) if not is_gpushares(one)]
+        others = [one for one in extenders_of(load(files.get(path, ""), path)) if not is_gpushares(one)]
         if others:
             raise SetupRefusedError(
                 f"{path}: kube-scheduler asks the extender of another program: {others[0].get('urlPrefix')}",
                 f"add gpushare's extender to that file by hand; {site.document} is not changed",
             )
-        if f"{flag}={path}" in _named(site) and text is None:
-            continue
-        if f"{flag}={path}" not in _named(site) and not (wish.is_replacing and flag in _flags(site)):
+        if flag != site.flag:
             raise SetupRefusedError(
-                f"{site.document}: kube-scheduler already has --{flag}={path}, which was not written by gpushare-setup",
-                f"take --{flag} out, or let apply --replace replace it"
-                if flag in _flags(site)
-                else f"take --{flag} out: Kubernetes 1.{site.minor} gets its file by --{_flags(site)[0]}",
+                f"{site.document}: kube-scheduler has --{flag}={path}, and of Kubernetes 1.{site.minor} it needs --{site.flag}",
+                f"take --{flag} out, then {_APPLY}",
+            )
+        if path != site.file and not wish.is_replacing:
+            raise SetupRefusedError(
+                f"{site.document}: kube-scheduler already has --{flag}={path}, which gpushare-setup did not write",
+                f"take it out, or replace it: {_APPLY} --replace",
             )
     text = files.get(site.file)
     if text is not None and not wish.is_replacing and not is_written_here(load(text, site.file)):
         raise SetupRefusedError(
-            f"{site.file}: was edited after gpushare-setup wrote it",
-            "plan --replace shows the difference, apply --replace takes it back",
+            f"{site.file} was edited after gpushare-setup wrote it", f"write it again: {_APPLY} --replace"
         )
 
 
-def _named(site: Site) -> set[str]:
-    return {f"{flag}={site.file}" for flag in _flags(site)}
-
-
-def _flags(site: Site) -> list[str]:
-    entry = site.entries[0]
-    return [str(entry.value).lstrip("-").partition("=")[0]] if entry.is_item else [str(entry.at[-1])]
-
-
-def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[str, ...]] | None) -> list[Fault]:
-    """What is wrong with a node; ``running`` are the command lines of its schedulers, None if they cannot be seen."""
+def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[str, ...]]) -> list[Fault]:
+    """What is wrong with a node; ``running`` are the command lines of its schedulers."""
     try:
         site = sites.recognise(files, wish)
         faults = [*_copies(files), *_flag_faults(site), *_document_faults(files, site), *_file_faults(files, site)]
     except SetupRefusedError as error:
         return [error.fault]
-    if not faults and running is not None and site.pod is not None:
-        flag = str(site.entries[0].value)
-        if not any(flag in words for words in running):
-            faults.append(
-                Fault(
-                    f"no running kube-scheduler has {flag}",
-                    "look at the kubelet's log, and at crictl logs of kube-scheduler",
-                )
-            )
+    if not faults and site.has_process and not any(site.argument in words for words in running):
+        fix = site.afterwards or "read the kubelet's log, and kube-scheduler's in /var/log/pods"
+        faults.append(Fault(f"no kube-scheduler that runs on this node has {site.argument}", fix))
     return faults
 
 
@@ -137,21 +120,24 @@ def _copies(files: Mapping[str, str]) -> list[Fault]:
 
 
 def _flag_faults(site: Site) -> list[Fault]:
-    (flag,) = _flags(site)
     return [
-        Fault(f"{site.document}: --{one} keeps kube-scheduler from reading {flag}", f"take --{one} out, then {_APPLY}")
+        Fault(
+            f"{site.document}: --{one} keeps kube-scheduler from reading {site.file}",
+            f"take --{one} out, then {_APPLY}",
+        )
         for one in site.current
-        if one != flag
-    ]  # fmt: skip
+        if one != site.flag
+    ]
 
 
 def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
-    if site.is_by_hand and site.document not in files:
-        return []
+    """The first thing that is missing, as one command brings all. What a person has elsewhere is not known."""
     document = load(files.get(site.document, ""), site.document)
     missing = [entry for entry in site.entries if found_in(document, entry) != [entry.value]]
-    fix = f"{_APPLY}, which prints what to add; then: {site.restart}" if site.is_by_hand else _APPLY
-    return [Fault(f"{site.document}: {'.'.join(map(str, entry.at))} lacks {entry.value}", fix) for entry in missing[:1]]
+    if not missing or (site.is_by_hand and site.document not in files):
+        return []
+    place = ".".join(map(str, missing[0].at))
+    return [Fault(f"{site.document}: {place} lacks {missing[0].value}", site.afterwards if site.is_by_hand else _APPLY)]
 
 
 def _file_faults(files: Mapping[str, str], site: Site) -> list[Fault]:

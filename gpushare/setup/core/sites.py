@@ -61,6 +61,8 @@ class Site:
 
     name: str
     minor: int
+    flag: str
+    """The flag by which kube-scheduler gets its file: ``config`` or ``policy-config-file``."""
     file: str
     """The path of kube-scheduler's file."""
     text: str
@@ -76,6 +78,20 @@ class Site:
     is_by_hand: bool = False
     """The document belongs to a program that a person runs elsewhere."""
     pod: SchedulerPod | None = None
+    has_process: bool = True
+    """kube-scheduler is a process of its own, and no part of another."""
+
+    @property
+    def argument(self) -> str:
+        """What kube-scheduler's command line has to have."""
+        return f"--{self.flag}={self.file}"
+
+    @property
+    def afterwards(self) -> str:
+        """What is left to a person after a change; "" for nothing."""
+        if self.is_by_hand:
+            return f"change {'.'.join(map(str, self.entries[0].at))} in {self.document}, then: {self.restart}"
+        return self.restart
 
 
 def recognise(files: Mapping[str, str], wish: Wish) -> Site:
@@ -138,7 +154,7 @@ def _static_pod(files: Mapping[str, str], wish: Wish) -> Site:
     mounted = {volume: path for volume, path in zip(_VOLUMES, (file, *tls), strict=False) if path}
     entries = static_pod.entries(pod, flag, mounted, hashlib.sha256(text.encode()).hexdigest()[:16])
     current = {one: pod.on_node(pod.flags[one]) or pod.flags[one] for one in (CONFIG, POLICY) if one in pod.flags}
-    return Site("kubeadm", minor, file, text, MANIFEST, tuple(entries), current, pod=pod)
+    return Site("kubeadm", minor, flag, file, text, MANIFEST, tuple(entries), current, pod=pod)
 
 
 def _rke(files: Mapping[str, str], wish: Wish) -> Site:
@@ -150,8 +166,8 @@ def _rke(files: Mapping[str, str], wish: Wish) -> Site:
     at = ("services", "scheduler", "extra_args")
     flags = _mapping(document, *at)
     return Site(
-        "RKE", minor, file, _file(minor, RKE_KUBECONFIG, wish), wish.rke_cluster or "cluster.yml", (Entry((*at, flag), file),),
-        {one: str(flags[one]) for one in (CONFIG, POLICY) if one in flags}, "rke up", is_by_hand=True,
+        "RKE", minor, flag, file, _file(minor, RKE_KUBECONFIG, wish), wish.rke_cluster or "cluster.yml",
+        (Entry((*at, flag), file),), _current(flags), "rke up", is_by_hand=True,
     )  # fmt: skip
 
 
@@ -180,8 +196,8 @@ def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
         entries.append(Entry((keys[1],), f"{file}:{file}", is_item=True))
     service = "rke2-server" if kind == "rke2" else "k3s"
     return Site(
-        {"rke2": "RKE2", "k3s": "k3s"}[kind], minor, file, _file(minor, RANCHER_KUBECONFIG.format(kind), wish), config,
-        tuple(entries), {one: flags[one] for one in (CONFIG, POLICY) if one in flags}, f"systemctl restart {service}",
+        {"rke2": "RKE2", "k3s": "k3s"}[kind], minor, CONFIG, file, _file(minor, RANCHER_KUBECONFIG.format(kind), wish), config,
+        tuple(entries), _current(flags), f"systemctl restart {service}", has_process=kind == "rke2",
     )  # fmt: skip
 
 
@@ -193,9 +209,13 @@ def _k0s(files: Mapping[str, str], wish: Wish) -> Site:
     minor = _minor("", wish)
     file = "/etc/k0s/scheduler-gpushare-config.yaml"
     return Site(
-        "k0s", minor, file, _file(minor, K0S_KUBECONFIG, wish), K0S_CONFIG, (Entry((*at, CONFIG), file),),
-        {one: str(flags[one]) for one in (CONFIG, POLICY) if one in flags}, "systemctl restart k0scontroller",
+        "k0s", minor, CONFIG, file, _file(minor, K0S_KUBECONFIG, wish), K0S_CONFIG, (Entry((*at, CONFIG), file),),
+        _current(flags), "systemctl restart k0scontroller",
     )  # fmt: skip
+
+
+def _current(flags: Mapping[str, Any]) -> dict[str, str]:
+    return {one: str(flags[one]) for one in (CONFIG, POLICY) if one in flags}
 
 
 def _mapping(document: Any, *at: str) -> Mapping[str, Any]:
