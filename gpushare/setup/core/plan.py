@@ -131,9 +131,13 @@ def _flag_faults(site: Site) -> list[Fault]:
 
 
 def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
-    """The first thing that is missing, as one command brings all. What a person has elsewhere is not known."""
+    """The first thing that is missing, as one command brings all. What a person has elsewhere is not known.
+
+    A digest that differs only means that the file will be written again.
+    """
     document = load(files.get(site.document, ""), site.document)
-    missing = [entry for entry in site.entries if found_in(document, entry) != [entry.value]]
+    asked = [entry for entry in site.entries if entry.is_item or site.pod is None]
+    missing = [entry for entry in asked if found_in(document, entry) != [entry.value]]
     if not missing or (site.is_by_hand and site.document not in files):
         return []
     place = ".".join(map(str, missing[0].at))

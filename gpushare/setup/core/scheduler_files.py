@@ -6,7 +6,7 @@ Its fields are the same in all versions of KubeSchedulerConfiguration; the Polic
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ FIELDS: Final = frozenset({
     "urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig", "httpTimeout",
     "nodeCacheCapable", "managedResources", "ignorable",
 })  # fmt: skip
+_POLICY: Final = "Policy"
 _GROUP: Final = "kubescheduler.config.k8s.io"
 # The first minor that each version is written for, and the versions that it reads.
 _VERSIONS: Final = {
@@ -143,37 +144,39 @@ def is_written_here(document: Any) -> bool:
 
 def file_faults(document: Any, minor: int, path: str, wanted: str) -> list[Fault]:
     """What is wrong with the file at ``path``, of which ``wanted`` is the right text."""
-    again = "gpushare-setup plan --replace shows the right file, apply --replace writes it"
     right = yaml.safe_load(wanted)
+    fix = f"run gpushare-setup apply{'' if is_written_here(document) else ' --replace'}"
+    return [Fault(f"{path}: {what}", fix) for what in _document_faults(document, minor, right)]
+
+
+def _document_faults(document: Any, minor: int, right: dict[str, Any]) -> list[str]:
     if not isinstance(document, dict):
-        return [Fault(f"{path}: no document of kube-scheduler", again)]
-    kind, version = document.get("kind"), str(document.get("apiVersion", ""))
+        return ["no document of kube-scheduler"]
+    kind, version = document.get("kind"), document.get("apiVersion")
     if kind != right["kind"]:
-        return [
-            Fault(f"{path}: kind {kind!r}, where Kubernetes 1.{minor} reads {right['kind']!r} with extenders", again)
-        ]
-    readable = [f"{_GROUP}/{one}" for one in versions_read(minor)] if kind != "Policy" else ["v1"]
+        return [f"kind {kind!r}, but Kubernetes 1.{minor} reads {right['kind']!r} with extenders"]
+    readable = ["v1"] if kind == _POLICY else [f"{_GROUP}/{one}" for one in versions_read(minor)]
     if version not in readable:
-        return [Fault(f"{path}: Kubernetes 1.{minor} does not read {version!r} (but {', '.join(readable)})", again)]
+        return [f"Kubernetes 1.{minor} does not read {version!r}, but {', '.join(readable)}"]
     ours = [one for one in extenders_of(document) if is_gpushares(one)]
     if len(ours) != 1:
-        return [Fault(f"{path}: gpushare's extender is there {len(ours)} times, and not once", again)]
-    return [Fault(f"{path}: {what}", again) for what in _extender_faults(document, ours[0], right)]
-
-
-def _extender_faults(document: dict[str, Any], extender: dict[str, Any], right: dict[str, Any]) -> list[str]:
-    wanted: dict[str, Any] = right["extenders"][0]
-    known = FIELDS if right["kind"] != "Policy" else FIELDS | {"enableHttps"}
-    found = [
-        f"unknown field {name!r} of the extender, which stops kube-scheduler" for name in sorted(set(extender) - known)
-    ]
-    found += [
-        f"{name} of the extender is {extender.get(name)!r}, and not {value!r}"
-        for name, value in wanted.items()
-        if extender.get(name, False) != value and name not in ("weight", "httpTimeout")
-    ]
-    if any("bindVerb" in one for one in extenders_of(document) if one is not extender):
+        return [f"gpushare's extender is there {len(ours)} times, and not once"]
+    found = [*_extender_faults(ours[0], right["extenders"][0], is_policy=kind == _POLICY)]
+    if any("bindVerb" in one for one in extenders_of(document) if one is not ours[0]):
         found.append("another extender binds too, and only one may")
     if document.get("clientConnection") != right.get("clientConnection"):
         found.append(f"clientConnection is {document.get('clientConnection')}, and not {right.get('clientConnection')}")
     return found
+
+
+def _extender_faults(extender: dict[str, Any], right: dict[str, Any], *, is_policy: bool) -> Iterator[str]:
+    """A release that reads a Policy takes fields in any case; others end at one that they do not know."""
+    for name in sorted(set(extender) - FIELDS - ({"enableHttps"} if is_policy else set())):
+        yield f"unknown field {name!r} of the extender, which stops kube-scheduler"
+    for name, value in right.items():
+        if name not in ("weight", "httpTimeout") and extender.get(name, False) != value:
+            yield f"{name} of the extender is {extender.get(name)!r}, and not {value!r}"
+    timeout = extender.get("httpTimeout", right["httpTimeout"])
+    if not isinstance(timeout, type(right["httpTimeout"])):
+        form = "number of nanoseconds" if is_policy else f"text such as {right['httpTimeout']}"
+        yield f"httpTimeout of the extender is {timeout!r}, and no {form}"

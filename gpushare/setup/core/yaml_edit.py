@@ -100,8 +100,9 @@ def found_in(data: Any, entry: Entry) -> list[Any]:
 def _without(data: Any, entry: Entry, depth: int = 0) -> Any:
     """The document without what stands for the entry, nor what is empty on the way to it."""
     if depth == len(entry.at):
-        rest = [item for item in data or [] if not entry.is_like(item)] if entry.is_item else None
-        return rest or None
+        if not entry.is_item:
+            return None
+        return [item for item in data if not entry.is_like(item)] or None if isinstance(data, list) else data
     if not isinstance(data, dict | list):
         return data
     step = entry.at[depth]
@@ -133,7 +134,7 @@ def _put(text: str, root: Node | None, entry: Entry) -> str:
         value = {step: value}
     if node is None:
         return text + ("" if text.endswith("\n") or not text else "\n") + _block(value, 0)
-    if _is_null(node) or (isinstance(node, ScalarNode) and not rest):
+    if _is_null(node) or (isinstance(node, ScalarNode) and not rest and not entry.is_item):
         start, end = node.start_mark.index, node.end_mark.index
         return f"{text[:start]}{'' if end > start else ' '}{json.dumps(value)}{text[end:]}"
     if isinstance(node, SequenceNode) and not rest:

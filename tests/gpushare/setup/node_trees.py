@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gpushare.setup.core.sites import K0S_CONFIG, K0S_KUBECONFIG, MANIFEST, RANCHER_CONFIG, RANCHER_KUBECONFIG, RKE2_POD, RKE_KUBECONFIG
+from gpushare.setup.core.sites import (
+    K0S_CONFIG,
+    K0S_KUBECONFIG,
+    MANIFEST,
+    RANCHER_CONFIG,
+    RANCHER_KUBECONFIG,
+    RKE2_POD,
+    RKE_KUBECONFIG,
+)
 
 CLUSTER_YML: Final = "/root/cluster.yml"
 
@@ -78,7 +86,9 @@ services:
 """
 
 
-def rke2(config: str | None = None, image: str = "index.docker.io/rancher/hardened-kubernetes:v1.28.9-rke2r1-build20240416") -> dict[str, str]:
+def rke2(
+    config: str | None = None, image: str = "index.docker.io/rancher/hardened-kubernetes:v1.28.9-rke2r1-build20240416"
+) -> dict[str, str]:
     """A server of RKE2."""
     found = {RANCHER_KUBECONFIG.format("rke2"): "account", RKE2_POD: f"spec:\n  containers:\n  - image: {image}\n"}
     return found if config is None else found | {RANCHER_CONFIG.format("rke2"): config}
@@ -107,6 +117,14 @@ spec:
 def k0s(config: str = K0S_TEXT) -> dict[str, str]:
     """A controller of k0s."""
     return {K0S_KUBECONFIG: "account", K0S_CONFIG: config}
+
+
+def running(number: int, *words: str, start: str = "100") -> dict[str, str]:
+    """A process, as /proc shows it: its command line, and in the 22nd field when it started."""
+    return {
+        f"/proc/{number}/cmdline": "".join(f"{word}\0" for word in words),
+        f"/proc/{number}/stat": f"{number} ({words[0][-15:]} (x)) S {'0 ' * 18}{start} 0 0\n",
+    }
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
