@@ -20,33 +20,33 @@ def cluster_faults(
 ) -> list[Fault]:
     """Of the Deployment, the DaemonSet (None if it is not there) and all nodes."""
     found = [
-        *_of(f"Deployment {EXTENDER}", extender, "replicas", "readyReplicas"),
-        *_of(f"DaemonSet {PLUGIN}", plugin, "desiredNumberScheduled", "numberReady"),
+        *_not_ready("deployment", EXTENDER, extender, ("spec", "replicas"), ("status", "readyReplicas")),
+        *_not_ready("daemonset", PLUGIN, plugin, ("status", "desiredNumberScheduled"), ("status", "numberReady")),
     ]
-    if plugin is not None and not _count(plugin, "desiredNumberScheduled"):
+    if plugin is not None and not _number(plugin, "status", "desiredNumberScheduled"):
         found.append(
-            Fault(f"DaemonSet {PLUGIN}: no node has the label gpushare=true", "kubectl label node NODE gpushare=true")
+            Fault(f"daemonset {PLUGIN}: no node has the label gpushare=true", "kubectl label node NODE gpushare=true")
         )
     if not found and not any(_has_memory(node) for node in nodes):
         found.append(Fault(f"no node has {wire.RESOURCE_MEMORY}", f"kubectl logs -n {NAMESPACE} daemonset/{PLUGIN}"))
     return found
 
 
-def _of(name: str, found: Mapping[str, Any] | None, wanted: str, ready: str) -> list[Fault]:
+def _not_ready(
+    kind: str, name: str, found: Mapping[str, Any] | None, wanted: tuple[str, str], ready: tuple[str, str]
+) -> list[Fault]:
     if found is None:
-        return [Fault(f"{name} is not in {NAMESPACE}", _INSTALL)]
-    if _count(found, ready) < _count(found, wanted):
-        kind, _, of = name.partition(" ")
-        what = f"{name}: {_count(found, ready)} of {_count(found, wanted)} pods are ready"
-        return [
-            Fault(what, f"kubectl describe pods -n {NAMESPACE} and kubectl logs -n {NAMESPACE} {kind.lower()}/{of}")
-        ]
+        return [Fault(f"{kind} {name} is not in {NAMESPACE}", _INSTALL)]
+    if _number(found, *ready) < _number(found, *wanted):
+        what = f"{kind} {name}: {_number(found, *ready)} of {_number(found, *wanted)} pods are ready"
+        return [Fault(what, f"kubectl describe {kind}/{name} -n {NAMESPACE}, and kubectl logs of its pods")]
     return []
 
 
-def _count(found: Mapping[str, Any], key: str) -> int:
-    return int(found.get("status", {}).get(key) or 0)
+def _number(found: Mapping[str, Any], part: str, key: str) -> int:
+    return int((found.get(part) or {}).get(key) or 0)
 
 
 def _has_memory(node: Node) -> bool:
-    return bool(node.status and (node.status.capacity or {}).get(wire.RESOURCE_MEMORY, "0") not in ("0", 0))
+    capacity = (node.status.capacity if node.status is not None else None) or {}
+    return capacity.get(wire.RESOURCE_MEMORY, "0") not in ("0", 0)
