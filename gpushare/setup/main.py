@@ -11,7 +11,7 @@ from gpushare.errors import GpushareError, UsageError
 from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.plan import Change, installation, named_files, node_faults, removal
-from gpushare.setup.core.sites import Site
+from gpushare.setup.core.sites import Site, tls_files
 from gpushare.setup.journal import Journal
 from gpushare.setup.node_files import NodeFiles
 from gpushare.setup.setup_arguments import Arguments
@@ -55,7 +55,7 @@ def run(asked: Arguments, out: TextIO) -> int:
 
 def _texts(asked: Arguments, files: NodeFiles) -> dict[str, str]:
     known = files.texts([asked.rke_cluster])
-    return files.texts([asked.rke_cluster, *named_files(known, asked.wish)])
+    return files.texts([asked.rke_cluster, *named_files(known, asked.wish)], tls_files(asked.wish))
 
 
 def _show(site: Site, changes: Sequence[Change], out: TextIO) -> None:

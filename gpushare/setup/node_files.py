@@ -36,13 +36,13 @@ class NodeFiles:
         """The path here."""
         return self.root / path.lstrip("/")
 
-    def texts(self, also: Iterable[str] = ()) -> dict[str, str]:
-        """The files that say what the node is, and others; those of credentials are not read."""
+    def texts(self, also: Iterable[str] = (), there: Iterable[str] = ()) -> dict[str, str]:
+        """The files that show what the node is, and others; of credentials, and of ``there``, only whether they are there."""
         listed = [f"/{found.relative_to(self.root)}" for one in sites.READ_BY_PATTERN for found in self._glob(one)]
         texts = {
             path: text for path in (*sites.READ, *listed, *also) if path and (text := self._text(path)) is not None
         }
-        return texts | {path: "" for path in sites.CREDENTIALS if self.at(path).exists()}
+        return texts | {path: "" for path in (*sites.CREDENTIALS, *there) if self.at(path).exists()}
 
     def _glob(self, pattern: str) -> list[Path]:
         """Without hidden files, which neither a kubelet nor k3s reads."""

@@ -45,6 +45,11 @@ def installation(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Chang
     """The site, and what changes so that its kube-scheduler asks the extender, in this order. Raises SetupRefusedError."""
     site = sites.recognise(files, wish)
     _refuse_others(files, site, wish)
+    missing = [path for path in sites.tls_files(wish) if path not in files]
+    if missing:
+        raise SetupRefusedError(
+            f"{missing[0]} is not on this node, and kube-scheduler would not start", "put it there first"
+        )
     changes = [Change(site.file, files.get(site.file), site.text)]
     if changes[0].old is not None and load(changes[0].old, site.file) == load(site.text, site.file):
         changes = []

@@ -118,6 +118,11 @@ def recognise(files: Mapping[str, str], wish: Wish) -> Site:
     return kinds[found[0]]()
 
 
+def tls_files(wish: Wish) -> tuple[str, ...]:
+    """The files of TLS that kube-scheduler reads at its start."""
+    return tuple(filter(None, (wish.tls.ca, wish.tls.certificate, wish.tls.key))) if wish.tls is not None else ()
+
+
 def _openshift() -> Site:
     raise SetupRefusedError(
         f"{OPENSHIFT_MANIFEST}: OpenShift's operator writes kube-scheduler's manifest, and takes no extender",
@@ -150,8 +155,7 @@ def _static_pod(files: Mapping[str, str], wish: Wish) -> Site:
             f"add --kubeconfig={KUBECONFIG}",
         )
     text = _file(minor, kubeconfig, wish)
-    tls = (wish.tls.ca, wish.tls.certificate, wish.tls.key) if wish.tls is not None else ()
-    mounted = {volume: path for volume, path in zip(_VOLUMES, (file, *tls), strict=False) if path}
+    mounted = dict(zip(_VOLUMES, (file, *tls_files(wish)), strict=False))
     entries = static_pod.entries(pod, flag, mounted, hashlib.sha256(text.encode()).hexdigest()[:16])
     current = {one: pod.on_node(pod.flags[one]) or pod.flags[one] for one in (CONFIG, POLICY) if one in pod.flags}
     return Site("kubeadm", minor, flag, file, text, MANIFEST, tuple(entries), current, pod=pod)

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import trustme
 import yaml
 
-from clusters.controlplane.binaries import locate, minors
-from clusters.provider import ClusterError
+from clusters.controlplane.binaries import known, minors
 from gpushare.setup.core.scheduler_files import Tls, scheduler_file
 from tests.gpushare.setup.core.test_scheduler_files import edited
 
@@ -24,11 +24,9 @@ KUBECONFIG = {
 
 @pytest.fixture(params=minors())
 def minor(request: pytest.FixtureRequest) -> str:
-    """Each minor whose programs are built."""
-    try:
-        locate(request.param, os.environ)
-    except ClusterError as error:
-        pytest.skip(str(error))
+    """Each minor whose kube-scheduler is built."""
+    if "kube-scheduler" not in known(request.param, os.environ):
+        pytest.skip(f"no kube-scheduler: `make control-plane KUBERNETES={request.param}` builds it")
     return str(request.param)
 
 
@@ -37,15 +35,26 @@ def read_by_scheduler(minor: str, folder: Path, text: str) -> tuple[int, str]:
     (folder / "kubeconfig").write_text(yaml.safe_dump(KUBECONFIG))
     (folder / "file.yaml").write_text(text)
     flags = [f"--config={folder / 'file.yaml'}", f"--write-config-to={folder / 'read.yaml'}", "--secure-port=0"]
-    program = locate(minor, os.environ)["kube-scheduler"]
+    program = known(minor, os.environ)["kube-scheduler"]
     done = subprocess.run([program, *flags], capture_output=True, text=True, timeout=300, check=False, cwd=folder)
     written = folder / "read.yaml"
     return done.returncode, written.read_text() if written.exists() else done.stderr
 
 
-@pytest.mark.parametrize("tls", [None, Tls("/ca.crt", "/tls.crt", "/tls.key")], ids=["plain", "TLS"])
-def test_kube_scheduler_takes_the_file(minor: str, tls: Tls | None, tmp_path: Path) -> None:
+def pem_files(folder: Path) -> Tls:
+    """kube-scheduler opens the files of TLS at its start."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.crt")
+    certificate = authority.issue_cert("kube-scheduler")
+    certificate.private_key_pem.write_to_path(folder / "tls.key")
+    certificate.cert_chain_pems[0].write_to_path(folder / "tls.crt")
+    return Tls(*(str(folder / name) for name in ("ca.crt", "tls.crt", "tls.key")))
+
+
+@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "TLS"])
+def test_kube_scheduler_takes_the_file(minor: str, is_tls: bool, tmp_path: Path) -> None:
     """The scheduler of each release reads every field as it was meant."""
+    tls = pem_files(tmp_path) if is_tls else None
     text = scheduler_file(int(minor.removeprefix("1.")), tls=tls, kubeconfig=str(tmp_path / "kubeconfig"))
     code, written = read_by_scheduler(minor, tmp_path, text)
 

@@ -30,7 +30,7 @@ SITES = {
     "kubeadm 1.22": (kubeadm(22), Wish()),
     "kubeadm 1.24": (kubeadm(24), Wish()),
     "kubeadm 1.30": (
-        kubeadm(30),
+        kubeadm(30) | {"/etc/g/ca.crt": ""},
         Wish(tls=Tls("/etc/g/ca.crt"), extender_url="https://127.0.0.1:12345/gpushare-scheduler"),
     ),
     "RKE": (rke(RKE_CLUSTER), Wish(rke_cluster=CLUSTER_YML)),
@@ -149,6 +149,12 @@ def test_the_files_of_tls_are_mounted() -> None:
 
     assert "  - hostPath:\n      path: /etc/g/ca.crt\n      type: File\n    name: gpushare-ca\n" in new[MANIFEST]
     assert yaml.safe_load(new[CONFIG])["extenders"][0]["tlsConfig"] == {"caFile": "/etc/g/ca.crt"}
+
+
+def test_a_file_of_tls_has_to_be_there() -> None:
+    """kube-scheduler ends if a file of TLS is not there, so nothing is changed before."""
+    with pytest.raises(SetupRefusedError, match=r"/etc/g/ca\.crt is not on this node"):
+        installation(kubeadm(), SITES["kubeadm 1.30"][1])
 
 
 @pytest.mark.parametrize(
