@@ -11,7 +11,7 @@ from gpushare.errors import GpushareError, UsageError
 from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.plan import Change, installation, named_files, node_faults, removal
-from gpushare.setup.core.sites import Site, tls_files
+from gpushare.setup.core.sites import Site, recognise, tls_files
 from gpushare.setup.journal import Journal
 from gpushare.setup.node_files import NodeFiles
 from gpushare.setup.setup_arguments import Arguments
@@ -78,7 +78,8 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
     try:
         journal.apply(changes, site.afterwards)
     except OSError:
-        journal.rollback()
+        if journal.is_interrupted():
+            journal.rollback()
         raise
     flag, has = site.argument, asked.verb == "apply"
     if pod is not None and not running_scheduler.is_restarted(asked.root, pod, before, flag, asked.timeout, has=has):
@@ -100,7 +101,7 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
 
 
 def _check(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO) -> int:
-    faults = [journal.INTERRUPTED] if journal.is_interrupted() else []
+    faults, texts = [journal.INTERRUPTED] if journal.is_interrupted() else [], {}
     try:
         texts = _texts(asked, files)
         faults += node_faults(texts, asked.wish, running_scheduler.processes(asked.root).values())
@@ -109,9 +110,12 @@ def _check(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO) ->
     if asked.kubeconfig is not None:
         faults += asyncio.run(cluster_objects.look(asked.kubeconfig, asked.context))
     out.writelines(f"{fault}\n" for fault in faults)
-    if not faults:
-        out.write("good: kube-scheduler asks gpushare's extender\n")
-    return 3 if faults else 0
+    if faults:
+        return 3
+    site = recognise(texts, asked.wish)
+    unseen = "" if site.has_process else f", if this was run since: {site.restart}"
+    out.write(f"good: kube-scheduler asks gpushare's extender{unseen}\n")
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from gpushare.setup.core import sites
 from gpushare.setup.core.faults import Fault, SetupRefusedError
 from gpushare.setup.core.scheduler_files import extenders_of, file_faults, is_gpushares, is_written_here
 from gpushare.setup.core.sites import Site, Wish
+from gpushare.setup.core.static_pod import mounted_under
 from gpushare.setup.core.yaml_edit import applied, found_in, load, removed
 
 _APPLY = "run gpushare-setup apply"
@@ -65,7 +66,8 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     site = sites.recognise(files, wish)
     old = files.get(site.document)
     changes = []
-    if old is not None and (new := removed(old, site.entries, site.document)) != old:
+    entries = [*site.entries, *(mounted_under(site.pod, sites.VOLUMES) if site.pod is not None else [])]
+    if old is not None and (new := removed(old, entries, site.document)) != old:
         changes.append(Change(site.document, old, new or None))
     if site.is_by_hand and (old is None or changes):
         raise SetupRefusedError(

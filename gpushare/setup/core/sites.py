@@ -38,7 +38,7 @@ READ_BY_PATTERN: Final = (
 # kubeadm's; the names of the flags in which kube-scheduler takes its file.
 CONFIG: Final = "config"
 POLICY: Final = "policy-config-file"
-_VOLUMES: Final = ("gpushare-scheduler", "gpushare-ca", "gpushare-certificate", "gpushare-key")
+VOLUMES: Final = ("gpushare-scheduler", "gpushare-ca", "gpushare-certificate", "gpushare-key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _static_pod(files: Mapping[str, str], wish: Wish) -> Site:
             f"add --kubeconfig={KUBECONFIG}",
         )
     text = _file(minor, kubeconfig, wish)
-    mounted = dict(zip(_VOLUMES, (file, *tls_files(wish)), strict=False))
+    mounted = dict(zip(VOLUMES, (file, *tls_files(wish)), strict=False))
     entries = static_pod.entries(pod, flag, mounted, hashlib.sha256(text.encode()).hexdigest()[:16])
     current = {one: pod.on_node(pod.flags[one]) or pod.flags[one] for one in (CONFIG, POLICY) if one in pod.flags}
     return Site("kubeadm", minor, flag, file, text, MANIFEST, tuple(entries), current, pod=pod)

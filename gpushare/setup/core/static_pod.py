@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +42,16 @@ class SchedulerPod:
             if path == inside or path.startswith(f"{inside}/"):
                 return inside_out[inside] + path[len(inside) :]
         return None
+
+
+def mounted_under(pod: SchedulerPod, names: Collection[str]) -> list[Entry]:
+    """The mounts and volumes that the manifest has under these names."""
+    found = []
+    for mount, volume in pod.mounts:
+        if mount["name"] in names:
+            found.append(Entry((*pod.at[:-1], "volumeMounts"), mount, is_item=True))
+            found.append(Entry(("spec", "volumes"), volume, is_item=True))
+    return found
 
 
 def minor_of(text: str) -> int | None:

@@ -157,20 +157,37 @@ def test_a_restart_that_could_not_be_seen_is_refused(tmp_path: Path) -> None:
     assert whole(tmp_path) == before
 
 
-def test_a_disk_that_takes_no_file_is_rolled_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An apply that cannot write the second file takes the first one back, and ends with the system's error."""
-    write(tmp_path, kubeadm())
-    before = whole(tmp_path)
+def full_disk(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """From now on no file of that name takes the text with the scheduler's file."""
     real = Path.replace
 
-    def full(path: Path, target: Path) -> Path:
-        if target.name == "kube-scheduler.yaml" and CONFIG in path.read_text():
+    def replace(path: Path, target: Path) -> Path:
+        if target.name == name and CONFIG in path.read_text():
             raise OSError(28, "No space left on device")
         return real(path, target)
 
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(Path, "replace", replace)
+
+
+def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An apply that cannot write the second file takes the first one back, and ends with the system's error."""
+    write(tmp_path, kubeadm())
+    before = whole(tmp_path)
+    full_disk(monkeypatch, "kube-scheduler.yaml")
 
     assert main.main(["apply", "--root", str(tmp_path), "--timeout=0"]) == 1
+    assert whole(tmp_path) == before
+    assert main.main(["rollback", "--root", str(tmp_path)]) == 1, "nothing is left to roll back"
+
+
+def test_a_full_disk_undoes_no_earlier_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An uninstall that cannot even write its journal leaves what an earlier apply made."""
+    write(tmp_path, kubeadm())
+    assert main.main(["apply", "--root", str(tmp_path), "--timeout=0"]) == 0
+    before = whole(tmp_path)
+    full_disk(monkeypatch, "journal.json")
+
+    assert main.main(["uninstall", "--root", str(tmp_path), "--timeout=0"]) == 1
     assert whole(tmp_path) == before
 
 

@@ -151,6 +151,14 @@ def test_the_files_of_tls_are_mounted() -> None:
     assert yaml.safe_load(new[CONFIG])["extenders"][0]["tlsConfig"] == {"caFile": "/etc/g/ca.crt"}
 
 
+def test_a_removal_needs_no_flags_of_the_installation() -> None:
+    """What was mounted for TLS goes with the rest, also if the removal is not asked for with the same flags."""
+    files, wish = SITES["kubeadm 1.30"]
+    _, changes = removal(after(files, wish), Wish())
+
+    assert changes[0].new == files[MANIFEST]
+
+
 def test_a_file_of_tls_has_to_be_there() -> None:
     """kube-scheduler ends if a file of TLS is not there, so nothing is changed before."""
     with pytest.raises(SetupRefusedError, match=r"/etc/g/ca\.crt is not on this node"):
