@@ -32,6 +32,10 @@ def _minor(text: str) -> int | None:
     return int(found[1])
 
 
+def _absolute(text: str) -> str:
+    return str(Path(text).absolute()) if text else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
     """Flags, and what to do."""
@@ -54,7 +58,9 @@ class Arguments:
     )
     certificate: str = flag("extender-cert-file", "certificate by which kube-scheduler is known to the extender")
     key: str = flag("extender-key-file", "its key")
-    rke_cluster: str = flag("rke-cluster", "RKE's cluster.yml, below --root; it is read, and never written")
+    rke_cluster: str = flag(
+        "rke-cluster", "RKE's cluster.yml, below --root; it is read, and never written", "", _absolute
+    )
     replace: bool = switch("replace", "replace a file of kube-scheduler that was edited, or that is another's")
     timeout: float = flag(
         "timeout", "how long kube-scheduler may take to be well; 0 to wait for nothing", "2m", duration()

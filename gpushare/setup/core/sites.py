@@ -163,6 +163,8 @@ def _static_pod(files: Mapping[str, str], wish: Wish) -> Site:
 
 def _rke(files: Mapping[str, str], wish: Wish) -> Site:
     """RKE writes its containers again from cluster.yml; each of them has /etc/kubernetes mounted."""
+    if wish.rke_cluster and wish.rke_cluster not in files:
+        raise SetupRefusedError(f"{wish.rke_cluster} is not there", "name RKE's cluster.yml with --rke-cluster")
     document = load(files.get(wish.rke_cluster, ""), wish.rke_cluster) or {}
     minor = _minor(str(document.get("kubernetes_version", "")), wish)
     flag, name = (POLICY, "policy.json") if reads_policy_only(minor) else (CONFIG, "config.yaml")

@@ -76,7 +76,7 @@ def test_rke_is_changed_by_its_owner_first() -> None:
         with pytest.raises(
             SetupRefusedError, match=r"RKE may still name .*\n  fix: change services.scheduler.extra_args.config"
         ):
-            removal(known, Wish(20, rke_cluster=CLUSTER_YML))
+            removal(known, Wish(20, rke_cluster=CLUSTER_YML if CLUSTER_YML in known else ""))
     _, changes = removal(new | {CLUSTER_YML: RKE_CLUSTER}, wish)
     assert [(change.path, change.new) for change in changes] == [(CONFIG, None)]
 
@@ -182,6 +182,7 @@ def test_a_file_of_tls_has_to_be_there() -> None:
         ({MANIFEST: kubeadm()[MANIFEST].replace("v1.30.4", "latest")}, Wish(), "do not name the release"),
         (kubeadm(37), Wish(), r"1\.37 is not known here"),
         (rke2(image="x:v1.18.2"), Wish(), r"rke2 of Kubernetes 1\.18 is not known here"),
+        (rke(), Wish(20, rke_cluster=CLUSTER_YML), f"{CLUSTER_YML} is not there"),
         (k0s("- a\n"), Wish(30), "spec.scheduler.extraArgs.config is written in a form"),
     ],
 )
