@@ -1,4 +1,4 @@
-"""What is installed on the cluster of a kubeconfig: it is looked at, and never changed."""
+"""A look at the cluster of a kubeconfig, which is never changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN, c
 
 
 async def look(kubeconfig: str, context: str | None) -> list[Fault]:
-    """What the cluster lacks. Raises GpushareError."""
+    """The faults of the cluster. Raises GpushareError."""
     client = config.connect(kubeconfig, context)
     try:
         return cluster_faults(

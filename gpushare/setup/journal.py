@@ -1,4 +1,4 @@
-"""What an apply has changed, written before the first file is, so that it is undone after a crash at any moment.
+"""The record of an apply, written before the first change, so that it is undone after a crash at any moment.
 
 ``journal.json`` is there from before the first change until a rollback is complete. It names each file and the digests of what
 was there and of what comes; the bytes that were there are beside it, by digest. An apply that has not ended is rolled back, and
@@ -24,7 +24,7 @@ _PRIVATE: Final = 0o600
 
 
 class Journal:
-    """Of one node."""
+    """The record of one node."""
 
     INTERRUPTED: Final = Fault("an apply began and has not ended", "run gpushare-setup rollback")
 
@@ -98,9 +98,9 @@ class Journal:
                     f"{row['path']} has changed since the apply",
                     f"put {FOLDER}/{row['before']} there by hand, or run gpushare-setup uninstall",
                 )
-        for row in reversed(rows):
-            self._files.clear(row["path"])
-            self._files.replace(row["path"], self._kept(row))
+        for path, content in reversed([(row["path"], self._kept(row)) for row in rows]):
+            self._files.clear(path)
+            self._files.replace(path, content)
         self._files.replace(_JOURNAL, None)
         self._files.clear(_JOURNAL)
         for row in rows:

@@ -1,4 +1,4 @@
-"""The files of a node below a root folder: read whole, replaced whole."""
+"""The files of a node below a root folder, read whole and replaced whole."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEW_MODE: Final = 0o644
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file: its bytes and whose it is."""
+    """A file: its bytes, mode and owner."""
 
     data: bytes
     mode: int = _NEW_MODE

@@ -81,7 +81,7 @@ class Arguments:
 
     @property
     def wish(self) -> Wish:
-        """What the core needs of it."""
+        """The choices that the core needs."""
         tls = Tls(self.ca, self.certificate, self.key) if self.ca else None
         return Wish(self.minor, self.extender_url, tls, self.rke_cluster, self.replace)
 

@@ -1,4 +1,4 @@
-"""What is wrong, and what to do about it."""
+"""Faults, and what to do about them."""
 
 from __future__ import annotations
 

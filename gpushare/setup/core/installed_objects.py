@@ -1,4 +1,4 @@
-"""What a cluster lacks of gpushare's objects."""
+"""The objects of gpushare that a cluster lacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INSTALL: Final = "kubectl apply -k clusters/deploy/base, with your images (clus
 def cluster_faults(
     extender: Mapping[str, Any] | None, plugin: Mapping[str, Any] | None, nodes: Sequence[Node]
 ) -> list[Fault]:
-    """Of the Deployment, the DaemonSet (None if it is not there) and all nodes."""
+    """The faults of the Deployment and the DaemonSet, None if they are not there, and of all nodes together."""
     found = [
         *_not_ready("deployment", EXTENDER, extender, ("spec", "replicas"), ("status", "readyReplicas")),
         *_not_ready("daemonset", PLUGIN, plugin, ("status", "desiredNumberScheduled"), ("status", "numberReady")),

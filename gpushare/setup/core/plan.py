@@ -1,17 +1,19 @@
-"""Which files change, and how; and what is wrong with a node."""
+"""The changes of a node's files, and its faults."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from gpushare import wire
 from gpushare.setup.core import sites
 from gpushare.setup.core.faults import Fault, SetupRefusedError
 from gpushare.setup.core.scheduler_files import extenders_of, file_faults, is_gpushares, is_written_here
 from gpushare.setup.core.sites import Site, Wish
 from gpushare.setup.core.static_pod import mounted_under
-from gpushare.setup.core.yaml_edit import applied, found_in, load, removed
+from gpushare.setup.core.yaml_edit import Entry, applied, found_in, load, removed
 
 _APPLY = "run gpushare-setup apply"
 
@@ -66,8 +68,7 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     site = sites.recognise(files, wish)
     old = files.get(site.document)
     changes = []
-    entries = [*site.entries, *(mounted_under(site.pod, sites.VOLUMES) if site.pod is not None else [])]
-    if old is not None and (new := removed(old, entries, site.document)) != old:
+    if old is not None and (new := removed(old, _ours(site, load(old, site.document)), site.document)) != old:
         changes.append(Change(site.document, old, new or None))
     if site.is_by_hand and (old is None or changes):
         raise SetupRefusedError(
@@ -77,6 +78,16 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     if site.file in files:
         changes.append(Change(site.file, files[site.file], None))
     return site, changes
+
+
+def _ours(site: Site, document: Any) -> list[Entry]:
+    """The entries of a document that are ours: a person's own value of the same flag is not."""
+    mounts = mounted_under(site.pod, sites.VOLUMES) if site.pod is not None else []
+    return [
+        entry
+        for entry in (*site.entries, *mounts)
+        if found_in(document, entry) == [entry.value] or entry.at[-1] == wire.ANNOTATION_SCHEDULER_FILE
+    ]
 
 
 def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
@@ -106,7 +117,7 @@ def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
 
 
 def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[str, ...]]) -> list[Fault]:
-    """What is wrong with a node; ``running`` are the command lines of its schedulers."""
+    """The faults of a node; ``running`` are the command lines of its schedulers."""
     try:
         site = sites.recognise(files, wish)
         faults = [*_copies(files), *_flag_faults(site), *_document_faults(files, site), *_file_faults(files, site)]
@@ -138,7 +149,7 @@ def _flag_faults(site: Site) -> list[Fault]:
 
 
 def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
-    """The first thing that is missing, as one command brings all. What a person has elsewhere is not known.
+    """The first thing that is missing, as one command brings all; a file that a person has elsewhere is not known.
 
     A digest that differs only means that the file will be written again.
     """

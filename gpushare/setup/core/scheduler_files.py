@@ -15,7 +15,7 @@ import yaml
 from gpushare import wire
 from gpushare.setup.core.faults import Fault, SetupRefusedError
 
-# The minors of Kubernetes 1 whose schedulers are known.
+# The minors of Kubernetes 1 that are known.
 OLDEST: Final = 17
 NEWEST: Final = 36
 EXTENDER_URL: Final = f"http://127.0.0.1:12345{wire.PATH_PREFIX}"
@@ -143,7 +143,7 @@ def is_written_here(document: Any) -> bool:
 
 
 def file_faults(document: Any, minor: int, path: str, wanted: str) -> list[Fault]:
-    """What is wrong with the file at ``path``, of which ``wanted`` is the right text."""
+    """The faults of the file at ``path``, of which ``wanted`` is the right text."""
     right = yaml.safe_load(wanted)
     fix = f"run gpushare-setup apply{'' if is_written_here(document) else ' --replace'}"
     return [Fault(f"{path}: {what}", fix) for what in _document_faults(document, minor, right)]

@@ -1,4 +1,4 @@
-"""What kind of control plane node this is, by its files, and what kube-scheduler there has to have."""
+"""The kinds of control plane nodes, known by their files, and what kube-scheduler has to have on each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ K0S_CONFIG: Final = "/etc/k0s/k0s.yaml"
 SECOND_SCHEDULER: Final = (
     "run a second scheduler for the pods that share cards: kubectl apply -k clusters/deploy/overlays/second-scheduler"
 )
-# What the node's files are read for; of those of an account only that they are there.
+# The files that are looked for, without a look into those of an account, and the files that are read.
 CREDENTIALS: Final = (
     RKE_KUBECONFIG, K0S_KUBECONFIG, OPENSHIFT_MANIFEST, *map(RANCHER_KUBECONFIG.format, ("rke2", "k3s")),
 )  # fmt: skip
@@ -35,7 +35,7 @@ READ_BY_PATTERN: Final = (
     f"{MANIFESTS}/*kube-scheduler*",
     *(f"/etc/rancher/{one}/config.yaml.d/*.yaml" for one in ("rke2", "k3s")),
 )
-# kubeadm's; the names of the flags in which kube-scheduler takes its file.
+# The flags by which kube-scheduler takes its file.
 CONFIG: Final = "config"
 POLICY: Final = "policy-config-file"
 VOLUMES: Final = ("gpushare-scheduler", "gpushare-ca", "gpushare-certificate", "gpushare-key")
@@ -43,10 +43,10 @@ VOLUMES: Final = ("gpushare-scheduler", "gpushare-ca", "gpushare-certificate", "
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a person asks for."""
+    """A person's choices."""
 
     minor: int | None = None
-    """Of Kubernetes 1; None for what the node's files name."""
+    """The minor of Kubernetes 1; None for the one that the node's files name."""
     extender_url: str = EXTENDER_URL
     tls: Tls | None = None
     rke_cluster: str = ""
@@ -66,11 +66,11 @@ class Site:
     file: str
     """The path of kube-scheduler's file."""
     text: str
-    """What that file has to say."""
+    """The text that the file has to have."""
     document: str
     """The path of the file that names the scheduler's file."""
     entries: tuple[Entry, ...]
-    """What the document has to have."""
+    """The entries that the document has to have."""
     current: Mapping[str, str]
     """The files of ``config`` and ``policy-config-file`` that kube-scheduler has now."""
     restart: str = ""
@@ -83,12 +83,12 @@ class Site:
 
     @property
     def argument(self) -> str:
-        """What kube-scheduler's command line has to have."""
+        """The word that kube-scheduler's command line has to have."""
         return f"--{self.flag}={self.file}"
 
     @property
     def afterwards(self) -> str:
-        """What is left to a person after a change; "" for nothing."""
+        """The rest of a change, which a person does; "" for nothing."""
         if self.is_by_hand:
             return f"change {'.'.join(map(str, self.entries[0].at))} in {self.document}, then: {self.restart}"
         return self.restart
@@ -190,7 +190,7 @@ def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
     if not isinstance(arguments, list):
         raise SetupRefusedError(f"{config}: {key} is one text", f"write it as a list: {key}: [{arguments}]")
     flags = dict(str(one).partition("=")[::2] for one in arguments)
-    minor = _minor(files.get(RKE2_POD, "").partition("image:")[2].partition("\n")[0] if kind == "rke2" else "", wish)
+    minor = _minor(files.get(RKE2_POD, ""), wish)
     if reads_policy_only(minor):
         raise SetupRefusedError(
             f"{kind} of Kubernetes 1.{minor} is not known here", "update the cluster to 1.19 or newer"

@@ -32,7 +32,7 @@ class SchedulerPod:
 
     @property
     def minor(self) -> int | None:
-        """Of Kubernetes 1, by its image; None if the image does not name one."""
+        """The minor of Kubernetes 1 that the image names; None if it does not."""
         return minor_of(self.image)
 
     def on_node(self, path: str) -> str | None:
@@ -55,7 +55,7 @@ def mounted_under(pod: SchedulerPod, names: Collection[str]) -> list[Entry]:
 
 
 def minor_of(text: str) -> int | None:
-    """Of ``registry.k8s.io/kube-scheduler:v1.30.2``: 30."""
+    """The first release of Kubernetes 1 in a text: 30 for ``registry.k8s.io/kube-scheduler:v1.30.2``."""
     found = _RELEASE.search(f":{text}")
     return int(found[1]) if found else None
 
@@ -109,7 +109,7 @@ def _probe(container: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def entries(pod: SchedulerPod, flag: str, files: Mapping[str, str], digest: str) -> list[Entry]:
-    """What the manifest has to have.
+    """The entries that the manifest has to have.
 
     ``files`` are the paths that it mounts, by the names of their volumes; the first is the scheduler's file. A kubelet restarts the
     pod only if the manifest differs, so the digest of that file is an annotation.

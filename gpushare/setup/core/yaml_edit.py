@@ -24,10 +24,10 @@ _Edit = Callable[[str, Any, "Entry"], str]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a document has to have: a value under a key, or an item of a list."""
+    """A value under a key, or an item of a list, that a document has to have."""
 
     at: tuple[str | int, ...]
-    """Where: keys, and indexes of lists. Of an item, its list."""
+    """The keys, and indexes of lists, on the way to the value, or to the list of the item."""
     value: Any
     is_item: bool = False
 
@@ -177,7 +177,7 @@ def _put_item(text: str, node: SequenceNode, entry: Entry) -> str:
 
 
 def _cut(text: str, root: Node, entry: Entry) -> str:
-    """What the cut would leave empty goes too, but for the document."""
+    """Lists and mappings that the cut would leave empty go too, but the document stays."""
     node, way = root, []
     for step in entry.at:
         child = _child(node, step)
@@ -214,7 +214,7 @@ def _line_start(text: str, node: Node) -> int:
 
 
 def _line_end(text: str, node: Node) -> int:
-    """Of the line in which the node ends; a block's own end is behind the comments that follow."""
+    """The end of the line in which the node ends; a block's own end is behind the comments that follow."""
     while isinstance(node, CollectionNode) and not node.flow_style and node.value:
         node = node.value[-1][1] if isinstance(node, MappingNode) else node.value[-1]
     end = text.find("\n", node.end_mark.index)

@@ -95,7 +95,7 @@ def rke2(
 
 
 def k3s(config: str | None = None) -> dict[str, str]:
-    """A server of k3s, whose files do not name its release."""
+    """A server of k3s; its files do not name its release."""
     found = {RANCHER_KUBECONFIG.format("k3s"): "account"}
     return found if config is None else found | {RANCHER_CONFIG.format("k3s"): config}
 

@@ -35,7 +35,7 @@ def setup(verb: str, root: Path, *flags: str) -> tuple[int, str]:
 
 
 def installed(root: Path, files: dict[str, str], flags: Sequence[str]) -> None:
-    """A node on which gpushare-setup has been, and whose kube-scheduler has been restarted since."""
+    """A node on which gpushare-setup has run, and kube-scheduler has been restarted since."""
     write(root, files)
     setup("apply", root, "--timeout=0", *flags)
     for flag, path in (

@@ -154,7 +154,7 @@ def test_nothing_is_written_beside_a_static_pod(tmp_path: Path) -> None:
 
 
 def test_an_apply_after_a_crash_is_refused(tmp_path: Path) -> None:
-    """What an apply left half done is not built upon."""
+    """An apply that was left half done is not built upon."""
     journal, changes = node(tmp_path, "apply")
     journal.apply(changes)
 
@@ -181,9 +181,10 @@ def test_a_file_that_was_changed_since_is_not_lost(tmp_path: Path) -> None:
 
 
 def test_a_lost_copy_is_an_error(tmp_path: Path) -> None:
-    """A rollback whose copy was deleted ends with its name, and writes no empty file."""
+    """A rollback without its copy ends with the file's name, and changes no file."""
     journal, changes = node(tmp_path, "apply")
     journal.apply(changes)
+    applied = whole(tmp_path)
     for path in (tmp_path / FOLDER.lstrip("/")).iterdir():
         if path.name != "journal.json":
             path.unlink()
@@ -192,7 +193,7 @@ def test_a_lost_copy_is_an_error(tmp_path: Path) -> None:
         SetupRefusedError, match="the copy of /etc/kubernetes/manifests/kube-scheduler.yaml in .* is lost"
     ):
         journal.rollback()
-    assert (tmp_path / MANIFEST.lstrip("/")).read_text() == changes[1].new
+    assert whole(tmp_path) == applied
 
 
 def test_one_program_at_a_time(tmp_path: Path) -> None:
@@ -222,7 +223,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
-    """What cannot be read is an error, and is not taken for a file that is not there."""
+    """A file that cannot be read is an error, and is not taken for one that is not there."""
     (tmp_path / MANIFEST.lstrip("/")).mkdir(parents=True)
 
     with pytest.raises(SetupRefusedError, match=r"kube-scheduler\.yaml cannot be read: Is a directory"):

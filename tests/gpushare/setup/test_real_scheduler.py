@@ -24,7 +24,7 @@ KUBECONFIG = {
 
 @pytest.fixture(params=minors())
 def minor(request: pytest.FixtureRequest) -> str:
-    """Each minor whose kube-scheduler is built."""
+    """Each minor for which kube-scheduler is built."""
     if "kube-scheduler" not in known(request.param, os.environ):
         pytest.skip(f"no kube-scheduler: `make control-plane KUBERNETES={request.param}` builds it")
     return str(request.param)

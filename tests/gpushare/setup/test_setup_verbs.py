@@ -1,4 +1,4 @@
-"""The verbs of gpushare-setup on a node whose kubelet, played by a thread, restarts kube-scheduler from the manifest.
+"""The verbs of gpushare-setup on a node; a thread plays its kubelet, which restarts kube-scheduler from the manifest.
 
 On kind a real kubelet does that with a real kube-scheduler: the case belongs in e2e/kind.
 """
@@ -124,7 +124,7 @@ def test_a_plan_changes_nothing(node: Node) -> None:
 
 
 def test_a_scheduler_that_does_not_come_is_rolled_back(tmp_path: Path) -> None:
-    """A kube-scheduler that is not well with the new file gets its old manifest back, and the error says so."""
+    """A kube-scheduler that is not well with the new file gets its old manifest back, and the error reports that."""
     with Node(tmp_path, is_well=lambda manifest: CONFIG not in manifest) as node:
         before = node.files()
         with pytest.raises(

@@ -57,7 +57,7 @@ def test_a_second_installation_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SITES if not name.startswith("RKE") or name == "RKE2"])
 def test_the_removal_gives_back_what_was_there(name: str) -> None:
-    """What an uninstall leaves is what was there before the installation, also without a backup."""
+    """An uninstall leaves what was there before the installation, also without a backup."""
     files, wish = SITES[name]
     new = after(files, wish)
     _, changes = removal(new, wish)
@@ -152,11 +152,25 @@ def test_the_files_of_tls_are_mounted() -> None:
 
 
 def test_a_removal_needs_no_flags_of_the_installation() -> None:
-    """What was mounted for TLS goes with the rest, also if the removal is not asked for with the same flags."""
+    """The mounts for TLS go with the rest, also if the removal is not asked for with the same flags."""
     files, wish = SITES["kubeadm 1.30"]
     _, changes = removal(after(files, wish), Wish())
 
     assert changes[0].new == files[MANIFEST]
+
+
+@pytest.mark.parametrize(
+    ("files", "wish"),
+    [
+        (kubeadm(flags=OWN.format("config")), Wish()),
+        (k3s("kube-scheduler-arg: [config=/own.yaml]\n"), Wish(30)),
+        (k0s(k0s()["/etc/k0s/k0s.yaml"].replace("{}", "{extraArgs: {config: /own.yaml}}")), Wish(30)),
+    ],
+    ids=["kubeadm", "k3s", "k0s"],
+)
+def test_a_removal_takes_no_file_of_others_away(files: dict[str, str], wish: Wish) -> None:
+    """A person's own file of kube-scheduler, under the same flag, is not taken away by an uninstall."""
+    assert removal(files, wish)[1] == []
 
 
 def test_a_file_of_tls_has_to_be_there() -> None:
@@ -193,7 +207,7 @@ def test_what_would_be_a_guess_is_refused(files: dict[str, str], wish: Wish, wha
 
 
 def test_a_release_that_a_person_names_counts() -> None:
-    """--kubernetes wins over the image, whose tag may be a site's own."""
+    """--kubernetes wins over the image, because its tag may be a site's own."""
     assert installation(kubeadm(37), Wish(36))[0].minor == 36
 
 

@@ -92,7 +92,7 @@ def test_only_the_verbs_of_the_extender_are_named() -> None:
     [None, [], {"extenders": 1}, {"extenders": ["a"]}, {"extenders": [{}]}, {"kind": "Policy", "extenders": [{}, {}]}],
 )
 def test_a_file_of_others_is_not_taken_for_ours(document: Any) -> None:
-    """What differs from every file of ours was not written here."""
+    """A file that differs from every file of ours was not written here."""
     assert not is_written_here(document)
 
 

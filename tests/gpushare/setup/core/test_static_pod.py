@@ -82,7 +82,7 @@ def test_a_folder_of_the_node_may_be_mounted() -> None:
     ],
 )
 def test_a_manifest_of_another_form_is_refused(old: str, new: str, what: str) -> None:
-    """A manifest whose scheduler cannot be read is refused, with what is missing."""
+    """A manifest in which the scheduler cannot be read is refused, with what is missing."""
     with pytest.raises(SetupRefusedError) as refused:
         static_pod.read(TEXT.replace(old, new), "f")
 
