@@ -185,6 +185,13 @@ def test_a_whole_site_has_no_fault(files: dict[str, str], flags: list[str], tmp_
     assert setup("check", tmp_path, *flags) == (0, f"good: kube-scheduler asks gpushare's extender{unseen}\n")
 
 
+def test_a_hidden_file_is_no_copy(tmp_path: Path) -> None:
+    """The kubelet passes over files that begin with a dot, as an editor leaves them."""
+    installed(tmp_path, kubeadm() | {f"{MANIFESTS}/.kube-scheduler.yaml.swp": "binary"}, [])
+
+    assert setup("check", tmp_path)[0] == 0
+
+
 def test_an_interrupted_apply_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An apply that a crash ended is named before all else."""
     write(tmp_path, kubeadm())

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gpushare.setup import main
+from gpushare.setup import main, running_scheduler
 from gpushare.setup.core import static_pod
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.sites import MANIFEST
@@ -88,6 +88,12 @@ class Node:
         return {path: file for path, file in whole(self.root).items() if not path.startswith("/proc/")}
 
 
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's processes are looked at a hundred times a second."""
+    monkeypatch.setattr(running_scheduler, "_BETWEEN_LOOKS", 0.01)
+
+
 @pytest.fixture(params=["http", "https"])
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
     """A node on which all is well."""
@@ -136,6 +142,17 @@ def test_a_scheduler_that_does_not_come_is_rolled_back(tmp_path: Path) -> None:
         assert "an apply began" not in setup("check", node.root)[1]
 
 
+def test_an_old_scheduler_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    """If only the scheduler's file changes, the scheduler that runs has the flag already, and a restart is awaited."""
+    with Node(tmp_path) as node:
+        setup("apply", tmp_path, PATIENT)
+    before = node.files()
+
+    with pytest.raises(SetupRefusedError, match="every file is as it was"):
+        setup("apply", tmp_path, "--timeout=1s", "--extender-url=http://127.0.0.1:32766/gpushare-scheduler")
+    assert node.files() == before
+
+
 def test_a_kubelet_that_does_not_react_is_rolled_back(tmp_path: Path) -> None:
     """If no new kube-scheduler comes, the old one that still runs is not taken for it."""
     node = Node(tmp_path)
@@ -153,7 +170,7 @@ def test_a_restart_that_could_not_be_seen_is_refused(tmp_path: Path) -> None:
     before = whole(tmp_path)
 
     with pytest.raises(SetupRefusedError, match="no process of kube-scheduler is seen"):
-        setup("apply", tmp_path)
+        setup("apply", tmp_path, "--timeout=1s")
     assert whole(tmp_path) == before
 
 

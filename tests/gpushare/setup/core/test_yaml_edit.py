@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpushare.setup.core.faults import SetupRefusedError
@@ -133,6 +133,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from([ARGUMENT, EXTRA]), st.sampled_from([None, False]))
 def test_any_document_is_edited_right_or_refused(document: object, entry: Entry, flow: bool | None) -> None:
     """An edit of any document either changes its entry alone and is undone by the removal, or is refused."""
