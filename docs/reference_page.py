@@ -1,4 +1,4 @@
-"""Writes docs/reference.md: flags and variables of the two programs, metrics, and the names that other programs see.
+"""Writes docs/reference.md: flags and variables of the programs, metrics, and the names that other programs see.
 
 ``make generate`` runs it; ``make verify`` fails if the page is out of date.
 """
@@ -30,6 +30,8 @@ from gpushare.flags import Flag, flags_of
 from gpushare.kubectl_inspect import main as inspect
 from gpushare.manifests import Node
 from gpushare.settings import IGNORED, DevicePluginSettings, ExtenderSettings
+from gpushare.setup import main as setup
+from gpushare.setup.setup_arguments import Arguments
 
 # The longest line of a paragraph.
 _COLUMNS: Final = 100
@@ -44,6 +46,7 @@ _PROGRAMS: Final[dict[str, ModuleType]] = {
     "gpushare-schd-extender": extender,
     "gpushare-device-plugin": device_plugin,
     "kubectl inspect gpushare": inspect,
+    "gpushare-setup": setup,
 }
 # The names of ``wire`` that are shown; what begins them alone is not.
 _SHOWN: Final = re.compile(r"(?:RESOURCE|ANNOTATION|WISH|ENV|LABEL|EVENT|PATH|GUARDS|UNHEALTHY)_(?!PREFIX)\w+")
@@ -62,7 +65,8 @@ def _paragraph(text: str) -> str:
 def _flags(kind: type[Any], ignored: tuple[Flag, ...] = ()) -> Iterator[str]:
     yield from (_row("flag", "default", "meaning"), "|---|---|---|")
     for one in (*flags_of(kind), *ignored):
-        names = ", ".join(f"`--{name}`" for name in (one.name, one.alias) if name)
+        dashes = "" if one.is_positional else "--"
+        names = ", ".join(f"`{dashes}{name}`" for name in (one.name, one.alias) if name)
         choices = f" ({', '.join(f'`{choice}`' for choice in one.choices)})" if one.choices else ""
         yield _row(names + choices, one.default_shown, one.help)
 
@@ -126,6 +130,7 @@ def page() -> str:
         "## Flags of the extender\n", *_flags(ExtenderSettings),
         "\n## Flags of the device plugin\n", *_flags(DevicePluginSettings, IGNORED),
         "", _paragraph(f"{variables} are environment variables. They are read as NVIDIA's device plugin reads them."),
+        "\n## Arguments of gpushare-setup\n", *_flags(Arguments),
         "\n## Exit codes\n", *codes,
         "\n## Metrics of the extender\n", *_series(_extenders_families()),
         "\n## Metrics of the device plugin\n", *_series(_plugins_families()),

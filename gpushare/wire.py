@@ -73,6 +73,10 @@ ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 # Annotation of a node, written by the extender when it has room for a pod that waits: schedulers look again. Ours.
 ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
+# Annotation of kube-scheduler's static pod, written by gpushare-setup: the digest of its file, so that the kubelet restarts it when
+# the file is another. Ours.
+ANNOTATION_SCHEDULER_FILE: Final = "aliyun.com/gpushare-scheduler-file"
+
 # Reasons of the events that our programs write, on pods and on nodes. Ours; docs/troubleshooting.md explains each.
 EVENT_HELD: Final = "GPUShareHeld"
 EVENT_NO_CARD: Final = "GPUShareNoCard"

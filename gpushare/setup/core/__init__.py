@@ -1,0 +1,1 @@
+"""Pure: from texts of files to what is wrong, and to other texts."""

@@ -1,0 +1,52 @@
+"""The objects of gpushare that a cluster lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gpushare import wire
+from gpushare.manifests import Node
+from gpushare.setup.core.faults import Fault
+
+NAMESPACE: Final = "kube-system"
+EXTENDER: Final = "gpushare-schd-extender"
+PLUGIN: Final = "gpushare-device-plugin-ds"
+_INSTALL: Final = "kubectl apply -k clusters/deploy/base, with your images (clusters/deploy/README.md)"
+
+
+def cluster_faults(
+    extender: Mapping[str, Any] | None, plugin: Mapping[str, Any] | None, nodes: Sequence[Node]
+) -> list[Fault]:
+    """The faults of the Deployment and the DaemonSet, None if they are not there, and of all nodes together."""
+    found = [
+        *_not_ready("deployment", EXTENDER, extender, ("spec", "replicas"), ("status", "readyReplicas")),
+        *_not_ready("daemonset", PLUGIN, plugin, ("status", "desiredNumberScheduled"), ("status", "numberReady")),
+    ]
+    if plugin is not None and not _number(plugin, "status", "desiredNumberScheduled"):
+        found.append(
+            Fault(f"daemonset {PLUGIN}: no node has the label gpushare=true", "kubectl label node NODE gpushare=true")
+        )
+    if not found and not any(_has_memory(node) for node in nodes):
+        found.append(Fault(f"no node has {wire.RESOURCE_MEMORY}", f"kubectl logs -n {NAMESPACE} daemonset/{PLUGIN}"))
+    return found
+
+
+def _not_ready(
+    kind: str, name: str, found: Mapping[str, Any] | None, wanted: tuple[str, str], ready: tuple[str, str]
+) -> list[Fault]:
+    if found is None:
+        return [Fault(f"{kind} {name} is not in {NAMESPACE}", _INSTALL)]
+    if _number(found, *ready) < _number(found, *wanted):
+        what = f"{kind} {name}: {_number(found, *ready)} of {_number(found, *wanted)} pods are ready"
+        return [Fault(what, f"kubectl describe {kind}/{name} -n {NAMESPACE}, and kubectl logs of its pods")]
+    return []
+
+
+def _number(found: Mapping[str, Any], part: str, key: str) -> int:
+    return int((found.get(part) or {}).get(key) or 0)
+
+
+def _has_memory(node: Node) -> bool:
+    capacity = (node.status.capacity if node.status is not None else None) or {}
+    return capacity.get(wire.RESOURCE_MEMORY, "0") not in ("0", 0)

@@ -1,0 +1,168 @@
+"""The changes of a node's files, and its faults."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpushare import wire
+from gpushare.setup.core import sites
+from gpushare.setup.core.faults import Fault, SetupRefusedError
+from gpushare.setup.core.scheduler_files import extenders_of, file_faults, is_gpushares, is_written_here
+from gpushare.setup.core.sites import Site, Wish
+from gpushare.setup.core.static_pod import mounted_under
+from gpushare.setup.core.yaml_edit import Entry, applied, found_in, load, removed
+
+_APPLY = "run gpushare-setup apply"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file and what becomes of it; None for a file that is not there."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+    def diff(self) -> str:
+        """For people."""
+        old, new = (self.old or "").splitlines(keepends=True), (self.new or "").splitlines(keepends=True)
+        lines = difflib.unified_diff(
+            old,
+            new,
+            self.path if self.old is not None else "/dev/null",
+            self.path if self.new is not None else "/dev/null",
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def named_files(files: Mapping[str, str], wish: Wish) -> tuple[str, ...]:
+    """The paths of files that those name, and that have to be read too. Raises SetupRefusedError."""
+    site = sites.recognise(files, wish)
+    return (site.file, *site.current.values())
+
+
+def installation(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
+    """The site, and what changes so that its kube-scheduler asks the extender, in this order. Raises SetupRefusedError."""
+    site = sites.recognise(files, wish)
+    _refuse_others(files, site, wish)
+    missing = [path for path in sites.tls_files(wish) if path not in files]
+    if missing:
+        raise SetupRefusedError(
+            f"{missing[0]} is not on this node, and kube-scheduler would not start", "put it there first"
+        )
+    changes = [Change(site.file, files.get(site.file), site.text)]
+    if changes[0].old is not None and load(changes[0].old, site.file) == load(site.text, site.file):
+        changes = []
+    old = files.get(site.document)
+    new = applied(old or "", site.entries, site.document)
+    if new != old:
+        changes.append(Change(site.document, old, new))
+    return site, changes
+
+
+def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
+    """The site, and what changes so that nothing of gpushare is left, in this order. Raises SetupRefusedError."""
+    site = sites.recognise(files, wish)
+    old = files.get(site.document)
+    changes = []
+    if old is not None and (new := removed(old, _ours(site, load(old, site.document)), site.document)) != old:
+        changes.append(Change(site.document, old, new or None))
+    if site.is_by_hand and (old is None or changes):
+        raise SetupRefusedError(
+            f"{site.name} may still name {site.file}, and kube-scheduler would not start without that file",
+            f"{site.afterwards}; then run uninstall with --rke-cluster",
+        )
+    if site.file in files:
+        changes.append(Change(site.file, files[site.file], None))
+    return site, changes
+
+
+def _ours(site: Site, document: Any) -> list[Entry]:
+    """The entries of a document that are ours: a person's own value of the same flag is not."""
+    mounts = mounted_under(site.pod, sites.VOLUMES) if site.pod is not None else []
+    return [
+        entry
+        for entry in (*site.entries, *mounts)
+        if found_in(document, entry) == [entry.value] or entry.at[-1] == wire.ANNOTATION_SCHEDULER_FILE
+    ]
+
+
+def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
+    """A scheduler's file that is not ours to replace."""
+    for flag, path in site.current.items():
+        others = [one for one in extenders_of(load(files.get(path, ""), path)) if not is_gpushares(one)]
+        if others:
+            raise SetupRefusedError(
+                f"{path}: kube-scheduler asks the extender of another program: {others[0].get('urlPrefix')}",
+                f"add gpushare's extender to that file by hand; {site.document} is not changed",
+            )
+        if flag != site.flag:
+            raise SetupRefusedError(
+                f"{site.document}: kube-scheduler has --{flag}={path}, and of Kubernetes 1.{site.minor} it needs --{site.flag}",
+                f"take --{flag} out, then {_APPLY}",
+            )
+        if path != site.file and not wish.is_replacing:
+            raise SetupRefusedError(
+                f"{site.document}: kube-scheduler already has --{flag}={path}, which gpushare-setup did not write",
+                f"take it out, or replace it: {_APPLY} --replace",
+            )
+    text = files.get(site.file)
+    if text is not None and not wish.is_replacing and not is_written_here(load(text, site.file)):
+        raise SetupRefusedError(
+            f"{site.file} was edited after gpushare-setup wrote it", f"write it again: {_APPLY} --replace"
+        )
+
+
+def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[str, ...]]) -> list[Fault]:
+    """The faults of a node; ``running`` are the command lines of its schedulers."""
+    try:
+        site = sites.recognise(files, wish)
+        faults = [*_copies(files), *_flag_faults(site), *_document_faults(files, site), *_file_faults(files, site)]
+    except SetupRefusedError as error:
+        return [error.fault]
+    if not faults and site.has_process and not any(site.argument in words for words in running):
+        fix = site.afterwards or "read the kubelet's log, and kube-scheduler's in /var/log/pods"
+        faults.append(Fault(f"no kube-scheduler that runs on this node has {site.argument}", fix))
+    return faults
+
+
+def _copies(files: Mapping[str, str]) -> list[Fault]:
+    return [
+        Fault(f"{path}: the kubelet runs a copy too, as a second kube-scheduler", f"move it out of {sites.MANIFESTS}")
+        for path in sorted(files)
+        if path.startswith(f"{sites.MANIFESTS}/") and path != sites.MANIFEST
+    ]  # fmt: skip
+
+
+def _flag_faults(site: Site) -> list[Fault]:
+    return [
+        Fault(
+            f"{site.document}: --{one} keeps kube-scheduler from reading {site.file}",
+            f"take --{one} out, then {_APPLY}",
+        )
+        for one in site.current
+        if one != site.flag
+    ]
+
+
+def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
+    """The first thing that is missing, as one command brings all; a file that a person has elsewhere is not known.
+
+    A digest that differs only means that the file will be written again.
+    """
+    document = load(files.get(site.document, ""), site.document)
+    asked = [entry for entry in site.entries if entry.is_item or site.pod is None]
+    missing = [entry for entry in asked if found_in(document, entry) != [entry.value]]
+    if not missing or (site.is_by_hand and site.document not in files):
+        return []
+    place = ".".join(map(str, missing[0].at))
+    return [Fault(f"{site.document}: {place} lacks {missing[0].value}", site.afterwards if site.is_by_hand else _APPLY)]
+
+
+def _file_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
+    if site.file not in files:
+        return [Fault(f"{site.file} is not there, so kube-scheduler does not ask the extender", _APPLY)]
+    return file_faults(load(files[site.file], site.file), site.minor, site.file, site.text)

@@ -1,0 +1,182 @@
+"""kube-scheduler's file that names the extender, for each release of Kubernetes.
+
+Its fields are the same in all versions of KubeSchedulerConfiguration; the Policy of older releases names two of them otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from gpushare import wire
+from gpushare.setup.core.faults import Fault, SetupRefusedError
+
+# The minors of Kubernetes 1 that are known.
+OLDEST: Final = 17
+NEWEST: Final = 36
+EXTENDER_URL: Final = f"http://127.0.0.1:12345{wire.PATH_PREFIX}"
+KUBECONFIG: Final = "/etc/kubernetes/scheduler.conf"
+VERBS: Final = ("filter", "prioritize", "preempt", "bind")
+FIELDS: Final = frozenset({
+    "urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig", "httpTimeout",
+    "nodeCacheCapable", "managedResources", "ignorable",
+})  # fmt: skip
+_POLICY: Final = "Policy"
+_GROUP: Final = "kubescheduler.config.k8s.io"
+# The first minor that each version is written for, and the versions that it reads.
+_VERSIONS: Final = {
+    19: ("v1beta1",),
+    22: ("v1beta2", "v1beta1"),
+    23: ("v1beta3", "v1beta2"),
+    25: ("v1", "v1beta3", "v1beta2"),
+    28: ("v1", "v1beta3"),
+    29: ("v1",),
+}
+# A Policy's durations are numbers of nanoseconds.
+_SECONDS: Final = 10
+_NANOSECONDS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM, by the paths that kube-scheduler sees."""
+
+    ca: str
+    certificate: str = ""
+    key: str = ""
+
+
+def reads_policy_only(minor: int) -> bool:
+    """Does this release know extenders in no other file than a Policy?"""
+    return minor < min(_VERSIONS)
+
+
+def versions_read(minor: int) -> tuple[str, ...]:
+    """The versions of KubeSchedulerConfiguration with extenders that this release reads, the one to write first."""
+    return next((versions for first, versions in sorted(_VERSIONS.items(), reverse=True) if minor >= first), ())
+
+
+def scheduler_file(
+    minor: int,
+    extender_url: str = EXTENDER_URL,
+    verbs: Collection[str] = VERBS,
+    tls: Tls | None = None,
+    *,
+    kubeconfig: str = KUBECONFIG,
+    policy: bool = False,
+) -> str:
+    """The file for Kubernetes 1.``minor``; with ``policy`` a Policy up to 1.22. Raises SetupRefusedError."""
+    if not OLDEST <= minor <= NEWEST:
+        raise SetupRefusedError(
+            f"Kubernetes 1.{minor} is not known here (1.{OLDEST} to 1.{NEWEST})",
+            "use a gpushare-setup of that release, or pass --kubernetes with a release whose file yours reads",
+        )
+    if policy and minor >= 23:
+        raise SetupRefusedError(f"Kubernetes 1.{minor} reads no Policy: 1.23 removed it", "leave the Policy out")
+    if policy or reads_policy_only(minor):
+        document = {
+            "kind": "Policy",
+            "apiVersion": "v1",
+            "extenders": [_extender(extender_url, verbs, tls, is_policy=True)],
+        }
+        return json.dumps(document, indent=2) + "\n"
+    configuration = {
+        "apiVersion": f"{_GROUP}/{versions_read(minor)[0]}",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": kubeconfig},
+        "leaderElection": {"leaderElect": True},
+        "profiles": [{"schedulerName": "default-scheduler"}],
+        "extenders": [_extender(extender_url, verbs, tls, is_policy=False)],
+    }
+    written = yaml.safe_dump(configuration, sort_keys=False, width=10_000)
+    return f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; written by gpushare-setup.\n{written}"
+
+
+def _extender(url: str, verbs: Collection[str], tls: Tls | None, *, is_policy: bool) -> dict[str, Any]:
+    """Never ignorable: kube-scheduler would bind without gpushare, and the pod would start without a card."""
+    of_tls = {"caFile": tls.ca, "certFile": tls.certificate, "keyFile": tls.key} if tls is not None else {}
+    return {
+        "urlPrefix": url,
+        **{f"{verb}Verb": verb for verb in VERBS if verb in verbs},
+        **({"weight": 1} if "prioritize" in verbs else {}),
+        "enableHttps" if is_policy else "enableHTTPS": tls is not None,
+        **({"tlsConfig": {key: path for key, path in of_tls.items() if path}} if tls is not None else {}),
+        "httpTimeout": _SECONDS * _NANOSECONDS if is_policy else f"{_SECONDS}s",
+        "nodeCacheCapable": True,
+        "managedResources": [{"name": wire.RESOURCE_MEMORY, "ignoredByScheduler": False}],
+        "ignorable": False,
+    }
+
+
+def extenders_of(document: Any) -> list[dict[str, Any]]:
+    """The extenders that a file names."""
+    found = document.get("extenders") if isinstance(document, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def is_gpushares(extender: dict[str, Any]) -> bool:
+    """Is it gpushare's or the original's?"""
+    return str(extender.get("urlPrefix", "")).rstrip("/").endswith(wire.PATH_PREFIX)
+
+
+def is_written_here(document: Any) -> bool:
+    """Is the document what ``scheduler_file`` writes for some release, URL and files?"""
+    ours = extenders_of(document)
+    if len(ours) != 1:
+        return False
+    tls = ours[0].get("tlsConfig")
+    files = (
+        Tls(tls.get("caFile", ""), tls.get("certFile", ""), tls.get("keyFile", "")) if isinstance(tls, dict) else None
+    )
+    connection = document.get("clientConnection")
+    kubeconfig = connection.get("kubeconfig", "") if isinstance(connection, dict) else ""
+    verbs = [verb for verb in VERBS if f"{verb}Verb" in ours[0]]
+    return any(
+        yaml.safe_load(scheduler_file(minor, ours[0].get("urlPrefix", ""), verbs, files, kubeconfig=kubeconfig))
+        == document
+        for minor in (OLDEST, *_VERSIONS)
+    )
+
+
+def file_faults(document: Any, minor: int, path: str, wanted: str) -> list[Fault]:
+    """The faults of the file at ``path``, of which ``wanted`` is the right text."""
+    right = yaml.safe_load(wanted)
+    fix = f"run gpushare-setup apply{'' if is_written_here(document) else ' --replace'}"
+    return [Fault(f"{path}: {what}", fix) for what in _document_faults(document, minor, right)]
+
+
+def _document_faults(document: Any, minor: int, right: dict[str, Any]) -> list[str]:
+    if not isinstance(document, dict):
+        return ["no document of kube-scheduler"]
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if kind != right["kind"]:
+        return [f"kind {kind!r}, but Kubernetes 1.{minor} reads {right['kind']!r} with extenders"]
+    readable = ["v1"] if kind == _POLICY else [f"{_GROUP}/{one}" for one in versions_read(minor)]
+    if version not in readable:
+        return [f"Kubernetes 1.{minor} does not read {version!r}, but {', '.join(readable)}"]
+    ours = [one for one in extenders_of(document) if is_gpushares(one)]
+    if len(ours) != 1:
+        return [f"gpushare's extender is there {len(ours)} times, and not once"]
+    found = [*_extender_faults(ours[0], right["extenders"][0], is_policy=kind == _POLICY)]
+    if any("bindVerb" in one for one in extenders_of(document) if one is not ours[0]):
+        found.append("another extender binds too, and only one may")
+    if document.get("clientConnection") != right.get("clientConnection"):
+        found.append(f"clientConnection is {document.get('clientConnection')}, and not {right.get('clientConnection')}")
+    return found
+
+
+def _extender_faults(extender: dict[str, Any], right: dict[str, Any], *, is_policy: bool) -> Iterator[str]:
+    """A release that reads a Policy takes fields in any case; others end at one that they do not know."""
+    for name in sorted(set(extender) - FIELDS - ({"enableHttps"} if is_policy else set())):
+        yield f"unknown field {name!r} of the extender, which stops kube-scheduler"
+    for name, value in right.items():
+        if name not in ("weight", "httpTimeout") and extender.get(name, False) != value:
+            yield f"{name} of the extender is {extender.get(name)!r}, and not {value!r}"
+    timeout = extender.get("httpTimeout", right["httpTimeout"])
+    if not isinstance(timeout, type(right["httpTimeout"])):
+        form = "number of nanoseconds" if is_policy else f"text such as {right['httpTimeout']}"
+        yield f"httpTimeout of the extender is {timeout!r}, and no {form}"

@@ -1,0 +1,122 @@
+"""The verbs of gpushare-setup."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from gpushare.errors import GpushareError, UsageError
+from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
+from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.plan import Change, installation, named_files, node_faults, removal
+from gpushare.setup.core.sites import Site, recognise, tls_files
+from gpushare.setup.journal import Journal
+from gpushare.setup.node_files import NodeFiles
+from gpushare.setup.setup_arguments import Arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script; exit code 0, 1 if it refuses or fails, 2 for flags that make no sense, 3 if check finds faults."""
+    try:
+        return run(setup_arguments.parse(sys.argv[1:] if argv is None else argv, {}), sys.stdout)
+    except (GpushareError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2 if isinstance(error, UsageError) else 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; if an apply had begun, gpushare-setup rollback undoes it\n")
+        return 130
+
+
+def run(asked: Arguments, out: TextIO) -> int:
+    """Do what is asked. Raises GpushareError and OSError."""
+    files = NodeFiles(asked.root)
+    journal = Journal(files)
+    if asked.verb == "check":
+        return _check(asked, files, journal, out)
+    if asked.verb == "plan":
+        site, changes = installation(_texts(asked, files), asked.wish)
+        _show(site, changes, out)
+        return 0
+    with journal.held():
+        if asked.verb == "rollback":
+            restored, afterwards = journal.rollback()
+            out.writelines(f"restored {path}\n" for path in restored)
+            out.write(f"by hand, afterwards: {afterwards}\n" if afterwards else "")
+            return 0
+        decide = installation if asked.verb == "apply" else removal
+        site, changes = decide(_texts(asked, files), asked.wish)
+        _show(site, changes, out)
+        by_hand = [one for one in changes if site.is_by_hand and one.path == site.document]
+        _change(asked, site, [one for one in changes if one not in by_hand], journal, out)
+        return 1 if by_hand else 0
+
+
+def _texts(asked: Arguments, files: NodeFiles) -> dict[str, str]:
+    known = files.texts([asked.rke_cluster])
+    return files.texts([asked.rke_cluster, *named_files(known, asked.wish)], tls_files(asked.wish))
+
+
+def _show(site: Site, changes: Sequence[Change], out: TextIO) -> None:
+    out.write(f"{site.name}, Kubernetes 1.{site.minor}\n")
+    out.writelines(change.diff() for change in changes)
+    if not changes:
+        out.write("nothing to change\n")
+    elif site.afterwards:
+        out.write(f"by hand, afterwards: {site.afterwards}\n")
+
+
+def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Journal, out: TextIO) -> None:
+    pod = site.pod if changes and asked.timeout else None
+    before = running_scheduler.processes(asked.root)
+    if pod is not None and not before:
+        raise SetupRefusedError(
+            "no process of kube-scheduler is seen, so its restart would not be either",
+            "run gpushare-setup on the node or in a pod with hostPID; --timeout 0 changes the files and waits for nothing",
+        )
+    try:
+        journal.apply(changes, site.afterwards)
+    except OSError:
+        if journal.is_interrupted():
+            journal.rollback()
+        raise
+    flag, has = site.argument, asked.verb == "apply"
+    if pod is not None and not running_scheduler.is_restarted(asked.root, pod, before, flag, asked.timeout, has=has):
+        broken = running_scheduler.processes(asked.root)
+        journal.rollback()
+        well = bool(before.keys() & broken.keys()) or running_scheduler.is_restarted(
+            asked.root, pod, broken, flag, asked.timeout, has=not has
+        )
+        raise SetupRefusedError(
+            f"kube-scheduler was not well within {asked.timeout:g} s; every file is as it was, and kube-scheduler is "
+            f"{'well again' if well else 'not well yet'}",
+            "read its log (crictl logs, /var/log/pods/kube-system_kube-scheduler-*), then run gpushare-setup check",
+        )
+    journal.complete()
+    if changes:
+        out.write(
+            f"done{', and kube-scheduler is well' if pod is not None else ''}; gpushare-setup rollback undoes it\n"
+        )
+
+
+def _check(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO) -> int:
+    faults, texts = [journal.INTERRUPTED] if journal.is_interrupted() else [], {}
+    try:
+        texts = _texts(asked, files)
+        faults += node_faults(texts, asked.wish, running_scheduler.processes(asked.root).values())
+    except SetupRefusedError as error:
+        faults.append(error.fault)
+    if asked.kubeconfig is not None:
+        faults += asyncio.run(cluster_objects.look(asked.kubeconfig, asked.context))
+    out.writelines(f"{fault}\n" for fault in faults)
+    if faults:
+        return 3
+    site = recognise(texts, asked.wish)
+    unseen = "" if site.has_process else f", if this was run since: {site.restart}"
+    out.write(f"good: kube-scheduler asks gpushare's extender{unseen}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

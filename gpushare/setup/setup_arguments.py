@@ -1,0 +1,92 @@
+"""The command line of gpushare-setup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpushare import flags
+from gpushare.errors import UsageError
+from gpushare.flags import duration, flag, optional, switch
+from gpushare.setup.core.scheduler_files import EXTENDER_URL, Tls
+from gpushare.setup.core.sites import Wish
+
+VERBS: Final = ("plan", "apply", "rollback", "check", "uninstall")
+
+
+def _verb(text: str) -> str:
+    if text and text not in VERBS:
+        raise UsageError(f", not one of {', '.join(VERBS)}")
+    return text
+
+
+def _minor(text: str) -> int | None:
+    if not text:
+        return None
+    found = re.fullmatch(r"v?1\.(\d{1,3})(?:\.\d+)?(?:[-+].*)?", text, re.ASCII)
+    if found is None:
+        raise UsageError(", not a release of Kubernetes such as 1.30")
+    return int(found[1])
+
+
+def _absolute(text: str) -> str:
+    return str(Path(text).absolute()) if text else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """Flags, and what to do."""
+
+    verb: str = flag(
+        "verb",
+        "plan: show what would change; apply: change it, and wait for kube-scheduler; rollback: undo the last apply; check: show "
+        "what is wrong; uninstall: take gpushare out of kube-scheduler",
+        "",
+        _verb,
+        is_positional=True,
+    )
+    root: Path = flag("root", "folder in which the node's files are", "/", Path)
+    minor: int | None = flag(
+        "kubernetes", "release of Kubernetes, such as 1.30", "", _minor, shown="what the node's files name"
+    )
+    extender_url: str = flag("extender-url", "URL of the extender, as kube-scheduler sees it", EXTENDER_URL)
+    ca: str = flag(
+        "extender-ca-file", "authority of the extender's certificate, a file of the node; with it the URL is https://"
+    )
+    certificate: str = flag("extender-cert-file", "certificate by which kube-scheduler is known to the extender")
+    key: str = flag("extender-key-file", "its key")
+    rke_cluster: str = flag(
+        "rke-cluster", "RKE's cluster.yml, below --root; it is read, and never written", "", _absolute
+    )
+    replace: bool = switch("replace", "replace a file of kube-scheduler that was edited, or that is another's")
+    timeout: float = flag(
+        "timeout", "how long kube-scheduler may take to be well; 0 to wait for nothing", "2m", duration()
+    )
+    kubeconfig: str | None = flag(
+        "kubeconfig", "for check: look at the cluster's objects, too", "", optional(str), shown="off"
+    )
+    context: str | None = flag("context", "context of the kubeconfig", "", optional(str), shown="its current one")
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        if not self.verb:
+            raise UsageError(f"what to do? {', '.join(VERBS)}")
+        if bool(self.certificate) != bool(self.key) or (self.certificate and not self.ca):
+            raise UsageError("--extender-cert-file and --extender-key-file go together, and with --extender-ca-file")
+        if self.extender_url.startswith("https://") != bool(self.ca):
+            raise UsageError("--extender-url begins with https:// if --extender-ca-file is there, and only then")
+
+    @property
+    def wish(self) -> Wish:
+        """The choices that the core needs."""
+        tls = Tls(self.ca, self.certificate, self.key) if self.ca else None
+        return Wish(self.minor, self.extender_url, tls, self.rke_cluster, self.replace)
+
+
+def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Arguments:
+    """Read the command line. Raises UsageError; argparse ends the program with 2 on an unknown flag, with 0 after the help."""
+    what = "Make kube-scheduler of this control plane node ask gpushare's extender."
+    return flags.parse(Arguments, "gpushare-setup", what, argv, environment)

@@ -1,0 +1,160 @@
+"""Promises of gpushare.setup.core.scheduler_files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpushare.setup.core import scheduler_files
+from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.scheduler_files import Tls, file_faults, is_written_here, reads_policy_only, scheduler_file
+
+DEPLOY = Path(__file__).parents[4] / "clusters" / "deploy"
+# Release → versions of KubeSchedulerConfiguration that its kube-scheduler serves, as the tags v0.19.0 to v0.36.0 have them.
+SERVED = {
+    **dict.fromkeys(range(19, 22), "v1beta1"),
+    22: "v1beta1 v1beta2",
+    **dict.fromkeys((23, 24), "v1beta2 v1beta3"),
+    **dict.fromkeys(range(25, 28), "v1 v1beta2 v1beta3"),
+    28: "v1 v1beta3",
+    **dict.fromkeys(range(29, 37), "v1"),
+}
+KEYS = {
+    "urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig", "httpTimeout",
+    "nodeCacheCapable", "managedResources", "ignorable",
+}  # fmt: skip
+TLS = Tls("/etc/kubernetes/gpushare/ca.crt", "/etc/kubernetes/gpushare/tls.crt", "/etc/kubernetes/gpushare/tls.key")
+
+
+@pytest.mark.parametrize("minor", range(17, 37))
+def test_each_release_gets_a_version_that_it_serves(minor: int) -> None:
+    """The file of each release has a version that its kube-scheduler serves, and fields of that version alone."""
+    document = yaml.safe_load(scheduler_file(minor, tls=TLS))
+    (extender,) = document["extenders"]
+
+    if minor < 19:
+        assert (document["kind"], document["apiVersion"]) == ("Policy", "v1")
+        assert set(extender) == KEYS - {"enableHTTPS"} | {"enableHttps"}
+        assert extender["httpTimeout"] == 10 * 10**9
+        assert set(document) == {"kind", "apiVersion", "extenders"}
+    else:
+        group, _, version = document["apiVersion"].partition("/")
+        assert (document["kind"], group) == ("KubeSchedulerConfiguration", "kubescheduler.config.k8s.io")
+        assert version in SERVED[minor].split()
+        assert {*scheduler_files.versions_read(minor)} == set(SERVED[minor].split())
+        assert set(extender) == KEYS
+        assert extender["httpTimeout"] == "10s"
+    assert is_written_here(document)
+    assert file_faults(document, minor, "f", scheduler_file(minor, tls=TLS)) == []
+
+
+@pytest.mark.parametrize(("minor", "kind"), [(17, "Policy"), (20, "Policy"), (22, "Policy")])
+def test_a_policy_is_written_on_wish_up_to_1_22(minor: int, kind: str) -> None:
+    """A site that stays with its Policy gets one, as JSON, while its release reads it."""
+    assert json.loads(scheduler_file(minor, policy=True))["kind"] == kind
+    with pytest.raises(SetupRefusedError, match=r"1\.23 reads no Policy"):
+        scheduler_file(23, policy=True)
+
+
+@pytest.mark.parametrize("minor", [16, 37])
+def test_an_unknown_release_is_refused(minor: int) -> None:
+    """No file is guessed for a release that is not in the table."""
+    with pytest.raises(SetupRefusedError, match=rf"Kubernetes 1\.{minor} is not known here"):
+        scheduler_file(minor)
+
+
+@pytest.mark.parametrize(
+    ("path", "url"),
+    [("base", scheduler_files.EXTENDER_URL), ("overlays/nodeport", "http://127.0.0.1:32766/gpushare-scheduler")],
+)
+def test_the_manifests_have_the_same_file(path: str, url: str) -> None:
+    """The files beside the manifests say what is written for a release that reads v1."""
+    shipped = yaml.safe_load((DEPLOY / path / "scheduler-config.yaml").read_text())
+
+    assert shipped == yaml.safe_load(scheduler_file(36, url))
+    assert is_written_here(shipped)
+
+
+def test_only_the_verbs_of_the_extender_are_named() -> None:
+    """An extender that only filters and binds, as the original's, is asked for nothing else."""
+    (extender,) = yaml.safe_load(scheduler_file(30, verbs=("filter", "bind")))["extenders"]
+
+    assert [key for key in extender if key.endswith("Verb")] == ["filterVerb", "bindVerb"]
+    assert "weight" not in extender
+
+
+@pytest.mark.parametrize(
+    "document",
+    [None, [], {"extenders": 1}, {"extenders": ["a"]}, {"extenders": [{}]}, {"kind": "Policy", "extenders": [{}, {}]}],
+)
+def test_a_file_of_others_is_not_taken_for_ours(document: Any) -> None:
+    """A file that differs from every file of ours was not written here."""
+    assert not is_written_here(document)
+
+
+def edited(minor: int, **changes: Any) -> dict[str, Any]:
+    """The file of a release with other values of its extender."""
+    document: dict[str, Any] = yaml.safe_load(scheduler_file(minor))
+    document["extenders"][0].update(changes)
+    return document
+
+
+OTHER = {"urlPrefix": "http://127.0.0.1:9/other", "bindVerb": "bind"}
+
+
+@pytest.mark.parametrize(
+    ("document", "minor", "what"),
+    [
+        ("text", 30, "f: no document of kube-scheduler"),
+        (
+            {"kind": "Policy"},
+            30,
+            "f: kind 'Policy', but Kubernetes 1.30 reads 'KubeSchedulerConfiguration' with extenders",
+        ),
+        (
+            edited(20),
+            29,
+            "f: Kubernetes 1.29 does not read 'kubescheduler.config.k8s.io/v1beta1', but kubescheduler.config.k8s.io/v1",
+        ),
+        (edited(30, urlPrefix="http://127.0.0.1/other"), 30, "f: gpushare's extender is there 0 times, and not once"),
+        (
+            edited(30, enableHttps=False),
+            30,
+            "f: unknown field 'enableHttps' of the extender, which stops kube-scheduler",
+        ),
+        (edited(30, ignorable=True), 30, "f: ignorable of the extender is True, and not False"),
+        (edited(17, httpTimeout="10s"), 17, "f: httpTimeout of the extender is '10s', and no number of nanoseconds"),
+        (edited(30, httpTimeout=10), 30, "f: httpTimeout of the extender is 10, and no text such as 10s"),
+        (
+            edited(30) | {"extenders": [*edited(30)["extenders"], OTHER]},
+            30,
+            "f: another extender binds too, and only one may",
+        ),
+        (
+            edited(30) | {"clientConnection": None},
+            30,
+            f"f: clientConnection is None, and not {{'kubeconfig': '{scheduler_files.KUBECONFIG}'}}",
+        ),
+    ],
+)
+def test_each_fault_of_a_file_is_named(document: Any, minor: int, what: str) -> None:
+    """A file with one fault has one line that names it, and one that mends it."""
+    (fault,) = file_faults(document, minor, "f", scheduler_file(minor))
+
+    assert (fault.what, fault.fix) == (
+        what,
+        f"run gpushare-setup apply{'' if is_written_here(document) else ' --replace'}",
+    )
+
+
+def test_an_older_version_that_is_still_read_is_no_fault() -> None:
+    """A person's own time-out and weight, and a version that the release still reads, stay."""
+    document = edited(23, httpTimeout="1m", weight=10)
+
+    assert file_faults(document, 28, "f", scheduler_file(28)) == []
+    assert reads_policy_only(18)
+    assert not reads_policy_only(19)

@@ -1,0 +1,119 @@
+"""Promises of gpushare.setup.core.static_pod."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from gpushare.setup.core import static_pod
+from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.sites import MANIFEST
+from gpushare.setup.core.yaml_edit import applied, removed
+from tests.gpushare.setup.node_trees import kubeadm
+
+TEXT = kubeadm()[MANIFEST]
+FILES = {"gpushare-scheduler": "/etc/kubernetes/a.yaml", "gpushare-ca": "/etc/gpushare/ca.crt"}
+
+
+def with_mount(path: str, on_node: str) -> str:
+    """The manifest with a person's own mount."""
+    return TEXT.replace(
+        "    volumeMounts:\n",
+        f"    volumeMounts:\n    - {{name: own, mountPath: {path}}}\n    - {{name: none, mountPath: /tmp}}\n",
+    ).replace(
+        "  volumes:\n",
+        f"  volumes:\n  - {{name: own, hostPath: {{path: {on_node}}}}}\n  - {{name: none, emptyDir: {{}}}}\n",
+    )
+
+
+def test_the_manifest_is_read() -> None:
+    """Release, flags, mounts and the address of the health check come from the manifest."""
+    pod = static_pod.read(TEXT, "f")
+
+    assert pod.minor == 30
+    assert pod.flags["kubeconfig"] == "/etc/kubernetes/scheduler.conf"
+    assert pod.probe == ("https", 10259)
+    assert pod.on_node("/etc/kubernetes/scheduler.conf") == "/etc/kubernetes/scheduler.conf"
+    assert pod.on_node("/etc/kubernetes/other") is None
+
+
+def test_a_port_may_have_a_name_and_flags_may_be_arguments() -> None:
+    """kubeadm of 1.34 names the port, and other tools put flags into args."""
+    text = TEXT.replace("port: 10259", "port: probe-port").replace(
+        "    name: kube-scheduler\n",
+        "    name: kube-scheduler\n    ports:\n    - {containerPort: 7, name: probe-port}\n    args: [--v=2, --a]\n",
+    )
+    pod = static_pod.read(text, "f")
+
+    assert pod.probe == ("https", 7)
+    assert pod.at == ("spec", "containers", 0, "args")
+    assert (pod.flags["v"], pod.flags["a"]) == ("2", "true")
+
+
+@pytest.mark.parametrize(
+    ("image", "minor"),
+    [
+        ("k8s.gcr.io/kube-scheduler:v1.17.4", 17),
+        ("registry:5000/kube-scheduler:v1.36.0-rc.1@sha256:0", 36),
+        ("kube-scheduler@sha256:0", None),
+    ],
+)
+def test_the_image_names_the_release(image: str, minor: int | None) -> None:
+    """The tag of the image names the release; a digest alone does not."""
+    assert static_pod.minor_of(image) == minor
+
+
+def test_a_folder_of_the_node_may_be_mounted() -> None:
+    """A path below a mounted folder is found on the node."""
+    pod = static_pod.read(with_mount("/etc/kubernetes", "/srv/kubernetes"), "f")
+
+    assert pod.on_node("/etc/kubernetes/policy.json") == "/srv/kubernetes/policy.json"
+    assert pod.on_node("/etc/kubernetes2/policy.json") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("    - kube-scheduler\n", "    - /bin/sh\n", "f: no container has the command kube-scheduler"),
+        ("spec:", "specification:", "f: no pod that runs kube-scheduler: KeyError('spec')"),
+        ("port: 10259", "port: unknown", "f: no pod that runs kube-scheduler: ValueError"),
+        ("    - --leader-elect=true\n", "    - --leader-elect\n    - 'true'\n", "f: 'true' is no flag"),
+        ("    - --leader-elect=true\n", "    - --kubeconfig=/a\n", "f: '--kubeconfig=/a' is there twice"),
+    ],
+)
+def test_a_manifest_of_another_form_is_refused(old: str, new: str, what: str) -> None:
+    """A manifest in which the scheduler cannot be read is refused, with what is missing."""
+    with pytest.raises(SetupRefusedError) as refused:
+        static_pod.read(TEXT.replace(old, new), "f")
+
+    assert refused.value.fault.what.startswith(what)
+
+
+def test_the_manifest_gets_flag_mounts_and_digest() -> None:
+    """The edited manifest is the old one with the flag, a mount for each file, and the digest; and the way back is exact."""
+    entries = static_pod.entries(static_pod.read(TEXT, "f"), "config", FILES, "123")
+    text = applied(TEXT, entries, "f")
+    pod = yaml.safe_load(text)
+
+    assert pod["spec"]["containers"][0]["command"][-1] == "--config=/etc/kubernetes/a.yaml"
+    assert pod["metadata"]["annotations"] == {"aliyun.com/gpushare-scheduler-file": "123"}
+    assert all(static_pod.read(text, "f").on_node(path) == path for path in FILES.values())
+    assert removed(text, entries, "f") == TEXT
+
+
+def test_a_persons_own_mount_is_used() -> None:
+    """A file that the manifest mounts under another name is not mounted twice, which a kubelet would refuse."""
+    text = with_mount("/etc/kubernetes/a.yaml", "/etc/kubernetes/a.yaml")
+    entries = static_pod.entries(static_pod.read(text, "f"), "config", FILES, "123")
+
+    assert applied(text, entries, "f").count("mountPath: /etc/kubernetes/a.yaml") == 1
+
+
+def test_a_mount_of_another_file_is_refused() -> None:
+    """A path at which the container sees another file of the node is not taken over."""
+    pod = static_pod.read(with_mount("/etc/kubernetes/a.yaml", "/srv/b.yaml"), "f")
+
+    with pytest.raises(
+        SetupRefusedError, match=r"/etc/kubernetes/a\.yaml of the container is /srv/b\.yaml of the node"
+    ):
+        static_pod.entries(pod, "config", FILES, "123")

@@ -1,0 +1,209 @@
+"""``gpushare-setup check`` on control plane nodes with one fault each."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpushare.setup import main, setup_arguments
+from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.sites import K0S_CONFIG, MANIFEST, MANIFESTS, OPENSHIFT_MANIFEST, RANCHER_CONFIG
+from tests.gpushare.setup import node_trees
+from tests.gpushare.setup.node_trees import CLUSTER_YML, k0s, k3s, kubeadm, rke, rke2, running, write
+
+CONFIG = "/etc/kubernetes/scheduler-gpushare-config.yaml"
+POLICY = "/etc/kubernetes/scheduler-gpushare-policy.json"
+K3S_CONFIG = RANCHER_CONFIG.format("k3s")
+K3S = ["--kubernetes=1.30"]
+RKE = [f"--rke-cluster={CLUSTER_YML}"]
+RKE_CLUSTER = node_trees.RKE_CLUSTER.replace(
+    "services:\n", f"services:\n    scheduler:\n        extra_args:\n            config: {CONFIG}\n"
+)
+# A change of one file: its path, and what becomes of its text; None takes it away.
+Damage = tuple[str, Callable[[str], str | None]]
+
+
+def setup(verb: str, root: Path, *flags: str) -> tuple[int, str]:
+    """Run the program: exit code and output."""
+    out = io.StringIO()
+    asked = setup_arguments.parse([verb, "--root", str(root), *flags], {})
+    return main.run(asked, out), out.getvalue()
+
+
+def installed(root: Path, files: dict[str, str], flags: Sequence[str]) -> None:
+    """A node on which gpushare-setup has run, and kube-scheduler has been restarted since."""
+    write(root, files)
+    setup("apply", root, "--timeout=0", *flags)
+    for flag, path in (
+        ("config", CONFIG),
+        ("policy-config-file", POLICY),
+        *((("config", f"/etc/{one}/scheduler-gpushare-config.yaml")) for one in ("rancher/rke2", "k0s")),
+    ):
+        if (root / path.lstrip("/")).exists():
+            write(root, running(7, "/usr/local/bin/kube-scheduler", f"--{flag}={path}"))
+
+
+def swapped(path: str, old: str, new: str) -> Damage:
+    """One text for another."""
+    return path, lambda text: text.replace(old, new)
+
+
+def gone(path: str) -> Damage:
+    """No file."""
+    return path, lambda text: None
+
+
+def new(path: str, text: str) -> Damage:
+    """One more file."""
+    return path, lambda old: text
+
+
+APPLY = "run gpushare-setup apply"
+REPLACE = f"{APPLY} --replace"
+BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
+    "kubeadm 1.17: a field in the case of later releases is right, a duration is not": (
+        kubeadm(17), [], swapped(POLICY, "10000000000", '"10s"'),
+        f"{POLICY}: httpTimeout of the extender is '10s', and no number of nanoseconds", REPLACE,
+    ),
+    "kubeadm 1.22, upgraded to 1.23: the Policy's flag is there again": (
+        kubeadm(23), [], swapped(MANIFEST, "    - --leader", "    - --policy-config-file=/etc/policy.json\n    - --leader"),
+        f"{MANIFEST}: --policy-config-file keeps kube-scheduler from reading {CONFIG}",
+        f"take --policy-config-file out, then {APPLY}",
+    ),
+    "kubeadm, upgraded from 1.24 to 1.29: an old version of the file": (
+        kubeadm(24), [], swapped(MANIFEST, ":v1.24.", ":v1.29."),
+        f"{CONFIG}: Kubernetes 1.29 does not read 'kubescheduler.config.k8s.io/v1beta3', but kubescheduler.config.k8s.io/v1", APPLY,
+    ),
+    "kubeadm: an upgrade wrote the manifest again": (
+        kubeadm(), [], new(MANIFEST, kubeadm()[MANIFEST]),
+        f"{MANIFEST}: spec.containers.0.command lacks --config={CONFIG}", APPLY,
+    ),
+    "kubeadm: the file is not mounted": (
+        kubeadm(), [], swapped(MANIFEST, f"    - mountPath: {CONFIG}\n      name: gpushare-scheduler\n      readOnly: true\n", ""),
+        f"{MANIFEST}: spec.containers.0.volumeMounts lacks "
+        f"{{'mountPath': '{CONFIG}', 'name': 'gpushare-scheduler', 'readOnly': True}}", APPLY,
+    ),
+    "kubeadm: the file is gone": (
+        kubeadm(), [], gone(CONFIG), f"{CONFIG} is not there, so kube-scheduler does not ask the extender", APPLY,
+    ),
+    "kubeadm: the file was cut off": (
+        kubeadm(), [], swapped(CONFIG, "extenders:\n-", "extenders: [\n-"),
+        f"{CONFIG}, line 11: no YAML: expected the node content, but found '-'", "mend the file, or restore it from a copy",
+    ),
+    "kubeadm: a copy in the folder of manifests": (
+        kubeadm(), [], new(f"{MANIFESTS}/kube-scheduler.yaml.bak", "kind: Pod\n"),
+        f"{MANIFESTS}/kube-scheduler.yaml.bak: the kubelet runs a copy too, as a second kube-scheduler",
+        f"move it out of {MANIFESTS}",
+    ),
+    "kubeadm: kube-scheduler runs on without the flag": (
+        kubeadm(), [], new("/proc/7/cmdline", "kube-scheduler\0--leader-elect=true\0"),
+        f"no kube-scheduler that runs on this node has --config={CONFIG}",
+        "read the kubelet's log, and kube-scheduler's in /var/log/pods",
+    ),
+    "kubeadm: the extender may be ignored": (
+        kubeadm(), [], swapped(CONFIG, "ignorable: false", "ignorable: true"),
+        f"{CONFIG}: ignorable of the extender is True, and not False", REPLACE,
+    ),
+    "RKE: cluster.yml does not name the file": (
+        rke(RKE_CLUSTER), RKE, swapped(CLUSTER_YML, CONFIG, "/etc/kubernetes/other.yaml"),
+        f"{CLUSTER_YML}: services.scheduler.extra_args.config lacks {CONFIG}",
+        f"change services.scheduler.extra_args.config in {CLUSTER_YML}, then: rke up",
+    ),
+    "RKE: rke up has not run since": (
+        rke(), ["--kubernetes=1.20"], new("/proc/7/cmdline", "kube-scheduler\0"),
+        f"no kube-scheduler that runs on this node has --config={CONFIG}",
+        "change services.scheduler.extra_args.config in cluster.yml, then: rke up",
+    ),
+    "RKE2: the file is not mounted": (
+        rke2(), [], swapped(RANCHER_CONFIG.format("rke2"), "kube-scheduler-extra-mount", "kube-proxy-extra-mount"),
+        "/etc/rancher/rke2/config.yaml: kube-scheduler-extra-mount lacks "
+        "/etc/rancher/rke2/scheduler-gpushare-config.yaml:/etc/rancher/rke2/scheduler-gpushare-config.yaml", APPLY,
+    ),
+    "k3s: another file wins": (
+        k3s(), K3S, new(f"{K3S_CONFIG}.d/10-site.yaml", "kube-scheduler-arg: [v=2]\n"),
+        f"{K3S_CONFIG}.d/10-site.yaml: sets kube-scheduler-arg, which wins over {K3S_CONFIG}",
+        f"move its list of kube-scheduler-arg to {K3S_CONFIG}",
+    ),
+    "k3s: the arguments are one text": (
+        k3s(), K3S, new(K3S_CONFIG, "kube-scheduler-arg: v=2\n"),
+        f"{K3S_CONFIG}: kube-scheduler-arg is one text", "write it as a list: kube-scheduler-arg: [v=2]",
+    ),
+    "k0s: no configuration": (
+        k0s(), K3S, gone(K0S_CONFIG), f"{K0S_CONFIG} is not there", f"write it: k0s config create > {K0S_CONFIG}",
+    ),
+    "k0s: the release is not named": (
+        k0s(), [], swapped(K0S_CONFIG, "", ""),
+        "the node's files do not name the release of Kubernetes", "pass --kubernetes with it, such as 1.30",
+    ),
+    "OpenShift: the operator's manifest": (
+        {OPENSHIFT_MANIFEST: "kind: Pod\n"}, [], swapped(OPENSHIFT_MANIFEST, "", ""),
+        f"{OPENSHIFT_MANIFEST}: OpenShift's operator writes kube-scheduler's manifest, and takes no extender",
+        "run a second scheduler for the pods that share cards: kubectl apply -k clusters/deploy/overlays/second-scheduler",
+    ),
+    "managed control plane: no kube-scheduler": (
+        {"/etc/kubernetes/kubelet.conf": "account"}, [], swapped("/etc/kubernetes/kubelet.conf", "", ""),
+        "no kube-scheduler of a known kind is on this node",
+        "run it on a control plane node; if the provider keeps that (EKS, GKE, AKS, ACK), run a second scheduler for the pods that "
+        "share cards: kubectl apply -k clusters/deploy/overlays/second-scheduler",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_fault_and_its_end_are_two_lines(name: str, tmp_path: Path) -> None:
+    """A node with one fault gets one line that names it, and one with what to do; the program ends with 3."""
+    files, flags, (path, damage), what, fix = BROKEN[name]
+    try:
+        installed(tmp_path, files, flags)
+        assert (setup("check", tmp_path, *flags)[0]) == 0, "whole before the damage"
+    except SetupRefusedError:
+        write(tmp_path, files)
+    here = tmp_path / path.lstrip("/")
+    text = damage(here.read_text() if here.exists() else "")
+    write(tmp_path, {path: text}) if text is not None else here.unlink()
+
+    assert setup("check", tmp_path, *flags) == (3, f"{what}\n  fix: {fix}\n")
+
+
+@pytest.mark.parametrize(
+    ("files", "flags"),
+    [(kubeadm(), []), (kubeadm(17), []), (rke(RKE_CLUSTER), RKE), (rke2("a: 1\n"), []), (k3s(), K3S), (k0s(), K3S)],
+    ids=["kubeadm", "kubeadm 1.17", "RKE", "RKE2", "k3s", "k0s"],
+)
+def test_a_whole_site_has_no_fault(files: dict[str, str], flags: list[str], tmp_path: Path) -> None:
+    """A node on which everything is as it has to be gets one line, and the program ends with 0.
+
+    k3s runs kube-scheduler in its own process, so a restart is not seen.
+    """
+    installed(tmp_path, files, flags)
+    unseen = ", if this was run since: systemctl restart k3s" if files == k3s() else ""
+
+    assert setup("check", tmp_path, *flags) == (0, f"good: kube-scheduler asks gpushare's extender{unseen}\n")
+
+
+def test_a_hidden_file_is_no_copy(tmp_path: Path) -> None:
+    """The kubelet passes over files that begin with a dot, as an editor leaves them."""
+    installed(tmp_path, kubeadm() | {f"{MANIFESTS}/.kube-scheduler.yaml.swp": "binary"}, [])
+
+    assert setup("check", tmp_path)[0] == 0
+
+
+def test_an_interrupted_apply_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An apply that a crash ended is named before all else."""
+    write(tmp_path, kubeadm())
+
+    def dies(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr("gpushare.setup.journal.Journal.complete", dies)
+        with pytest.raises(KeyboardInterrupt):
+            setup("apply", tmp_path, "--timeout=0")
+
+    code, out = setup("check", tmp_path)
+    assert code == 3
+    assert out.startswith("an apply began and has not ended\n  fix: run gpushare-setup rollback\n")

@@ -1,0 +1,70 @@
+"""Promises of gpushare.setup.cluster_objects, and of installed_objects below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpushare.setup import cluster_objects
+from gpushare.setup.core.installed_objects import EXTENDER, PLUGIN
+from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen
+
+DEPLOYMENT = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
+DAEMON_SET = {"status": {"desiredNumberScheduled": 2, "numberReady": 2}}
+NODE = {"metadata": {"name": "n"}, "status": {"capacity": {"aliyun.com/gpu-mem": "14"}}}
+INSTALL = "kubectl apply -k clusters/deploy/base, with your images (clusters/deploy/README.md)"
+LOOK = "kubectl describe {} -n kube-system, and kubectl logs of its pods"
+
+
+@pytest.mark.parametrize(
+    ("deployment", "daemon_set", "nodes", "faults"),
+    [
+        (DEPLOYMENT, DAEMON_SET, [{"metadata": {"name": "m"}}, NODE], []),
+        (None, DAEMON_SET, [NODE], [(f"deployment {EXTENDER} is not in kube-system", INSTALL)]),
+        (DEPLOYMENT, None, [NODE], [(f"daemonset {PLUGIN} is not in kube-system", INSTALL)]),
+        (
+            DEPLOYMENT | {"status": None}, DAEMON_SET, [NODE],
+            [(f"deployment {EXTENDER}: 0 of 1 pods are ready", LOOK.format(f"deployment/{EXTENDER}"))],
+        ),
+        (
+            DEPLOYMENT, {"status": DAEMON_SET["status"] | {"numberReady": 1}}, [NODE],
+            [(f"daemonset {PLUGIN}: 1 of 2 pods are ready", LOOK.format(f"daemonset/{PLUGIN}"))],
+        ),
+        (
+            DEPLOYMENT, {"status": {"desiredNumberScheduled": 0}}, [],
+            [(f"daemonset {PLUGIN}: no node has the label gpushare=true", "kubectl label node NODE gpushare=true")],
+        ),
+        (
+            DEPLOYMENT, DAEMON_SET, [NODE | {"status": {"capacity": {"aliyun.com/gpu-mem": "0"}}}],
+            [("no node has aliyun.com/gpu-mem", f"kubectl logs -n kube-system daemonset/{PLUGIN}")],
+        ),
+    ],
+)  # fmt: skip
+async def test_what_a_cluster_lacks_is_named(
+    deployment: Any, daemon_set: Any, nodes: list[Any], faults: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """The cluster of a kubeconfig is asked for extender, plugin and nodes; what is missing has a line and a command."""
+    objects = {f"deployments/{EXTENDER}": deployment, f"daemonsets/{PLUGIN}": daemon_set}
+
+    def respond(call: Call) -> Answer:
+        assert call.method == "GET"
+        if call.path == "/api/v1/nodes":
+            return Answer({"kind": "NodeList", "metadata": {}, "items": nodes})
+        found = objects[call.path.removeprefix("/apis/apps/v1/namespaces/kube-system/")]
+        return Answer({"kind": "Status", "message": "not found", "code": 404}, 404) if found is None else Answer(found)
+
+    async with listen(ScriptedApi(respond)) as url:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(
+            yaml.safe_dump({
+                "clusters": [{"name": "c", "cluster": {"server": url}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+                "current-context": "c",
+            })
+        )  # fmt: skip
+        found = await cluster_objects.look(str(kubeconfig), None)
+
+    assert [(fault.what, fault.fix) for fault in found] == faults

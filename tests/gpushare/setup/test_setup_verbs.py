@@ -1,0 +1,252 @@
+"""The verbs of gpushare-setup on a node; a thread plays its kubelet, which restarts kube-scheduler from the manifest.
+
+On kind a real kubelet does that with a real kube-scheduler: the case belongs in e2e/kind.
+"""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from gpushare.setup import main, running_scheduler
+from gpushare.setup.core import static_pod
+from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.sites import MANIFEST
+from tests.gpushare.setup.node_trees import kubeadm, running, whole, write
+from tests.gpushare.setup.test_broken_sites import CONFIG, setup
+
+# Against hangs; a good kube-scheduler takes a second.
+PATIENT = "--timeout=10m"
+
+
+class Node:
+    """A node with a kubelet and a kube-scheduler that answers /healthz."""
+
+    def __init__(self, root: Path, *, scheme: str = "http", is_well: Callable[[str], bool] = bool) -> None:
+        self.root = root
+        self.is_well = is_well
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        if scheme == "https":
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        write(root, kubeadm(probe_port=str(self.server.server_port), scheme=scheme.upper()))
+        self.manifest = root / MANIFEST.lstrip("/")
+        self._ended = threading.Event()
+        self._number = 6
+        self._start()
+        self._threads = [threading.Thread(target=one) for one in (self.server.serve_forever, self._restart_on_change)]
+
+    def _handler(node: Node) -> type[http.server.BaseHTTPRequestHandler]:  # noqa: N805  # the handler has a self of its own
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                is_well = self.path == "/healthz" and node.is_well(node.seen)
+                self.send_response(200 if is_well else 500)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+    def _start(self) -> None:
+        """A process with the flags of the manifest takes the place of the one before."""
+        self.seen = self.manifest.read_text()
+        flags = static_pod.read(self.seen, "manifest").flags
+        shutil.rmtree(self.root / f"proc/{self._number}", ignore_errors=True)
+        self._number += 1
+        write(
+            self.root, running(self._number, "kube-scheduler", *(f"--{name}={value}" for name, value in flags.items()))
+        )
+
+    def _restart_on_change(self) -> None:
+        while not self._ended.wait(0.01):
+            if self.manifest.read_text() != self.seen:
+                self._start()
+
+    def __enter__(self) -> Node:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.server.shutdown()
+        for thread in self._threads:
+            thread.join()
+        self.server.server_close()
+
+    def files(self) -> dict[str, tuple[bytes, int]]:
+        """All files but those of processes."""
+        return {path: file for path, file in whole(self.root).items() if not path.startswith("/proc/")}
+
+
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's processes are looked at a hundred times a second."""
+    monkeypatch.setattr(running_scheduler, "_BETWEEN_LOOKS", 0.01)
+
+
+@pytest.fixture(params=["http", "https"])
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
+    """A node on which all is well."""
+    with Node(tmp_path, scheme=request.param) as one:
+        yield one
+
+
+def test_an_apply_ends_when_the_scheduler_is_well(node: Node) -> None:
+    """apply returns once kube-scheduler runs with the flag and is well; check, a second apply and uninstall agree."""
+    before = node.files()
+
+    code, out = setup("apply", node.root, PATIENT)
+    assert (code, out.splitlines()[-1]) == (0, "done, and kube-scheduler is well; gpushare-setup rollback undoes it")
+    assert setup("check", node.root) == (0, "good: kube-scheduler asks gpushare's extender\n")
+    applied = node.files()
+    assert setup("apply", node.root, PATIENT) == (0, "kubeadm, Kubernetes 1.30\nnothing to change\n")
+    assert node.files() == applied
+    code, out = setup("uninstall", node.root, PATIENT)
+    assert (code, out.splitlines()[-1]) == (0, "done, and kube-scheduler is well; gpushare-setup rollback undoes it")
+    assert node.files() == before
+    assert setup("rollback", node.root) == (0, f"restored {MANIFEST}\nrestored {CONFIG}\n")
+    assert node.files() == applied
+
+
+def test_a_plan_changes_nothing(node: Node) -> None:
+    """plan shows what apply would do, and writes no file at all, not even its own."""
+    code, out = setup("plan", node.root)
+
+    assert code == 0
+    assert f"+++ {CONFIG}\n" in out
+    assert f"+    - --config={CONFIG}\n" in out
+    assert [line for line in out.splitlines() if line.startswith("-") and not line.startswith("---")] == []
+    assert not (node.root / "var").exists()
+
+
+def test_a_scheduler_that_does_not_come_is_rolled_back(tmp_path: Path) -> None:
+    """A kube-scheduler that is not well with the new file gets its old manifest back, and the error reports that."""
+    with Node(tmp_path, is_well=lambda manifest: CONFIG not in manifest) as node:
+        before = node.files()
+        with pytest.raises(
+            SetupRefusedError, match=r"was not well within 1 s; every file is as it was, and kube-scheduler is"
+        ):
+            setup("apply", node.root, "--timeout=1s")
+
+        assert node.files() == before
+        assert "an apply began" not in setup("check", node.root)[1]
+
+
+def test_an_old_scheduler_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    """If only the scheduler's file changes, the scheduler that runs has the flag already, and a restart is awaited."""
+    with Node(tmp_path) as node:
+        setup("apply", tmp_path, PATIENT)
+    before = node.files()
+
+    with pytest.raises(SetupRefusedError, match="every file is as it was"):
+        setup("apply", tmp_path, "--timeout=1s", "--extender-url=http://127.0.0.1:32766/gpushare-scheduler")
+    assert node.files() == before
+
+
+def test_a_kubelet_that_does_not_react_is_rolled_back(tmp_path: Path) -> None:
+    """If no new kube-scheduler comes, the old one that still runs is not taken for it."""
+    node = Node(tmp_path)
+    before = node.files()
+    with pytest.raises(SetupRefusedError, match="every file is as it was, and kube-scheduler is well again"):
+        setup("apply", node.root, "--timeout=1s")
+
+    assert node.files() == before
+    node.server.server_close()
+
+
+def test_a_restart_that_could_not_be_seen_is_refused(tmp_path: Path) -> None:
+    """In a container without the node's processes nothing is changed, since a broken kube-scheduler would not be noticed."""
+    write(tmp_path, kubeadm())
+    before = whole(tmp_path)
+
+    with pytest.raises(SetupRefusedError, match="no process of kube-scheduler is seen"):
+        setup("apply", tmp_path, "--timeout=1s")
+    assert whole(tmp_path) == before
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """From now on no file of that name takes the text with the scheduler's file."""
+    real = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if target.name == name and CONFIG in path.read_text():
+            raise OSError(28, "No space left on device")
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+
+
+def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An apply that cannot write the second file takes the first one back, and ends with the system's error."""
+    write(tmp_path, kubeadm())
+    before = whole(tmp_path)
+    full_disk(monkeypatch, "kube-scheduler.yaml")
+
+    assert main.main(["apply", "--root", str(tmp_path), "--timeout=0"]) == 1
+    assert whole(tmp_path) == before
+    assert main.main(["rollback", "--root", str(tmp_path)]) == 1, "nothing is left to roll back"
+
+
+def test_a_full_disk_undoes_no_earlier_apply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An uninstall that cannot even write its journal leaves what an earlier apply made."""
+    write(tmp_path, kubeadm())
+    assert main.main(["apply", "--root", str(tmp_path), "--timeout=0"]) == 0
+    before = whole(tmp_path)
+    full_disk(monkeypatch, "journal.json")
+
+    assert main.main(["uninstall", "--root", str(tmp_path), "--timeout=0"]) == 1
+    assert whole(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "what"),
+    [
+        ([], 2, "error: what to do? plan, apply, rollback, check, uninstall"),
+        (["plan", "--extender-ca-file=/ca"], 2, "error: --extender-url begins with https:// if"),
+        (["plan", "--extender-key-file=/key"], 2, "error: --extender-cert-file and --extender-key-file go together"),
+        (["rollback"], 1, "error: there is no apply to roll back\n  fix: run gpushare-setup uninstall"),
+        (["check"], 3, ""),
+    ],
+)
+def test_the_exit_code_names_the_outcome(
+    argv: list[str], code: int, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """2 for flags that make no sense, 1 for what is refused, 3 for faults."""
+    assert main.main([*argv, "--root", str(tmp_path)]) == code
+    assert capsys.readouterr().err.startswith(what)
+
+
+@pytest.mark.parametrize("argv", [["remove"], ["plan", "--kubernetes=1"], ["plan", "--kubernetes=2.30"]])
+def test_a_word_that_is_no_verb_or_release_ends_with_usage(argv: list[str]) -> None:
+    """A verb or release that does not exist ends with the usage."""
+    with pytest.raises(SystemExit) as ended:
+        main.main(argv)
+    assert ended.value.code == 2
+
+
+def test_ctrl_c_names_the_way_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An apply that is interrupted while it waits leaves what rollback undoes."""
+    node = Node(tmp_path)
+    before = node.files()
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    assert main.main(["apply", "--root", str(tmp_path)]) == 130
+    assert "gpushare-setup rollback undoes it" in capsys.readouterr().err
+    assert main.main(["rollback", "--root", str(tmp_path)]) == 0
+    assert node.files() == before
+    node.server.server_close()
