@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from fake_nvml.box import Box, BoxCard
-from fake_nvml.card_models import CardModel
 from fake_nvml.core.answers import KEYS
+from fake_nvml.core.box_cards import BoxCard, CardModel
 from fake_nvml.core.fill import MIB, architecture, fill
 from fake_nvml.core.layout import UNKNOWN32, StateFile, blank
 from fake_nvml.core.returns import Code
@@ -28,7 +27,7 @@ BARE = CardModel(
 def filled(*cards: BoxCard, driver: str = "535.104.05", content: StateFile | None = None, **refused: int) -> StateFile:
     """The records of a box."""
     content = content or blank()
-    fill(content, Box(driver, cards, refused))
+    fill(content, driver, cards, refused)
     return content
 
 
