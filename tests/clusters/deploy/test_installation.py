@@ -34,7 +34,7 @@ async def command(binaries: Binaries) -> AsyncIterator[Command]:
         pytest.skip(f"the kinds of the Prometheus operator are not there, `make chart-tools` fetches them: {error}")
     with scratch_folder() as folder:
         plane = RealControlPlane(binaries, folder, dict(os.environ))
-        # Each program keeps what it caches below HOME, unless it is told otherwise.
+        # Programs keep their caches below HOME, and kubectl in a folder that a variable names.
         environment = {
             **os.environ,
             "KUBECONFIG": str(plane.kubeconfig),
