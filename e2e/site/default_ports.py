@@ -9,4 +9,4 @@ EXTENDER: Final = 12345
 NODE_PORT: Final = 32766
 # By the kind of node: what runs on control planes, and on nodes with cards.
 CONTROL_PLANE: Final = {EXTENDER: "the extender", 12346: "the extender's metrics"}
-SHARING: Final = {9400: "the device plugin's metrics"}
+SHARING: Final = {12347: "the device plugin's metrics"}

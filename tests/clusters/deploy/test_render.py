@@ -66,7 +66,7 @@ async def test_a_site_has_its_images_and_components(kubectl: Path) -> None:
     containers = [container for item in objects for container in containers_of(item)]
     assert sorted(container["image"] for container in containers) == sorted(wanted.values())
     plugin = next(container for container in containers if container["name"] == "gpushare")
-    assert plugin["args"][-2:] == ["--metrics-address=$(HOST_IP):9400", "--usage"]
+    assert plugin["args"][-2:] == ["--metrics-address=$(HOST_IP):12347", "--usage"]
 
 
 async def test_what_kubectl_says_is_the_error(kubectl: Path, tmp_path: Path) -> None:
