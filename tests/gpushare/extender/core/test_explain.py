@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.extender.core import explain as module
 from gpushare.extender.core.explain import (
+    CARD_OF_OTHERS,
     NO_PREEMPTION,
     STATE_DELETING,
     STATE_LINGERING,
@@ -122,13 +123,21 @@ def test_slots_are_shown_if_they_are_counted() -> None:
 
 def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
     """The smallest part of a split is the amount that a card must hold to be of use."""
-    whole, split = Wishes(whole=True), Wishes(split=(9, 3))
+    whole, split = Wishes(whole=True), Wishes(split=(9, 6, 3))
 
     assert (
         card_reason(FREE.devices[1], FREE, Question(Request(6, wishes=whole))) == "not exactly as large as the request"
     )
-    assert card_reason(FREE.devices[0], FREE, Question(Request(12, wishes=split))) == "too full"
-    assert card_reason(FULL.devices[1], FULL, Question(Request(12, wishes=split))) == ""
+    assert card_reason(FREE.devices[0], FREE, Question(Request(18, wishes=split))) == "too full"
+    assert card_reason(FULL.devices[1], FULL, Question(Request(18, wishes=split))) == ""
+
+
+def test_a_card_is_where_the_pods_of_the_group_are() -> None:
+    """On their node and on their card."""
+    asked = Question(Request(2), home={"free": frozenset({1})})
+
+    assert [card_reason(card, FREE, asked) for card in FREE.devices] == [CARD_OF_OTHERS, ""]
+    assert card_reason(FULL.devices[0], FULL, asked) == CARD_OF_OTHERS
 
 
 def test_pods_whose_end_makes_room_are_named() -> None:
