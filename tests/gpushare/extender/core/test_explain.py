@@ -112,12 +112,12 @@ def test_each_wish_is_shown_as_it_is_written(wishes: Wishes, shown: dict[str, ob
 
 def test_slots_are_shown_if_they_are_counted() -> None:
     """A card may be full of containers."""
-    node = lay_out("n", (Device(0, 80, slots=2, slots_used=2), Device(1, 80, slots=2)), [])
+    node = lay_out("n", (Device(0, 80, slots=2, slots_used=2), Device(1, 80, slots=2, slots_used=1)), [])
     cards = explain(Question(Request(6)), Snapshot({"n": node}), {}, ["n"])["nodes"][0]["cards"]
 
     assert [(card["slots"], card["freeSlots"], card["reason"]) for card in cards] == [
         (2, 0, "no free slot"),
-        (2, 2, ""),
+        (2, 1, ""),
     ]
 
 
