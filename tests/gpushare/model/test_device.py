@@ -91,6 +91,14 @@ def test_a_converted_booking_is_converted_once() -> None:
     again = laid_anew(node, node.bookings)
 
     assert (node.devices[0].used, again.devices[0].used, again.bookings[0].units) == (14336, 14336, 14336)
+    assert again.bookings[0].card_size == 0
+
+
+def test_a_card_that_is_not_there_has_no_unit() -> None:
+    """The amount on it stays as it is, and the card beside it counts in its present unit."""
+    node = lay_out("n", (card(15360, MIB),), [Booking("u", "d", "p", 6, ((0, 3), (7, 3)), card_size=15)])
+
+    assert (node.devices[0].used, node.bookings[0].shares) == (3072, ((0, 3072), (7, 3)))
 
 
 def test_pod_on_two_cards_during_a_repair_holds_one_amount() -> None:

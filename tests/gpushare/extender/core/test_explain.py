@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.extender.core import explain as module
 from gpushare.extender.core.explain import (
+    CARD_OF_OTHERS,
     NO_PREEMPTION,
     STATE_DELETING,
     STATE_LINGERING,
@@ -111,24 +112,32 @@ def test_each_wish_is_shown_as_it_is_written(wishes: Wishes, shown: dict[str, ob
 
 def test_slots_are_shown_if_they_are_counted() -> None:
     """A card may be full of containers."""
-    node = lay_out("n", (Device(0, 80, slots=2, slots_used=2), Device(1, 80, slots=2)), [])
+    node = lay_out("n", (Device(0, 80, slots=2, slots_used=2), Device(1, 80, slots=2, slots_used=1)), [])
     cards = explain(Question(Request(6)), Snapshot({"n": node}), {}, ["n"])["nodes"][0]["cards"]
 
     assert [(card["slots"], card["freeSlots"], card["reason"]) for card in cards] == [
         (2, 0, "no free slot"),
-        (2, 2, ""),
+        (2, 1, ""),
     ]
 
 
 def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
     """The smallest part of a split is the amount that a card must hold to be of use."""
-    whole, split = Wishes(whole=True), Wishes(split=(9, 3))
+    whole, split = Wishes(whole=True), Wishes(split=(9, 6, 3))
 
     assert (
         card_reason(FREE.devices[1], FREE, Question(Request(6, wishes=whole))) == "not exactly as large as the request"
     )
-    assert card_reason(FREE.devices[0], FREE, Question(Request(12, wishes=split))) == "too full"
-    assert card_reason(FULL.devices[1], FULL, Question(Request(12, wishes=split))) == ""
+    assert card_reason(FREE.devices[0], FREE, Question(Request(18, wishes=split))) == "too full"
+    assert card_reason(FULL.devices[1], FULL, Question(Request(18, wishes=split))) == ""
+
+
+def test_a_card_is_where_the_pods_of_the_group_are() -> None:
+    """On their node and on their card."""
+    asked = Question(Request(2), home={"free": frozenset({1})})
+
+    assert [card_reason(card, FREE, asked) for card in FREE.devices] == [CARD_OF_OTHERS, ""]
+    assert card_reason(FULL.devices[0], FULL, asked) == CARD_OF_OTHERS
 
 
 def test_pods_whose_end_makes_room_are_named() -> None:

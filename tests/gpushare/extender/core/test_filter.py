@@ -262,14 +262,16 @@ def test_a_request_of_a_group_is_not_remembered() -> None:
 
 
 def test_only_so_many_amounts_of_cpu_are_remembered() -> None:
-    """The costs of one request, if CPU matters."""
+    """The costs of one request, if CPU matters; those that were asked for longest ago go."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])}, most=2)
-    first = known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=1))
-    assert known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=1)) is first
-    for cpu in (2, 3):
-        known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=cpu))
+    asked = {cpu: Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=cpu) for cpu in (1, 2, 3)}
+    first = known.costs(asked[1])
+    known.costs(asked[2])
+    assert known.costs(asked[1]) is first
+    known.costs(asked[2])
+    known.costs(asked[3])
 
-    assert known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=1)) is not first
+    assert known.costs(asked[1]) is not first
 
 
 def test_scores_of_a_node_by_itself_are_known_whatever_the_cpu() -> None:
