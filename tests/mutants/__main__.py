@@ -102,7 +102,8 @@ def is_killed(status: str) -> bool:
 def report(mutants: dict[str, str], modules: list[str]) -> int:
     """Print what is wrong, and the scores; the exit code."""
     wrong = findings(load(), [described(name) for name, status in mutants.items() if not is_killed(status)], modules)
-    print(*wrong, sep="\n")
+    for line in wrong:
+        print(line)
     low = 0
     for core in _CORES:
         if counts := Counter(status for name, status in mutants.items() if name.startswith(f"{core}.")):

@@ -106,7 +106,7 @@ class Workload:
         self._noted.discard(uid)
         self.leave_node(uid)
 
-    def forget(self, uid: str, node: str, other: str = "") -> None:
+    def forget(self, uid: str, node: str, other: str) -> None:
         """A pod is not on this node; it may be on another, on which it is assumed still."""
         on, cpu = self._pods.get(uid, ("", 0))
         if on == node:

@@ -105,6 +105,7 @@ def test_a_belief_keeps_the_start_and_the_size() -> None:
         found = believe(replace(sized, is_started=True), named, is_started=False, has_gap=False)
         assert found is not None
         assert (found.is_started, found.card_size) == (True, 14)
+    assert believe(sized, None, is_started=True, has_gap=False) == replace(sized, is_started=True)
     first = believe(None, replace(on(1), device_units=14), is_started=True, has_gap=False)
     assert first == Belief(((1, UNITS),), origin=1, is_started=True, named=((1, UNITS),), card_size=14)
 
@@ -114,7 +115,7 @@ def test_one_card_has_what_the_pod_asks_for() -> None:
     resized = believe(bound_to(((0, 2),), 0), on(0), is_started=True, has_gap=False)
     assert resized is not None
     assert resized.booked == ((0, UNITS),)
-    several = believe(bound_to(MANY.shares, 0), on(0), is_started=True, has_gap=True)
+    several = believe(bound_to(MANY.shares, 0), on(1), is_started=True, has_gap=True)
     assert several is not None
     assert several.booked == MANY.shares
 

@@ -64,6 +64,14 @@ def test_refused_nodes_with_most_room_come_first() -> None:
     assert [node["name"] for node in found["nodes"]] == ["d", "b", "c", "a"]
 
 
+def test_a_node_that_fits_comes_before_a_larger_one() -> None:
+    """Its room is of use."""
+    nodes = {name: lay_out(name, (Device(0, total, uuid=name),), []) for name, total in (("large", 80), ("wished", 8))}
+    asked = Question(Request(6, wishes=Wishes(uuids=frozenset({"wished"}))))
+
+    assert [node["name"] for node in explain(asked, Snapshot(nodes), {}, nodes)["nodes"]] == ["wished", "large"]
+
+
 def test_wishes_are_shown_by_the_names_of_their_annotations() -> None:
     """The explanation shows wishes by the names of their annotations, and compares each card with them."""
     wishes = Wishes(models=(" tesla t4 ",), uuids=frozenset({"gpu-a"}), group="ns/g")
@@ -224,7 +232,10 @@ def test_room_needs_the_fewest_and_least_worthy(
 
 def test_slots_are_freed_too() -> None:
     """A card with free memory and no free slot names a pod for its slot."""
-    assert names(node(on("a", 1), on("b", 1, 5), slots=2), 4) == ["a"]
+    full = lay_out("n", (Device(0, 10, slots=2),), [on("a", 1), on("b", 1, 5)])
+    assert names(full, 4) == ["a"]
+    (found,) = explain(Question(Request(4, slots=2)), Snapshot({"n": full}), {}, ["n"])["nodes"]
+    assert [one["name"] for one in found["cards"][0]["roomIfEnded"]] == ["a", "b"]
 
 
 def test_a_pod_is_described_with_its_state() -> None:

@@ -130,6 +130,7 @@ def test_preempt_questions_are_read_in_any_form(document: object, read: dict[str
     "document",
     [
         {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"},
+        {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "node": "n"},
         {"podname": "p", "podnamespace": "d", "poduid": "u", "node": "n"},
         {"podName": "p", "podNamespace": "d", "podUID": "u", "node": "n", "more": 1},
     ],
@@ -143,6 +144,8 @@ def test_a_bind_order_that_lacks_something_says_what() -> None:
     """All missing names in one message."""
     with pytest.raises(MalformedMessageError, match="lacks PodNamespace, Node"):
         decode_binding(b'{"PodName":"p"}')
+    with pytest.raises(MalformedMessageError, match="lacks PodName, PodNamespace$"):
+        decode_binding(b'{"Node":"n"}')
 
 
 def test_bind_and_whole_pods_are_read() -> None:
@@ -194,10 +197,12 @@ def test_other_answers_have_the_names_of_go() -> None:
 
 
 def test_what_fits_is_found_in_an_answer() -> None:
-    """Only a whole name, and only among those that fit."""
-    answer = encode_filter_result(FilterResult(["a-1", "b"], {"full": ["c", "a"]}, {"none": ["d"]}))
+    """Only a whole name, and only among those that fit, whatever full nodes contain and others are called."""
+    full = msgspec.Raw(b'{"metadata":{"name":"a-1","labels":{"FailedNodes":"c"}}}')
+    names = ["c", "FailedNodes", "a"]
+    answer = encode_filter_result(FilterResult(["a-1", "b"], {"full": ["NodeNames", *names]}, {"none": ["d"]}), [full])
 
-    assert [name for name in ("a", "a-1", "b", "c", "d", "full") if fits(answer, name)] == ["a-1", "b"]
+    assert [name for name in ("a-1", "b", "d", "full", *names) if fits(answer, name)] == ["a-1", "b"]
 
 
 _WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)

@@ -103,10 +103,10 @@ def test_a_pod_that_waits_no_more_is_forgotten(state: State) -> None:
 def test_a_pod_that_the_watch_will_show_is_not_forgotten() -> None:
     """A watch that is behind shows the pod minutes later: until then it is not called, and then it is."""
     verdicts = Verdicts()
-    verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
-    assert due(verdicts, LAST_PATIENCE - 1, others=State.UNKNOWN) == []
-    assert due(verdicts, LAST_PATIENCE - 1, "p") == ["p"]
-    assert due(verdicts, LAST_PATIENCE, others=State.UNKNOWN) == []
+    verdicts.note(pod("p"), Request(3), REFUSED, b"", 50)
+    assert due(verdicts, LAST_PATIENCE + 49, others=State.UNKNOWN) == []
+    assert due(verdicts, LAST_PATIENCE + 49, "p") == ["p"]
+    assert due(verdicts, LAST_PATIENCE + 50, others=State.UNKNOWN) == []
 
     assert len(verdicts) == 0
 
@@ -156,6 +156,7 @@ def test_the_size_of_what_is_kept_stays_right(monkeypatch: pytest.MonkeyPatch) -
         verdicts.note(pod(name), Request(3), REFUSED, b"abc", 0)
     verdicts.drop("uid-a")
     verdicts.note(pod("d"), Request(3), REFUSED, b"abc", 0)
+    assert [one.answer is None for one in verdicts.refused()] == [True, False, False]
     verdicts.drop("uid-d")
     verdicts.note(pod("e"), Request(3), REFUSED, b"abcde", 0)
 
@@ -185,7 +186,7 @@ def test_a_pod_that_was_refused_everywhere_has_one_reason(monkeypatch: pytest.Mo
     verdicts = Verdicts()
     verdicts.note(pod("old"), Request(3), REFUSED, b"a", 0)
     verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {"full": ["b"]}, {}), b"a", 0)
-    verdicts.note(pod("small"), Request(3), FilterResult([], {}, {"small": ["c"]}), b"a", 0)
+    verdicts.note(pod("small"), Request(3), FilterResult([], {}, {"small": ["c"]}), b"abc", 0)
     fits = verdicts.of("ns", "fits")
 
     assert [(one.metadata.name, one.answer is None, one.reason) for one in verdicts.refused()] == [
