@@ -42,7 +42,7 @@ def made_uuid(seed: str) -> str:
 def made_serial(seed: str) -> str:
     """The serial number that follows from a text: a card's UUID, or its place in a box."""
     digest = hashlib.sha256(f"serial {seed}".encode()).digest()
-    return f"{int.from_bytes(digest[:8], 'big') % 10**13:013d}"
+    return f"{int.from_bytes(digest[:8]) % 10**13:013d}"
 
 
 def free_slot(content: StateFile) -> int:

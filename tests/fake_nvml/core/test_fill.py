@@ -12,6 +12,7 @@ from fake_nvml.core.box_cards import BoxCard, CardModel
 from fake_nvml.core.fill import MIB, architecture, fill
 from fake_nvml.core.layout import UNKNOWN32, StateFile, blank
 from fake_nvml.core.returns import Code
+from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 FULL = CardModel(
@@ -84,6 +85,8 @@ def test_a_card_refuses_what_its_model_lacks() -> None:
     assert "nvmlDeviceGetMigMode" not in refusals(older.cards[0])
     (unanswered,) = refusals(filled(BoxCard(FULL, "GPU-a", "1", 0)).cards[0])
     assert unanswered == "nvmlDeviceGetFieldValues recovery action"
+    first = f"{RECOVERY_ACTION_SINCE}.10"
+    assert refusals(filled(BoxCard(FULL, "GPU-a", "1", 0), driver=first).cards[0]) == {}
 
 
 def test_a_card_of_unknown_memory_refuses_to_tell_it() -> None:

@@ -36,7 +36,7 @@ IDLE: dict[str, Any] = {
     "nvmlDeviceGetMemoryAffinity": [1], "nvmlDeviceGetNvLinkState": [0, 1, 1],
     "nvmlDeviceGetFieldValues recovery action": 2,
 }  # fmt: skip
-FIELDS = {
+FIELDS: dict[str, int | bytes] = {
     "name": b"Tesla T4", "state": 0, "memory_total": 5000, "memory_reserved": 60, "minor": 110, "brand": 120,
     "architecture": 130, "compute_major": 140, "compute_minor": 141, "power": 150, "power_limit": 170, "idle_state": 190,
     "fan": 370, "fans": 210, "sampling_period": 231, "idle_pcie_generation": 240, "pcie_generation": 250,
