@@ -97,4 +97,5 @@ def too_much(program: Observed, before: int, tenant: Tenant) -> list[str]:
     made, read = len(calls), sum(call.received for call in calls)
     kinds = dict(Counter(f"{call.method} {call.path}" for call in calls))
     findings = [f"the {program.name} made {made} calls, at most {MOST_CALLS}: {kinds}"] if made > MOST_CALLS else []
-    return findings + ([f"the {program.name} read {read} bytes, at most {MOST_BYTES}"] if read > MOST_BYTES else [])
+    too_large = f"the {program.name} read {read} bytes, at most {MOST_BYTES}: {kinds}"
+    return findings + ([too_large] if read > MOST_BYTES else [])
