@@ -41,6 +41,16 @@ async def says_ready(url: str, tls: ssl.SSLContext | None = None) -> bool:
         return False
 
 
+async def answers(url: str) -> bool:
+    """Does a program answer there, whatever its answer is?"""
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS), Connection() as http:
+            await http.request("GET", url)
+    except (TransportError, TimeoutError):
+        return False
+    return True
+
+
 async def announces_cards(api: ApiClient, node: str, resource: str, *, may_be_none: bool = False) -> bool:
     """Did the kubelet take the plugin's list, which has some of that resource, and did the plugin write what its cards are?
 

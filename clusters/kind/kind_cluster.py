@@ -21,7 +21,7 @@ import yaml
 
 from clusters.api import admission_policies, kubeconfig_file, program_pod
 from clusters.api.api_client import ApiClient
-from clusters.api.readiness import announces_cards, is_up
+from clusters.api.readiness import announces_cards, answers, says_ready
 from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError, all_or_none, eventually, glimpse
 from clusters.deploy import render
@@ -345,7 +345,9 @@ class KindCluster:
             await eventually(self._extender_is_up, bool, "the extender is ready", seconds=_READY_SECONDS)
 
     async def _extender_is_up(self) -> bool:
-        return await is_up(f"http://127.0.0.1:{self._door.port}", self._target.extender.ready)
+        origin, ready = f"http://127.0.0.1:{self._door.port}", self._target.extender.ready
+        # The door takes connections whether the extender does or not.
+        return await (says_ready(origin + ready) if ready else answers(self.extender_url()))
 
 
 def adopt(written_by_kind: Path, path: Path) -> Path:

@@ -86,6 +86,8 @@ async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer
 
 
 @pytest.mark.promise("DP-015", "PR-005")
+# A plugin without it may exchange the cards of both afterwards.
+@pytest.mark.needs("repair")
 @pytest.mark.real_kubelet_only(
     "the stand-in admits at once, before the plugin has registered again; a real one a second later"
 )
