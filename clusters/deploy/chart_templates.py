@@ -20,7 +20,7 @@ import yaml
 
 FOLDER: Final = Path(__file__).parent
 TEMPLATES: Final = FOLDER / "chart" / "templates"
-# In the order in which their patches are applied. The one for kind is for clusters of tests.
+# The overlays that the chart offers, in the order in which their patches are applied. The one for kind is for clusters of tests.
 OVERLAYS: Final = ("nodeport", "second-scheduler", "single-node", "kubeadm-old", "openshift")
 _HEADER: Final = "{{/* Made by `make generate` from %s: edit there. */ -}}\n"
 _MONITORING_LABELS: Final = "    {{- with .Values.monitoring.labels }}{{ toYaml . | nindent 4 }}{{ end }}"
@@ -56,7 +56,7 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What stands behind a key, as a template has it."""
+    """The text behind a key, as a template has it."""
 
     text: str
 
@@ -67,7 +67,7 @@ class Part:
 
     folder: Path
     condition: str
-    """What switches it on, as templates have it; "" for the base."""
+    """The value that switches it on, as templates have it; "" for the base."""
     resources: tuple[str, ...]
     patches: tuple[tuple[Mapping[str, str], Node], ...]
     """The target of each, and the patch: operations, or an object to merge."""

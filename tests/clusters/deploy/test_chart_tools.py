@@ -27,6 +27,6 @@ def test_a_tool_is_found_once_it_is_built(tmp_path: Path, name: str) -> None:
 
 
 def test_the_operators_kinds_need_go(tmp_path: Path) -> None:
-    """The error says so where there is none."""
+    """Without it the error names it."""
     with pytest.raises(ClusterError, match="no `go` on PATH"):
         operator_kinds({"PATH": str(tmp_path)})
