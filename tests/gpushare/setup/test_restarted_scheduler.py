@@ -32,7 +32,14 @@ class RealNode:
 
     def __init__(self, root: Path, scheduler: Path, minor: str) -> None:
         self.root = write(root, {"/etc/kubernetes/scheduler.conf": yaml.safe_dump(KUBECONFIG)})
-        kubeadm = [scheduler.with_name("kubeadm"), "init", "phase", "control-plane", "scheduler", f"--rootfs={root}"]
+        kubeadm = [
+            str(scheduler.with_name("kubeadm")),
+            "init",
+            "phase",
+            "control-plane",
+            "scheduler",
+            f"--rootfs={root}",
+        ]
         done = subprocess.run(
             [*kubeadm, f"--kubernetes-version=v{minor}.0"], capture_output=True, text=True, check=False
         )
