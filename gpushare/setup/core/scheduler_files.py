@@ -70,30 +70,34 @@ def scheduler_file(
     policy: bool = False,
 ) -> str:
     """The file for Kubernetes 1.``minor``; with ``policy`` a Policy up to 1.22. Raises SetupRefusedError."""
+    document = _document(minor, extender_url, verbs, tls, kubeconfig, is_policy=policy or reads_policy_only(minor))
+    if document["kind"] == _POLICY:
+        return json.dumps(document, indent=2) + "\n"
+    head = f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; written by gpushare-setup.\n"
+    return head + yaml.safe_dump(document, sort_keys=False, width=10_000)
+
+
+def _document(
+    minor: int, url: str, verbs: Collection[str], tls: Tls | None, kubeconfig: str, *, is_policy: bool
+) -> dict[str, Any]:
     if not OLDEST <= minor <= NEWEST:
         raise SetupRefusedError(
             f"Kubernetes 1.{minor} is not known here (1.{OLDEST} to 1.{NEWEST})",
             "use a gpushare-setup of that release, or pass --kubernetes with a release whose file yours reads",
         )
-    if policy and minor >= 23:
+    if is_policy and minor >= 23:
         raise SetupRefusedError(f"Kubernetes 1.{minor} reads no Policy: 1.23 removed it", "leave the Policy out")
-    if policy or reads_policy_only(minor):
-        document = {
-            "kind": "Policy",
-            "apiVersion": "v1",
-            "extenders": [_extender(extender_url, verbs, tls, is_policy=True)],
-        }
-        return json.dumps(document, indent=2) + "\n"
-    configuration = {
+    extenders = [_extender(url, verbs, tls, is_policy=is_policy)]
+    if is_policy:
+        return {"kind": _POLICY, "apiVersion": "v1", "extenders": extenders}
+    return {
         "apiVersion": f"{_GROUP}/{versions_read(minor)[0]}",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": kubeconfig},
         "leaderElection": {"leaderElect": True},
         "profiles": [{"schedulerName": "default-scheduler"}],
-        "extenders": [_extender(extender_url, verbs, tls, is_policy=False)],
+        "extenders": extenders,
     }
-    written = yaml.safe_dump(configuration, sort_keys=False, width=10_000)
-    return f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; written by gpushare-setup.\n{written}"
 
 
 def _extender(url: str, verbs: Collection[str], tls: Tls | None, *, is_policy: bool) -> dict[str, Any]:
@@ -135,9 +139,9 @@ def is_written_here(document: Any) -> bool:
     connection = document.get("clientConnection")
     kubeconfig = connection.get("kubeconfig", "") if isinstance(connection, dict) else ""
     verbs = [verb for verb in VERBS if f"{verb}Verb" in ours[0]]
+    url = ours[0].get("urlPrefix", "")
     return any(
-        yaml.safe_load(scheduler_file(minor, ours[0].get("urlPrefix", ""), verbs, files, kubeconfig=kubeconfig))
-        == document
+        _document(minor, url, verbs, files, kubeconfig, is_policy=minor == OLDEST) == document
         for minor in (OLDEST, *_VERSIONS)
     )
 

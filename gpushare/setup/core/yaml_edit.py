@@ -8,7 +8,7 @@ from the document in anything else.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,8 +18,6 @@ from yaml import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 from gpushare.setup.core.faults import SetupRefusedError
 
 _NULL: Final = "tag:yaml.org,2002:null"
-# From a text, its nodes and an entry to another text.
-_Edit = Callable[[str, Any, "Entry"], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +55,31 @@ def load(text: str, path: str) -> Any:
 
 def applied(text: str, entries: Iterable[Entry], path: str) -> str:
     """The text with these entries. Raises SetupRefusedError."""
-    for entry in entries:
-        text = _edited(text, entry, path, _put, [entry.value])
-    return text
+    return _edited(text, entries, path, is_there=True)
 
 
 def removed(text: str, entries: Iterable[Entry], path: str) -> str:
     """The text without these entries, and without lists and mappings that they leave empty. Raises SetupRefusedError."""
+    return _edited(text, entries, path, is_there=False)
+
+
+def _edited(text: str, entries: Iterable[Entry], path: str, *, is_there: bool) -> str:
+    data = load(text, path)
     for entry in entries:
-        text = _edited(text, entry, path, _cut, [])
+        wanted = [entry.value] if is_there else []
+        if found_in(data, entry) == wanted:
+            continue
+        try:
+            text = (_put if is_there else _cut)(text, yaml.compose(text, yaml.SafeLoader), entry)
+            data, old = yaml.safe_load(text), data
+            is_right = _without(data, entry) == _without(old, entry) and found_in(data, entry) == wanted
+        except (_CannotEditError, yaml.YAMLError):
+            is_right = False
+        if not is_right:
+            place = ".".join(map(str, entry.at))
+            by_hand = f"{'add to' if is_there else 'remove from'} {place} by hand: {json.dumps(entry.value)}"
+            raise SetupRefusedError(f"{path}: {place} is written in a form that is not edited here", by_hand)
     return text
-
-
-def _edited(text: str, entry: Entry, path: str, edit: _Edit, wanted: list[Any]) -> str:
-    old = load(text, path)
-    if found_in(old, entry) == wanted:
-        return text
-    try:
-        new_text = edit(text, yaml.compose(text, yaml.SafeLoader), entry)
-        new = yaml.safe_load(new_text)
-        if _without(new, entry) == _without(old, entry) and found_in(new, entry) == wanted:
-            return new_text
-    except (_CannotEditError, yaml.YAMLError):
-        pass
-    place = ".".join(map(str, entry.at))
-    by_hand = f"{'add to' if wanted else 'remove from'} {place} by hand: {json.dumps(entry.value)}"
-    raise SetupRefusedError(f"{path}: {place} is written in a form that is not edited here", by_hand)
 
 
 def found_in(data: Any, entry: Entry) -> list[Any]:
@@ -124,7 +121,7 @@ def _child(node: Node, step: str | int) -> Node | None:
     return found[0] if found else None
 
 
-def _put(text: str, root: Node | None, entry: Entry) -> str:
+def _put(text: str, root: Any, entry: Entry) -> str:
     """Every node on the way that is there is used; what is missing below the last one is written there."""
     node, rest = root, list(entry.at)
     while node is not None and rest and (child := _child(node, rest[0])) is not None:
@@ -176,7 +173,7 @@ def _put_item(text: str, node: SequenceNode, entry: Entry) -> str:
     return f"{text[:end]}\n{' ' * node.start_mark.column}- {entry.value}{text[end:]}"
 
 
-def _cut(text: str, root: Node, entry: Entry) -> str:
+def _cut(text: str, root: Any, entry: Entry) -> str:
     """Lists and mappings that the cut would leave empty go too, but the document stays."""
     node, way = root, []
     for step in entry.at:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpushare.setup import main, setup_arguments
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.sites import K0S_CONFIG, MANIFEST, MANIFESTS, OPENSHIFT_MANIFEST, RANCHER_CONFIG
+from gpushare.setup.core.plan import installation
+from gpushare.setup.core.sites import K0S_CONFIG, MANIFEST, MANIFESTS, OPENSHIFT_MANIFEST, RANCHER_CONFIG, Wish
+from gpushare.setup.journal import Journal
+from gpushare.setup.node_files import NodeFiles
 from tests.gpushare.setup import node_trees
 from tests.gpushare.setup.node_trees import CLUSTER_YML, k0s, k3s, kubeadm, rke, rke2, running, write
 
@@ -192,17 +194,10 @@ def test_a_hidden_file_is_no_copy(tmp_path: Path) -> None:
     assert setup("check", tmp_path)[0] == 0
 
 
-def test_an_interrupted_apply_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_apply_is_a_fault(tmp_path: Path) -> None:
     """An apply that a crash ended is named before all else."""
     write(tmp_path, kubeadm())
-
-    def dies(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        broken.setattr("gpushare.setup.journal.Journal.complete", dies)
-        with pytest.raises(KeyboardInterrupt):
-            setup("apply", tmp_path, "--timeout=0")
+    Journal(NodeFiles(tmp_path)).apply(installation(kubeadm(), Wish())[1])
 
     code, out = setup("check", tmp_path)
     assert code == 3

@@ -116,6 +116,7 @@ def test_a_crash_at_each_step_is_rolled_back(verb: str, is_after: bool, tmp_path
     assert outcomes.count("rolled back") >= len(changes) * 4
 
 
+@pytest.mark.thorough("two crashes; one at each step is played by the test above")
 @pytest.mark.parametrize("verb", ["apply", "uninstall"])
 def test_crashes_of_the_rollback_are_rolled_back(verb: str, tmp_path: Path) -> None:
     """A rollback may be stopped too, at any two calls: the one that ends gives every file back."""

@@ -76,8 +76,12 @@ class Node:
             thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop_kubelet(self) -> None:
+        """From now on kube-scheduler is not restarted."""
         self._ended.set()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_kubelet()
         self.server.shutdown()
         for thread in self._threads:
             thread.join()
@@ -146,11 +150,12 @@ def test_an_old_scheduler_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
     """If only the scheduler's file changes, the scheduler that runs has the flag already, and a restart is awaited."""
     with Node(tmp_path) as node:
         setup("apply", tmp_path, PATIENT)
-    before = node.files()
+        before = node.files()
+        node.stop_kubelet()
 
-    with pytest.raises(SetupRefusedError, match="every file is as it was"):
-        setup("apply", tmp_path, "--timeout=1s", "--extender-url=http://127.0.0.1:32766/gpushare-scheduler")
-    assert node.files() == before
+        with pytest.raises(SetupRefusedError, match="every file is as it was"):
+            setup("apply", tmp_path, "--timeout=1s", "--extender-url=http://127.0.0.1:32766/gpushare-scheduler")
+        assert node.files() == before
 
 
 def test_a_kubelet_that_does_not_react_is_rolled_back(tmp_path: Path) -> None:
