@@ -49,6 +49,8 @@ def card(mib: int, unit: int, *, index: int = 0, is_published: bool = True) -> D
         (56, 60, card(15360, 256), 56),
         (14, 15360, card(15360, GIB), 14),
         (300, 512, card(512, MIB), 300),
+        (14, 13, card(11264, GIB), 14),
+        (15, 15360, card(15360, GIB), 15),
     ],
     ids=[
         "to MiB",
@@ -60,6 +62,8 @@ def card(mib: int, unit: int, *, index: int = 0, is_published: bool = True) -> D
         "other unit",
         "small number",
         "small card",
+        "more than the card has",
+        "all that the card has",
     ],
 )
 def test_units_keep_their_amount_of_memory(units: int, size_then: int, now: Device, expected: int) -> None:

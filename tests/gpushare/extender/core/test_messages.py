@@ -110,6 +110,9 @@ READ = {"n": Victims(("a", "b"), 2), "m": Victims((), 0)}
         ({"Pod": POD, "NodeNameToMetaVictims": PROPOSED}, READ),
         ({"Pod": POD, "NodeNameToMetaVictims": PROPOSED, "NodeNameToVictims": {"x": {}}}, READ),
         ({"POD": POD, "nodeNameToMetaVictims": PROPOSED}, READ),
+        ({"Pod": POD, "nodeNameToMetaVictims": PROPOSED}, READ),
+        ({"pod": POD, "NodeNameToMetaVictims": PROPOSED}, READ),
+        ({"Pod": POD, "nodenametovictims": PROPOSED}, READ),
         (
             {"pod": POD, "nodeToVictims": {"n": {"pods": [{"uid": "a"}], "numPDBViolations": 1}}},
             {"n": Victims(("a",), 1)},

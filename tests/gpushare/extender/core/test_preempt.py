@@ -94,6 +94,8 @@ def test_pod_of_a_used_up_budget_is_kept_if_another_can_go() -> None:
     info = node(on(0, "a", 8, 1, app="db"), on(1, "b", 8, 5))
 
     assert victims(info, ask(8), "a", budgets=(budget,)) == {"b"}
+    beside = node(on(0, "a", 4, 1, app="db"), on(0, "b", 4, 5), on(1, "c", 8, 50))
+    assert victims(beside, ask(4), "a", budgets=(budget,)) == {"b"}
     alone = node(on(0, "a", 8, 1, app="db"), on(1, "b", 8, 50))
     found = preempt(ask(8), {"n": Victims(("a",), 0)}, Snapshot({"n": alone}, budgets={("ns", "b"): budget}))
     assert found == {"n": Victims(("a",), 1)}
@@ -143,6 +145,9 @@ def test_the_answer_keeps_the_order_and_the_violations() -> None:
     proposed = Victims(("z", "stranger"), 3)
     assert preempt(ask(8), {"n": proposed}, Snapshot({"n": info})) == {"n": Victims(("z", "stranger", "a", "b"), 3)}
     assert preempt(ask(8), {"n": Victims(("c",), 3)}, Snapshot({"n": spared})) == {"n": Victims(("a",), 0)}
+    for violations in (0, 3):
+        same = {"n": Victims(("stranger", "a"), violations)}
+        assert preempt(ask(8), same, Snapshot({"n": spared})) == same
 
 
 @pytest.mark.parametrize(

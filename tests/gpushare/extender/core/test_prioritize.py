@@ -111,6 +111,13 @@ def test_node_that_is_unknown_or_too_small_scores_nothing() -> None:
     assert prioritize(asked, ["gone", "full", "empty"], CLUSTER) == {"gone": 0, "full": 0, "empty": 6}
 
 
+def test_the_least_request_is_scored() -> None:
+    """One unit; and where nodes are compared, one that does not hold the pod gets 0."""
+    assert prioritize(Question(Request(1)), ["full"], CLUSTER) == {"full": 9}
+    asked = question(Request(12), CLUSTER, "fragmentation")
+    assert prioritize(asked, ["full", "empty"], CLUSTER) == {"full": 0, "empty": 10}
+
+
 def test_a_pod_that_asks_for_nothing_finds_all_nodes_alike() -> None:
     """Cards have no opinion on it."""
     assert prioritize(Question(Request(0)), ["a", "b"], CLUSTER) == {"a": 0, "b": 0}
