@@ -173,7 +173,7 @@ def test_a_value_that_no_card_has_is_refused(calls: dict[str, Any], error: str) 
 @pytest.mark.parametrize("calls", [None, [], "much"])
 def test_calls_that_are_none_are_refused(calls: object) -> None:
     """And none of them is unknown."""
-    with pytest.raises(CatalogueError, match="not calls and what they answered.*$"):
+    with pytest.raises(CatalogueError, match=r"writes: TypeError\('not calls and what they answered'\)$"):
         recorded_card(calls)
     assert list(unknown_calls(calls)) == []
 
