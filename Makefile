@@ -124,7 +124,7 @@ kind-image: docker control-plane #+ Build the image of kind's nodes without a re
 images: docker #+ Build the images of our programs without a registry, and the player
 	@$(BIN)/python -m clusters.kind.program_images.build
 
-fake-nvml: $(READY) ## Build the simulated libnvidia-ml.so.1 of each driver era into the user's cache, and print where (CC=, or pip install ziglang)
+fake-nvml: $(READY) #+ Build the simulated libnvidia-ml.so.1 of each driver era into the user's cache, and print where (CC=, or pip install ziglang)
 	@$(BIN)/python -m fake_nvml.native.build $(ARGS)
 
 real-nvml: $(READY) #+ Run the NVML layer on NVIDIA's own library, without a card (LIBNVIDIA_ML=PATH of a libnvidia-ml.so.1)
@@ -166,8 +166,10 @@ generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, docs/re
 	@$(BIN)/python docs/reference_page.py
 	@$(BIN)/python docs/compatibility_page.py
 
-verify: generate ## Fail if a generated file is not what its source says
-	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' docs/reference.md docs/compatibility.md
+GENERATED = git ls-files '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' docs/reference.md docs/compatibility.md | xargs sha256sum
+verify: $(READY) ## Fail if a generated file is not what its source says, and write it again
+	@before=$$($(GENERATED)); $(MAKE) --silent generate; diff <(echo "$$before") <($(GENERATED)) || \
+	  { echo "these files were not what their sources say, and are written again: commit them" >&2; exit 1; }
 
 site: $(SITE) #+ Build the pages as a site in build/site; a link to a page or heading that is not there fails it
 	@rm -rf build/site; $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site

@@ -103,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     real_kubelets.sort_out(config, cases)
     target_capabilities.sort_out(config, cases)
     time_limits.cancel_late(cases)
-    kept_cluster.sort_out(config, cases)
+    kept_cluster.prepare(config, cases)
     mark = pytest.mark.asyncio(loop_scope="session")
     for item in cases:
         # The unit tests are what reaches each branch; to count here as well took a third of the time of these.

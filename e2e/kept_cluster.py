@@ -21,15 +21,15 @@ def add_option(group: pytest.OptionGroup) -> None:
 
 
 def check(config: pytest.Config) -> None:
-    """Raises UsageError if other processes run the cases."""
+    """Raises UsageError if workers run the cases."""
     if config.getoption("--keep-cluster") and config.getoption("numprocesses", default=None):
         raise pytest.UsageError(
             "--keep-cluster needs -n 0 (make: WORKERS=0): the cluster lives in the process of its case"
         )
 
 
-def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """One failure is enough, and no time limit ends the wait."""
+def prepare(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Stop at the first failure, and lift time limits, which would end the wait."""
     if config.getoption("--keep-cluster", default=False):
         config.option.maxfail = 1
         for item in items:
@@ -37,7 +37,7 @@ def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
 
 
 async def keep(request: pytest.FixtureRequest, cluster: Cluster, namespace: str = "") -> None:
-    """If a case has failed and it is wanted, print where the cluster is, and wait for Ctrl-C."""
+    """If a case has failed and ``--keep-cluster`` was given, print where the cluster is, and wait for Ctrl-C."""
     if not request.config.getoption("--keep-cluster") or not request.session.testsfailed:
         return
     where = f"; the case's pods are in {namespace}" if namespace else ""

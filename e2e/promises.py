@@ -126,7 +126,7 @@ def findings(rows: Iterable[Promise], proved: Mapping[str, tuple[str, ...]]) -> 
     empty = [
         (row.id, entry) for row in rows for entry in row.cases if not any(is_named(x, entry) for x in row.proved_by)
     ]
-    found += [f"{one}: no test is in {entry}" for one, entry in empty]
+    found += [f"{one}: {entry} names no test" for one, entry in empty]
     return found + [f"{one}: no such promise: {test}" for one in sorted(unknown) for test in proved[one]]
 
 

@@ -25,7 +25,7 @@ def pytest_addoption(parser): kept_cluster.add_option(parser.getgroup("x"))
 
 def pytest_configure(config): kept_cluster.check(config)
 
-def pytest_collection_modifyitems(config, items): kept_cluster.sort_out(config, items)
+def pytest_collection_modifyitems(config, items): kept_cluster.prepare(config, items)
 
 @pytest.fixture
 async def cluster(request):

@@ -27,7 +27,7 @@ def test_every_promise_is_proved_and_every_proof_is_of_one() -> None:
     [
         ([Promise("X-001", "x")], {}, "X-001: no test proves it"),
         ([], {"X-002": (TEST,)}, f"X-002: no such promise: {TEST}"),
-        ([Promise("X-001", "x", cases=("e/b",), proved_by=(TEST,))], {}, "X-001: no test is in e/b"),
+        ([Promise("X-001", "x", cases=("e/b",), proved_by=(TEST,))], {}, "X-001: e/b names no test"),
     ],
     ids=["proof", "promise", "entry"],
 )
@@ -60,12 +60,12 @@ def test_d(): pass
     ("entry", "named"), [("e", True), ("e/test_a.py", True), (TEST, True), ("e/test_a", False), (f"{TEST}_two", False)]
 )
 def test_an_entry_names_a_test_its_file_or_its_folder(entry: str, named: bool) -> None:
-    """A test with parameters is named like one without, and half a name is none."""
+    """A test with parameters is named like one without, and a prefix of a name names nothing."""
     assert [is_named(test, entry) for test in (TEST, f"{TEST}[x]")] == [named, named]
 
 
 def test_a_row_has_the_defaults_of_its_letters(tmp_path: Path) -> None:
-    """A row in one line is enough, and a row with fields of its own overrides the defaults."""
+    """A row of one line has the defaults of the letters that its id begins with; fields of its own override them."""
     (tmp_path / "t.yaml").write_text(
         "defaults: {X: {profile: API, source: s}}\npromises:\n  X-001: x\n  X-002: {text: y, level: may, needs: [slots]}\n"
     )
@@ -86,7 +86,7 @@ def test_a_table_of_another_form_is_an_error(tmp_path: Path, text: str) -> None:
 
 
 def collected(*arguments: str) -> list[str]:
-    """The last lines of a collection, without a run."""
+    """The lines that a collection prints, without a run."""
     argv = [sys.executable, "-m", "pytest", "e2e", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     return (done.stdout + done.stderr).splitlines()

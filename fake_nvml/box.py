@@ -21,8 +21,9 @@ from typing import Any, Self
 import yaml
 
 from fake_nvml import yaml_text
-from fake_nvml.card_models import RECORDED, CardModel, model
+from fake_nvml.card_models import model
 from fake_nvml.core.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
+from fake_nvml.core.box_cards import RECORDED, BoxCard
 from fake_nvml.core.card_changes import made_serial, made_uuid
 from fake_nvml.core.drivers import complete, cuda_version
 from fake_nvml.core.recorded import recorded_card, refused_of_system, unknown_calls
@@ -38,22 +39,6 @@ _KEYS = {"driver", "cards", "simulated", "system"}
 
 
 @dataclass(frozen=True, slots=True)
-class BoxCard:
-    """One card of a box; ``serial`` is empty if the model has none, ``numa`` None if it is not known.
-
-    ``fields`` are those of a recorded card, instead of the model's; ``refused`` the codes of the calls that the card does
-    not answer, by the keys of ``answers``.
-    """
-
-    model: CardModel
-    uuid: str
-    serial: str
-    numa: int | None
-    fields: Mapping[str, int | bytes] = field(default_factory=dict)
-    refused: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Box:
     """The cards of one node, in NVML's order; ``refused``: what of the whole node is not answered, as of a card.
 
@@ -64,11 +49,6 @@ class Box:
     cards: tuple[BoxCard, ...]
     refused: Mapping[str, int] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
-
-    @property
-    def cuda(self) -> int:
-        """CUDA version as NVML writes it, 10010 for 10.1."""
-        return cuda_version(self.driver)
 
     @classmethod
     def load(cls, name_or_path: str, *, seed: str | None, driver: str | None = None) -> Self:

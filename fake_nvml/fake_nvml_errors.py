@@ -8,11 +8,11 @@ class FakeNvmlError(Exception):
 
 
 class CatalogueError(FakeNvmlError):
-    """A card, a box or a driver version that does not exist or does not go together."""
+    """A card, a box or a driver version that does not exist, or two that do not go together."""
 
 
 class StateError(FakeNvmlError):
-    """A state file that is missing, not ours, of another version, or not writable; a card or key that it has not."""
+    """A state file that is missing, not ours, of another version, or not writable, or one that lacks the card or key asked for."""
 
 
 class CardFullError(StateError):
@@ -20,11 +20,11 @@ class CardFullError(StateError):
 
 
 class RealDriverError(FakeNvmlError):
-    """This machine has a real driver, and simulated cards were not asked for on purpose."""
+    """This machine has a real driver, and ``FAKENVML_STATE`` does not ask for simulated cards explicitly."""
 
 
 class LayerError(FakeNvmlError):
-    """The layer of ``fake-nvml exec`` that was asked for is not here."""
+    """The layer of ``fake-nvml exec`` that was asked for cannot be used on this machine."""
 
 
 class ScenarioError(FakeNvmlError):
@@ -32,4 +32,4 @@ class ScenarioError(FakeNvmlError):
 
 
 class RecordError(FakeNvmlError):
-    """No NVML with answers to record."""
+    """There is no NVML here, or it gives no answers to record."""

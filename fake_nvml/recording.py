@@ -68,7 +68,7 @@ def _pynvml(state: Path | None, library: Path | None) -> Iterator[Any]:
     try:
         yield pynvml
     except pynvml.NVMLError as error:
-        raise RecordError(f"NVML stopped to answer: {error}") from error
+        raise RecordError(f"NVML stopped answering: {error}") from error
     finally:
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()

@@ -20,6 +20,7 @@ from fake_nvml import sysfs
 from fake_nvml.calls import CALLS
 from fake_nvml.core import call_faults, card_changes
 from fake_nvml.core.answers import PLACES, keys_of_field
+from fake_nvml.core.box_cards import BoxCard
 from fake_nvml.core.call_faults import CallFault
 from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.fill import MIB, fill
@@ -52,14 +53,14 @@ class State:
         Raises StateError if ``path`` cannot be written or holds something else.
         """
         content = blank()
-        fill(content, box)
+        fill(content, box.driver, box.cards, box.refused)
         sysfs.prepare(sysfs.folder_of(path))
         written = create_file(path, content)
         state = cls.open(path)
         try:
             with state._changing_cards(restarted=True) as existing:
                 if not written:
-                    fill(existing, box)
+                    fill(existing, box.driver, box.cards, box.refused)
         except BaseException:
             state.close()
             raise
@@ -185,7 +186,6 @@ class State:
 
         Raises CatalogueError for a model that is not there or that the driver does not know.
         """
-        from fake_nvml.box import BoxCard
         from fake_nvml.card_models import model as find_model
 
         found = find_model(model)

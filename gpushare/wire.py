@@ -16,7 +16,7 @@ RESOURCE_COUNT: Final = "aliyun.com/gpu-count"
 RESOURCE_SLOT: Final = "aliyun.com/gpu-slot"
 
 # Annotations of a pod about its card. The extender writes them with the Binding. The device plugin writes all of them on a pod
-# that came past the extender, ..._IDX and ..._DEV in an exchange, and ..._ASSIGNED=true before the first container starts.
+# that came without the extender, ..._IDX and ..._DEV in an exchange, and ..._ASSIGNED=true before the first container starts.
 ANNOTATION_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"
 ANNOTATION_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
 ANNOTATION_POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
@@ -24,8 +24,8 @@ ANNOTATION_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ANNOTATION_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 # Ours: the index of the other card while the plugin changes ..._IDX; until it is gone the pod is booked on both cards.
 ANNOTATION_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
-# Ours, written with the Binding, or by the plugin on a pod that came past the extender: the binder's book follows ..._IDX, so the
-# plugin may change it. The original's book would leak.
+# Ours, written with the Binding, or by the plugin on a pod that came without the extender: the binder's book follows ..._IDX,
+# so the plugin may change it. The original's book would leak.
 ANNOTATION_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
 # Annotation of a pod that has ended by its phase, while its status still shows running containers: the id of the boot
 # that ended them. Written by the device plugin. Ours.

@@ -19,10 +19,10 @@ from fake_nvml.state import State
 
 # Values of NVIDIA_VISIBLE_DEVICES by which a container asks for no card.
 _NONE: Final = ("", "none", "void")
-# The variables by which a process finds the machine's driver and nvidia-smi; the others are those of stand-ins for a driver.
+# Variables that are passed on: where the driver and nvidia-smi are. Those that point to a simulated driver are not among them.
 _PASSED: Final = ("PATH", "LD_LIBRARY_PATH", STATE_VARIABLE)
 _NVIDIA_SMI: Final = Path(fake_nvml.__file__).with_name("nvidia_smi.py")
-# The libraries in C show only the cards that it names, as NVIDIA's do in a container.
+# The libraries in C show only the cards that this variable names, as NVIDIA's do in a container.
 _VISIBLE_VARIABLE: Final = "FAKENVML_VISIBLE"
 
 
@@ -45,7 +45,7 @@ class CardError(Exception):
 
 
 class Cards:
-    """The simulated cards of a node's state file, which every program on the simulated NVML sees too; none without a file."""
+    """The simulated cards of a node's state file, as every program on the simulated NVML sees them; none without a file."""
 
     def __init__(self, state: State | None = None) -> None:
         self._state = state
@@ -70,7 +70,7 @@ class Cards:
         self._state.remove_process(uuid, pid)
 
     def environment_in(self, folder: Path, visible: str | None) -> dict[str, str]:
-        """The variables by which a process in ``folder`` finds its cards, in what stands there for its /dev and its PATH.
+        """Fill ``dev/`` and ``bin/`` in ``folder``, which stand for /dev and PATH, and return the variables that point there.
 
         A container without cards gets no libraries, no nvidia-smi and no device files, as from NVIDIA's runtime. Raises
         CardError if the simulated libraries cannot be built.
@@ -95,7 +95,7 @@ class Cards:
 
 
 class RealCards:
-    """This machine's own cards, behind the same methods; ``look`` gives them. A process really uses them, or not at all."""
+    """This machine's own cards, behind the same methods; ``look`` gives them. Simulated processes cannot hold their memory."""
 
     def __init__(self, look: Callable[[], Sequence[RealCard]], environment: Mapping[str, str]) -> None:
         self._look = look

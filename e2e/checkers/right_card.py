@@ -10,13 +10,12 @@ from e2e.checkers.history import Entry, Object, State, Told, name_of
 from e2e.checkers.judgement import Finding
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
-# The rule by which a container gets the sum of its pod.
-# The pod of an Allocate follows from the order of bindings. A kubelet that starts goes by another order, and one that finds a
-# pod deleted passes over it. An Allocate may then be taken for another pod's container of the same amount: card and amount
-# are put right before the container starts, the variable with the sum of the pod cannot be.
+# A container gets the sum of its pod. This may be wrong after a guess: the plugin goes by the order of bindings, but a kubelet that
+# starts uses another order and skips deleted pods. Card and amount are corrected before the container starts; the variable with
+# the sum cannot be.
 SUM: Final = "sum of the pod"
 _CARD: Final = "right card"
-# Values of the variable with which NVIDIA's runtime takes the card from a mount or from CDI.
+# Values of NVIDIA_VISIBLE_DEVICES with which NVIDIA's runtime takes the card from a mount or from CDI.
 _OTHER_MEANS: Final = ("/var/run/nvidia-container-devices", "void")
 
 _UUID: Final = "GPU-"
@@ -52,7 +51,7 @@ def check_pod(
         uuid = next((uuid for card, uuid in uuids.items() if str(card) == index), None)
         amounts = [str(one.units) for one in gpu_containers(pod)]
         if len(containers) != len(amounts):
-            texts.append((_CARD, f"{len(amounts)} containers ask for memory, {len(containers)} were told something"))
+            texts.append((_CARD, f"{len(amounts)} containers ask for memory, {len(containers)} got variables of ours"))
         for number, (given, amount) in enumerate(zip(containers, amounts, strict=False)):
             expected = (
                 (_CARD, spec.ENV_INDEX, index),
@@ -65,14 +64,16 @@ def check_pod(
                 if given.get(key) != value
             ]
             shown = given.get(spec.ENV_VISIBLE, "")
-            # A node that does not publish UUIDs leaves open which card has this one.
+            # A node that does not publish UUIDs leaves open which card has this UUID.
             is_open = shown in _OTHER_MEANS or (shown.startswith(_UUID) and uuid is None)
             if shown not in (uuid, index) and not (by_other_means and is_open):
                 texts.append(
                     (_CARD, f"container {number}: sees {given.get(spec.ENV_VISIBLE)}, should see card {index}")
                 )
         if annotations.get(spec.POD_ASSIGNED) != "true":
-            texts.append((_CARD, "is not marked assigned"))
+            texts.append(
+                (_CARD, f"annotation {spec.POD_ASSIGNED} is {annotations.get(spec.POD_ASSIGNED)}, should be true")
+            )
     return [Finding(rule, at, text, name_of(pod), pod["spec"].get("nodeName") or "") for rule, text in texts]
 
 

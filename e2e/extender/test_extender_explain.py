@@ -1,4 +1,4 @@
-"""Why a pod has no card, and what would become of one that is only thought of."""
+"""Why a pod has no card, and where a pod that exists only as a manifest would fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.needs("explain"), pytest.mark.stand_in_only("no kubele
 
 
 async def test_a_pod_that_waits_is_explained_card_by_card(observer: Observer) -> None:
-    """Each card with its size, what it has free and why it does not do: what was answered, and how it is now."""
+    """The answer has the size, the free units and the reason of each card, as at the last question and as of now."""
     fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
     await observer.run(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
     await observer.create(gpu_pod("late", 4, node="b2"))
@@ -57,7 +57,7 @@ async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderStag
 
 
 async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
-    """The nodes that a thought fits are those that filter names for it, whatever is booked."""
+    """The nodes that explain names for a manifest are those that filter names, whatever is booked."""
     await stage.observer.run(gpu_pod("there", 9, node="a1"), gpu_pod("too", 12, node="a2"))
     await stage.used("a1", 9)
     nodes = [node["name"] for node in (await stage.observer.inspect())["nodes"]]
@@ -69,7 +69,7 @@ async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
 
 
 async def test_a_bound_pod_that_cannot_be_booked_is_reported(stage: ExtenderStage, name: str) -> None:
-    """By an event on the pod: no scheduler asks about it any more."""
+    """The extender writes an event on the pod, because no scheduler asks about it any more."""
     await stage.node(name, 20, 2)
     await stage.booked("nowhere", name, 7, 4)
     selector = "reason=GPUShareNotBooked,regarding.name=nowhere"

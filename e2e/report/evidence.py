@@ -1,4 +1,4 @@
-"""The parts of a failure, gathered in the process of its case: the sides of its assertion, its last questions, the logs."""
+"""The parts of a failure, gathered in the process of its case: the sides of its assertion, its last exchanges, the logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clusters.processes.program import LAUNCHED
 from e2e.report.markup import readable
 from e2e.report.verdict_table import Evidence
 
-# Under this name a report has its evidence, as plain data that other processes can send.
+# The attribute of a pytest report that has the evidence, as plain data, so that a worker can send it.
 EVIDENCE: Final = "evidence"
 # True of a report whose case met an exception that is no assertion.
 CRASH: Final = "is_crash"
@@ -34,12 +34,12 @@ _LOG_LINES: Final = 40
 _WIDTH: Final = 110
 # Nothing is judged of these programs, so their logs are of no use.
 _BESIDE: Final = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl port-forward"})
-# The expectation that a relation states of its left side.
+# How these relations are worded, whose left side is the expectation.
 _RELATIONS: Final = {"in": "with {}", "not in": "without {}"}
 
 
 class Recorder(logging.Handler):
-    """pytest's hooks; register it with the plugin manager."""
+    """Keeps the last exchanges, as a log handler, and makes the evidence, as pytest's hooks: register it as a plugin."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -48,7 +48,7 @@ class Recorder(logging.Handler):
         self._log_sizes: dict[Path, int] = {}
 
     def pytest_sessionstart(self) -> None:
-        """Listen to the exchanges, which are no log lines of the run."""
+        """Listen to the exchanges, and keep them out of the run's log."""
         LOG.setLevel(logging.DEBUG)
         LOG.propagate = False
         LOG.addHandler(self)
@@ -60,7 +60,7 @@ class Recorder(logging.Handler):
         LOG.setLevel(logging.NOTSET)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it as it is, because most are of cases that pass; of a question that is asked again and again the last."""
+        """Keep the arguments unformatted, as most are of cases that pass; of a question that is repeated keep the last answer."""
         if isinstance(record.args, tuple):
             if self._exchanges and self._exchanges[-1][:2] == record.args[:2]:
                 self._exchanges.pop()
@@ -130,7 +130,7 @@ def is_assertion(error: BaseException) -> bool:
 
 
 def is_turned_round(statement: str) -> bool:
-    """Is the left side of this comparison a constant, and the right one is not? Then the left one is what is expected."""
+    """Is the left side of this comparison a constant and the right side none? Then the left one is what is expected."""
     match _tested(statement):
         case ast.Compare(left=left, comparators=[right]):
             return _is_constant(left) and not _is_constant(right)
@@ -160,7 +160,7 @@ def _is_constant(node: ast.expr) -> bool:
 
 
 def difference(expectation: str, answer: str) -> str:
-    """The lines that differ, if there are several; "" if one look at both is enough."""
+    """The lines that differ; "" if both sides have one line."""
     sides = expectation.splitlines(), answer.splitlines()
     if max(map(len, sides)) < 2:
         return ""
@@ -189,7 +189,7 @@ def _size(path: Path) -> int:
 
 
 def _tail(paths: Iterable[Path], begun: Mapping[Path, int]) -> str:
-    """The last lines of these files; those of each before its bytes in ``begun`` do not count."""
+    """The last lines of these files, without the first bytes of each that ``begun`` has."""
     lines: list[str] = []
     for path in paths:
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:

@@ -18,9 +18,9 @@ from e2e.report.verdict_page import to_html
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not on PATH (Debian's package of that name)")
-# Against hangs alone, in seconds.
+# A limit in seconds that only a hang reaches.
 _SECONDS = 120.0
-# The texts of the rows and failures that are seen.
+# JavaScript: the texts of the rows and failures that are visible now.
 SHOWN = "[...document.querySelectorAll('tbody tr:has(th), article')].filter(one => one.checkVisibility()).map(one => one.innerText)"
 COLOURS = "(({backgroundColor, color}) => [backgroundColor, color])(getComputedStyle(document.body))"
 
@@ -33,7 +33,7 @@ class Browser:
         self._number = 0
 
     async def call(self, method: str, **parameters: Any) -> Any:
-        """Ask, and pass over events until the answer comes."""
+        """Ask, and skip events until the answer comes."""
         self._number += 1
         await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
         while (answer := await self._socket.receive_json()).get("id") != self._number:
@@ -87,7 +87,7 @@ async def opened(page: str, folder: Path, *words: str) -> AsyncIterator[Browser]
 
 
 async def test_the_finder_shows_what_is_looked_for(tmp_path: Path) -> None:
-    """Words leave the rows and failures that have them, in files that open by themselves; a click leaves what has not passed."""
+    """Typed words hide all rows and failures without them, and a click on *bad* hides what has passed."""
     async with opened(to_html(TABLE, PROMISES), tmp_path) as browser:
         # Two failures and three promises; the files with cases are closed.
         assert len(await browser.evaluate(SHOWN)) == 5
@@ -108,7 +108,7 @@ async def test_the_finder_shows_what_is_looked_for(tmp_path: Path) -> None:
 
 
 async def test_the_page_follows_the_colours_of_the_reader(tmp_path: Path) -> None:
-    """It is dark if the reader wants it, and light else."""
+    """It is dark if the reader wants it, otherwise light."""
     async with opened(to_html(TABLE, PROMISES), tmp_path) as browser:
         seen = {}
         for scheme in ("light", "dark"):
@@ -123,7 +123,7 @@ async def test_the_page_follows_the_colours_of_the_reader(tmp_path: Path) -> Non
 
 
 async def test_the_page_is_whole_without_its_script(tmp_path: Path) -> None:
-    """The finder is hidden then, all rows are there, and no script of an answer has run."""
+    """The finder is hidden then, and all rows are there."""
     async with opened(to_html(TABLE, PROMISES), tmp_path, "--blink-settings=scriptEnabled=false") as browser:
         assert await browser.evaluate("document.querySelector('.finder').checkVisibility()") is False
         assert len(await browser.evaluate(SHOWN)) == 5

@@ -1,4 +1,4 @@
-"""Many pods together: no card is ever over-booked, by any book."""
+"""Many pods together: no card is ever over-booked, whichever program's book is read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_settled(pods: list[dict[str, Any]], sizes: Sizes) -> bool:
 
 @pytest.mark.promise("E2E-002", "EXT-023")
 async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> None:
-    """Random sizes on six nodes of mixed cards; while they come and when they have settled, every book holds."""
+    """No book ever has more on a card than it holds, while pods of random sizes come to six nodes and after they have settled."""
     rng = random.Random(SEED)
     sizes = await observer.sizes()
     manifests = [gpu_pod(f"burst-{number:03}", rng.choice([1, 1, 2, 2, 3, 5, 8, 12])) for number in range(PODS)]
@@ -49,7 +49,7 @@ async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> N
     overbooked: list[Finding] = []
 
     async def look_on() -> None:
-        """Meanwhile the extender's own book is never beyond a card."""
+        """Meanwhile the extender never books more on a card than the card has."""
         while True:
             asked = Asked(0.0, spec.INSPECT, None, await observer.inspect())
             overbooked.extend(judge([*cards, asked], book_beyond_cards))
@@ -63,7 +63,7 @@ async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> N
     assert overbooked == []
     phases = Counter(pod["status"]["phase"] for pod in pods)
     assert phases["Running"] + phases["Pending"] == PODS
-    # The pods that no card takes any more are large, or there are none: most of the units must be in use.
+    # Only large pods stay pending, so most of the units must be in use.
     booked, there = sum(booked_in_api(pods).values()), sum(sum(cards.values()) for cards in sizes.values())
     assert booked >= 0.8 * there
 

@@ -58,7 +58,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "other plugins": node_invariants.one_owner,
     "pod annotations": pod_invariants.pod_annotations,
     "forged annotations": pod_invariants.forged,
-    "pods past the extender": pod_invariants.bypassed,
+    "pods without the extender": pod_invariants.bypassed,
     "stuck pods": pod_invariants.stuck,
     "versions": versions,
 }

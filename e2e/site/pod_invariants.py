@@ -66,9 +66,7 @@ def bypassed(picture: Picture) -> Iterator[Finding]:
         if not road and has_card:
             continue
         chosen = "the device plugin chose its card" if has_card else "no card was chosen for it"
-        text = (
-            f"it came to node {node} past the extender ({road or 'its scheduler does not ask the extender'}): {chosen}"
-        )
+        text = f"it came to node {node} without the extender ({road or 'its scheduler does not ask the extender'}): {chosen}"
         todo = "let the scheduler place it: no nodeName in the manifest, and the extender in that scheduler's configuration"
         yield Finding("warning" if has_card else "error", "bypassed", f"pod {name_of(pod)}", text, todo)
 

@@ -6,17 +6,14 @@ import ctypes
 import hashlib
 import re
 import uuid
-from typing import TYPE_CHECKING
 
+from fake_nvml.core.box_cards import BoxCard
 from fake_nvml.core.fill import fill_card
 from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, UNKNOWN32, Card, StateFile
 from fake_nvml.core.records import card_slots
 from fake_nvml.core.returns import EVENT_XID
 from fake_nvml.core.xids import UNLISTED, XIDS
 from fake_nvml.fake_nvml_errors import StateError
-
-if TYPE_CHECKING:  # programs that only read the state may lack PyYAML
-    from fake_nvml.box import BoxCard
 
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,80}")
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fake_nvml.core.answers import PLACES, RECOVERY_ACTION, function_of
-from fake_nvml.core.drivers import branch
+from fake_nvml.core.box_cards import BoxCard, CardModel
+from fake_nvml.core.drivers import branch, cuda_version
 from fake_nvml.core.layout import UNKNOWN32, Card, StateFile
 from fake_nvml.core.returns import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID, Code
 from fake_nvml.eras import RECOVERY_ACTION_SINCE, has_symbol
-
-if TYPE_CHECKING:  # the library side of this package must run without PyYAML
-    from fake_nvml.box import Box, BoxCard
-    from fake_nvml.card_models import CardModel
 
 MIB = 1024 * 1024
 _NVIDIA = 0x10DE
@@ -28,22 +25,25 @@ _LANES = 16
 _ECC = "nvmlDeviceGetTotalEccErrors"
 
 
-def fill(content: StateFile, box: Box) -> None:
-    """Make ``content`` show this box, idle: no processes, no faults. Events go on from the last number."""
+def fill(content: StateFile, driver: str, cards: Sequence[BoxCard], refused: Mapping[str, int]) -> None:
+    """Make ``content`` show these cards, idle: no processes, no faults. Events go on from the last number.
+
+    ``refused`` are the codes of the calls that the whole node does not answer.
+    """
     for table in (content.cards, content.processes, content.events, content.faults):
         ctypes.memset(ctypes.addressof(table), 0, ctypes.sizeof(table))
     header = content.header
     header.generation += 1
-    header.driver = box.driver.encode()
-    header.cuda = box.cuda
+    header.driver = driver.encode()
+    header.cuda = cuda_version(driver)
     header.init_return = header.missing_files = 0
     header.process_rows = 0
     ctypes.memset(ctypes.addressof(header.refused), 0, ctypes.sizeof(header.refused))
-    refuse(header.refused, box.refused, branch(box.driver))
+    refuse(header.refused, refused, branch(driver))
     # Recorded cards first: they have their addresses, the others get what is left.
-    for index, card in sorted(enumerate(box.cards), key=lambda one: "pci_bus" not in one[1].fields):
-        fill_card(content, index, card, box.driver)
-    header.card_count = len(box.cards)
+    for index, card in sorted(enumerate(cards), key=lambda one: "pci_bus" not in one[1].fields):
+        fill_card(content, index, card, driver)
+    header.card_count = len(cards)
 
 
 def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None:

@@ -26,7 +26,7 @@ class CompilerError(FakeNvmlError):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A command that compiles C, and its difference from another one on the same path."""
+    """A command that compiles C, and an identity that changes if the program at its path is replaced."""
 
     command: tuple[str, ...]
     identity: str
@@ -65,7 +65,7 @@ def find_compiler(environment: Mapping[str, str]) -> Compiler:
 
 
 def _identity(program: Path) -> str:
-    """Another compiler in the same place has another date or size; asking it for its version would take as long as all else."""
+    """Another compiler in the same place has another date or size; asking for its version would take as long as all the rest."""
     real = program.resolve()
     status = real.stat()
     return hashlib.sha256(f"{real} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()

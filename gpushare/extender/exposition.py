@@ -1,9 +1,9 @@
 """The extender's series, as Prometheus reads them.
 
 Counts are kept as things happen (``extender_metrics``); the present state (the book, the cards, pods that wait) is read at the
-scrape from values that do not change while they are read; so a node that is gone takes its series with it. Nothing of it is on
-the way of an answer. The label ``card`` is our index, as in the pods' annotations; labels are of sets that are bounded by the
-cluster's machines.
+scrape from values that do not change while they are read; so a node that is gone takes its series with it. None of this
+delays an answer to the scheduler. The label ``card`` is our index, as in the pods' annotations; the number of values of each label
+is bounded by the number of machines.
 
 With a series or four for each card a scrape is long, so it comes in pieces: a family may be there several times, each time with
 other samples, and the reader may do something else between any two (``scrape``). At the address of the metrics are ``/metrics``
@@ -89,7 +89,7 @@ class ExtenderExposition(Collector):
     def _of_answers(self) -> Iterator[Metric]:
         yield _counter(
             "gpushare_extender_requests",
-            "Answers to the scheduler, by what they say; of several reasons the one of the first node counts.",
+            "Answers to the scheduler, by verdict; if nodes gave several reasons, the one of the first node is counted.",
             self.metrics.requests,
             "verb",
             "verdict",
@@ -97,7 +97,7 @@ class ExtenderExposition(Collector):
         )
         durations = HistogramMetricFamily(
             "gpushare_extender_request_duration_seconds",
-            "How long an answer took, without the network; that of bind holds its request to the API server.",
+            "How long an answer took, without the network; bind includes its request to the API server.",
             labels=("verb",),
         )
         for verb, latency in self.metrics.latencies.items():
@@ -106,7 +106,7 @@ class ExtenderExposition(Collector):
         yield durations
         yield _counter(
             "gpushare_extender_calls",
-            "Pods that would get a card while their scheduler did not ask, by whether it could be called.",
+            "Waiting pods for which room appeared, by whether their scheduler could be made to ask again.",
             self.metrics.calls,
             "outcome",
         )
@@ -136,13 +136,13 @@ class ExtenderExposition(Collector):
         )
         yield _gauge(
             "gpushare_book_drift_units",
-            "Units that the last audit found booked otherwise than the API says, and put right.",
+            "Units whose booking differed from the API server's pods and nodes, as the last audit found and corrected them.",
             {kind: units for kind, (units, _) in drift},
             "kind",
         )
         yield _gauge(
             "gpushare_book_drift_objects",
-            "Pods and nodes whose bookings the last audit put right.",
+            "Pods and nodes whose bookings the last audit corrected.",
             {kind: objects for kind, (_, objects) in drift},
             "kind",
         )
@@ -156,7 +156,7 @@ class ExtenderExposition(Collector):
             "state",
         )
         waiting = Counter(dict.fromkeys((*sorted(REASONS), BAD_WISH), 0))
-        text = "Pods that no node held when they were asked for last, by the reason of the first node."
+        text = "Pods that no node could hold when the scheduler last asked, by the reason of the first node."
         left = iter(self.verdicts.refused())
         while part := tuple(islice(left, _PODS_A_PIECE)):
             for one in part:
@@ -189,7 +189,7 @@ class ExtenderExposition(Collector):
         )
         yield _gauge(
             "gpushare_extender_largest_free_units",
-            "The same in units, of nodes that do not report what a unit is.",
+            "The most units that one pod can still get of one card, over the nodes that do not report what a unit is.",
             free_units,
             "model",
         )
@@ -259,7 +259,7 @@ class MetricsRoutes:
     def __init__(self, exposition: Collector, is_ready: Callable[[], bool]) -> None:
         self._exposition = exposition
         self._probes = health(is_ready)
-        # One scrape at a time: a large one is some MiB, and its slices are all that may be taken from the scheduler's questions.
+        # One scrape at a time: a large one is some MiB, and only its slices may delay the scheduler's questions.
         self._turn = asyncio.Lock()
 
     def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:

@@ -14,15 +14,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 import httptools
 
 from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, Bound
-
-if TYPE_CHECKING:
-    from gpushare.serving.http_edge import Connections
+from gpushare.serving.open_connections import Connections
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
@@ -70,7 +68,7 @@ class HttpConnection(asyncio.Protocol):
     def __init__(
         self,
         application: Application,
-        connections: Connections,
+        connections: Connections[HttpConnection],
         *,
         is_tls: bool,
         now: Callable[[], float],

@@ -14,7 +14,6 @@ import os
 import resource
 import socket
 import ssl
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +31,7 @@ from gpushare.bounds import (
 from gpushare.errors import UsageError
 from gpushare.kube.tls import FollowedContext
 from gpushare.serving.http_connection import Application, HttpConnection
+from gpushare.serving.open_connections import Connections
 from gpushare.settings import TlsFiles
 
 _LOG = logging.getLogger(__name__)
@@ -78,67 +78,6 @@ OF_METRICS: Final = Limits(
 """The limits of a listener that only answers scrapes and probes."""
 
 
-class Connections:
-    """All open connections of a server together: how many there are, and how many bytes they make us hold.
-
-    If either passes its bound, something is given up so that the newest caller is served: a stranger before a caller that is
-    known, and the one that has waited longest before the others. A scheduler asks and listens without a pause, so its
-    connections are the last that this meets. ``none_left`` is set while there are none.
-    """
-
-    def __init__(self, bytes_held: Bound) -> None:
-        self.none_left = asyncio.Event()
-        self.none_left.set()
-        self._most_held = bytes_held
-        self._opened: set[HttpConnection] = set()
-
-    def __len__(self) -> int:
-        return len(self._opened)
-
-    def __iter__(self) -> Iterator[HttpConnection]:
-        """All as of now."""
-        return iter(tuple(self._opened))
-
-    def add(self, connection: HttpConnection) -> None:
-        """Count one more."""
-        self._opened.add(connection)
-        self.none_left.clear()
-
-    def remove(self, connection: HttpConnection) -> None:
-        """It is closed, or will be immediately."""
-        self._opened.discard(connection)
-        if not self._opened:
-            self.none_left.set()
-
-    def make_room(self) -> bool:
-        """Close the connection that has waited longest for its next request; False if all wait for us."""
-        victim = _first(connection for connection in self._opened if not connection.is_busy)
-        if victim is None:
-            return False
-        victim.abort()
-        self.remove(victim)
-        return True
-
-    @property
-    def held(self) -> int:
-        """Bytes that they make us hold."""
-        return sum(connection.held for connection in self._opened)
-
-    def have_room_for(self, connection: HttpConnection) -> bool:
-        """Is there room for what this one holds now? Others are given up for it; False if it must be given up itself."""
-        while self._most_held.exceeded(self.held):
-            victim = _first(holder for holder in self._opened if holder.held and not holder.is_busy)
-            if victim is None or victim is connection:
-                return False
-            victim.give_up()
-        return True
-
-
-def _first(connections: Iterable[HttpConnection]) -> HttpConnection | None:
-    """The one that is given up first: a stranger, and of equals the one that has been in its state for longest."""
-    return min(connections, key=lambda connection: (connection.is_known, connection.since), default=None)
-
-
 class HttpEdge:
     """One listening socket and its ``connections``."""
 
@@ -147,7 +86,7 @@ class HttpEdge:
         self._limits = limits
         self._listener = listener
         self._most = min(limits.connections, _descriptors())
-        self.connections = Connections(limits.bytes_in_flight)
+        self.connections = Connections[HttpConnection](limits.bytes_in_flight)
         self._arriving: set[asyncio.Task[None]] = set()
         self._tls: ssl.SSLContext | None = None
         self._sweeping: asyncio.Task[None] | None = None

@@ -1,4 +1,4 @@
-"""The growth of figures as curves, drawn by matplotlib. (Locust draws a single run: ``locust.html``.)"""
+"""Curves of how latency and memory grow with the cluster, drawn by matplotlib. (Locust draws a single run: ``locust.html``.)"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def can_draw() -> bool:
 
 
 def draw_growth(rows: _Rows, folder: Path) -> list[Path]:
-    """``curves.svg`` and ``curves.png``: latency by nodes, by names and by events, and memory by pods."""
+    """``curves.svg`` and ``curves.png``: latency by nodes, names, fitting nodes and events; sizes; memory by pods."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # it is an extra, and slow to import
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter
@@ -76,7 +76,7 @@ def draw_growth(rows: _Rows, folder: Path) -> list[Path]:
 
 
 def _latency(axes: Any, key: str, curves: Mapping[str, _Rows], **about: str) -> None:
-    """Three percentiles of each of the curves, which have a label, over a key of their rows."""
+    """Three percentiles of latency for each labelled curve; ``key`` is the x axis."""
     for style, (label, rows) in zip(("-", "--"), curves.items(), strict=False):
         for cut, colour in (("p50", "tab:blue"), ("p95", "tab:orange"), ("p99", "tab:red")):
             points = sorted((row[key], row[cut]) for row in rows)

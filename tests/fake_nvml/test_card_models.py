@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fake_nvml.card_models import CardModel, catalogue, model
+from fake_nvml.card_models import catalogue, model
+from fake_nvml.core.box_cards import CardModel
 
 MODELS = sorted(catalogue().values(), key=lambda card: card.id)
 

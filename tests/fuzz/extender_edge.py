@@ -27,7 +27,7 @@ from gpushare.kube.api_errors import error_for
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
 from gpushare.serving.http_connection import HttpConnection
-from gpushare.serving.http_edge import Connections
+from gpushare.serving.open_connections import Connections
 
 # Every answer is one of these; 500 is an unexpected error.
 STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431})
@@ -81,7 +81,7 @@ class Edge:
 
     async def _converse(self, data: bytes) -> list[int]:
         """Open a connection, send the bytes, and wait until it is closed."""
-        connections = Connections(BYTES_IN_FLIGHT)
+        connections = Connections[HttpConnection](BYTES_IN_FLIGHT)
         connection = HttpConnection(self._routes, connections, is_tls=False, now=time.monotonic)
         wire_end = _Transport(connection)
         connection.connection_made(wire_end)

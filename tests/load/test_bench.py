@@ -6,12 +6,15 @@ import json
 import shutil
 from collections import defaultdict
 
+import pytest
+
 from load.bench.__main__ import run as measure
 from load.bench.bench_plan import Cell, Plan
 
 FIGURES = {"p50", "p99", "p999", "mean", "count", "answer_bytes", "cpu_microseconds", "events_measured"}
 
 
+@pytest.mark.thorough("every server of the bench is started and asked")
 def test_the_smallest_run_writes_every_number(tmp_path, capsys) -> None:
     """Every cell has a row for each server that was asked in turn, every concurrency one, every start one."""
     plan = Plan((40,), questions=5, binds=8, pause_ms=1.0, quick=True, output=tmp_path)

@@ -59,12 +59,12 @@ class AccessReviews:
         if found == _NAME:
             answer = {"metadata": {"creationTimestamp": self._now()}, "status": {"userInfo": user_info(request.user)}}
         else:
-            allowed = self._authorizer.allows(request.user, wish_of(spec))
+            allowed = self._authorizer.allows(request.user, attributes_in(spec))
             answer = {"metadata": {}, "spec": spec, "status": {"allowed": allowed}}
         return json_answer(head | answer, 201)
 
 
-def wish_of(spec: Object) -> Attributes:
+def attributes_in(spec: Object) -> Attributes:
     """The request that a review asks about. Raises RefusalError (422)."""
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is None and path is None:

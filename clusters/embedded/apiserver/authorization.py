@@ -60,7 +60,7 @@ def is_on(params: Mapping[str, str], flag: str) -> bool:
 
 
 def attributes_of(method: str, path: str, params: Mapping[str, str]) -> Attributes:
-    """The wish of a request with this path as it was sent (percent signs not resolved)."""
+    """The attributes of a request with this path as it was sent (percent signs not resolved)."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     if parts[0] == "api" and len(parts) >= 3:
         return _of_resource(method, "", parts[2:], params)
@@ -104,14 +104,14 @@ class Authorizer:
         for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS):
             store.wake_on_change(resource, self._granted.clear)
 
-    def allows(self, user: User, wish: Attributes) -> bool:
+    def allows(self, user: User, attributes: Attributes) -> bool:
         """May this user do that?"""
         if MASTERS in user.groups:
             return True
         is_node = NODES_GROUP in user.groups and user.name.startswith(_NODE_PREFIX)
-        if is_node and any(allows(rule, wish) for rule in self._role(CLUSTER_ROLES, "", _NODE_ROLE)):
+        if is_node and any(allows(rule, attributes) for rule in self._role(CLUSTER_ROLES, "", _NODE_ROLE)):
             return True
-        return any(allows(rule, wish) for rule in self.rules(user, wish.namespace))
+        return any(allows(rule, attributes) for rule in self.rules(user, attributes.namespace))
 
     def rules(self, user: User, namespace: str) -> Iterator[Object]:
         """Every rule that holds for a user in a namespace."""
@@ -155,25 +155,25 @@ class Access:
     def user_of(self, method: str, path: str, params: dict[str, str], headers: Headers, certificate: Any) -> User:
         """The user that the request acts as. Raises RefusalError (400, 401, 403)."""
         user = self.authenticator.user_of(headers, certificate)
-        wish = attributes_of(method, path, params)
+        attributes = attributes_of(method, path, params)
         other = impersonated(headers)
         if other is not None:
             for needed in _rights_to_be(other):
                 if not self.authorizer.allows(user, needed):
                     raise forbidden(user, needed)
             user = other
-        if not self.authorizer.allows(user, wish):
-            raise forbidden(user, wish)
+        if not self.authorizer.allows(user, attributes):
+            raise forbidden(user, attributes)
         return user
 
 
 def _rights_to_be(other: User) -> Iterator[Attributes]:
     """The rights that acting as that user takes."""
     account = account_of(other.name)
-    wish = Attributes("impersonate", resource="users", name=other.name)
+    attributes = Attributes("impersonate", resource="users", name=other.name)
     if account is not None:
-        wish = replace(wish, resource="serviceaccounts", namespace=account[0], name=account[1])
-    yield wish
+        attributes = replace(attributes, resource="serviceaccounts", namespace=account[0], name=account[1])
+    yield attributes
     # Groups that come with the name need no right of their own.
     implied = (*ANONYMOUS.groups, "system:authenticated", *(("system:serviceaccounts",) if account else ()))
     for group in other.groups:
@@ -181,37 +181,37 @@ def _rights_to_be(other: User) -> Iterator[Attributes]:
             yield Attributes("impersonate", resource="groups", name=group)
 
 
-def forbidden(user: User, wish: Attributes) -> RefusalError:
+def forbidden(user: User, attributes: Attributes) -> RefusalError:
     """403, in the real server's text."""
-    if not wish.is_resource:
-        text = f'forbidden: User "{user.name}" cannot {wish.verb} path "{wish.path}"'
+    if not attributes.is_resource:
+        text = f'forbidden: User "{user.name}" cannot {attributes.verb} path "{attributes.path}"'
         return RefusalError(403, "Forbidden", text, {})
-    plural = f"{wish.resource}.{wish.group}" if wish.group else wish.resource
-    which = f'{plural} "{wish.name}"' if wish.name else plural
-    scope = f'in the namespace "{wish.namespace}"' if wish.namespace else "at the cluster scope"
-    what = f'cannot {wish.verb} resource "{wish.full_resource}" in API group "{wish.group}" {scope}'
-    details: Object = {"name": wish.name} if wish.name else {}
-    details |= {"group": wish.group} if wish.group else {}
-    details["kind"] = wish.resource
+    plural = f"{attributes.resource}.{attributes.group}" if attributes.group else attributes.resource
+    which = f'{plural} "{attributes.name}"' if attributes.name else plural
+    scope = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    what = f'cannot {attributes.verb} resource "{attributes.full_resource}" in API group "{attributes.group}" {scope}'
+    details: Object = {"name": attributes.name} if attributes.name else {}
+    details |= {"group": attributes.group} if attributes.group else {}
+    details["kind"] = attributes.resource
     return RefusalError(403, "Forbidden", f'{which} is forbidden: User "{user.name}" {what}', details)
 
 
-def allows(rule: Object, wish: Attributes) -> bool:
-    """Whether one rule of a role covers a wish."""
+def allows(rule: Object, attributes: Attributes) -> bool:
+    """Whether one rule of a role covers these attributes."""
     verbs = rule.get("verbs") or ()
-    if wish.verb not in verbs and "*" not in verbs:
+    if attributes.verb not in verbs and "*" not in verbs:
         return False
-    if not wish.is_resource:
-        return any(_covers_path(pattern, wish.path) for pattern in rule.get("nonResourceURLs") or ())
+    if not attributes.is_resource:
+        return any(_covers_path(pattern, attributes.path) for pattern in rule.get("nonResourceURLs") or ())
     groups, names = rule.get("apiGroups") or (), rule.get("resourceNames") or ()
-    if wish.group not in groups and "*" not in groups:
+    if attributes.group not in groups and "*" not in groups:
         return False
-    return _covers_resource(rule.get("resources") or (), wish) and (not names or wish.name in names)
+    return _covers_resource(rule.get("resources") or (), attributes) and (not names or attributes.name in names)
 
 
-def _covers_resource(resources: Any, wish: Attributes) -> bool:
-    any_parent = f"*/{wish.subresource}" if wish.subresource else "*"
-    return "*" in resources or wish.full_resource in resources or any_parent in resources
+def _covers_resource(resources: Any, attributes: Attributes) -> bool:
+    any_parent = f"*/{attributes.subresource}" if attributes.subresource else "*"
+    return "*" in resources or attributes.full_resource in resources or any_parent in resources
 
 
 def _covers_path(pattern: str, path: str) -> bool:

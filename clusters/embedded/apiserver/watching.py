@@ -32,7 +32,7 @@ _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class WatchQuery:
     """The objects that a watch shows, its first version, and its duration."""
 
     resource: Resource
@@ -68,64 +68,64 @@ class Watches:
 
     def start(self, request: Request, route: Route) -> AsyncIterator[bytes]:
         """The events of one watch. Raises RefusalError for a query that makes no sense, before the first event."""
-        return self._events(_wish(request, route, self._store.version))
+        return self._events(_query(request, route, self._store.version))
 
-    async def _events(self, wish: Wish) -> AsyncIterator[bytes]:
+    async def _events(self, query: WatchQuery) -> AsyncIterator[bytes]:
         woken = asyncio.Event()
         self._open.add(woken)
-        forget = self._store.wake_on_change(wish.resource, woken.set)
+        forget = self._store.wake_on_change(query.resource, woken.set)
         try:
-            async for chunk in self._chunks(wish, woken):
+            async for chunk in self._chunks(query, woken):
                 yield chunk
         finally:
             forget()
             self._open.discard(woken)
 
-    async def _chunks(self, wish: Wish, woken: asyncio.Event) -> AsyncIterator[bytes]:
+    async def _chunks(self, query: WatchQuery, woken: asyncio.Event) -> AsyncIterator[bytes]:
         epoch, now = self._epoch, asyncio.get_running_loop().time
-        end, next_bookmark = now() + wish.seconds, now() + _BOOKMARK_SECONDS
-        version = wish.version
-        if wish.with_initial:
-            if wish.version > self._store.version:
-                yield event_line("ERROR", msgspec.json.encode(too_new(wish.version, self._store.version).status()))
+        end, next_bookmark = now() + query.seconds, now() + _BOOKMARK_SECONDS
+        version = query.version
+        if query.with_initial:
+            if query.version > self._store.version:
+                yield event_line("ERROR", msgspec.json.encode(too_new(query.version, self._store.version).status()))
                 return
             version = self._store.version
-            yield self._initial(wish, version)
+            yield self._initial(query, version)
         while True:
             woken.clear()
             try:
-                changes = self._store.since(wish.resource, version)
+                changes = self._store.since(query.resource, version)
             except RefusalError as refusal:
-                yield _too_old(wish, refusal)
+                yield _too_old(query, refusal)
                 return
             # Nothing of this kind is missing up to here, whatever other kinds have done.
             version = max(version, self._store.version)
-            if chunk := b"".join(shown(change, wish) for change in changes):
+            if chunk := b"".join(shown(change, query) for change in changes):
                 yield chunk
             ends = self.closed or epoch != self._epoch or now() >= end
-            if wish.with_bookmarks and (ends or now() >= next_bookmark):
+            if query.with_bookmarks and (ends or now() >= next_bookmark):
                 next_bookmark = now() + _BOOKMARK_SECONDS
-                yield bookmark(wish.resource, version)
+                yield bookmark(query.resource, version)
             if ends:
                 return
             await _wait(woken, min(end, next_bookmark) - now())
 
-    def _initial(self, wish: Wish, version: int) -> bytes:
-        found = self._store.all(wish.resource, wish.namespace)
-        chunk = b"".join(event_line("ADDED", stored.json()) for stored in found if wish.selects(stored.item))
-        if wish.marks_initial_end:
-            chunk += bookmark(wish.resource, version, annotations={_INITIAL_END: "true"})
+    def _initial(self, query: WatchQuery, version: int) -> bytes:
+        found = self._store.all(query.resource, query.namespace)
+        chunk = b"".join(event_line("ADDED", stored.json()) for stored in found if query.selects(stored.item))
+        if query.marks_initial_end:
+            chunk += bookmark(query.resource, version, annotations={_INITIAL_END: "true"})
         return chunk
 
 
-def shown(change: Change, wish: Wish) -> bytes:
+def shown(change: Change, query: WatchQuery) -> bytes:
     """The line of a change for this watch: entering the selection is ADDED, leaving it is DELETED."""
-    if wish.namespace is not None and change.last.key[0] != wish.namespace:
+    if query.namespace is not None and change.last.key[0] != query.namespace:
         return b""
-    was = change.old is not None and wish.selects(change.old.item)
+    was = change.old is not None and query.selects(change.old.item)
     if change.new is None:
         return change.line("DELETED") if was else b""
-    if wish.selects(change.new.item):
+    if query.selects(change.new.item):
         return change.line("MODIFIED" if was else "ADDED")
     return change.line("LEFT") if was else b""
 
@@ -139,8 +139,8 @@ def bookmark(resource: Resource, version: int, annotations: dict[str, str] | Non
     return event_line("BOOKMARK", msgspec.json.encode(item))
 
 
-def _too_old(wish: Wish, refusal: RefusalError) -> bytes:
-    if wish.resource in UNCACHED:
+def _too_old(query: WatchQuery, refusal: RefusalError) -> bytes:
+    if query.resource in UNCACHED:
         refusal.message = "The resourceVersion for the provided watch is too old."
     return event_line("ERROR", msgspec.json.encode(refusal.status()))
 
@@ -153,7 +153,7 @@ async def _wait(woken: asyncio.Event, seconds: float) -> None:
         return
 
 
-def _wish(request: Request, route: Route, current: int) -> Wish:
+def _query(request: Request, route: Route, current: int) -> WatchQuery:
     label_selector(request.params.get("labelSelector", ""))
     options.check_watch(request.params)
     selects = selection(request, route)
@@ -161,7 +161,7 @@ def _wish(request: Request, route: Route, current: int) -> Wish:
     initial = request.params.get("sendInitialEvents", "")
     with_initial = request.is_set("sendInitialEvents") if initial else version == 0
     with_bookmarks = request.is_set("allowWatchBookmarks")
-    return Wish(
+    return WatchQuery(
         resource=route.resource,
         namespace=route.namespace,
         selects=selects,

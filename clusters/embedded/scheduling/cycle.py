@@ -102,7 +102,7 @@ class SchedulingCycle:
             if rejection is not None:
                 diagnosis.rejections[info.name] = rejection
             elif len(feasible) == wanted:
-                # Only the first node too many ends the search, so refusals up to it count as looked at.
+                # The search ends at the first fitting node beyond ``wanted``; nodes that were refused before it count as looked at.
                 break
             else:
                 feasible.append(info)
@@ -146,7 +146,7 @@ class SchedulingCycle:
 
 
 def record(answer: Filtered, diagnosis: Diagnosis) -> None:
-    """Keep an extender's words about the nodes it refuses; one in both maps counts as unresolvable."""
+    """Keep an extender's reasons for the nodes that it refuses; a node in both maps counts as unresolvable."""
     for name, reason in answer.failed.items():
         diagnosis.rejections[name] = Rejection(EXTENDER, (reason,), resolvable=True)
     for name, reason in answer.unresolvable.items():

@@ -94,7 +94,7 @@ class Admission:
         return chosen.get(ids)
 
     async def _look(self, size: int) -> Sight:
-        """The node now, by a fresh list; pods that came past the extender, and that this may be for, have their card in it."""
+        """The node now, by a fresh list; pods that came without the extender, and that this may be for, have their card in it."""
         await self._view.refresh()
         self._view.forget_unwritten()
         sight = self._view.now()
@@ -107,7 +107,7 @@ class Admission:
                 await self._hand_bound.run(is_possible, reports=False)
             except ApiError as error:
                 # Their own trouble: it must not end the pod that is asked for.
-                _LOG.warning("cannot write the cards of pods that came past the extender error=%s", error)
+                _LOG.warning("cannot write the cards of pods that came without the extender error=%s", error)
             sight = self._view.now()
         return sight
 
@@ -123,7 +123,7 @@ class Admission:
                     reason = self._hand_bound.reason_against(sight, functools.partial(_may_ask, sight, size))
                     if not reason:
                         raise
-                    text = f"{error}; a pod that was bound past the extender gets no card: {reason}"
+                    text = f"{error}; a pod that was bound without the extender gets no card: {reason}"
                     raise NoCandidateError(text) from error
             sight = self._view.now()
 

@@ -20,7 +20,7 @@ So a wrong guess costs a few writes, and never puts a container on another card 
 not have to remember anything for that: the ids show their card, the kubelet's records show their container, and marks on
 the pods show a repair under way. Every process can continue the work of one that was killed.
 
-Pods that came past the extender get a card as soon as they are seen (``hand_bound``).
+Pods that came without the extender get a card as soon as they are seen (``hand_bound``).
 """
 
 from __future__ import annotations

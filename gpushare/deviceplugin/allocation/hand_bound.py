@@ -1,4 +1,4 @@
-"""Pods that came to our node past the extender (a ``nodeName``, a DaemonSet of old): a card for each, written on it (D22).
+"""Pods that came to our node without the extender (a ``nodeName``, a DaemonSet of old): a card for each, written on it (D22).
 
 From then on every reader counts them, and Allocate treats them as any other pod.
 """
@@ -133,7 +133,7 @@ class HandBound:
 
     async def _report(self, pod: Pod, reason: str) -> None:
         self.reported.add(pod.metadata.uid)
-        text = f"bound past the extender, and node {self.view.node.name} has no card for it: {reason}"
+        text = f"bound without the extender, and node {self.view.node.name} has no card for it: {reason}"
         _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *named(pod), reason)
         await self.events.record("Pod", pod.metadata, wire.EVENT_NO_CARD, text)
 

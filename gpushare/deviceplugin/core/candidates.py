@@ -161,7 +161,7 @@ def match(
     """The candidate for a call. Raises NoCandidateError, which names the pods that wait.
 
     It is the first with a call that would look like this. If its card has no room for its pod (another pod, which was taken for it
-    or came past the extender, has the ids), it gets another of the cards that ``elsewhere`` allows; only if there is none
+    or came without the extender, has the ids), it gets another of the cards that ``elsewhere`` allows; only if there is none
     may the call be for another pod. A pod that is half done cannot go elsewhere; and if it was answered last, the call
     cannot be for another pod.
     """

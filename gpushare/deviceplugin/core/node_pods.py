@@ -136,6 +136,7 @@ class NodePods:
     def correct(self, uid: str, has: Allocation) -> None:
         """By the kubelet's records a pod has this allocation, whatever is written on it."""
         self._pods[uid] = corrected(self._pods[uid], has)
+        self.on_change()
 
     def remove(self, metadata: ObjectMeta) -> None:
         """A pod is gone."""

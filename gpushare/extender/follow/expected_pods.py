@@ -4,9 +4,9 @@
     - {gpu-mem: 4, count: 120}
     - {gpu-mem: 16, cards: 2, cpu: 500m, card-model: [T4, A100], count: 3}
 
-``gpu-mem`` is the pod's request of each of its ``cards`` (1 by default), in the units of the resource; ``cpu`` the
-request of all its containers; ``count`` how often such pods come, in any measure. Pods that ask for no card are not expected: CPU
-that they will take is not kept for others.
+``gpu-mem`` is the pod's request of each of its cards, in the units of the resource; ``cards`` is 1 by default; ``cpu`` the
+request of all its containers; ``count`` how often such pods come, of which only the proportions count. Pods without a card
+cannot be listed, so no CPU is set aside for them.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_expected(path: Path) -> Outlook:
-    """Raises UsageError, which names the wrong place in the file."""
+    """The outlook that the file describes. Raises UsageError, which names the file and what is wrong in it."""
     counts: defaultdict[PodClass, float] = defaultdict(float)
     try:
         if not path.is_file() and path.exists():
             raise ValueError("not a regular file")
         if EXPECTED_PODS_BYTES.exceeded(path.stat().st_size):
             raise ValueError(EXPECTED_PODS_BYTES.refusal)
-        # The reader in Python: the one in C crashes at tens of thousands of levels of nesting.
+        # PyYAML's reader in Python: the one in C crashes at tens of thousands of levels of nesting.
         for line in msgspec.convert(yaml.safe_load(path.read_bytes()), _File).pods:
             counts[_class(line)] += line.count
     except OSError as error:
@@ -63,7 +63,7 @@ def read_expected(path: Path) -> Outlook:
 def _class(line: _Line) -> PodClass:
     wishes = Wishes(models=_words(line.card_model), banned_models=_words(line.card_model_not))
     if parse_quantity(line.cpu) < 0:
-        raise InvalidQuantityError(f"cpu is {line.cpu!r}, less than nothing")
+        raise InvalidQuantityError(f"cpu is {line.cpu!r}, which is negative")
     return PodClass(line.gpu_mem, line.cards, parse_milli(line.cpu), wishes)
 
 

@@ -20,7 +20,7 @@ MAP = {"node-ip": "10.0.0.3", "provider-id": "kind://docker/c/c-worker", "node-l
 
 @pytest.mark.parametrize("arguments", [LIST, MAP], ids=["since v1beta4", "before"])
 def test_a_worker_gets_the_configuration_of_another(arguments: object) -> None:
-    """Name, address, provider's id and labels are its own; the cluster's token and all else are the same; in either form."""
+    """Name, address, provider's id and labels are its own, all else is the same, whether the arguments are a list or a map."""
     join = {
         "kind": "JoinConfiguration",
         "discovery": {"bootstrapToken": {"token": "t"}},

@@ -28,7 +28,7 @@ class Program:
         self.api = StubApi()
 
     async def until(self, pattern: str) -> re.Match[str]:
-        """Read on until the log has this."""
+        """Read on until the log matches ``pattern``."""
         assert self.process.stderr is not None
         async with asyncio.timeout(300):
             while (found := re.search(pattern, self.log)) is None:
@@ -38,19 +38,19 @@ class Program:
         return found
 
     async def get(self, path: str) -> Answer:
-        """From its metrics address."""
+        """GET ``path`` at its metrics address."""
         port = (await self.until(r"metrics at address=127\.0\.0\.1 port=(\d+)"))[1]
         async with plain_http() as client:
             return await client.get(f"http://127.0.0.1:{port}{path}")
 
     async def end(self) -> int | None:
-        """SIGTERM; its exit code."""
+        """End it by SIGTERM, and return its exit code."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
         return (await self.ended())[0]
 
     async def ended(self, until_log: str = "") -> tuple[int | None, str]:
-        """Wait for its end, or end it when its log has this; exit code and log."""
+        """Wait for its end, or end it when its log matches ``until_log``. Returns exit code and log."""
         if until_log:
             await self.until(until_log)
             self.process.send_signal(signal.SIGTERM)
@@ -62,7 +62,7 @@ class Program:
 
 @asynccontextmanager
 async def started(*argv: str, **environment: str) -> AsyncIterator[Program]:
-    """A program with nothing but this in its environment."""
+    """A program with only PATH and these variables in its environment."""
     process = await asyncio.create_subprocess_exec(
         *argv, env={"PATH": f"{BIN}:/usr/bin:/bin", **environment}, stderr=asyncio.subprocess.PIPE
     )
@@ -75,7 +75,7 @@ async def started(*argv: str, **environment: str) -> AsyncIterator[Program]:
 
 
 async def run(*argv: str, until_log: str = "", **environment: str) -> tuple[int | None, str]:
-    """Run a program to its end, or until its log has this; exit code and log."""
+    """Run a program to its end, or until its log matches ``until_log``. Returns exit code and log."""
     async with started(*argv, **environment) as program:
         return await program.ended(until_log)
 
@@ -87,7 +87,7 @@ def node(version: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def plugin(folder: Path, *argv: str, box: str = "t4x2", version: str = "v1.36.3") -> AsyncIterator[Program]:
-    """The plugin on a simulated node with a kubelet of that version, though beside none."""
+    """The plugin on a simulated node. The node names that kubelet version; no kubelet runs."""
     state = folder / "nvml"
     State.create(state, Box.load(box, seed="n", driver="535.104")).close()
     api = StubApi(nodes=[node(version)])

@@ -47,7 +47,7 @@ def node(name: str, *cards: int) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An outcome that is not known is asked for without a wait."""
+    """The binder asks at once for an outcome that it does not know."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
 
 
@@ -140,7 +140,7 @@ async def test_one_request_binds_and_says_the_card() -> None:
 
 
 async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
-    """Bind takes the card that prioritize chose, also if CPU decides between cards.
+    """Bind takes the card that prioritize chose, even if CPU decides between cards.
 
     Seven units are of use to pods of sixteen CPUs, which will not fit beside this pod.
     """
@@ -163,7 +163,7 @@ async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
 
 @pytest.mark.parametrize("code", [403, 404])
 async def test_pod_bound_a_moment_ago_keeps_its_card_at_a_refusal(code: int) -> None:
-    """Our copy does not show it yet; the refusal of a second order is no reason to give its card away."""
+    """Our copy does not show the Binding yet; the refusal of a second request is no reason to give its card away."""
     async with bench(pod("a", 14)) as b:
         await b.bind("a", "m")
         b.api.fault = lambda method, path: status(code, "not now") if method == "POST" else None
@@ -175,7 +175,7 @@ async def test_pod_bound_a_moment_ago_keeps_its_card_at_a_refusal(code: int) -> 
 
 
 async def test_refusal_before_a_silence_keeps_the_card() -> None:
-    """The API server refuses a second order and answers no more: an order before that may have bound the pod."""
+    """The API server refuses a second request and then stops answering: the first one may have bound the pod."""
     async with bench(pod("a", 14)) as b:
         await b.bind("a", "m")
         b.api.fault = lambda method, path: status(403 if method == "POST" else 503, "not now")
@@ -257,7 +257,7 @@ async def test_what_the_pods_author_wrote_of_its_card_is_not_believed() -> None:
 
 
 async def test_a_split_is_written_as_the_original_reads_it() -> None:
-    """Container to card to units; no index, and both cards are booked."""
+    """The annotation maps container to card to units, no index is written, and both cards are booked."""
     asking = pod("a", 12)
     asking["metadata"]["annotations"] = {"gpushare.aliyun.com/split": "8,4", "ALIYUN_COM_GPU_MEM_IDX": "0"}
     async with bench(asking) as b:
@@ -358,7 +358,7 @@ async def test_pod_bound_here_by_another_without_a_card_is_an_error() -> None:
     ids=["gone", "other uid"],
 )
 async def test_a_pod_that_is_not_the_one_meant_is_refused(name: str, uid: str, says: str) -> None:
-    """Deleted, or deleted and re-created under its name."""
+    """A pod that was deleted, or deleted and re-created under its name, is not bound."""
     async with bench(pod("a")) as b:
         with pytest.raises(BindError, match=says):
             await b.bind(name, uid=uid)
@@ -385,7 +385,7 @@ async def test_an_unknown_node_is_refused() -> None:
 
 @pytest.mark.promise("EXT-015")
 async def test_pod_without_a_request_is_bound_without_annotations() -> None:
-    """A scheduler may still send it (quantity 0 counts as interested)."""
+    """kube-scheduler asks an extender even for quantity 0, so such a pod may come."""
     async with bench(pod("a", 0)) as b:
         await b.bind("a")
 
@@ -405,7 +405,7 @@ async def test_a_pod_without_cards_is_refused() -> None:
 
 @pytest.mark.parametrize("resource", ["aliyun.com/gpu-slot", "aliyun.com/gpu-count"])
 async def test_a_pod_that_names_another_of_our_resources_is_bound(resource: str) -> None:
-    """A scheduler with a configuration that manages that resource orders its binds from us."""
+    """A scheduler whose ``managedResources`` name that resource sends us its binds."""
     other = pod("a")
     other["spec"]["containers"] = [{"name": "c", "resources": {"limits": {resource: "1"}}}]
     async with bench(other) as b:
@@ -504,7 +504,7 @@ async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: 
 
 
 async def test_a_refusal_after_a_lost_answer_frees_nothing() -> None:
-    """The first request may still land: the second's refusal is no word of it."""
+    """The first request may still land: the second's refusal says nothing about it."""
     async with bench(pod("a", 14), pod("b", 14), fault=hang) as b:
         with pytest.raises(BindError, match="did not say"):
             await b.bind_unanswered("a", "m")
@@ -561,7 +561,7 @@ async def test_two_orders_for_one_pod_run_one_after_the_other() -> None:
 
 
 async def test_a_caller_that_goes_away_does_not_stop_the_bind() -> None:
-    """Half a bind must not be left to chance."""
+    """A bind that was begun is finished, so that no card is booked without a Binding."""
     async with bench(pod("a")) as b:
         order = asyncio.create_task(b.bind("a"))
         await until(lambda: b.used() == [3, 0])

@@ -191,6 +191,7 @@ def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
     assert 0.5 < rows["gpushare", "filter"]["fit"] <= 1
 
 
+@pytest.mark.thorough("one more run of ten seconds, on a foreign extender")
 def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
     """A foreign extender like HAMi's has its verbs at the root, no prioritize, and a URL of its own for readiness.
 

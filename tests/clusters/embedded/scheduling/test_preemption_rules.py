@@ -1,3 +1,5 @@
+"""Promises of clusters.embedded.scheduling.preemption."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -57,13 +59,13 @@ def budget(allowed: int, **status: Any) -> Object:
     }
 
 
-def test_the_important_are_put_back_first() -> None:
-    """The less important of two victims stays a victim."""
+def test_the_more_important_victim_is_spared_first() -> None:
+    """If one of two victims may be spared, it is the more important one."""
     assert ["low"] == names(victims(node_with(pod("low", 4, 1), pod("middle", 6, 2)), 4))
 
 
 def test_of_equals_the_longest_running_stays() -> None:
-    """One that has not started goes before all that have."""
+    """A pod that has not started is evicted before any that has."""
     old, young, new = (
         pod("old", 4, start="2026-01-01T00:00:00Z"),
         pod("young", 4, start="2026-01-02T00:00:00Z"),
@@ -82,7 +84,7 @@ def test_a_node_without_lower_pods_has_no_victims() -> None:
 
 
 def test_a_node_that_is_too_small_even_when_empty_says_why() -> None:
-    """The reason is the one of the filter that still refuses."""
+    """The reason comes from the filter that refuses even the empty node."""
     found = victims(node_with(pod("equal", 8, 10), pod("low", 2)), 4)
 
     assert isinstance(found, Rejection)
@@ -117,7 +119,7 @@ def test_violations_are_counted(given_budget: Object, violations: int) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 12)), max_size=6), st.integers(1, 12))
 def test_node_holds_the_pod_with_its_victims_gone_and_no_fewer(pods: list[tuple[int, int]], units: int) -> None:
-    """Whatever is on it: enough go, none of the same importance, and none in vain."""
+    """Enough pods are evicted, none of equal priority, and none that could stay."""
     there = [pod(f"p{number}", size, priority) for number, (size, priority) in enumerate(pods)]
     total = sum(size for size, _ in pods)
     found = victims(node_with(*there, units=max(total, 1)), units)

@@ -642,7 +642,7 @@ def _refusing(name: str, code: int) -> Any:
 
 @pytest.mark.parametrize("code", [400, 403, 429, 500])
 async def test_a_pod_that_may_not_be_changed_ends_no_other(code: int) -> None:
-    """An admission webhook refuses to write the card of a pod that came past the extender."""
+    """An admission webhook refuses to write the card of a pod that came without the extender."""
     async with stage([gpu_pod("odd", 4, card=None), gpu_pod("a", 8, card=1)]) as node:
         node.api.fault = _refusing("odd", code)
         await node.admit("a")
@@ -722,7 +722,7 @@ async def test_equal_pods_exchange_in_slots_mode_unequal_are_held() -> None:
 
 
 async def test_a_wish_that_cannot_be_read_disturbs_no_other_pod() -> None:
-    """A typo on one that runs, beside one that came past the extender: the one gets its card, others are admitted."""
+    """A typo on one that runs, beside one that came without the extender: the one gets its card, others are admitted."""
     odd = gpu_pod("odd", 2, card=0, annotations={"gpushare.aliyun.com/policy": "nonsense"})
     pods = [odd, gpu_pod("hand", 2, card=None), gpu_pod("good", 3, card=1)]
     async with stage(pods) as node:

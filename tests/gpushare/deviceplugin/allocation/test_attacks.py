@@ -391,7 +391,7 @@ async def test_an_admission_waits_for_no_repair() -> None:
 
 
 async def test_a_hung_restoration_delays_no_other_repair() -> None:
-    """While an annotation of one pod is put back in vain, a pod that came past the extender gets its card."""
+    """While an annotation of one pod is put back in vain, a pod that came without the extender gets its card."""
     async with stage([gpu_pod("a", 3, card=0)]) as node:
         await node.admit("a")
         await node.start("a")
@@ -406,7 +406,7 @@ async def test_a_hung_restoration_delays_no_other_repair() -> None:
 
 
 async def test_repairs_give_way_to_an_admission() -> None:
-    """Pods that came past the extender wait for their cards: after the write that is under way the kubelet's call is next."""
+    """Pods that came without the extender wait for their cards: after the write that is under way the kubelet's call is next."""
     by_hand = [gpu_pod(f"h{number}", 1, card=None) for number in range(8)]
     async with stage([*by_hand, gpu_pod("b", 3, card=1)]) as node:
         await node.allocator.recover()

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.allocation.hand_bound: pods past the extender get their cards by the extender's rules."""
+"""Promises of gpushare.deviceplugin.allocation.hand_bound: a hand-bound pod gets its card by the extender's rules."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_a_write_that_did_not_happen_counts_not() -> None:
 
 
 def test_the_write_on_a_pod_without_a_card_is_its_first() -> None:
-    """The card that the plugin writes on a pod that came past the extender counts once it is shown."""
+    """The card that the plugin writes on a pod that came without the extender counts once it is shown."""
     one = confirmed(replace(keep(annotated()), expected={INDEX: "2"}))
     assert (counts(one), differences(one)) == ({}, {})
 

@@ -113,14 +113,15 @@ def test_what_is_gone_stays_gone() -> None:
 
 
 def test_followers_get_the_changes() -> None:
-    """After each."""
-    heard: list[int] = []
-    pods = NodePods(lambda: heard.append(len(order(pods))))
+    """A follower is called after each change, that of an allocation by the kubelet's records too."""
+    seen: list[int] = []
+    pods = NodePods(lambda: seen.append(len(order(pods))))
     pods.set(pod("a"))
     pods.replace([pod("a"), pod("b")])
     pods.remove(ObjectMeta(uid="a"))
+    pods.correct("b", Allocation(((1, 2),), 14))
 
-    assert heard == [1, 2, 1]
+    assert seen == [1, 2, 1, 1]
 
 
 def test_a_static_pod_is_found_by_the_uid_that_its_kubelet_uses() -> None:

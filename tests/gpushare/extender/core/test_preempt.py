@@ -128,7 +128,7 @@ def test_proposed_victim_needed_for_other_resources_is_kept() -> None:
 
 
 def test_proposed_victim_needed_by_the_nodes_sum_is_kept() -> None:
-    """A pod without a card (bound past the extender) counts in the scheduler's sum: a card's room alone is not enough."""
+    """A pod without a card (bound without the extender) counts in the scheduler's sum: a card's room alone is not enough."""
     lost = replace(on(0, "lost", 8, 50), shares=())
     info = node(on(0, "a", 8, 2), on(1, "c", 1, 1), lost)
 

@@ -52,7 +52,7 @@ def test_each_line_is_a_class_and_equal_ones_add_up(tmp_path: Path) -> None:
         ("pods: [{gpu-mem: 1}, {gpu-mem: four}]", "$.pods[1].gpu-mem"),
         ("pods: [{gpu-mem: 1, gpu: 3}]", "unknown field `gpu`"),
         ("pods: [{gpu-mem: 1, cpu: lots}]", "'lots' is not a quantity"),
-        ("pods: [{gpu-mem: 1, cpu: -1}]", "less than nothing"),
+        ("pods: [{gpu-mem: 1, cpu: -1}]", "is negative"),
         ("pods: [{gpu-mem: 1, count: 0}]", "$.pods[0].count"),
         ("pods: [{gpu-mem: 1, card-model: ['-']}]", "no list of models"),
         ("pods: [", "line 1, column 8"),

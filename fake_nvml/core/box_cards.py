@@ -1,0 +1,77 @@
+"""The cards of a box and their models, as values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from fake_nvml.core.drivers import at_branch, branch
+from fake_nvml.fake_nvml_errors import CatalogueError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CardModel:
+    """One model. Tables are "first driver branch -> value"; memory in MiB; ``mig`` is the most slices, 0 for none.
+
+    Clocks in MHz: graphics, memory, video. ``idle_state`` is the performance state of an idle card, ``pcie`` the generation
+    of its link, ``fan`` the percent of an idle card's, None for a card that has none.
+    """
+
+    id: str
+    names: Mapping[int, str]
+    memory: Mapping[int, int]
+    pci_device: int
+    compute: tuple[int, int]
+    watts: int
+    brand: int
+    data_center: bool
+    reserved: Mapping[int, int] = field(default_factory=dict)
+    nvlinks: int = 0
+    mig: int = 0
+    clocks: tuple[int, int, int] = (0, 0, 0)
+    idle_clocks: tuple[int, int, int] = (0, 0, 0)
+    idle_state: int = 8
+    pcie: int = 0
+    fan: int | None = None
+
+    def name(self, driver: str) -> str:
+        """The name under a driver. Raises CatalogueError if the driver is older than the card."""
+        return self._known(at_branch(self.names, branch(driver)), driver)
+
+    def memory_mib(self, driver: str) -> int:
+        """The total under a driver, in MiB. Raises CatalogueError if the driver is older than the card."""
+        return int(self._known(at_branch(self.memory, branch(driver)), driver))
+
+    def reserved_mib(self, driver: str) -> int:
+        """The memory that the driver shows as kept for itself, in MiB; before R510 it hid that from the total."""
+        return at_branch(self.reserved, branch(driver)) or 0
+
+    def _known(self, value: T | None, driver: str) -> T:
+        if value is None:
+            raise CatalogueError(
+                f"driver {driver} does not know the card {self.id}; it needs {min(self.memory)} or newer"
+            )
+        return value
+
+
+# Stands for a recorded card; its box has all that a model would have.
+RECORDED = CardModel("recorded", {0: ""}, {0: 0}, pci_device=0, compute=(0, 0), watts=0, brand=0, data_center=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BoxCard:
+    """One card of a box; ``serial`` is empty if the model has none, ``numa`` None if it is not known.
+
+    ``fields`` are those of a recorded card, instead of the model's; ``refused`` the codes of the calls that the card does
+    not answer, by the keys of ``answers``.
+    """
+
+    model: CardModel
+    uuid: str
+    serial: str
+    numa: int | None
+    fields: Mapping[str, int | bytes] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
