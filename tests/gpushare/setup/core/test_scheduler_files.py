@@ -79,6 +79,13 @@ def test_the_manifests_have_the_same_file(path: str, url: str) -> None:
     assert is_written_here(shipped)
 
 
+def test_the_policy_beside_the_manifests_is_the_same() -> None:
+    """The Policy of the overlay for old clusters says what is written for Kubernetes 1.17."""
+    shipped = json.loads((DEPLOY / "overlays/kubeadm-old/scheduler-policy.json").read_text())
+
+    assert shipped == json.loads(scheduler_file(17))
+
+
 def test_only_the_verbs_of_the_extender_are_named() -> None:
     """An extender that only filters and binds, as the original's, is asked for nothing else."""
     (extender,) = yaml.safe_load(scheduler_file(30, verbs=("filter", "bind")))["extenders"]
