@@ -131,7 +131,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(folder), *arguments]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{folder}", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
     )
     return done.returncode, done.stdout + done.stderr
 
