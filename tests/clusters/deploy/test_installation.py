@@ -62,6 +62,11 @@ async def all_objects(command: Command) -> list[str]:
     return sorted((await command("kubectl", "get", listed, "--all-namespaces", "--output=name")).split())
 
 
+async def going(command: Command) -> str:
+    """The namespaces that are being deleted."""
+    return await command("kubectl", "get", "namespaces", "--field-selector=status.phase=Terminating", "--output=name")
+
+
 async def test_each_site_is_applied_over_the_last(command: Command, tmp_path: Path) -> None:
     """Fields that do not exist are refused, and so are changes of what cannot change; deleting leaves nothing."""
     before = await all_objects(command)
@@ -94,6 +99,8 @@ async def test_helm_leaves_nothing_behind(command: Command, helm: Path) -> None:
         values = [f"--set=components.{value_of(name)}=true" for name in parts]
         form = f"--set=overlays.{value_of(folder.name)}=true"
         await command(helm, "upgrade", "gpushare", chart, "--namespace=kube-system", "--reset-values", form, *values)
+        # The next form may need the namespace that this one took away.
+        await eventually(lambda: going(command), lambda names: names == "", "the namespaces are gone")
 
     await command(helm, "uninstall", "gpushare", "--namespace=kube-system")
     await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")
