@@ -230,6 +230,7 @@ def test_a_wrong_path_fails_before_the_load(tmp_path: Path) -> None:
     assert re.search(message, done.stderr), done.stderr
 
 
+@pytest.mark.thorough("one more run, ten seconds long")
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     """Exit code 130, and no process of it is left."""
     argv = [sys.executable, "-m", "load", "run", *SMALL[:2], "--seconds", "100", "-o", str(tmp_path / "out")]

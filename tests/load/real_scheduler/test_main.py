@@ -25,6 +25,7 @@ def run(*argv: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=own, timeout=500, check=False)
 
 
+@pytest.mark.thorough("a real control plane binds pods three times")
 def test_pods_that_come_are_bound_with_and_without_the_extender(tmp_path: Path) -> None:
     """Each turn binds all; the scheduler's own figures, the extender's and each program's time are printed."""
     try:
