@@ -251,7 +251,7 @@ def _scalar(value: Any) -> str:
 
 
 def main() -> int:
-    """Write the templates, and remove those whose source is gone."""
+    """Write the templates, and remove those that have no source any more."""
     wanted = templates()
     for path in TEMPLATES.glob("*.yaml"):
         if path.name not in wanted and path.read_text().startswith(_HEADER.partition("%")[0]):

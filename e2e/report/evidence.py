@@ -34,7 +34,7 @@ _LOG_LINES: Final = 40
 _WIDTH: Final = 110
 # Nothing is judged of these programs, so their logs are of no use.
 _BESIDE: Final = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl port-forward"})
-# How these relations are worded, whose left side is the expectation.
+# How relations are worded in which the left side is the expectation.
 _RELATIONS: Final = {"in": "with {}", "not in": "without {}"}
 
 

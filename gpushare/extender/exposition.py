@@ -136,13 +136,13 @@ class ExtenderExposition(Collector):
         )
         yield _gauge(
             "gpushare_book_drift_units",
-            "Units whose booking differed from the API server's pods and nodes, as the last audit found and corrected them.",
+            "Units that were booked otherwise than the API server says, until the last audit corrected them.",
             {kind: units for kind, (units, _) in drift},
             "kind",
         )
         yield _gauge(
             "gpushare_book_drift_objects",
-            "Pods and nodes whose bookings the last audit corrected.",
+            "Pods and nodes with bookings that the last audit corrected.",
             {kind: objects for kind, (_, objects) in drift},
             "kind",
         )

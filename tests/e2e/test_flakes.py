@@ -63,7 +63,7 @@ def test_more_runs_have_the_same_seeds_first() -> None:
 
 @pytest.mark.thorough("pytest is started for each run of a hunt")
 def test_failures_are_listed_and_the_hunt_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A finished run is not played again, and a finished hunt begins anew."""
+    """A finished run is not played again, and a finished hunt starts again."""
     first, second = seeds(7, 2)
 
     assert main(words(tmp_path, 1, "passes_once")) == 0
