@@ -7,15 +7,8 @@ runs in the background with that signal ignored, and programs that a test interr
 from __future__ import annotations
 
 import signal
-from pathlib import Path
-from typing import Final
 
-import pytest
 from hypothesis import Phase, settings
-
-# The modules that pyproject.toml wants covered: only their tests count lines, which makes a test slower by a third.
-_HERE: Final = Path(__file__).parent
-_COVERED: Final = tuple(_HERE / package for package in ("gpushare", "fake_nvml"))
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 # A mutant need not be reduced to its smallest counterexample, and most fall to the first inputs (make mutants).
@@ -26,11 +19,3 @@ settings.load_profile("ci")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lines are counted if they are wanted."""
-    for item in items:
-        path = item.path
-        if path.is_relative_to(_HERE) and not any(path.is_relative_to(package) for package in _COVERED):
-            item.add_marker("no_cover")

@@ -64,6 +64,14 @@ def test_what_a_verb_raises_is_counted_timed_and_raised(error: Exception, reason
     assert (metrics.requests["preempt", "failed", reason], metrics.latencies["preempt"].sum_ns) == (1, 7)
 
 
+def test_an_answer_is_counted_under_verdict_and_reason() -> None:
+    """An answer adds one to the counter of its verb, verdict and reason, and to no other."""
+    metrics = ExtenderMetrics(Clock())
+    metrics.count("filter", "refused", wire.REASON_NO_SLOT)
+
+    assert {key: n for key, n in metrics.requests.items() if n} == {("filter", "refused", wire.REASON_NO_SLOT): 1}
+
+
 def caused(error: GpushareError, cause: Exception) -> GpushareError:
     """As raised from another."""
     error.__cause__ = cause

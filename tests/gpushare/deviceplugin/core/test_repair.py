@@ -31,6 +31,12 @@ def steps(pods: Sequence[PodCard], *settled: str) -> list[tuple[str, int, int | 
     return made
 
 
+def test_a_pod_keeps_others_from_its_marked_card_too() -> None:
+    """No other pod may use the card of a pod's annotation, of its mark or of its ids."""
+    assert PodCard("a", 8, 0, 1, mark=2).cards == {0, 1, 2}
+    assert PodCard("a", 8, 0, None).cards == {0}
+
+
 def test_nothing_is_written_where_all_is_right() -> None:
     """The plugin writes nothing if all pods are right, with ids or without, though others booked too much of a card."""
     assert steps([PodCard("a", 8, 0, 0), PodCard("b", 8, 1, None), PodCard("c", 8, 0, None)]) == []
