@@ -24,7 +24,6 @@ from e2e import (
     summary,
     target_capabilities,
     time_limits,
-    uncounted,
     whole_cluster,
 )
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
@@ -83,7 +82,6 @@ def pytest_configure(config: pytest.Config) -> None:
     target_capabilities.add_marker(config)
     kept_cluster.check(config)
     config.pluginmanager.register(distribution)
-    config.pluginmanager.register(uncounted)
     config.pluginmanager.register(short_failures)
     config.pluginmanager.register(time_limits)
     config.pluginmanager.register(summary)
@@ -106,8 +104,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept_cluster.prepare(config, cases)
     mark = pytest.mark.asyncio(loop_scope="session")
     for item in cases:
-        # The unit tests are what reaches each branch; to count here as well took a third of the time of these.
-        item.add_marker("no_cover")
         if pytest_asyncio.is_async_test(item):
             item.add_marker(mark, append=False)
 

@@ -1,3 +1,5 @@
+"""Kubernetes quantities."""
+
 from __future__ import annotations
 
 from fractions import Fraction

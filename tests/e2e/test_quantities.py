@@ -1,3 +1,5 @@
+"""The suite's own reading of quantities."""
+
 from __future__ import annotations
 
 from typing import Any

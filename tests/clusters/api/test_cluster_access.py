@@ -1,3 +1,5 @@
+"""How a kubeconfig is found and read."""
+
 from pathlib import Path
 
 import pytest

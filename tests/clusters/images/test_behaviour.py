@@ -1,3 +1,5 @@
+"""The simulated behaviour of container images."""
+
 from __future__ import annotations
 
 from pathlib import Path

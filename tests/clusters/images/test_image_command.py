@@ -1,3 +1,5 @@
+"""The shell commands that a simulated image runs."""
+
 from __future__ import annotations
 
 import pytest

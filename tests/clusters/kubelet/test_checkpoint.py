@@ -1,3 +1,5 @@
+"""The checkpoint file of the simulated kubelet's device manager."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""How the simulated kubelet gives devices to containers."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The environment variables of a simulated container."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Which cards a simulated container sees."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,3 +1,5 @@
+"""The devices that the simulated kubelet knows."""
+
 from __future__ import annotations
 
 import random

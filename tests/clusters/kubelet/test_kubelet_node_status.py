@@ -1,3 +1,5 @@
+"""The node status that the simulated kubelet writes."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""When the simulated kubelet frees the devices of pods that are gone."""
+
 from __future__ import annotations
 
 import random

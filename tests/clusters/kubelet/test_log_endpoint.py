@@ -1,3 +1,5 @@
+"""The log endpoint of the simulated kubelet."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator

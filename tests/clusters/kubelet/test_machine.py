@@ -1,3 +1,5 @@
+"""The machine below a simulated kubelet."""
+
 from __future__ import annotations
 
 from clusters.kubelet.machine import Machine

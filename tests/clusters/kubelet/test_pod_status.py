@@ -1,3 +1,5 @@
+"""The pod status that follows from the states of containers."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,3 +1,5 @@
+"""How the simulated kubelet writes the status of pods."""
+
 from __future__ import annotations
 
 from clusters.kubelet.pod_writer import PodWriter

@@ -1,3 +1,5 @@
+"""Which pods the simulated kubelet admits."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""How the simulated container runtime starts and stops containers."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The embedded scheduler's view of nodes and pods."""
+
 from __future__ import annotations
 
 from hypothesis import strategies as st

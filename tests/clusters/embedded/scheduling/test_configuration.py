@@ -1,3 +1,5 @@
+"""The embedded scheduler's reading of a KubeSchedulerConfiguration."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""One scheduling cycle of the embedded scheduler."""
+
 from __future__ import annotations
 
 import random

@@ -1,3 +1,5 @@
+"""How the embedded scheduler calls an extender."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Which nodes the embedded scheduler rejects, and with which text."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""The embedded scheduler's lists and watches."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Which pods enter the embedded scheduler's queue."""
+
 from __future__ import annotations
 
 from typing import Any

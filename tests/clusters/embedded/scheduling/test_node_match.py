@@ -1,3 +1,5 @@
+"""Node selectors and node affinity in the embedded scheduler."""
+
 from __future__ import annotations
 
 from typing import Any

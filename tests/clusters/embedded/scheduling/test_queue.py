@@ -1,3 +1,5 @@
+"""The order and the back-off of the embedded scheduler's queue."""
+
 from __future__ import annotations
 
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""The conditions and events that the embedded scheduler writes."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""How the embedded scheduler binds a pod, by itself or through an extender."""
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator

@@ -1,3 +1,5 @@
+"""The JSON that the embedded scheduler sends to an extender."""
+
 from __future__ import annotations
 
 import json

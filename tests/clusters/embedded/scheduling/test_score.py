@@ -1,3 +1,5 @@
+"""The scores that the embedded scheduler gives to nodes."""
+
 from __future__ import annotations
 
 import random

@@ -1,3 +1,5 @@
+"""Which changes make the embedded scheduler try a pod again."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""How many nodes the embedded scheduler looks at for one pod."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""The generated modules of the kubelet's gRPC interfaces."""
+
 from __future__ import annotations
 
 import importlib

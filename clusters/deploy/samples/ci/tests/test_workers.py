@@ -1,3 +1,5 @@
+"""The chart's workers on simulated cards."""
+
 import pytest
 
 from clusters import MANIFESTS
