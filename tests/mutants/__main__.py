@@ -35,6 +35,8 @@ _MEMORY: Final = 6 << 30
 # A line that is shorter does not say which line of the function it is.
 _SHORT: Final = 12
 _KILLED: Final = ("killed", "timeout", "segfault")
+# mutmut calls exit code 255 a timeout, but it is an error of pytest: a test's id that it does not find, for example.
+_STATUSES: Final = status_by_exit_code | {255: "its tests did not run"}
 
 
 def main() -> int:
@@ -71,9 +73,7 @@ def generate(processes: int) -> None:
         (_RESULTS / "mutmut-stats.json").unlink(missing_ok=True)
         for data in files():
             codes = data.exit_code_by_key.items()
-            data.exit_code_by_key = {
-                name: code if is_killed(status_by_exit_code[code]) else None for name, code in codes
-            }
+            data.exit_code_by_key = {name: code if is_killed(_STATUSES[code]) else None for name, code in codes}
             data.save()
     known.write_text(digest.hexdigest())
 
@@ -88,7 +88,7 @@ def files() -> list[SourceFileMutationData]:
 
 def statuses(modules: list[str]) -> dict[str, str]:
     """The status of each mutant in these modules, by its name."""
-    every = {name: status_by_exit_code[code] for data in files() for name, code in data.exit_code_by_key.items()}
+    every = {name: _STATUSES[code] for data in files() for name, code in data.exit_code_by_key.items()}
     return {
         name: status for name, status in every.items() if name.startswith(tuple(f"{module}." for module in modules))
     }

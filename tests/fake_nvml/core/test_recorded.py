@@ -89,8 +89,8 @@ def test_what_was_not_recorded_is_not_supported() -> None:
         ({"nvmlDeviceGetNvLinkState": None}, "nvlinks", 0),
         ({"nvmlDeviceGetEccMode": None}, "ecc_supported", 0),
         ({"nvmlDeviceGetFieldValues recovery action": None}, "recovery_action", 0),
-        ({"nvmlDeviceGetName": "\ufffd" * 60}, "name", ("\ufffd" * 31).encode()),
-        ({"nvmlDeviceGetName": "x" * 96}, "name", b"x" * 95),
+        pytest.param({"nvmlDeviceGetName": "\ufffd" * 60}, "name", ("\ufffd" * 31).encode(), id="name-three-bytes"),
+        pytest.param({"nvmlDeviceGetName": "x" * 96}, "name", b"x" * 95, id="name-one-byte"),
     ],
     ids=str,
 )
