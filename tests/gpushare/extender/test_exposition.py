@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -294,6 +295,8 @@ async def test_a_long_scrape_is_made_in_slices_of_one_moment() -> None:
     for number in range(10):
         extender.add(f"n{number}", T4)
         extender.refuse(f"p{number}", FilterResult([], {wire.REASON_NO_CARD_FITS: ["n0"]}, {}))
+    pieces = Counter(family.name for family in extender.exposition.collect())
+    assert (pieces["gpushare_extender_card_units"], pieces["gpushare_extender_waiting_pods"]) == (5, 11)
     turns = 0
 
     async def others() -> None:

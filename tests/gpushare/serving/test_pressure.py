@@ -252,6 +252,7 @@ def open_of_two_hundred(files: int, own: int) -> tuple[int, str]:
         subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program,
         contextlib.ExitStack() as stack,
     ):
+        stack.callback(program.kill)
         assert program.stdout is not None
         where = "127.0.0.1", int(program.stdout.readline())
         clients = [stack.enter_context(socket.create_connection(where, timeout=300)) for _ in range(200)]

@@ -293,10 +293,11 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
         nodes[name] = node(name, [(9, 0, True, 0)])
         known.changed(name)
         prioritize(asked, [name, f"unknown-{number}"], Snapshot(nodes), known.costs(asked))
+        assert known.reasons(Request(2)) == {name: ""}
         del nodes[name]
         known.changed(name)
 
-    assert known.known(Request(1)) == {}
+    assert known.known(Request(1)) == known.known(Request(2)) == {}
     assert known.costs(asked) == {}
 
 

@@ -167,6 +167,7 @@ def test_a_pod_that_was_not_bound_frees_the_cpu_of_its_node() -> None:
     workload.put("a", "n", 1000)
     workload.forget("a", "n", "m")
     workload.forget("a", "n", "")
+    assert changed == ["n", "n", "m"]
     workload.forget("a", "m", "")
 
     assert changed == ["n", "n", "m", "m"]
