@@ -226,7 +226,7 @@ async def test_strangers_make_room_first(tmp_path: Path) -> None:
             writer.close()
 
 
-# A server that may open so many files, of which the program has so many.
+# A server by its arguments: the files that it may open, and those that the rest of its program has opened.
 WITH_FILES = """
 import asyncio, logging, os, resource, sys
 most, own = map(int, sys.argv[1:])
