@@ -1,6 +1,6 @@
 """``python -m clusters.deploy.chart_tools``: build helm and kustomize, which tests render the manifests with, from pinned sources.
 
-It also fetches the definitions of the Prometheus operator's kinds. Users of the manifests need none of them: kubectl has
+So is actionlint, which checks the workflows. It also fetches the definitions of the Prometheus operator's kinds. Users of the manifests need none of them: kubectl has
 kustomize inside it, and a chart is for sites that have helm.
 """
 
@@ -26,12 +26,13 @@ _OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator"
 _KINDS: Final = ("servicemonitors", "prometheusrules")
 
 
-def tool_modules() -> tuple[Module, Module]:
-    """The two programs, in the pinned versions."""
-    helm, kustomize = "helm.sh/helm/v4", "sigs.k8s.io/kustomize/kustomize/v5"
+def tool_modules() -> tuple[Module, ...]:
+    """The programs, each in its pinned version."""
+    helm, kustomize, actionlint = "helm.sh/helm/v4", "sigs.k8s.io/kustomize/kustomize/v5", "github.com/rhysd/actionlint"
     return (
         module_of(_BINARIES / "helm", "helm", helm, {"helm": f"{helm}/cmd/helm"}),
         module_of(_BINARIES / "kustomize", "kustomize", kustomize, {"kustomize": kustomize}),
+        module_of(_BINARIES / "actionlint", "actionlint", actionlint, {"actionlint": f"{actionlint}/cmd/actionlint"}),
     )
 
 

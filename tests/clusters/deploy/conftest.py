@@ -35,6 +35,12 @@ def kustomize() -> Path:
     return _tool("kustomize")
 
 
+@pytest.fixture(scope="session")
+def actionlint() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("actionlint")
+
+
 def _tool(name: str) -> Path:
     try:
         return locate_tool(name, dict(os.environ))
