@@ -1,7 +1,7 @@
 """``python -m clusters.deploy.chart_tools``: build helm and kustomize, which tests render the manifests with, from pinned sources.
 
-So is actionlint, which checks the workflows. It also fetches the definitions of the Prometheus operator's kinds. Users of the manifests need none of them: kubectl has
-kustomize inside it, and a chart is for sites that have helm.
+The same builds actionlint, which checks the workflows, and fetches the definitions of the Prometheus operator's kinds. Users of
+the manifests need none of them: kubectl has kustomize inside it, and a chart is for sites that have helm.
 """
 
 from __future__ import annotations
