@@ -122,7 +122,7 @@ soak-is-unknown:
 control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-chart-tools: $(READY) #+ Build helm and kustomize for the tests of the manifests, and actionlint for that of the workflows, by Go, into the user's cache
+chart-tools: $(READY) #+ Build helm and kustomize for the tests of the manifests, actionlint and krew for those of releases, by Go, into the user's cache
 	@$(BIN)/python -m clusters.deploy.chart_tools
 
 docker: $(READY) #+ Start a private Docker for kind where none answers (as root; without an image registry), and build kind

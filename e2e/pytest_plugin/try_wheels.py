@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
+
+from clusters.release.plugin_archive import entry_of
 
 T = TypeVar("T")
 
@@ -98,14 +99,6 @@ def try_cards(wheels: Sequence[Path], folder: Path) -> None:
     run(*pip, "install", "--no-index", *(wheel for wheel in wheels if "fake_nvml" in wheel.name), folder=folder)
     for words in (("init", "--box", "t4x2"), ("show",)):
         run(folder / "bin" / "fake-nvml", *words, "--state", folder / "state", folder=folder)
-
-
-def entry_of(name: str, requirements: str) -> str:
-    """One distribution of a list, with its hashes."""
-    match = re.search(rf"(?m)^{name}==.*\n(?:[ \t]+.*\n)*", requirements)
-    if match is None:
-        raise ValueError(f"the list has no {name}")
-    return match[0]
 
 
 def run(*argv: str | Path, folder: Path) -> None:

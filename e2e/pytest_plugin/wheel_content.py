@@ -16,7 +16,7 @@ _NOT_IN_IT: Final = tuple(
     _PLUGIN / name
     for name in ("hatch_build.py", "pyproject.toml", "relocation.py", "try_wheels.py", "wheel_content.py")
 )
-# Tests of the harness itself: they judge no target. Sample repositories of others stay with the sources.
+# Tests of the harness itself: they judge no target. Sample repositories of others, and what makes releases, stay with the sources.
 _OF_HARNESS: Final = (
     "e2e/parity/",
     "e2e/kubectl/",
@@ -35,7 +35,7 @@ _OF_HARNESS: Final = (
 )
 # The cases for a cluster that is there already.
 _CASES_THERE: Final = "e2e/onsite/test_onsite.py"
-_SAMPLES: Final = "clusters/deploy/samples/ci/"
+_STAYS: Final = ("clusters/deploy/samples/ci/", "clusters/release/")
 _TEXTS: Final = (".py", ".pyi", ".yaml", ".md")
 
 
@@ -74,4 +74,4 @@ def content(checkout: Path) -> Iterator[Path]:
 def _is_in_it(file: Path) -> bool:
     name = file.as_posix()
     is_own_test = file.name.startswith("test_") and name.startswith(_OF_HARNESS) and name != _CASES_THERE
-    return file not in _NOT_IN_IT and not is_own_test and not name.startswith(_SAMPLES)
+    return file not in _NOT_IN_IT and not is_own_test and not name.startswith(_STAYS)
