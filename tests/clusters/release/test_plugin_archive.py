@@ -17,8 +17,8 @@ from clusters.provider import ClusterError
 from clusters.release.__main__ import main, plugins
 from clusters.release.krew_manifest import PLATFORMS
 from clusters.release.plugin_archive import NEEDED, archive, archive_name, entry_of
+from e2e.pytest_plugin.try_wheels import build
 from gpushare import __version__
-from tests.tracked_files import ROOT
 
 HOMEPAGE = "https://forge.example/gpushare"
 
@@ -40,19 +40,16 @@ def installed(name: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The product's wheel of this checkout."""
-    folder = tmp_path_factory.mktemp("own")
-    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}")
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *quiet, str(ROOT)], check=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Our wheels of this checkout."""
+    return build(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(scope="module")
-def whole(own: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def whole(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The archive for this machine, from what is installed in the place of what the index has."""
     folder = tmp_path_factory.mktemp("needed")
+    (own,) = (wheel for wheel in wheels if wheel.name.startswith("gpushare_scheduler"))
     return archive(plugins(), [own, *(installed(name, folder) for name in NEEDED)], b"licence")
 
 
@@ -85,7 +82,14 @@ def test_wheels_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         archive([], wheels, b"")
 
 
-@pytest.mark.thorough("the wheel is built")
+@pytest.mark.thorough("the wheels are built")
+def test_our_wheels_are_accepted(wheels: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """Their names are ours, and their version is that of the programs."""
+    assert main(["wheels", str(wheels[0].parent)]) == 0
+    assert capsys.readouterr().out.splitlines() == [wheel.name for wheel in wheels]
+
+
+@pytest.mark.thorough("the wheels are built")
 def test_a_plugin_runs_without_any_other_package(whole: bytes, tmp_path: Path) -> None:
     """Through a link, as krew makes it, and on a Python that sees no installed package."""
     (tmp_path / "a.tar.gz").write_bytes(whole)
@@ -99,7 +103,7 @@ def test_a_plugin_runs_without_any_other_package(whole: bytes, tmp_path: Path) -
         assert done.stdout.endswith(f" {__version__}\n"), done.stderr
 
 
-@pytest.mark.thorough("the wheel is built")
+@pytest.mark.thorough("the wheels are built")
 async def test_krew_installs_and_kubectl_runs_each_plugin(
     krew: Path, kubectl: Path, whole: bytes, tmp_path: Path
 ) -> None:
