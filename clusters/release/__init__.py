@@ -1,1 +1,1 @@
-"""What a release is made of: ``python -m clusters.release`` has a verb for each part that needs no registry."""
+"""The parts of a release that need no registry, each by a verb of ``python -m clusters.release``."""

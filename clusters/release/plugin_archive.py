@@ -21,7 +21,7 @@ from clusters.provider import ClusterError
 from clusters.release.krew_manifest import Plugin
 
 PYTHONS: Final = ("3.11", "3.12", "3.13")
-# What the plugins import; the other dependencies are those of the extender and the device plugin.
+# The distributions that plugins import; the other dependencies are those of the extender and the device plugin.
 NEEDED: Final = (
     "aiohappyeyeballs", "aiohttp", "aiosignal", "attrs", "frozenlist", "idna", "msgspec", "multidict", "propcache", "pyyaml",
     "typing-extensions", "yarl",

@@ -1,4 +1,4 @@
-"""Where the repository states its version, and whether all places agree. Pure: texts of files come in."""
+"""The places in which the repository states its version, and whether they agree. Pure: texts of files come in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 VERSION: Final = r"\d+\.\d+\.\d+"
 _LABEL: Final = rf'app\.kubernetes\.io/version: "?({VERSION})'
-# File → what the version stands behind; each must be there. `make generate` copies the labels into the chart's templates.
+# File → the texts that have the version; each must be there. `make generate` copies the labels into the chart's templates.
 PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     "gpushare/__init__.py": (rf'__version__ = "({VERSION})"',),
     "clusters/deploy/chart/Chart.yaml": (rf"(?m)^version: ({VERSION})$", rf'(?m)^appVersion: "({VERSION})"$'),

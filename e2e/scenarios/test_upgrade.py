@@ -100,7 +100,7 @@ async def switch(observer: Observer, links: Links, program: str, version: Instal
 
 def version_of(cluster: Cluster, program: str, node: str | None = None) -> str:
     """The version that the running program has logged."""
-    return re.findall(r"starting version=(\S+)", cluster.log(program, node))[-1]
+    return str(re.findall(r"starting version=(\S+)", cluster.log(program, node))[-1])
 
 
 @pytest.mark.parametrize("order", [(EXTENDER, DEVICE_PLUGIN), (DEVICE_PLUGIN, EXTENDER)], ids=["extender", "plugin"])

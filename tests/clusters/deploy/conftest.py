@@ -1,4 +1,4 @@
-"""What kubectl makes of the manifests."""
+"""The manifests as kubectl renders them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.thorough("actionlint reads every workflow")
 
 
 async def checked(actionlint: Path, *workflows: Path) -> str:
-    """What actionlint reports. Raises ClusterError with it if that is an error."""
+    """The report of actionlint. Raises ClusterError with it if that is an error."""
     # Without shellcheck and pyflakes, which a machine may have or not have.
     flags = ["-shellcheck=", "-pyflakes=", "-no-color"]
     return await output_of([str(actionlint), *flags, *map(str, workflows)], dict(os.environ))

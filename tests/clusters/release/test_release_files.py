@@ -50,7 +50,7 @@ def test_other_wheels_are_refused(tmp_path: Path, others: list[tuple[str, str]],
 
 
 def test_sha256sum_accepts_the_checksums(tmp_path: Path) -> None:
-    """Of all files but the list itself; of a changed file it does not."""
+    """The list has each file but itself, and a file that changes is found."""
     (tmp_path / "a.tgz").write_bytes(b"a")
     (tmp_path / "b.whl").write_bytes(b"b")
     (tmp_path / CHECKSUMS).write_text("")
