@@ -36,7 +36,7 @@ _OF_HARNESS: Final = (
 )
 # The cases for a cluster that is there already.
 _CASES_THERE: Final = "e2e/onsite/test_onsite.py"
-_STAYS: Final = ("clusters/deploy/samples/ci/", "clusters/release/")
+_STAYS: Final = ("clusters/deploy/samples/ci/", "clusters/release/", "e2e/earlier_version.py")
 _TEXTS: Final = (".py", ".pyi", ".yaml", ".md")
 
 

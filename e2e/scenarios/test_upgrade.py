@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,12 +15,10 @@ from msgspec.structs import replace
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, Cluster, NodeSpec
 from clusters.targets import Program, Target
 from e2e.builders import gpu_pod
+from e2e.earlier_version import CHECKOUT, unpack
 from e2e.observer import Observer, OwnCluster, observing
 from e2e.pytest_plugin.try_wheels import build, install
 
-# docs/install/upgrade.md names it. The next release puts the tag of this one in its place.
-FORMER: Final = "d8ddff6c630645d16de5f18cb46e6817eea0999a"
-CHECKOUT: Final = Path(__file__).parents[2]
 NODES: Final = ("one", "two")
 
 pytestmark = [
@@ -49,15 +46,8 @@ def installed(checkout: Path, folder: Path) -> Installed:
 @pytest.fixture(scope="module")
 def former(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The earlier version."""
-    known = subprocess.run(["git", "cat-file", "-e", f"{FORMER}^{{commit}}"], cwd=CHECKOUT, capture_output=True)
-    if known.returncode:
-        pytest.skip(f"the history of this checkout does not reach {FORMER[:8]}, the earlier version")
     folder = tmp_path_factory.mktemp("former")
-    sources = folder / "sources"
-    sources.mkdir()
-    packed = subprocess.run(["git", "archive", FORMER], cwd=CHECKOUT, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "-x"], cwd=sources, input=packed, check=True)
-    return installed(sources, folder)
+    return installed(unpack(folder), folder)
 
 
 @pytest.fixture(scope="module")
