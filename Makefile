@@ -48,7 +48,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(filter controlplane,$(CLUSTER)),--require-control-plane)
 
-.PHONY: help demo test test-all check fix up down e2e conformance flakes parity soak soak-is-unknown control-plane chart-tools docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate verify site wheels constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e conformance flakes parity soak soak-is-unknown control-plane chart-tools docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate verify site wheels release release-chart constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -122,7 +122,7 @@ soak-is-unknown:
 control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-chart-tools: $(READY) #+ Build helm and kustomize, which the tests of the manifests render with, by Go, into the user's cache
+chart-tools: $(READY) #+ Build helm and kustomize for the tests of the manifests, actionlint and krew for those of releases, by Go, into the user's cache
 	@$(BIN)/python -m clusters.deploy.chart_tools
 
 docker: $(READY) #+ Start a private Docker for kind where none answers (as root; without an image registry), and build kind
@@ -196,6 +196,22 @@ site: $(SITE) #+ Build the pages as a site in build/site; a link to a page or he
 
 wheels: $(READY) #+ Build the wheels (into build/wheels), and run the sample repository of clusters/deploy/samples/ci from them in an empty environment
 	@$(BIN)/python -m e2e.pytest_plugin.try_wheels --wheels build/wheels $(ARGS)
+
+# Only a release knows where its files will be, and which registry has its images.
+HOMEPAGE ?= https://forge.invalid/gpushare
+RELEASE = $(BIN)/python -m clusters.release
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' gpushare/__init__.py)
+release: $(READY) chart-tools #+ Make the files of a release (into build/release), and publish nothing (TAG=, HOMEPAGE=, REGISTRY=)
+	@$(RELEASE) check $(if $(TAG),--tag $(TAG))
+	@rm -rf build/release; $(BIN)/python -m e2e.pytest_plugin.try_wheels --wheels build/release $(ARGS)
+	@$(RELEASE) wheels build/release; $(RELEASE) plugins build/release
+	@$(RELEASE) krew build/release --homepage "$(HOMEPAGE)" --url "$(HOMEPAGE)/releases/download/v$(VERSION)"
+	@$(MAKE) --silent release-chart
+
+release-chart: $(READY) #+ Pack the chart into build/release with the images of a REGISTRY, and write the checksums (DIGESTS="--extender sha256:… --device-plugin sha256:…")
+	@mkdir -p build/release
+	@$(RELEASE) chart build/release $(if $(REGISTRY),--registry "$(REGISTRY)") $(DIGESTS)
+	@$(RELEASE) checksums build/release
 
 constraints: #+ Renew the lists in .ci/constraints, hashes too, with the newest versions that pyproject.toml allows (KEEP=1: with the same versions)
 	@folder=$$(mktemp -d /tmp/gpushare-constraints-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \

@@ -103,6 +103,22 @@ class Observer:
         pods = await eventually(self.pods, all_run, f"{', '.join(names)} run", seconds=seconds)
         return [next(pod for pod in pods if pod["metadata"]["name"] == name) for name in names]
 
+    async def lives(self, *names: str) -> dict[str, tuple[list[str], str]]:
+        """Which containers of each pod run, and on which card."""
+        # A pod runs with its first container: the second may not be there yet.
+        pods = await eventually(
+            lambda: self.running(*names),
+            lambda found: all(one.get("containerID") for pod in found for one in pod["status"]["containerStatuses"]),
+            f"all containers of {', '.join(names)} are there",
+        )
+        return {
+            pod["metadata"]["name"]: (
+                [one["containerID"] for one in pod["status"]["containerStatuses"]],
+                pod["metadata"]["annotations"][spec.POD_INDEX],
+            )
+            for pod in pods
+        }
+
     async def reaches(self, name: str, *phases: str) -> Object:
         """Wait until a pod is in one of these phases; the pod."""
         what = f"{name} is {' or '.join(phases)}"

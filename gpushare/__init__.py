@@ -11,4 +11,4 @@ The map of this package, from the bottom up (arrows of import go down only, ``ma
 * ``extender``, ``deviceplugin``, ``kubectl_inspect``: the programs. They do not know each other.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -127,7 +127,8 @@ def _workflow(text: str) -> Iterator[tuple[int, str]]:
                 yield number, f"the action {used[1]} without a commit id"
         image = re.match(rf"\s*(?:-\s+)?(?:container|image|node-image):\s*[\"']?({_IMAGE})[\"']?\s*$", line)
         listed = re.match(rf"\s*-\s+[\"']?([\w.-]+(?:/[\w.-]+)+:{_IMAGE})[\"']?\s*$", line)
-        found = image or listed
+        named = re.match(rf"\s*[A-Z_]+:\s*([\w./-]+:{_IMAGE})\s*$", line)
+        found = image or listed or named
         if found and not _DIGEST.search(found[1]):
             yield number, f"the image {found[1]} without a digest"
 

@@ -107,6 +107,7 @@ def test_every_go_module_has_its_checksums() -> None:
         (".github/workflows/a.yaml", "container: python:3.13"),
         (".github/workflows/a.yaml", "services:\n  db:\n    image: postgres:16"),
         (".github/workflows/a.yaml", "node-image:\n  - kindest/node:v1.36.4"),
+        (".github/workflows/a.yaml", "env:\n  BUILDER: moby/buildkit:v0.31.2"),
         (".github/workflows/a.yaml", "- run: make e2e ARGS='--image-base python:3.11-slim'"),
         (".github/workflows/a.yaml", "- run: pip install somewhat"),
         ("load/a.py", 'run([python, "-m", "pip", "install", "somewhat"])'),
@@ -131,6 +132,7 @@ def test_a_planted_example_is_found(name: str, text: str) -> None:
         ("Dockerfile", f"ARG BASE=python:3.13{DIGEST}\nARG VERSION=unknown\nFROM ${{BASE}} AS one\nFROM one AS two\nFROM scratch"),
         (".github/workflows/a.yaml", f"- uses: actions/checkout{COMMIT} # v4.4.0\n- uses: ./.github/actions/own"),
         (".github/workflows/a.yaml", f"image: postgres:16{DIGEST}"),
+        (".github/workflows/a.yaml", f"env:\n  BUILDER: moby/buildkit:v0.31.2{DIGEST}"),
         ("load/a.py", 'run([python, "-m", "pip", "install", "--require-hashes", "--requirement", "a.txt"])'),
     ],
 )  # fmt: skip

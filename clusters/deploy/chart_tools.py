@@ -1,7 +1,8 @@
 """``python -m clusters.deploy.chart_tools``: build helm and kustomize, which tests render the manifests with, from pinned sources.
 
-It also fetches the definitions of the Prometheus operator's kinds. Users of the manifests need none of them: kubectl has
-kustomize inside it, and a chart is for sites that have helm.
+The same builds actionlint, which checks the workflows, and krew, which installs plugins of kubectl, and fetches the definitions of
+the Prometheus operator's kinds. Users of the manifests need none of them: kubectl has kustomize inside it, and a chart is for sites
+that have helm.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ _OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator"
 _KINDS: Final = ("servicemonitors", "prometheusrules")
 
 
-def tool_modules() -> tuple[Module, Module]:
-    """The two programs, in the pinned versions."""
+def tool_modules() -> tuple[Module, ...]:
+    """The programs, each in its pinned version."""
     helm, kustomize = "helm.sh/helm/v4", "sigs.k8s.io/kustomize/kustomize/v5"
+    actionlint, krew = "github.com/rhysd/actionlint", "sigs.k8s.io/krew"
     return (
         module_of(_BINARIES / "helm", "helm", helm, {"helm": f"{helm}/cmd/helm"}),
         module_of(_BINARIES / "kustomize", "kustomize", kustomize, {"kustomize": kustomize}),
+        module_of(_BINARIES / "actionlint", "actionlint", actionlint, {"actionlint": f"{actionlint}/cmd/actionlint"}),
+        module_of(_BINARIES / "krew", "krew", krew, {"krew": f"{krew}/cmd/krew"}),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -19,28 +19,6 @@ pytestmark = pytest.mark.needs("takeover")
 NODE: Final = "a2"
 # Shows its variables and fails, again and again: a kubelet restarts it immediately, after 10 s, after 20 s.
 _FAILS: Final = {**SLEEPS, "EXITS_AFTER": 3, "EXIT_CODE": 1}
-
-
-def all_there(pod: Object) -> bool:
-    """Has each container been made?"""
-    return all(one.get("containerID") for one in pod["status"]["containerStatuses"])
-
-
-async def lives(observer: Observer, *names: str) -> dict[str, tuple[Any, ...]]:
-    """Which containers of each pod run, and on which card."""
-    # A pod runs with its first container: the second may not be there yet.
-    pods = await eventually(
-        lambda: observer.running(*names),
-        lambda found: all(map(all_there, found)),
-        f"all containers of {names} are there",
-    )
-    return {
-        pod["metadata"]["name"]: (
-            [one["containerID"] for one in pod["status"]["containerStatuses"]],
-            pod["metadata"]["annotations"][spec.POD_INDEX],
-        )
-        for pod in pods
-    }
 
 
 async def starts_again(observer: Observer, name: str) -> Object:
@@ -63,7 +41,7 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
     """
     async with in_the_place_of_ours(observer, NODE):
         await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("eight", 8, node=NODE))
-        before = await lives(observer, "nine", "eight")
+        before = await observer.lives("nine", "eight")
         await observer.create(gpu_pod("failing", 4, node=NODE, plays=_FAILS))
         await starts_again(observer, "failing")
         told = {name: (await observer.variables(await observer.pod(name)))[0] for name in before}
@@ -72,9 +50,9 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
         }
 
     # The one that fails is beside nine, which leaves one unit; three and two fit beside eight, which leaves another.
-    assert before == await lives(observer, "nine", "eight")
+    assert before == await observer.lives("nine", "eight")
     await observer.create(gpu_pod("three", 3, node=NODE), gpu_pod("two", 1, 1, node=NODE))
-    ours = await lives(observer, "three", "two")
+    ours = await observer.lives("three", "two")
     await observer.create(gpu_pod("too-much", 2, node=NODE))
     await observer.waits_because("too-much", "nsufficient")
     again = await starts_again(observer, "failing")
@@ -82,9 +60,9 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
     assert again["metadata"]["annotations"][spec.POD_INDEX] == before["nine"][1]
     await observer.cluster.restart_kubelet(NODE)
     await observer.shows(NODE, "28")
-    assert before | ours == await lives(observer, "nine", "eight", "three", "two")
+    assert before | ours == await observer.lives("nine", "eight", "three", "two")
 
     async with in_the_place_of_ours(observer, NODE):
-        assert before | ours == await lives(observer, "nine", "eight", "three", "two")
+        assert before | ours == await observer.lives("nine", "eight", "three", "two")
         await observer.check_all("nine", "eight", "three", "two")
-    assert before | ours == await lives(observer, "nine", "eight", "three", "two")
+    assert before | ours == await observer.lives("nine", "eight", "three", "two")

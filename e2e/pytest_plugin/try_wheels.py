@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
+
+from clusters.release.plugin_archive import entry_of
 
 T = TypeVar("T")
 
@@ -67,22 +68,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build(folder: Path) -> list[Path]:
-    """The three wheels, into a folder; by the backend that `make` installed."""
-    sources = [str(_CHECKOUT / name) for name in _SOURCES]
+def build(folder: Path, checkout: Path = _CHECKOUT, sources: Sequence[str] = _SOURCES) -> list[Path]:
+    """The three wheels, or those of another checkout, into a folder; by the backend that `make` installed."""
+    folders = [str(checkout / name) for name in sources]
     options = ("--quiet", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}")
-    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", *options, *sources, folder=_CHECKOUT)
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", *options, *folders, folder=checkout)
     return sorted(folder.absolute().glob("*.whl"))
 
 
-def install(wheels: Sequence[Path], folder: Path) -> Path:
-    """The Python of a new environment that has the wheels and what they need, by their own metadata."""
+def install(wheels: Sequence[Path], folder: Path, checkout: Path = _CHECKOUT, lists: Sequence[str] = _LISTS) -> Path:
+    """The Python of a new environment that has the wheels and what they need, by the lists of a checkout and their own metadata."""
     python = folder / "bin" / "python"
     run(sys.executable, "-m", "venv", str(folder), folder=_CHECKOUT)
     pip = (python, "-m", "pip", "--quiet", "--disable-pip-version-check")
     # One after the other: a distribution is in one list.
-    lists = [f"--requirement={_CHECKOUT}/.ci/constraints/{name}.txt" for name in _LISTS]
-    run(*pip, "install", "--require-hashes", *lists, folder=folder)
+    listed = [f"--requirement={checkout}/.ci/constraints/{name}.txt" for name in lists]
+    run(*pip, "install", "--require-hashes", *listed, folder=folder)
     run(*pip, "install", "--no-index", "--no-deps", *wheels, folder=folder)
     run(*pip, "check", folder=folder)
     return python
@@ -98,14 +99,6 @@ def try_cards(wheels: Sequence[Path], folder: Path) -> None:
     run(*pip, "install", "--no-index", *(wheel for wheel in wheels if "fake_nvml" in wheel.name), folder=folder)
     for words in (("init", "--box", "t4x2"), ("show",)):
         run(folder / "bin" / "fake-nvml", *words, "--state", folder / "state", folder=folder)
-
-
-def entry_of(name: str, requirements: str) -> str:
-    """One distribution of a list, with its hashes."""
-    match = re.search(rf"(?m)^{name}==.*\n(?:[ \t]+.*\n)*", requirements)
-    if match is None:
-        raise ValueError(f"the list has no {name}")
-    return match[0]
 
 
 def run(*argv: str | Path, folder: Path) -> None:

@@ -16,7 +16,7 @@ _NOT_IN_IT: Final = tuple(
     _PLUGIN / name
     for name in ("hatch_build.py", "pyproject.toml", "relocation.py", "try_wheels.py", "wheel_content.py")
 )
-# Tests of the harness itself: they judge no target. Sample repositories of others stay with the sources.
+# Tests of the harness itself: they judge no target. Sample repositories of others, and what makes releases, stay with the sources.
 _OF_HARNESS: Final = (
     "e2e/parity/",
     "e2e/kubectl/",
@@ -30,12 +30,13 @@ _OF_HARNESS: Final = (
     "e2e/bursts/test_judge.py",
     "e2e/device_plugin/test_recording_kubelet.py",
     "e2e/go_plugin/test_go_answers.py",
+    "e2e/scenarios/test_upgrade.py",
     "e2e/test_options_of_runs.py",
     "e2e/test_promise_table.py",
 )
 # The cases for a cluster that is there already.
 _CASES_THERE: Final = "e2e/onsite/test_onsite.py"
-_SAMPLES: Final = "clusters/deploy/samples/ci/"
+_STAYS: Final = ("clusters/deploy/samples/ci/", "clusters/release/", "e2e/earlier_version.py")
 _TEXTS: Final = (".py", ".pyi", ".yaml", ".md")
 
 
@@ -74,4 +75,4 @@ def content(checkout: Path) -> Iterator[Path]:
 def _is_in_it(file: Path) -> bool:
     name = file.as_posix()
     is_own_test = file.name.startswith("test_") and name.startswith(_OF_HARNESS) and name != _CASES_THERE
-    return file not in _NOT_IN_IT and not is_own_test and not name.startswith(_SAMPLES)
+    return file not in _NOT_IN_IT and not is_own_test and not name.startswith(_STAYS)

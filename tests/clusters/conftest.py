@@ -1,14 +1,16 @@
-"""The API server that unit tests of clusters ask, and the programs of a real control plane for the tests that run them."""
+"""The API server that unit tests of clusters ask, and the programs in Go that some run: of a real control plane, helm, krew."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from clusters.api.api_client import ApiClient
 from clusters.controlplane.binaries import Binaries, locate, minors
+from clusters.deploy.chart_tools import locate_tool
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.provider import ClusterError
 from tests.embedded_api import client_of
@@ -30,4 +32,41 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
     except ClusterError as error:
         if request.config.getoption("--require-control-plane", default=False):
             raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def kubectl(binaries: Binaries) -> Path:
+    """The one that is built with the control plane."""
+    return binaries["kubectl"]
+
+
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("helm")
+
+
+@pytest.fixture(scope="session")
+def kustomize() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("kustomize")
+
+
+@pytest.fixture(scope="session")
+def actionlint() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("actionlint")
+
+
+@pytest.fixture(scope="session")
+def krew() -> Path:
+    """The one that `make chart-tools` builds."""
+    return _tool("krew")
+
+
+def _tool(name: str) -> Path:
+    try:
+        return locate_tool(name, dict(os.environ))
+    except ClusterError as error:
         pytest.skip(str(error))

@@ -11,7 +11,7 @@ from clusters.deploy.chart_tools import locate_tool, operator_kinds, tool_module
 from clusters.provider import ClusterError
 
 
-@pytest.mark.parametrize("name", ["helm", "kustomize"])
+@pytest.mark.parametrize("name", ["helm", "kustomize", "actionlint", "krew"])
 def test_a_tool_is_found_once_it_is_built(tmp_path: Path, name: str) -> None:
     """In the pinned version; before, the error names the target that builds it."""
     environment = {"GPUSHARE_CACHE": str(tmp_path)}

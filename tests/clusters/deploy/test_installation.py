@@ -14,10 +14,11 @@ from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.deploy.chart_templates import TEMPLATES, value_of
 from clusters.deploy.chart_tools import operator_kinds
-from clusters.deploy.render import OVERLAY_KIND, write_site
+from clusters.deploy.render import BASE, OVERLAY_KIND, write_site
 from clusters.processes.commands import output_of
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
+from e2e.earlier_version import CHECKOUT, unpack
 from tests.clusters.deploy.reading import OTHER_FORMS, SITES
 
 pytestmark = [pytest.mark.thorough("a real control plane starts"), pytest.mark.asyncio(loop_scope="module")]
@@ -80,6 +81,18 @@ async def test_each_site_is_applied_over_the_last(command: Command, tmp_path: Pa
 
     for name in ("all", "base-slots", "second-scheduler-all"):
         await command("kubectl", "delete", "--ignore-not-found", "-k", tmp_path / name)
+    await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")
+
+
+async def test_the_earlier_manifests_change_to_these_and_back(command: Command, tmp_path: Path) -> None:
+    """No field that cannot change differs: `kubectl apply` upgrades base, and applies the earlier one over it again."""
+    earlier = unpack(tmp_path) / BASE.relative_to(CHECKOUT)
+    before = await all_objects(command)
+    for folder in (earlier, BASE, earlier):
+        await command("kubectl", "apply", "--validate=strict", "-k", folder)
+
+    for folder in (BASE, earlier):
+        await command("kubectl", "delete", "--ignore-not-found", "-k", folder)
     await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")
 
 

@@ -34,10 +34,3 @@ def test_the_checkout_is_not_on_the_path_of_what_is_tried() -> None:
     given = {"PATH": "/bin", "PYTHONPATH": "/checkout", "PYTEST_ADDOPTS": "-x", "VIRTUAL_ENV": "/v", "HOME": "/h"}
 
     assert try_wheels.bare(given) == {"PATH": "/bin", "HOME": "/h"}
-
-
-def test_one_entry_of_a_list_is_taken_with_its_hashes() -> None:
-    """And nothing of its neighbours."""
-    text = "a==1 \\\n    --hash=sha256:0\npyyaml==6 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\nz==1\n"
-
-    assert try_wheels.entry_of("pyyaml", text) == "pyyaml==6 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\n"
