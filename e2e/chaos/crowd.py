@@ -31,9 +31,11 @@ _SETTLE_SECONDS: Final = 180.0
 
 
 class Crowd:
-    """The pods of one namespace; ``units`` are those of all cards."""
+    """The pods of one namespace; ``units`` are those of all cards that they may have, ``scheduler`` places them."""
 
-    def __init__(self, observer: Observer, history: LiveHistory, units: int, seed: int) -> None:
+    def __init__(
+        self, observer: Observer, history: LiveHistory, units: int, seed: int, scheduler: str | None = schedulers.NAME
+    ) -> None:
         self.created = 0
         self.refused: Counter[str] = Counter()
         """Pods that a kubelet did not let in, by its reason; each is replaced."""
@@ -42,6 +44,7 @@ class Crowd:
         self._observer = observer
         self._history = history
         self._units = units
+        self._scheduler = scheduler
         self._rng = random.Random(seed)
         self._numbers = itertools.count(1)
         self._next = ""
@@ -118,4 +121,4 @@ class Crowd:
 
     async def _create(self, units: int) -> None:
         self.created += 1
-        await self._observer.create(gpu_pod(f"p{next(self._numbers):04}", units, scheduler=schedulers.NAME))
+        await self._observer.create(gpu_pod(f"p{next(self._numbers):04}", units, scheduler=self._scheduler))
