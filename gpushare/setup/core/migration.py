@@ -90,8 +90,9 @@ def faults_of(fleet: Sequence[FleetNode], extender: bool | None, course: Course)
 
 def _unserved(node: FleetNode, course: Course) -> Iterator[Fault]:
     if node.plugin is Plugin.NONE:
+        held = f", and {_amount(len(node.holders), 'pod')} of it hold some" if node.holders else ""
         yield Fault(
-            f"node {node.name} offers no card memory, and {_amount(len(node.holders), 'pod')} of it hold some",
+            f"node {node.name} offers no card memory{held}",
             f"run {course.command} again in a moment, then read the log of its plugin: "
             f"kubectl -n {NAMESPACE} get pods --selector name={PLUGIN} --field-selector spec.nodeName={node.name}",
         )
