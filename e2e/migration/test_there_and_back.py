@@ -35,7 +35,7 @@ _NODES: Final = (
 _STAY: Final = 40
 # The part of what the forty leave that stays booked: pods of each size can go.
 _FULL: Final = 0.8
-# So many pods are bound between one change and the next.
+# The number of pods that are bound between one change and the next.
 _BETWEEN: Final = 3
 _SECONDS: Final = 120.0
 
