@@ -40,25 +40,18 @@ class MixedFleet:
         self._cluster: Cluster = observer.cluster
         self._environment = environment_of_programs(environment)
         self._folder = folder
-        self._plugin = _originals_plugin(target)
+        self._originals = _originals(target)
         self._extender: Program | None = None
         self._plugins: dict[str, Program] = {}
 
     async def originals_extender(self) -> None:
         """It takes the place of ours, at its address."""
-        origin = self._cluster.extender_url().removesuffix(urlsplit(self._cluster.extender_url()).path)
-        faults = (f"--fault={one}" for one in sorted(rival_faults.dialect(rival_faults.EXTENDER)))
-        argv = [
-            "python",
-            "-m",
-            "e2e.rivals.rival_extender",
-            *(one for one in faults if not any(map(one.count, _RACES))),
-        ]
-        variables = {"PORT": str(urlsplit(origin).port), "KUBECONFIG": str(self._cluster.kubeconfig)}
+        origin = urlsplit(self._cluster.extender_url())
+        argv, own = self._originals.extender.command(port=str(origin.port), kubeconfig=str(self._cluster.kubeconfig))
         log = self._folder / "the original's extender.log"
         await self._cluster.kill(EXTENDER)
-        self._extender = Program("the original's extender", argv, {**self._environment, **variables}, log)
-        await self._extender.launch(lambda: is_up(origin, ""))
+        self._extender = Program("the original's extender", argv, {**self._environment, **own}, log)
+        await self._extender.launch(lambda: is_up(f"{origin.scheme}://{origin.netloc}", ""))
 
     async def our_extender(self) -> None:
         """Ours takes its place again."""
@@ -73,9 +66,9 @@ class MixedFleet:
         simulated = SimulatedNode(
             node, self._cluster.kubelet_folder(node), self._environment, self._cluster.nvml_state(node)
         )
-        account = await self._cluster.kubeconfig_of(self._plugin.device_plugin.account, node)
+        account = await self._cluster.kubeconfig_of(self._originals.device_plugin.account, node)
         await self._cluster.kill(DEVICE_PLUGIN, node)
-        plugin = self._plugins[node] = simulated.device_plugin(self._plugin, account, ())
+        plugin = self._plugins[node] = simulated.device_plugin(self._originals, account, ())
         await plugin.launch(lambda: announces_cards(api, node, spec.RESOURCE_MEMORY))
         await api.patch(NODES, node, {"metadata": {"annotations": {spec.NODE_CARDS: None}}})
 
@@ -100,12 +93,16 @@ class MixedFleet:
             await self.our_plugin(node)
 
 
-def _originals_plugin(target: Target) -> Target:
-    """The original's plugin with a folder of its own, so that it needs no root, and with the account of ours."""
+def _originals(target: Target) -> Target:
+    """Its extender without races; its plugin with a folder of its own, so that it needs no root, and with the account of ours."""
     original = load_target("original-dialect")
-    argv = (*original.device_plugin.argv, "--folder", "{device_plugin_path}")
-    plugin = replace(original.device_plugin, argv=argv, fixed_folder="", account=target.device_plugin.account)
-    return replace(original, device_plugin_or_none=plugin)
+    words, plugin = original.extender.argv, original.device_plugin
+    faults = [one for one in sorted(rival_faults.dialect(rival_faults.EXTENDER)) if not one.startswith(_RACES)]
+    spelt = (*words[: words.index("--dialect")], *(f"--fault={one}" for one in faults))
+    extender = replace(original.extender, argv=spelt)
+    folder = ("--folder", "{device_plugin_path}")
+    plugin = replace(plugin, argv=(*plugin.argv, *folder), fixed_folder="", account=target.device_plugin.account)
+    return replace(original, extender_or_none=extender, device_plugin_or_none=plugin)
 
 
 @contextlib.asynccontextmanager
