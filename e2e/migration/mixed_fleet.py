@@ -7,6 +7,7 @@ under the original's names, so between the first node and the last it runs with 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from clusters.processes.program import Program
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, Cluster
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target, load_target
-from e2e import spec
+from e2e import commands, spec
 from e2e.observer import Observer
 from e2e.rivals import rival_faults
 from e2e.site.node_cards import described
@@ -91,6 +92,12 @@ class MixedFleet:
         await self.our_extender()
         for node in tuple(self._plugins):
             await self.our_plugin(node)
+
+
+async def ask_migrate(cluster: Cluster, *flags: str) -> commands.Ended:
+    """The way to our programs, or with ``--back`` from them, by gpushare-setup, which only reads."""
+    variables = environment_of_programs(os.environ) | {"KUBECONFIG": str(cluster.kubeconfig)}
+    return await commands.run("gpushare-setup", "migrate", *flags, variables=variables)
 
 
 def _originals(target: Target) -> Target:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,13 +13,12 @@ from clusters.api.api_client import Object
 from clusters.api.waiting import until
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
-from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
-from e2e import commands, spec
+from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.chaos.crowd import Crowd
 from e2e.live_history import LiveHistory
-from e2e.migration.mixed_fleet import MixedFleet, original_fleet
+from e2e.migration.mixed_fleet import MixedFleet, ask_migrate, original_fleet
 from e2e.observer import OwnCluster, observing
 from e2e.report.case_notes import add_note
 from e2e.site.node_cards import averaged, described
@@ -67,8 +65,7 @@ def lives_of(pods: list[Object]) -> dict[str, Any]:
 
 async def migrate(cluster: Cluster, *flags: str) -> list[str]:
     """The lines of the verb, which finds nothing in the way."""
-    variables = environment_of_programs(os.environ) | {"KUBECONFIG": str(cluster.kubeconfig)}
-    ended = await commands.run("gpushare-setup", "migrate", *flags, variables=variables)
+    ended = await ask_migrate(cluster, *flags)
     assert (ended.code, ended.errors) == (0, ""), ended.said
     return ended.output.splitlines()
 
