@@ -141,7 +141,6 @@ async def test_there_and_back_with_forty_pods(
                 await changes.there()
                 middle = lives_of(await stays.check_right_cards(*before))
                 await changes.back()
-            await crowd.all_run()
             after = lives_of(await stays.check_right_cards(*before))
             add_note(
                 request,
