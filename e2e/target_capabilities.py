@@ -31,6 +31,7 @@ _PROGRAMS_OF: Final = {
     "faults": _BOTH,
     "go_plugin": _BOTH,
     "inspect": frozenset({INSPECT}),
+    "migration": _BOTH,
     "scenarios": _BOTH,
     "slots": _BOTH,
 }

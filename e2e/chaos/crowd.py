@@ -31,9 +31,18 @@ _SETTLE_SECONDS: Final = 180.0
 
 
 class Crowd:
-    """The pods of one namespace; ``units`` are those of all cards."""
+    """The pods of one namespace; ``units`` are those that they may have, of which ``full`` is the part that stays booked."""
 
-    def __init__(self, observer: Observer, history: LiveHistory, units: int, seed: int) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        history: LiveHistory,
+        units: int,
+        seed: int,
+        *,
+        full: float = FULL,
+        scheduler: str | None = schedulers.NAME,
+    ) -> None:
         self.created = 0
         self.refused: Counter[str] = Counter()
         """Pods that a kubelet did not let in, by its reason; each is replaced."""
@@ -42,6 +51,8 @@ class Crowd:
         self._observer = observer
         self._history = history
         self._units = units
+        self._full = full
+        self._scheduler = scheduler
         self._rng = random.Random(seed)
         self._numbers = itertools.count(1)
         self._next = ""
@@ -56,8 +67,8 @@ class Crowd:
         """Wait until the cards are as full as intended."""
         await until(
             lambda: [0.0, *self.fill][-1],
-            lambda seen: seen >= FULL,
-            f"{FULL:.0%} of all units are booked",
+            lambda seen: seen >= self._full,
+            f"{self._full:.0%} of all units are booked",
             seconds=_SETTLE_SECONDS,
         )
 
@@ -93,7 +104,7 @@ class Crowd:
         Who is next is drawn, and waits until there is enough without it: else only small ones would ever go.
         """
         staying = self._staying()
-        spare = sum(units_of(pod) for pod in staying if pod["spec"].get("nodeName")) - FULL * self._units
+        spare = sum(units_of(pod) for pod in staying if pod["spec"].get("nodeName")) - self._full * self._units
         running = {pod["metadata"]["name"]: pod for pod in staying if is_running(pod)}
         leaving = []
         while running:
@@ -118,4 +129,4 @@ class Crowd:
 
     async def _create(self, units: int) -> None:
         self.created += 1
-        await self._observer.create(gpu_pod(f"p{next(self._numbers):04}", units, scheduler=schedulers.NAME))
+        await self._observer.create(gpu_pod(f"p{next(self._numbers):04}", units, scheduler=self._scheduler))

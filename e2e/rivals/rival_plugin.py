@@ -183,21 +183,22 @@ class Presence:
 async def keep_published(api: Api, node: str, cards: Cards, faults: Faults) -> None:
     """Keep the number of cards, and their sizes, on the Node."""
     while True:
-        if await publish(api, node, cards) and "count-written-once" in faults:
+        if await publish(api, node, cards, faults) and "count-written-once" in faults:
             return
         await asyncio.sleep(_ASSERT_SECONDS)
 
 
-async def publish(api: Api, node: str, cards: Cards) -> bool:
-    """Write what the Node does not show; was there something to write?"""
-    count, text = str(len(cards.all)), note(cards.all, list(cards.sick))
+async def publish(api: Api, node: str, cards: Cards, faults: Faults) -> bool:
+    """Write what the Node does not show; was there something to write? The original writes the count alone."""
+    amounts = {COUNT: str(len(cards.all))}
+    notes = {} if "original-options" in faults else {CARDS: note(cards.all, list(cards.sick))}
     try:
         seen = await api.send("GET", f"/api/v1/nodes/{node}")
-        noted = (seen["metadata"].get("annotations") or {}).get(CARDS)
-        if (noted, (seen["status"].get("capacity") or {}).get(COUNT)) == (text, count):
+        noted, shown = seen["metadata"].get("annotations") or {}, seen["status"].get("capacity") or {}
+        if notes.items() <= noted.items() and amounts.items() <= shown.items():
             return False
-        amounts = {COUNT: count}
-        body = {"metadata": {"annotations": {CARDS: text}}, "status": {"capacity": amounts, "allocatable": amounts}}
+        metadata = {"metadata": {"annotations": notes}} if notes else {}
+        body = {**metadata, "status": {"capacity": amounts, "allocatable": amounts}}
         await api.send("PATCH", f"/api/v1/nodes/{node}/status", body, STRATEGIC)
     except (RefusedError, aiohttp.ClientError, TimeoutError) as error:
         _LOG.warning("the node kept its old count: %s", error)
@@ -205,11 +206,11 @@ async def publish(api: Api, node: str, cards: Cards) -> bool:
     return True
 
 
-async def watch(api: Api, node: str, cards: Cards, servicer: Servicer) -> None:
+async def watch(api: Api, node: str, cards: Cards, servicer: Servicer, faults: Faults) -> None:
     """Report a change of health: to the extender by the Node first, then to the kubelet."""
     while True:
         if await asyncio.to_thread(cards.look):
-            await publish(api, node, cards)
+            await publish(api, node, cards, faults)
             await servicer.publish_health()
 
 
@@ -266,7 +267,7 @@ async def _run(arguments: argparse.Namespace, faults: Faults) -> int:
         work = (
             Presence(folder, servicer, faults).run(),
             keep_published(api, node, cards, faults),
-            watch(api, node, cards, servicer),
+            watch(api, node, cards, servicer, faults),
         )
         with contextlib.suppress(asyncio.CancelledError):
             all_of_it = asyncio.gather(*work)

@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
 from gpushare.kube import config
 from gpushare.kube.api_errors import NotFoundError
 from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node, Pod
 from gpushare.setup.core.faults import Fault
 from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN, cluster_faults
 
 
+class Survey(NamedTuple):
+    """What a migration is decided by. The Deployment and the DaemonSet are None if they are not there."""
+
+    extender: dict[str, Any] | None
+    plugin: dict[str, Any] | None
+    nodes: list[Node]
+    pods: list[Pod]
+
+
 async def look(kubeconfig: str, context: str | None) -> list[Fault]:
     """The faults of the cluster. Raises GpushareError."""
+    async with _client(kubeconfig, context) as client:
+        return cluster_faults(*await _objects(client), await client.list_nodes())
+
+
+async def survey(kubeconfig: str | None, context: str | None) -> Survey:
+    """All that decides a migration; without a kubeconfig of the cluster that kubectl would ask. Raises GpushareError."""
+    async with _client(kubeconfig, context) as client:
+        return Survey(*await _objects(client), await client.list_nodes(), await client.list_pods())
+
+
+@asynccontextmanager
+async def _client(kubeconfig: str | None, context: str | None) -> AsyncIterator[ApiClient]:
     client = config.connect(kubeconfig, context)
     try:
-        return cluster_faults(
-            await _found(client, f"deployments/{EXTENDER}"),
-            await _found(client, f"daemonsets/{PLUGIN}"),
-            await client.list_nodes(),
-        )
+        yield client
     finally:
         await client.close()
+
+
+async def _objects(client: ApiClient) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    return await _found(client, f"deployments/{EXTENDER}"), await _found(client, f"daemonsets/{PLUGIN}")
 
 
 async def _found(client: ApiClient, name: str) -> dict[str, Any] | None:

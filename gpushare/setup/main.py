@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -10,6 +11,8 @@ from typing import TextIO
 from gpushare.errors import GpushareError, UsageError
 from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
 from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.fleet import fleet_of
+from gpushare.setup.core.migration import faults_of, is_gpushares, picture, steps
 from gpushare.setup.core.plan import Change, installation, named_files, node_faults, removal
 from gpushare.setup.core.sites import Site, recognise, tls_files
 from gpushare.setup.journal import Journal
@@ -18,7 +21,7 @@ from gpushare.setup.setup_arguments import Arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script; exit code 0, 1 if it refuses or fails, 2 for flags that make no sense, 3 if check finds faults."""
+    """The console script; exit code 0, 1 if it refuses or fails, 2 for flags that make no sense, 3 if it finds faults."""
     try:
         return run(setup_arguments.parse(sys.argv[1:] if argv is None else argv, {}), sys.stdout)
     except (GpushareError, OSError) as error:
@@ -31,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(asked: Arguments, out: TextIO) -> int:
     """Do what is asked. Raises GpushareError and OSError."""
+    if asked.verb == "migrate":
+        return _migrate(asked, out)
     files = NodeFiles(asked.root)
     journal = Journal(files)
     if asked.verb == "check":
@@ -98,6 +103,23 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
         out.write(
             f"done{', and kube-scheduler is well' if pod is not None else ''}; gpushare-setup rollback undoes it\n"
         )
+
+
+def _migrate(asked: Arguments, out: TextIO) -> int:
+    """Read, decide and print: all writes are commands for a person."""
+    kubeconfig = asked.kubeconfig or os.environ.get("KUBECONFIG")  # noqa: TID251  # as kubectl
+    seen = asyncio.run(cluster_objects.survey(kubeconfig, asked.context))
+    fleet, extender = fleet_of(seen.nodes, seen.pods), is_gpushares(seen.extender)
+    out.writelines(f"{line}\n" for line in picture(fleet, extender))
+    faults = faults_of(fleet, extender, asked.course)
+    out.writelines(f"{fault}\n" for fault in faults)
+    if faults:
+        return 3
+    commands = list(steps(fleet, extender, is_gpushares(seen.plugin), asked.course))
+    out.writelines(f"{number}. {command}\n" for number, command in enumerate(commands, 1))
+    if not commands:
+        out.write(f"good: all nodes have {'the original' if asked.back else 'gpushare'}'s plugin\n")
+    return 0
 
 
 def _check(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO) -> int:

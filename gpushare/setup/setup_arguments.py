@@ -11,10 +11,12 @@ from typing import Final
 from gpushare import flags
 from gpushare.errors import UsageError
 from gpushare.flags import duration, flag, optional, switch
+from gpushare.model.quantity import MemoryUnit
+from gpushare.setup.core.migration import Course
 from gpushare.setup.core.scheduler_files import EXTENDER_URL, Tls
 from gpushare.setup.core.sites import Wish
 
-VERBS: Final = ("plan", "apply", "rollback", "check", "uninstall")
+VERBS: Final = ("plan", "apply", "rollback", "check", "uninstall", "migrate")
 
 
 def _verb(text: str) -> str:
@@ -32,6 +34,12 @@ def _minor(text: str) -> int | None:
     return int(found[1])
 
 
+def _originals_unit(text: str) -> MemoryUnit:
+    if text not in ("GiB", "MiB"):
+        raise UsageError(", neither GiB nor MiB, which are all that the original's plugin knows")
+    return MemoryUnit.parse(text)
+
+
 def _absolute(text: str) -> str:
     return str(Path(text).absolute()) if text else ""
 
@@ -43,7 +51,8 @@ class Arguments:
     verb: str = flag(
         "verb",
         "plan: show what would change; apply: change it, and wait for kube-scheduler; rollback: undo the last apply; check: show "
-        "what is wrong; uninstall: take gpushare out of kube-scheduler",
+        "what is wrong; uninstall: take gpushare out of kube-scheduler; migrate: show how the cluster comes from the original's "
+        "programs to gpushare's",
         "",
         _verb,
         is_positional=True,
@@ -66,9 +75,17 @@ class Arguments:
         "timeout", "how long kube-scheduler may take to be well; 0 to wait for nothing", "2m", duration()
     )
     kubeconfig: str | None = flag(
-        "kubeconfig", "for check: look at the cluster's objects, too", "", optional(str), shown="off"
+        "kubeconfig",
+        "for check: look at the cluster's objects, too; for migrate: the cluster, by default kubectl's",
+        "",
+        optional(str),
+        shown="off",
     )
     context: str | None = flag("context", "context of the kubeconfig", "", optional(str), shown="its current one")
+    back: bool = switch("back", "for migrate: the way from gpushare's programs to the original's")
+    memory_unit: MemoryUnit = flag(
+        "memory-unit", "for migrate: --memory-unit of the plugin to come, GiB or MiB", "GiB", _originals_unit
+    )
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
@@ -85,8 +102,13 @@ class Arguments:
         tls = Tls(self.ca, self.certificate, self.key) if self.ca else None
         return Wish(self.minor, self.extender_url, tls, self.rke_cluster, self.replace)
 
+    @property
+    def course(self) -> Course:
+        """The way of a migration."""
+        return Course(self.memory_unit, self.back)
+
 
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Arguments:
     """Read the command line. Raises UsageError; argparse ends the program with 2 on an unknown flag, with 0 after the help."""
-    what = "Make kube-scheduler of this control plane node ask gpushare's extender."
+    what = "Make kube-scheduler of this control plane node ask gpushare's extender; plan a migration from the original's programs."
     return flags.parse(Arguments, "gpushare-setup", what, argv, environment)

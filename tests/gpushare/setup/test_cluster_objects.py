@@ -19,6 +19,19 @@ INSTALL = "kubectl apply -k clusters/deploy/base, with your images (clusters/dep
 LOOK = "kubectl describe {} -n kube-system, and kubectl logs of its pods"
 
 
+def write_kubeconfig(folder: Path, url: str) -> Path:
+    """Without a login."""
+    path = folder / "kubeconfig"
+    path.write_text(
+        yaml.safe_dump({
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+            "current-context": "c",
+        })
+    )  # fmt: skip
+    return path
+
+
 @pytest.mark.parametrize(
     ("deployment", "daemon_set", "nodes", "faults"),
     [
@@ -57,14 +70,6 @@ async def test_what_a_cluster_lacks_is_named(
         return Answer({"kind": "Status", "message": "not found", "code": 404}, 404) if found is None else Answer(found)
 
     async with listen(ScriptedApi(respond)) as url:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(
-            yaml.safe_dump({
-                "clusters": [{"name": "c", "cluster": {"server": url}}],
-                "contexts": [{"name": "c", "context": {"cluster": "c"}}],
-                "current-context": "c",
-            })
-        )  # fmt: skip
-        found = await cluster_objects.look(str(kubeconfig), None)
+        found = await cluster_objects.look(str(write_kubeconfig(tmp_path, url)), None)
 
     assert [(fault.what, fault.fix) for fault in found] == faults

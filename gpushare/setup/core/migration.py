@@ -1,0 +1,200 @@
+"""The way from the original's programs to gpushare's, and back: what is in its way, and its next steps.
+
+The extender is changed before the first plugin, and on the way back after the last. gpushare's extender takes each card of a node
+of the original for total ÷ count, as the original does, and the original's plugin finds the pods that it binds. The original's
+extender with gpushare's plugin is the pair to keep short: it does not read the cards annotation, so of unequal cards it promises
+units that the smaller one lacks, and the plugin, which never over-commits, turns those pods away.
+
+A node may change its plugin while its pods run: containers keep their cards, and the pods' annotations mean the same to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpushare import wire
+from gpushare.model.node import unit_of_size
+from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit
+from gpushare.setup.core.faults import Fault
+from gpushare.setup.core.fleet import FleetNode, Holder, Plugin
+from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN
+
+_PAGE: Final = "docs/install/from-the-original.md"
+_OURS: Final = ("app.kubernetes.io/part-of", "gpushare")
+_REPLACE: Final = "delete the pod, and its owner makes another"
+_ROOM: Final = "delete pods of that card until the others fit; their owners make others"
+_RESTART: Final = f"kubectl -n {NAMESPACE} delete pod --selector name={PLUGIN} --field-selector spec.nodeName={{node}}"
+_FORGET: Final = f"kubectl annotate node {{node}} {wire.ANNOTATION_CARDS}-"
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Which way: ``unit`` is the one in which the plugin to come counts, GiB or MiB."""
+
+    unit: MemoryUnit
+    is_back: bool = False
+
+    @property
+    def leaves(self) -> Plugin:
+        """The plugin that goes."""
+        return Plugin.OURS if self.is_back else Plugin.ORIGINAL
+
+    @property
+    def command(self) -> str:
+        """The verb, to run it again."""
+        unit = "" if self.unit.mib == MIB_PER_GIB else f" --memory-unit={self.unit}"
+        return f"gpushare-setup migrate{' --back' if self.is_back else ''}{unit}"
+
+
+def is_gpushares(found: Mapping[str, Any] | None) -> bool | None:
+    """Is the Deployment or DaemonSet gpushare's? None if there is none."""
+    if found is None:
+        return None
+    name, value = _OURS
+    return ((found.get("metadata") or {}).get("labels") or {}).get(name) == value
+
+
+def picture(fleet: Sequence[FleetNode], extender: bool | None) -> Iterator[str]:
+    """The fleet as it is: a line for the extender, for each node and for each pod."""
+    of = {True: "gpushare's", False: "the original's", None: f"no deployment {EXTENDER} in {NAMESPACE}"}
+    yield f"extender: {of[extender]}"
+    for node in fleet:
+        yield f"node {node.name}: {node.plugin}{_cards(node)}, {_amount(len(node.holders), 'pod')}"
+        for pod in node.holders:
+            binder = "gpushare's extender" if pod.is_ours else "the original's extender"
+            where = " and ".join(f"card {index}: {units}" for index, units in pod.shares) or f"no card: {pod.units}"
+            yield f"  {pod.name}, {where}, by {binder}, {'started' if pod.is_started else 'not started yet'}"
+
+
+def _cards(node: FleetNode) -> str:
+    if node.plugin is Plugin.NONE:
+        return ""
+    unit, used = MemoryUnit(node.unit) if node.unit else "units", sum(one.used for one in node.info.devices)
+    sizes, total = ", ".join(map(str, node.sizes)), sum(node.sizes)
+    share = f"{total} ÷ {len(node.sizes)} = {node.average}"
+    return f", cards of {sizes} {unit} ({share}), {used} of {total} booked"
+
+
+def faults_of(fleet: Sequence[FleetNode], extender: bool | None, course: Course) -> list[Fault]:
+    """All that is in the way, by node."""
+    found = []
+    for node in fleet:
+        found += [*_unserved(node, course), *_pods(node), *_over_booked(node), *_units(node, course)]
+        found += _wrong_pair(node) if extender is False else ()
+        if course.is_back:
+            found += _not_for_the_original(node)
+    return found
+
+
+def _unserved(node: FleetNode, course: Course) -> Iterator[Fault]:
+    if node.plugin is Plugin.NONE:
+        held = f", and {_amount(len(node.holders), 'pod')} of it hold some" if node.holders else ""
+        yield Fault(
+            f"node {node.name} offers no card memory{held}",
+            f"run {course.command} again in a moment, then read the log of its plugin: "
+            f"kubectl -n {NAMESPACE} get pods --selector name={PLUGIN} --field-selector spec.nodeName={node.name}",
+        )
+
+
+def _pods(node: FleetNode) -> Iterator[Fault]:
+    indices = [device.index for device in node.info.devices]
+    for pod in node.holders:
+        if not pod.shares:
+            why = f": {pod.problem}" if pod.problem else ""
+            yield Fault(f"pod {pod.name} holds {pod.units} units of node {node.name} and names no card{why}", _REPLACE)
+        for index, _ in pod.shares:
+            if indices and index not in indices:
+                have = ", ".join(map(str, indices))
+                yield Fault(f"pod {pod.name} names card {index}, and node {node.name} has the cards {have}", _REPLACE)
+
+
+def _over_booked(node: FleetNode) -> Iterator[Fault]:
+    for device in node.info.devices:
+        if device.used > device.total:
+            what = f"node {node.name}, card {device.index}: {device.used} units are booked, and it has {device.total}"
+            yield Fault(f"{what} ({_on(node.holders, device.index)})", _ROOM)
+
+
+def _units(node: FleetNode, course: Course) -> Iterator[Fault]:
+    if node.plugin is course.leaves and node.unit != course.unit.mib and node.holders:
+        unit = MemoryUnit(node.unit) if node.unit else "an unknown unit"
+        yield Fault(
+            f"node {node.name} counts in {unit}, the plugin to come in {course.unit}, and "
+            f"{_amount(len(node.holders), 'pod')} of it hold memory",
+            f"drain the node first, or give the plugin to come, and {course.command}, the unit {unit} (GiB or MiB)",
+        )
+    for pod in node.holders:
+        size = pod.allocation.card_size if pod.allocation is not None else 0
+        if size and size not in node.sizes and node.unit in (1, MIB_PER_GIB) and unit_of_size(size) != node.unit:
+            then = MemoryUnit(unit_of_size(size))
+            yield Fault(
+                f"pod {pod.name} was bound in {then}, and node {node.name} counts in {MemoryUnit(node.unit)}", _REPLACE
+            )
+
+
+def _wrong_pair(node: FleetNode) -> Iterator[Fault]:
+    for device in node.info.devices:
+        if node.plugin is Plugin.OURS and device.total < node.average:
+            yield Fault(
+                f"node {node.name}, card {device.index}: it has {device.total} units, and the original's extender books "
+                f"{node.average} on it",
+                f"put gpushare's extender back in its place, and leave it there as long as a node has gpushare's plugin ({_PAGE})",
+            )
+
+
+def _not_for_the_original(node: FleetNode) -> Iterator[Fault]:
+    first = node.info.devices[0].total if node.info.devices else 0
+    for device in node.info.devices if node.plugin is Plugin.OURS else ():
+        where = f"node {node.name}, card {device.index}"
+        if device.total < first:
+            yield Fault(
+                f"{where}: it has {device.total} units, and the original's plugin offers {first} of each card",
+                f"let the node's pods end, then take the node out: kubectl label node {node.name} gpushare-",
+            )
+        elif device.used > first:
+            what = f"{where}: {device.used} units are booked, and the original's plugin offers {first} of each card"
+            yield Fault(f"{what} ({_on(node.holders, device.index)})", _ROOM)
+    for pod in node.holders:
+        if len(pod.shares) > 1:
+            cards = " and ".join(str(index) for index, _ in pod.shares)
+            yield Fault(f"pod {pod.name} is on the cards {cards}, and the original's extender books one", _REPLACE)
+        if pod.app_units < pod.units:
+            yield Fault(
+                f"pod {pod.name} holds {pod.units} units with its init containers, and the original counts {pod.app_units}",
+                "delete the pod, and let its owner make none until the init containers ask for no more than the others",
+            )
+        if pod.allocation is not None and pod.allocation.repair is not None:
+            yield Fault(
+                f"the card of pod {pod.name} is being changed", "run gpushare-setup migrate --back again in a moment"
+            )
+
+
+def _on(pods: Iterable[Holder], index: int) -> str:
+    """The pods of a card."""
+    return ", ".join(f"{pod.name} {units}" for pod in pods for card, units in pod.shares if card == index)
+
+
+def steps(fleet: Sequence[FleetNode], extender: bool | None, plugin: bool | None, course: Course) -> Iterator[str]:
+    """The commands that come next, in their order; none if the way is at its end. ``plugin`` is about the DaemonSet."""
+    left = [node.name for node in fleet if node.plugin is course.leaves or (course.is_back and node.is_described)]
+    is_new = not course.is_back
+    if not left and extender in (is_new, None):
+        return
+    if is_new and not (extender and plugin):
+        yield f"kubectl apply -k FOLDER    # {_PAGE}: the extender now, each plugin when its pod is deleted"
+        yield f"kubectl -n {NAMESPACE} rollout status deployment/{EXTENDER}"
+    if course.is_back and left and plugin is not False:
+        yield f"kubectl apply -k FOLDER    # {_PAGE}: the original's plugins alone, each when its pod is deleted"
+    for name in left:
+        yield _RESTART.format(node=name)
+        if course.is_back:
+            yield f"{_FORGET.format(node=name)}    # once the original's plugin is there"
+        yield f"{course.command}    # the node has changed, and nothing is in the way"
+    if course.is_back:
+        yield f"kubectl apply -k FOLDER    # {_PAGE}: the original's extender, after the last plugin"
+
+
+def _amount(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

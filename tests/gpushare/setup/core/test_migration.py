@@ -1,0 +1,173 @@
+"""Promises of gpushare.setup.core.migration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from gpushare.manifests import Node, Pod
+from gpushare.model.quantity import MemoryUnit
+from gpushare.setup.core.fleet import fleet_of
+from gpushare.setup.core.migration import Course, faults_of, is_gpushares, picture, steps
+from tests.gpushare.setup.core.fleets import node, on_several, pod
+
+THERE, BACK = Course(MemoryUnit(1024)), Course(MemoryUnit(1024), is_back=True)
+OURS = node(cards=[14, 14])
+UNEQUAL = node(total="25", cards=[14, 11])
+APPLY = "kubectl apply -k FOLDER    # docs/install/from-the-original.md: "
+DELETE = "kubectl -n kube-system delete pod --selector name=gpushare-device-plugin-ds --field-selector spec.nodeName="
+NEXT = "    # the node has changed, and nothing is in the way"
+
+
+@pytest.mark.parametrize(("course", "nodes"), [(THERE, [node()]), (BACK, [OURS]), (THERE, [OURS]), (BACK, [node()])])
+@pytest.mark.parametrize("extender", [True, False, None])
+def test_good_pods_are_not_in_the_way(course: Course, nodes: list[Node], extender: bool | None) -> None:
+    """Cards of one size, and pods of either side that fit on them, may be migrated both ways."""
+    pods = [pod("a", "14"), pod("b", "13", "1"), pod("c", "1", "1", EXTENDER="gpushare/1")]
+
+    assert faults_of(fleet_of(nodes, pods), extender, course) == []
+
+
+@pytest.mark.parametrize(
+    ("course", "seen", "pods", "what", "fix"),
+    [
+        (THERE, node(), [pod("a", "9"), pod("b", "6")], "card 0: 15 units are booked, and it has 14 (d/a 9, d/b 6)", "delete pods"),
+        (THERE, UNEQUAL, [pod("a", "12", "1")], "card 1: 12 units are booked, and it has 11 (d/a 12)", "delete pods"),
+        (THERE, node(), [pod(card="2")], "pod d/p names card 2, and node n has the cards 0, 1", "delete the pod"),
+        (THERE, node(), [pod(card=None)], "pod d/p holds 3 units of node n and names no card", "delete the pod"),
+        (THERE, node(), [pod(card="x")], "names no card: annotation ALIYUN_COM_GPU_MEM_IDX is 'x'", "delete the pod"),
+        (THERE, node(), [pod(size="15k")], "annotation ALIYUN_COM_GPU_MEM_DEV is '15k'", "delete the pod"),
+        (THERE, node(total="30k"), [pod(size="15000")], "counts in MiB, the plugin to come in GiB, and 1 pod", "drain the node"),
+        (THERE, node(), [pod(units="3", size="15000")], "pod d/p was bound in MiB, and node n counts in GiB", "delete the pod"),
+        (THERE, node(total="0"), [pod(), pod("q")], "node n offers no card memory, and 2 pods of it hold some", "in a moment"),
+        (THERE, node(total="0"), [], "node n offers no card memory", "kubectl -n kube-system get pods"),
+        (BACK, node(cards=[14, 14], unit="256MiB"), [pod()], "counts in 256MiB, the plugin to come in GiB", "drain the node"),
+        (BACK, node(cards=[14, 14], unit="?"), [pod()], "counts in an unknown unit, the plugin to come in GiB", "drain the node"),
+        (BACK, UNEQUAL, [], "card 1: it has 11 units, and the original's plugin offers 14", "label node n gpushare-"),
+        (
+            BACK, node(total="25", cards=[11, 14]), [pod(card="1", units="12")],
+            "card 1: 12 units are booked, and the original's plugin offers 11 of each card (d/p 12)", "delete pods",
+        ),
+        (BACK, OURS, [on_several({"0": 1, "1": 2})], "pod d/p is on the cards 0 and 1, and the original's", "delete the pod"),
+        (BACK, OURS, [pod(init="5")], "pod d/p holds 5 units with its init containers, and the original counts 3", "ask for"),
+        (BACK, OURS, [pod(REPAIR="1", EXTENDER="gpushare/1")], "the card of pod d/p is being changed", "--back again"),
+    ],
+)  # fmt: skip
+def test_each_thing_in_the_way_is_named(course: Course, seen: Node, pods: list[Pod], what: str, fix: str) -> None:
+    """One line has the fault, and the next the way out."""
+    (fault,) = faults_of(fleet_of([seen], pods), True, course)
+
+    assert what in fault.what
+    assert fix in fault.fix
+    assert "\n" not in fault.what + fault.fix
+
+
+def test_the_unsafe_pair_is_named() -> None:
+    """The original's extender books the mean on a smaller card of our plugin, so it may not be there before the last node."""
+    (fault,) = faults_of(fleet_of([UNEQUAL], []), False, THERE)
+
+    assert fault.what == "node n, card 1: it has 11 units, and the original's extender books 12 on it"
+    assert "leave it there as long as a node has gpushare's plugin" in fault.fix
+    assert faults_of(fleet_of([UNEQUAL], []), None, THERE) == []
+    assert faults_of(fleet_of([OURS], []), False, THERE) == []
+
+
+def test_another_unit_is_no_fault_without_pods() -> None:
+    """A node of the original without pods may come over in another unit, and one in MiB if the plugin to come counts so."""
+    mib = node(total="30k")
+
+    assert faults_of(fleet_of([mib], []), True, THERE) == []
+    assert faults_of(fleet_of([mib], [pod(size="15000")]), True, Course(MemoryUnit(1))) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "extender", "plugin", "commands"),
+    [
+        (
+            [node("a"), node("b")], False, False,
+            [
+                f"{APPLY}the extender now, each plugin when its pod is deleted",
+                "kubectl -n kube-system rollout status deployment/gpushare-schd-extender",
+                f"{DELETE}a", f"gpushare-setup migrate{NEXT}", f"{DELETE}b", f"gpushare-setup migrate{NEXT}",
+            ],
+        ),
+        ([node("a", cards=[14, 14]), node("b")], True, True, [f"{DELETE}b", f"gpushare-setup migrate{NEXT}"]),
+        (
+            [OURS], False, True,
+            [
+                f"{APPLY}the extender now, each plugin when its pod is deleted",
+                "kubectl -n kube-system rollout status deployment/gpushare-schd-extender",
+            ],
+        ),
+        ([OURS], True, True, []),
+        ([OURS], None, None, []),
+    ],
+)  # fmt: skip
+def test_the_extender_comes_first(
+    nodes: list[Node], extender: bool | None, plugin: bool | None, commands: Sequence[str]
+) -> None:
+    """The way there begins with the extender; then one node follows the other; what is done is not asked for again."""
+    assert list(steps(fleet_of(nodes, []), extender, plugin, THERE)) == commands
+
+
+@pytest.mark.parametrize(
+    ("nodes", "extender", "plugin", "commands"),
+    [
+        (
+            [node("a", cards=[14, 14])], True, True,
+            [
+                f"{APPLY}the original's plugins alone, each when its pod is deleted",
+                f"{DELETE}a",
+                "kubectl annotate node a aliyun.com/gpushare-cards-    # once the original's plugin is there",
+                f"gpushare-setup migrate --back --memory-unit=MiB{NEXT}",
+                f"{APPLY}the original's extender, after the last plugin",
+            ],
+        ),
+        (
+            # The annotation was left behind.
+            [node("a"), node("b", cards=[14, 11])], True, False,
+            [
+                f"{DELETE}b",
+                "kubectl annotate node b aliyun.com/gpushare-cards-    # once the original's plugin is there",
+                f"gpushare-setup migrate --back --memory-unit=MiB{NEXT}",
+                f"{APPLY}the original's extender, after the last plugin",
+            ],
+        ),
+        ([node()], True, False, [f"{APPLY}the original's extender, after the last plugin"]),
+        ([node()], False, False, []),
+    ],
+)  # fmt: skip
+def test_the_extender_goes_last(
+    nodes: list[Node], extender: bool | None, plugin: bool | None, commands: Sequence[str]
+) -> None:
+    """The way back ends with the extender, and each node's annotation goes with its plugin."""
+    course = Course(MemoryUnit(1), is_back=True)
+
+    assert list(steps(fleet_of(nodes, []), extender, plugin, course)) == commands
+
+
+def test_the_picture_has_nodes_cards_and_pods() -> None:
+    """A line for the extender, each node and each pod: total / count beside what the node describes."""
+    seen = [node("a"), node("b", total="25", cards=[14, 11], unit="?"), node("c", total="0")]
+    pods = [pod(on="a"), pod("q", on="b", EXTENDER="gpushare/1", phase="Pending"), pod("r", card=None, on="b")]
+
+    assert list(picture(fleet_of(seen, pods), False)) == [
+        "extender: the original's",
+        "node a: the original's plugin, cards of 14, 14 GiB (28 ÷ 2 = 14), 3 of 28 booked, 1 pod",
+        "  d/p, card 0: 3, by the original's extender, started",
+        "node b: gpushare's plugin, cards of 14, 11 units (25 ÷ 2 = 12), 3 of 25 booked, 2 pods",
+        "  d/q, card 0: 3, by gpushare's extender, not started yet",
+        "  d/r, no card: 3, by the original's extender, started",
+        "node c: no plugin, 0 pods",
+    ]
+    assert next(picture((), True)) == "extender: gpushare's"
+    assert next(picture((), None)) == "extender: no deployment gpushare-schd-extender in kube-system"
+
+
+def test_ours_are_known_by_their_label() -> None:
+    """A Deployment or DaemonSet with the label part-of is ours; one without labels is the original's."""
+    assert is_gpushares({"metadata": {"labels": {"app.kubernetes.io/part-of": "gpushare"}}}) is True
+    assert is_gpushares({"metadata": {"labels": {"app": "gpushare"}}}) is False
+    assert is_gpushares({}) is False
+    assert is_gpushares(None) is None
