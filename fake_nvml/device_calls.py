@@ -31,7 +31,7 @@ def target(argument: Any) -> Any:
     if argument is None:
         raise ReturnCodeError(Code.INVALID_ARGUMENT)
     if hasattr(argument, "_obj"):  # byref()
-        return argument._obj
+        return argument._obj  # noqa: SLF001  # ctypes has no public name for it
     return argument.contents if hasattr(argument, "contents") else argument
 
 

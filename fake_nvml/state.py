@@ -58,7 +58,7 @@ class State:
         written = create_file(path, content)
         state = cls.open(path)
         try:
-            with state._changing_cards(restarted=True) as existing:
+            with state._changing_cards(restarted=True) as existing:  # noqa: SLF001  # one of this class
                 if not written:
                     fill(existing, box.driver, box.cards, box.refused)
         except BaseException:

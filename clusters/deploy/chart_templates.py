@@ -159,11 +159,11 @@ def _workload(item: Node) -> Node:
         for target, patch in part.patches:
             if target["kind"] == item["kind"]:
                 for operation in patch:
-                    _apply(tree, operation, part.condition)
+                    apply(tree, operation, part.condition)
     return _with_values(tree, f".Values.{_PROGRAMS[item['kind']]}")
 
 
-def _apply(tree: Node, operation: Mapping[str, Any], condition: str) -> None:
+def apply(tree: Node, operation: Mapping[str, Any], condition: str) -> None:
     """One operation of a JSON patch (RFC 6902), as a condition. Raises ValueError for one that the chart cannot express."""
     *path, last = operation["path"].removeprefix("/").split("/")
     parent, verb = tree, operation["op"]

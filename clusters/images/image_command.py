@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_SHELLS: Final = ("sh", "/bin/sh", "bash", "/bin/bash")
+SHELLS: Final = ("sh", "/bin/sh", "bash", "/bin/bash")
 _SEPARATOR: Final = re.compile(r"\s*(&&|;|\n)\s*")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -30,7 +30,7 @@ class Outcome:
 
 def outcome_of(command: Sequence[str], environment: Mapping[str, str]) -> Outcome | None:
     """The result of a command, or None if it is not understood (or there is none)."""
-    if len(command) == 3 and command[0] in _SHELLS and re.fullmatch(r"-[a-z]*c", command[1]):
+    if len(command) == 3 and command[0] in SHELLS and re.fullmatch(r"-[a-z]*c", command[1]):
         return _script(command[2], environment)
     return _step(list(command), environment) if command else None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import inspect
 import logging
 import pprint
-import sys
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
@@ -75,10 +75,10 @@ class Recorder(logging.Handler):
 
     def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> None:
         """Note the two sides of the assertion that failed last; pytest explains it."""
-        frame = sys._getframe()
-        while frame.f_back is not None and frame.f_code.co_name != "_call_reprcompare":
+        frame = inspect.currentframe()
+        while frame and frame.f_code.co_name != "_call_reprcompare":
             frame = frame.f_back
-        self._compared = (frame.f_back.f_code if frame.f_back else None, left, op, right)
+        self._compared = (frame.f_back.f_code if frame and frame.f_back else None, left, op, right)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

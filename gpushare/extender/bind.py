@@ -34,8 +34,6 @@ _LOG = logging.getLogger(__name__)
 # How long a request without an answer may still take effect, in seconds: the API server ends every request after
 # 60.
 UNKNOWN_OUTCOME_SECONDS = 90.0
-# How often such an outcome is asked for, in seconds.
-_ASK_SECONDS = 1.0
 
 
 class BindError(GpushareError):
@@ -51,8 +49,8 @@ class Binder:
     """Binds pods; one at a time per pod, any number of pods beside each other.
 
     ``policy`` is for pods that name none; ``guards`` are there if other extenders may bind as well. ``in_flight`` are the binds
-    under way, by ``namespace/name``; ``resolving`` are the tasks that ask for lost answers, with uid and node of each: a request
-    of those may still take effect.
+    under way, by ``namespace/name``; ``resolving`` are the tasks that ask for lost answers every ``ask_seconds``, with uid and node
+    of each: a request of those may still take effect.
     """
 
     client: ApiClient
@@ -62,6 +60,7 @@ class Binder:
     monotonic: Callable[[], float]
     policy: str = wire.POLICY_BINPACK
     guards: NodeGuards | None = None
+    ask_seconds: float = 1.0
     in_flight: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
     resolving: dict[asyncio.Task[None], tuple[str, str]] = field(default_factory=dict, init=False)
 
@@ -257,7 +256,7 @@ class Binder:
         """Ask for the outcome of a request that may land ``until`` then. Its room stays booked, also for an order under way."""
         metadata = pod.metadata
         while True:
-            await asyncio.sleep(_ASK_SECONDS)
+            await asyncio.sleep(self.ask_seconds)
             try:
                 now = await self._now(pod)
             except ApiError:

@@ -38,10 +38,6 @@ from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
 _LOG = logging.getLogger(__name__)
 
 MIB: Final = 1024 * 1024
-# Cards in one piece: some milliseconds with the text of it.
-_CARDS_A_PIECE: Final = 100
-# Pods that wait, in one piece.
-_PODS_A_PIECE: Final = 250
 _CARD: Final = ("node", "card", "uuid", "model")
 _BUCKETS: Final = (*map(str, BOUNDS), "+Inf")
 
@@ -58,13 +54,15 @@ Family = GaugeMetricFamily | CounterMetricFamily
 
 @dataclass(eq=False)
 class ExtenderExposition(Collector):
-    """All series. ``monotonic`` is the clock of ``contacts``."""
+    """All series. ``monotonic`` is the clock of ``contacts``; a piece of these cards or pods that wait takes some milliseconds."""
 
     metrics: ExtenderMetrics
     book: Book
     verdicts: Verdicts
     contacts: Callable[[], Mapping[str, Contact]]
     monotonic: Callable[[], float]
+    cards_a_piece: int = 100
+    pods_a_piece: int = 250
 
     def collect(self) -> Iterator[Metric]:
         """All series as of now, piece by piece."""
@@ -158,7 +156,7 @@ class ExtenderExposition(Collector):
         waiting = Counter(dict.fromkeys((*sorted(REASONS), BAD_WISH), 0))
         text = "Pods that no node could hold when the scheduler last asked, by the reason of the first node."
         left = iter(self.verdicts.refused())
-        while part := tuple(islice(left, _PODS_A_PIECE)):
+        while part := tuple(islice(left, self.pods_a_piece)):
             for one in part:
                 if self.book.is_pending(one.metadata):
                     waiting[BAD_WISH if one.request is None else reason_of(one.reason)] += 1
@@ -172,7 +170,7 @@ class ExtenderExposition(Collector):
         # By model, of all cards together.
         cards, free_bytes, free_units = Counter[Labels](), dict[Labels, float](), dict[Labels, float]()
         left = ((node.name, device) for node in nodes for device in node.devices)
-        while part := tuple(islice(left, _CARDS_A_PIECE)):
+        while part := tuple(islice(left, self.cards_a_piece)):
             for _, device in part:
                 cards[device.model, "healthy"] += device.healthy
                 cards[device.model, "unhealthy"] += not device.healthy

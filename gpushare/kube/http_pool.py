@@ -27,11 +27,11 @@ Login: TypeAlias = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
 
 # How long a connection without requests is kept, in seconds. Longer than we pause between any two, as a TLS handshake costs
 # more than all the rest of a request; shorter than an API server keeps it (90 s).
-_IDLE_SECONDS: Final = 60.0
+IDLE_SECONDS: Final = 60.0
 # The most connections, and all are kept: with more, 64 binds spend much of their processor time on handshakes. The price: of an
 # API server that takes a second for a write no more than 28 pods a second are bound (four connections are watches); the others
 # wait for their turn.
-_CONNECTIONS: Final = 32
+CONNECTIONS: Final = 32
 _UNAUTHORIZED: Final = 401
 # Change nothing, so aiohttp may send them again when a kept connection turns out to be closed.
 _SAFE_METHODS: Final = ("GET", "HEAD")
@@ -165,7 +165,7 @@ class HttpPool:
         """With the first request, as it belongs to the loop that runs."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._tls, keepalive_timeout=_IDLE_SECONDS),
+                connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=self._tls, keepalive_timeout=IDLE_SECONDS),
                 headers={"User-Agent": _USER_AGENT},
                 skip_auto_headers=("Content-Type",),
                 cookie_jar=aiohttp.DummyCookieJar(),

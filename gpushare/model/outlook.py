@@ -29,7 +29,7 @@ _STRANDED: Final = 2.0
 # A class weighs its number times this power of its size.
 _SIZE_POWER: Final = -0.5
 # The most classes, and the most that a table looks at: the rest is rare.
-_MOST_CLASSES: Final = 256
+MOST_CLASSES: Final = 256
 _MOST_TABLE_CLASSES: Final = 64
 # Steps of a table: milli-CPUs, and parts of a card; and its size, in steps of CPU and in cards. A larger node is taken for
 # several.
@@ -38,7 +38,7 @@ _CARD_PARTS: Final = 20
 _CPU_STEPS: Final = 128
 _CARDS: Final = 8
 # Values of node states that are kept; beyond that all are computed again.
-_MOST_KNOWN: Final = 20_000
+MOST_KNOWN: Final = 20_000
 
 # A healthy card: units free, units in all, model.
 Card = tuple[int, int, str]
@@ -66,9 +66,9 @@ class PodClass:
 class Outlook:
     """How often each class comes, in any measure. A value: its tables are made when they are asked for, and never change."""
 
-    def __init__(self, counts: Mapping[PodClass, float]) -> None:
+    def __init__(self, counts: Mapping[PodClass, float], most_known: int = MOST_KNOWN) -> None:
         asking = (item for item in counts.items() if item[0].size > 0 and item[1] > 0)
-        self.counts: Mapping[PodClass, float] = dict(sorted(asking, key=lambda item: -item[1])[:_MOST_CLASSES])
+        self.counts: Mapping[PodClass, float] = dict(sorted(asking, key=lambda item: -item[1])[:MOST_CLASSES])
         weights = {one: count * one.size**_SIZE_POWER for one, count in self.counts.items()}
         total = sum(weights.values())
         self._weights = {one: weight / total for one, weight in weights.items()}
@@ -77,13 +77,19 @@ class Outlook:
         self._singles: dict[tuple[str, int], _Single] = {}
         self._several: dict[int, _Several] = {}
         self._tables: dict[tuple[frozenset[str], int], list[list[float]]] = {}
+        self._most_known = most_known
         self._known: dict[tuple[tuple[Card, ...], int | None], float] = {}
+
+    @property
+    def known(self) -> int:
+        """How many values of node states are kept."""
+        return len(self._known)
 
     def waste(self, cards: tuple[Card, ...], cpu_milli: int | None) -> float:
         """Units of these cards of one node that are expected to stay unused; ``cpu_milli`` is free, None if it is not known."""
         state = cards, cpu_milli
         if state not in self._known:
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= self._most_known:
                 self._known.clear()
             stranded = 0.0 if cpu_milli is None else self.stranded(cards, cpu_milli)
             self._known[state] = self.fragments(cards, cpu_milli) + _STRANDED * stranded

@@ -14,7 +14,7 @@ from gpushare.setup.core.static_pod import SchedulerPod
 # A process: its number and its start, as a number may be given again.
 Process = tuple[int, str]
 _PROGRAM: Final = "kube-scheduler"
-_BETWEEN_LOOKS: Final = 0.5
+LOOK_SECONDS: Final = 0.5
 _ANSWER_SECONDS: Final = 2.0
 
 
@@ -44,7 +44,7 @@ def is_restarted(
             return True
         # One that cannot read its file ends soon, so it has to be seen twice.
         well = new if new and _is_well(*pod.probe) else set()
-        time.sleep(_BETWEEN_LOOKS)
+        time.sleep(LOOK_SECONDS)
     return False
 
 

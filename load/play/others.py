@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +38,7 @@ _ASK_SECONDS: Final = 1.0
 _FOR_GOOD: Final = frozenset({301, 302, 307, 308, 400, 401, 403, 404, 405, 410, 415, 501})
 _HINT: Final = "--path and --verbs say where its verbs are"
 # How long one question may take, in seconds.
-_ANSWER_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 30.0
 # So many bytes of such an answer are shown.
 _SHOWN: Final = 120
 
@@ -153,8 +152,8 @@ async def until_it_follows(other: Asked, cluster: Path, progress: Progress) -> N
     plan = read(cluster)
     names = node_names(plan)
     pod = pod_in_question("does-it-follow", min(plan.units))
-    wrong, begun = "", time.monotonic()
-    limit = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    wrong, begun = "", asyncio.get_running_loop().time()
+    limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
     try:
         async with asyncio.timeout(_FOLLOW_SECONDS), aiohttp.ClientSession(timeout=limit) as session:
             while True:
@@ -162,7 +161,7 @@ async def until_it_follows(other: Asked, cluster: Path, progress: Progress) -> N
                     wrong = await _why_not_yet(session, other, pod, names)
                 except aiohttp.ClientConnectorError as error:
                     wrong = str(error)
-                    if time.monotonic() - begun > _LISTEN_SECONDS:
+                    if asyncio.get_running_loop().time() - begun > _LISTEN_SECONDS:
                         raise CannotMeasureError(f"{other.name} cannot be reached: {error}") from error
                 if not wrong:
                     return
@@ -183,7 +182,7 @@ async def _why_not_yet(session: aiohttp.ClientSession, other: Asked, pod: bytes,
         if fit and "prioritize" in other.verbs:
             await _ask(session, other, "prioritize", arguments(pod, fit), lambda answer: highest(answer, fit))
     except TimeoutError:
-        return f"no answer in {_ANSWER_SECONDS:.0f} s"
+        return f"no answer in {ANSWER_SECONDS:.0f} s"
     except (aiohttp.ClientSSLError, HopelessAnswerError) as error:
         raise CannotMeasureError(f"{other.name}: {error}") from error
     except aiohttp.ClientConnectorError:

@@ -81,7 +81,7 @@ class Uses:
 
     def all(self) -> list[Use]:
         """Runs with a process that lives, and checkouts that still exist; within ``locked``. Files of others go."""
-        runs = [use for path in sorted(self._folder.glob(f"*{_RUN}")) if (use := _live(path)) is not None]
+        runs = [use for path in sorted(self._folder.glob(f"*{_RUN}")) if (use := live(path)) is not None]
         checkouts = [_read(path) for path in sorted(self._folder.glob(f"*{_CHECKOUT}"))]
         return [*runs, *(use for use in checkouts if use is not None and Path(use.checkout).is_dir())]
 
@@ -105,7 +105,7 @@ def named(uses: Sequence[Use]) -> str:
     return ", ".join(map(str, uses))
 
 
-def _live(path: Path) -> Use | None:
+def live(path: Path) -> Use | None:
     """The run of a file if its process lives; the file of another goes."""
     if running_clusters.is_live(path):
         # A lock that is held shows a run, also if its file cannot be read.

@@ -73,7 +73,7 @@ def test_a_form_switches_on_what_it_includes() -> None:
 def test_a_patch_is_a_condition(operation: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Each operation that a component uses."""
     tree = {"args": ["-a"]}
-    chart_templates._apply(tree, operation, "c")
+    chart_templates.apply(tree, operation, "c")
 
     assert tree == after
 
@@ -81,7 +81,7 @@ def test_a_patch_is_a_condition(operation: Mapping[str, Any], after: Mapping[str
 def test_a_patch_that_a_chart_cannot_express_is_refused() -> None:
     """It would be lost without a trace."""
     with pytest.raises(ValueError, match="copy"):
-        chart_templates._apply({"a": 1}, {"op": "copy", "from": "/a", "path": "/b"}, "c")
+        chart_templates.apply({"a": 1}, {"op": "copy", "from": "/a", "path": "/b"}, "c")
 
 
 def test_text_that_helm_would_run_stays_text() -> None:

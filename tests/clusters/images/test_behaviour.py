@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours, names_of
 from clusters.provider import ClusterError
@@ -103,4 +104,4 @@ def test_the_readme_lists_every_behaviour() -> None:
             image, does = (cell.strip() for cell in line.strip("|").split("|"))
             assert behaviours.of(image.strip("`")).does == does
     for path in FOLDER.glob("*.yaml"):
-        assert any(f"| `{image}` |" in table for image in Behaviours.load()._by_image if image in path.read_text())
+        assert any(f"| `{image}` |" in table for image in yaml.safe_load(path.read_text())["images"])

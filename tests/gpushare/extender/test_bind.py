@@ -16,7 +16,6 @@ import pytest
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, InvalidWishError
-from gpushare.extender import bind as bind_module
 from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS, Binder, BindError
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.messages import BindingArgs
@@ -43,12 +42,6 @@ def pod(name: str, units: int = 3, uid: str | None = None) -> dict[str, Any]:
 def node(name: str, *cards: int) -> dict[str, Any]:
     """A node with equal cards."""
     return {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(sum(cards)), COUNT: str(len(cards))}}}
-
-
-@pytest.fixture(autouse=True)
-def asks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The binder asks at once for an outcome that it does not know."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
 
 
 def hang(method: str, path: str) -> str | None:
@@ -90,6 +83,7 @@ async def bench(
     known: bool = True,
     policy: str = wire.POLICY_BINPACK,
     workload: Workload | None = None,
+    ask_seconds: float = 0.01,
 ) -> AsyncIterator[Bench]:
     """Nodes ``n`` with two cards of 14 and ``m`` with one of 14; the pods are known to the book."""
     nodes = [node("n", 14, 14), node("m", 14)]
@@ -103,8 +97,9 @@ async def bench(
             book.set_pod(msgspec.convert(one, Pod))
         numbers = itertools.count(10**18)
         binder = Binder(
-            ApiClient(http), book, clock_ns=lambda: next(numbers), monotonic=lambda: clock[0], policy=policy
-        )
+            ApiClient(http), book, clock_ns=lambda: next(numbers), monotonic=lambda: clock[0], policy=policy,
+            ask_seconds=ask_seconds,
+        )  # fmt: skip
         yield Bench(api, book, binder, clock)
         api.released.set()
         await binder.close()
@@ -484,10 +479,9 @@ async def test_a_lost_answer_ends_when_the_pod_is_gone(gone: bool) -> None:
 
 
 @pytest.mark.promise("EXT-025")
-async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_second_try_after_a_lost_answer_says_the_same_card() -> None:
     """Whichever request lands, the pod's annotation names the card that is booked."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
-    async with bench(pod("a", 3), pod("b", 9), fault=hang) as b:
+    async with bench(pod("a", 3), pod("b", 9), fault=hang, ask_seconds=30) as b:
         with pytest.raises(BindError):
             await b.bind_unanswered("a")
         b.api.fault = lambda method, path: None
@@ -582,10 +576,10 @@ async def test_pod_that_ends_during_its_read_is_an_error() -> None:
         assert (b.posts(), b.used()) == ([], [0, 0])
 
 
-async def test_a_second_try_on_a_card_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_second_try_on_a_card_that_is_gone_is_an_error() -> None:
     """The node came back with fewer cards in between."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
-    async with bench(pod("x", 14), pod("a", 3), fault=lambda method, path: "hang" if "/a/" in path else None) as b:
+    pods = pod("x", 14), pod("a", 3)
+    async with bench(*pods, fault=lambda method, path: "hang" if "/a/" in path else None, ask_seconds=30) as b:
         await b.bind("x")
         with pytest.raises(BindError):
             await b.bind_unanswered("a")

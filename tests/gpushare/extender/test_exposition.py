@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from gpushare import wire
-from gpushare.extender import exposition as module
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.verdicts import Verdicts
@@ -288,14 +288,15 @@ async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
     }
 
 
-async def test_a_long_scrape_is_made_in_slices_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_scrape_is_made_in_slices_of_one_moment() -> None:
     """Others have their turns in between; what they change is in the next one; each family stands together under one head."""
-    monkeypatch.setattr(module, "_CARDS_A_PIECE", 2)
-    monkeypatch.setattr(module, "_PODS_A_PIECE", 1)
     extender = Extender()
+    extender.exposition.cards_a_piece, extender.exposition.pods_a_piece = 2, 1
     for number in range(10):
         extender.add(f"n{number}", T4)
         extender.refuse(f"p{number}", FilterResult([], {wire.REASON_NO_CARD_FITS: ["n0"]}, {}))
+    pieces = Counter(family.name for family in extender.exposition.collect())
+    assert (pieces["gpushare_extender_card_units"], pieces["gpushare_extender_waiting_pods"]) == (5, 11)
     turns = 0
 
     async def others() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from gpushare.extender import bind as bind_module
+from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS
 from tests.gpushare.extender.world import Call, World
 
 WEIGHTS: Final = {
@@ -16,10 +16,9 @@ WEIGHTS: Final = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def asks_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait between two questions for an outcome is the one that the world imposes."""
-    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0)
+def world_of_one() -> World:
+    """One extender; the wait between two questions for an outcome is the one that the world imposes."""
+    return World(guarded=False, ask_seconds=0)
 
 
 def step(world: World, rng: random.Random) -> None:
@@ -55,7 +54,7 @@ def on_request(world: World, kind: str, call: Call) -> None:
 
 async def play(seed: int) -> tuple[list[str], int]:
     """The over-bookings at any moment; and how many pods were bound."""
-    rng, world = random.Random(seed), World(guarded=False)
+    rng, world = random.Random(seed), world_of_one()
     world.start()
     try:
         for _ in range(1000):
@@ -80,7 +79,7 @@ def test_no_request_that_lands_late_books_a_card_twice(seed: int) -> None:
 
 async def test_an_answer_from_before_a_later_bind_frees_nothing() -> None:
     """The first request's outcome is asked for, and the second request binds the pod before that answer arrives."""
-    world = World(guarded=False)
+    world = world_of_one()
     world.start()
     uid = world.create(3, "p")
     world.tell(0)
@@ -92,7 +91,7 @@ async def test_an_answer_from_before_a_later_bind_frees_nothing() -> None:
         call.answered.set()
     await world.settle()
     (question,) = world.pending()
-    world.clock += bind_module.UNKNOWN_OUTCOME_SECONDS + 1
+    world.clock += UNKNOWN_OUTCOME_SECONDS + 1
     world.do(question)
 
     world.bind(0, uid, "a")

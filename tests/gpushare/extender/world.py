@@ -77,8 +77,8 @@ class Extender:
 class World:
     """Nodes a and b, pods, leases; what was written in which order; the extenders that follow it."""
 
-    def __init__(self, *, guarded: bool) -> None:
-        self.guarded = guarded
+    def __init__(self, *, guarded: bool, ask_seconds: float = 1.0) -> None:
+        self.guarded, self.ask_seconds = guarded, ask_seconds
         self.pods: dict[str, dict[str, Any]] = {}
         self.leases: dict[str, dict[str, Any]] = {}
         self.version = 1
@@ -101,7 +101,10 @@ class World:
         if self.guarded:
             guards = NodeGuards(api, "gpushare-guards", f"extender-{number}", book.fate_of, self._come_to(number))
         numbers = itertools.count(10**18)
-        binder = Binder(api, book, clock_ns=lambda: next(numbers), monotonic=lambda: self.clock, guards=guards)
+        binder = Binder(
+            api, book, clock_ns=lambda: next(numbers), monotonic=lambda: self.clock, guards=guards,
+            ask_seconds=self.ask_seconds,
+        )  # fmt: skip
         self.extenders.append(Extender(book, binder, len(self.events), self.version))
 
     def _come_to(self, number: int) -> Callable[[int, float], Any]:

@@ -468,7 +468,7 @@ async def test_a_connection_is_kept_between_requests(
 ) -> None:
     """A connection is kept as long as we choose, not as the library would: a handshake costs more than a request."""
     if seconds is not None:
-        monkeypatch.setattr(http_pool, "_IDLE_SECONDS", seconds)
+        monkeypatch.setattr(http_pool, "IDLE_SECONDS", seconds)
     async with counting() as (url, connections):
         client = config.connect(write(url))
         try:
@@ -478,7 +478,7 @@ async def test_a_connection_is_kept_between_requests(
             await client.close()
 
     assert len(connections) == expected
-    assert http_pool._IDLE_SECONDS >= 60 or seconds is not None
+    assert http_pool.IDLE_SECONDS >= 60 or seconds is not None
 
 
 async def test_many_parallel_requests_share_few_kept_connections(write: Write) -> None:
@@ -493,7 +493,7 @@ async def test_many_parallel_requests_share_few_kept_connections(write: Write) -
         finally:
             await client.close()
 
-    assert opened == [http_pool._CONNECTIONS] * 2
+    assert opened == [http_pool.CONNECTIONS] * 2
 
 
 @contextlib.asynccontextmanager

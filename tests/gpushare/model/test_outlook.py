@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model import outlook
 from gpushare.model.node import Device, lay_out
-from gpushare.model.outlook import Card, Outlook, PodClass, cards_of
+from gpushare.model.outlook import MOST_CLASSES, Card, Outlook, PodClass, cards_of
 from gpushare.model.wishes import Wishes
 
 T4 = Wishes(models=(" t4 ",))
@@ -110,21 +109,21 @@ def test_a_card_that_no_pod_may_have_is_all_stranded() -> None:
     assert expected.stranded([(10, 10, "T4")], 8000) == 0
 
 
-def test_rare_classes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_classes_are_left_out() -> None:
     """Rare classes are left out, and so are classes that ask for no card."""
-    monkeypatch.setattr(outlook, "_MOST_CLASSES", 2)
-    counts = {PodClass(1): 1.0, PodClass(2): 3.0, PodClass(3): 2.0, PodClass(0, cpu_milli=9): 9.0, PodClass(4): 0.0}
+    often = {PodClass(units): 2.0 + units for units in range(2, MOST_CLASSES + 2)}
+    counts = {PodClass(1): 1.0, **often, PodClass(0, cpu_milli=9): 999.0}
 
-    assert dict(Outlook(counts).counts) == {PodClass(2): 3.0, PodClass(3): 2.0}
+    assert dict(Outlook(counts).counts) == often
+    assert dict(Outlook({PodClass(1): 1.0, PodClass(4): 0.0}).counts) == {PodClass(1): 1.0}
 
 
-def test_only_so_many_states_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_states_are_kept() -> None:
     """The outlook keeps a limited number of states. Beyond it all is worked out again, with the same result."""
-    monkeypatch.setattr(outlook, "_MOST_KNOWN", 2)
-    expected = whole(4000)
+    expected = Outlook(whole(4000).counts, most_known=2)
     first = [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)]
 
-    assert len(expected._known) == 2
+    assert expected.known == 2
     assert [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)] == first
 
 

@@ -422,7 +422,7 @@ def test_no_bytes_break_the_edge(parts: list[bytes]) -> None:
                         await one.answer()
                         if one.reader.at_eof():
                             break
-                        if one.reader._buffer == b"":  # type: ignore[attr-defined]
+                        if one.reader._buffer == b"":  # type: ignore[attr-defined]  # noqa: SLF001  # no public look ahead
                             break
             async with client(url) as other:
                 await other.send(b"GET /b HTTP/1.1\r\n\r\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import select
 import socket
 import ssl
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare.bounds import CONNECTIONS, Bound
+from gpushare.bounds import Bound
 from gpushare.serving.http_connection import HttpConnection
 from gpushare.serving.http_edge import HttpEdge, Limits, listen, load_tls
 from tests.gpushare.serving.test_http_edge import Application, Authority, Client, client
@@ -225,14 +226,15 @@ async def test_strangers_make_room_first(tmp_path: Path) -> None:
             writer.close()
 
 
-# A server that may open 48 files, and takes more connections than that.
-OUT_OF_FILES = """
-import asyncio, logging, resource
-resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+# A server by its arguments: the files that it may open, and those that the rest of its program has opened.
+WITH_FILES = """
+import asyncio, logging, os, resource, sys
+most, own = map(int, sys.argv[1:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 from gpushare import logs
 from gpushare.serving import http_edge
 from gpushare.serving.http_connection import Answer
-http_edge._OTHER_DESCRIPTORS = -1000
+files = [os.dup(0) for _ in range(own)]
 async def main():
     listener = http_edge.listen("127.0.0.1", 0)
     await http_edge.HttpEdge(lambda request: Answer(200), listener).start()
@@ -243,31 +245,32 @@ asyncio.run(main())
 """
 
 
-def test_without_a_free_file_it_goes_on() -> None:
-    """The longest idle connections make room, and the log has one line of it and no traceback."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OUT_OF_FILES], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as program:
+def open_of_two_hundred(files: int, own: int) -> tuple[int, str]:
+    """How many connections of 200 a server with files holds, the last of which has an answer; and its log."""
+    argv = [sys.executable, "-c", WITH_FILES, str(files), str(own)]
+    with (
+        subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program,
+        contextlib.ExitStack() as stack,
+    ):
+        stack.callback(program.kill)
         assert program.stdout is not None
-        port = int(program.stdout.readline())
-        idle = [socket.create_connection(("127.0.0.1", port), timeout=300) for _ in range(200)]
-        with socket.create_connection(("127.0.0.1", port), timeout=300) as one:
-            one.sendall(b"GET /a HTTP/1.1\r\n\r\n")
-            assert one.recv(15) == b"HTTP/1.1 200 OK"
-        for other in idle:
-            other.close()
+        where = "127.0.0.1", int(program.stdout.readline())
+        clients = [stack.enter_context(socket.create_connection(where, timeout=300)) for _ in range(200)]
+        clients[-1].sendall(b"GET /a HTTP/1.1\r\n\r\n")
+        assert clients[-1].recv(15) == b"HTTP/1.1 200 OK"
+        closed, _, _ = select.select(clients[:-1], [], [], 0)
         program.terminate()
         _, errors = program.communicate(timeout=300)
+    return len(clients) - len(closed), errors
+
+
+def test_without_a_free_file_it_goes_on() -> None:
+    """The longest idle connections make room, and the log has one line of it and no traceback."""
+    _, errors = open_of_two_hundred(48, 32)
 
     assert errors.count("\n") == errors.count("cannot accept a connection open=") == 1
 
 
 def test_connections_leave_files_to_the_rest_of_the_program() -> None:
-    """A process with 256 files has room for 128 connections."""
-    code = (
-        "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
-        "from gpushare.serving import http_edge\nprint(http_edge._descriptors())"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert (int(found.stdout), CONNECTIONS.most) == (128, 1024)
+    """A process with 256 files has room for 128 connections, and then closes the longest idle ones."""
+    assert open_of_two_hundred(256, 0) == (128, "")

@@ -56,7 +56,7 @@ class RealNode:
         self.manifest = root / MANIFEST.lstrip("/")
         text = self.manifest.read_text().replace("10259", str(port))
         self.manifest.write_text(text.replace("    - --leader", f"    - --secure-port={port}\n    - --leader"))
-        self._ended = threading.Event()
+        self.ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def files(self) -> dict[str, tuple[bytes, int]]:
@@ -67,7 +67,7 @@ class RealNode:
         """Start kube-scheduler again when the manifest is another, or when it has ended."""
         seen, process = "", None
         with (self.root / "log").open("w") as log:
-            while not self._ended.wait(0.05):
+            while not self.ended.wait(0.05):
                 text = self.manifest.read_text()
                 if process is None or text != seen or process.poll() is not None:
                     _end(process)
@@ -83,7 +83,7 @@ class RealNode:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self.ended.set()
         self._thread.join()
         # It is large, and pytest keeps the folders of several runs.
         (self.root / "usr/local/bin/kube-scheduler").unlink()
@@ -138,4 +138,4 @@ def test_a_real_scheduler_that_refuses_its_file_is_rolled_back(node: RealNode) -
 def _until_it_runs(node: RealNode) -> None:
     """The first kube-scheduler is there."""
     while "Serving securely" not in (node.root / "log").read_text():
-        assert not node._ended.wait(0.05)
+        assert not node.ended.wait(0.05)

@@ -95,7 +95,7 @@ class Node:
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The node's processes are looked at a hundred times a second."""
-    monkeypatch.setattr(running_scheduler, "_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(running_scheduler, "LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture(params=["http", "https"])

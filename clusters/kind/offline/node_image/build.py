@@ -88,16 +88,16 @@ def ensure(minor: str, environment: Mapping[str, str], out: TextIO) -> str:
     return name
 
 
-def name_of(built: Sequence[Module]) -> str:
-    """``gpushare/kind-node:<version>-<12 digits>``; the digits are of everything that goes into the image."""
+def name_of(built: Sequence[Module], folder: Path = _HERE) -> str:
+    """``gpushare/kind-node:<version>-<12 digits>``; the digits are of everything that goes into the image, with ``folder``."""
     content = hashlib.sha256()
     for module in built:
         pins = [(module.folder / file).read_bytes() for file in ("go.mod", "go.sum") if (module.folder / file).exists()]
         content.update(repr((module.name, module.version, sorted(module.packages), module.tags, pins)).encode())
     content.update(rootfs.key(debian.host_suite()).encode())
-    for path in sorted(_HERE.rglob("*")):
+    for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
-            content.update(path.relative_to(_HERE).as_posix().encode() + b"\0" + path.read_bytes())
+            content.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     return f"{REPOSITORY}:{built[0].version}-{content.hexdigest()[:12]}"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from clusters.kind.engine.engine import down
 from clusters.kind.engine.place import Place
-from clusters.kind.engine.uses import Use, Uses, _live, others, own_runs
+from clusters.kind.engine.uses import Use, Uses, live, others, own_runs
 from clusters.provider import ClusterError
 
 ROOT = Path(__file__).parents[4]
@@ -147,4 +147,4 @@ def test_a_folder_that_is_a_link_is_not_trusted(place: Place, tmp_path: Path) ->
 
 def test_a_run_that_ends_meanwhile_is_no_use(tmp_path: Path) -> None:
     """A run is no use if its file disappears between the listing of the folder and the look into it."""
-    assert _live(tmp_path / "gone.run") is None
+    assert live(tmp_path / "gone.run") is None

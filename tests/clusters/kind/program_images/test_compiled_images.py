@@ -29,7 +29,7 @@ def test_the_player_needs_no_other_file(player: Path) -> None:
     assert PT_INTERP not in kinds
 
 
-@pytest.mark.parametrize("name", ["true", "false", "echo", "env", "printenv", "exit", "sleep", *image_command._SHELLS])
+@pytest.mark.parametrize("name", ["true", "false", "echo", "env", "printenv", "exit", "sleep", *image_command.SHELLS])
 def test_every_command_of_the_stand_in_is_a_name_of_it(player: Path, name: str) -> None:
     """Every command of the stand-in is a name of the player, so that one manifest runs on both."""
     assert (player / Path(name).name).resolve() == (player / "player").resolve()

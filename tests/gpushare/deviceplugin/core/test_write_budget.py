@@ -20,4 +20,4 @@ def test_the_writes_of_a_minute_are_remembered() -> None:
     for second in range(1000):
         budget.take(str(second), float(second))
 
-    assert len(budget._times) <= 61
+    assert len(budget) <= 61

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from gpushare.extender.core.book import ENDED_REMEMBERED, Book
+from gpushare.extender.core.reservations import State
 from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.node import Booking
@@ -239,10 +240,12 @@ def test_what_is_gone_stays_gone(book: Book) -> None:
 
 def test_the_memory_of_ended_pods_is_bounded(book: Book) -> None:
     """Years of pods do not pile up."""
-    for number in range(ENDED_REMEMBERED + 5):
-        book.remove_pod(ObjectMeta(name="x", namespace="d", uid=str(number)))
+    ended = [ObjectMeta(name="x", namespace="d", uid=str(number)) for number in range(ENDED_REMEMBERED + 5)]
+    for one in ended:
+        book.remove_pod(one)
 
-    assert len(book._ended) == ENDED_REMEMBERED
+    assert {book.fate_of(one).state for one in ended[:5]} == {State.UNKNOWN}
+    assert {book.fate_of(one).state for one in ended[5:]} == {State.GONE}
 
 
 def test_no_pod_is_assumed_twice_on_a_node(book: Book) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -300,24 +301,27 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
         nodes[name] = node(name, [(9, 0, True, 0)])
         known.changed(name)
         prioritize(asked, [name, f"unknown-{number}"], Snapshot(nodes), known.costs(asked))
+        assert known.reasons(Request(2)) == {name: ""}
         del nodes[name]
         known.changed(name)
 
-    assert known._by_request[Request(1)].changed == set()
+    assert known.known(Request(1)) == known.known(Request(2)) == {}
     assert known.costs(asked) == {}
 
 
 def test_nothing_of_a_former_outlook_is_kept() -> None:
     """The costs of a former outlook are forgotten for every request, because its figures are of another scale."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
-    for outlook in OUTLOOKS[1:]:
+    outlooks = [Outlook({PodClass(units): 1}) for units in (4, 3)]
+    former = weakref.ref(outlooks[0])
+    while outlooks:
         for units in (1, 2):
-            found = known.costs(Question(Request(units), "fragmentation", outlook=outlook))
+            found = known.costs(Question(Request(units), "fragmentation", outlook=outlooks[0]))
             assert found == {}
             found["a"] = 1.0
+        del outlooks[0]
 
-    assert known._outlook is OUTLOOKS[-1]
-    assert len(known._costs) == 2
+    assert former() is None
 
 
 def test_a_look_displaces_nothing() -> None:

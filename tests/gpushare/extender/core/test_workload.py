@@ -88,18 +88,20 @@ def test_the_strangest_amounts_of_cpu_are_few_classes() -> None:
 
     assert len(expected(workload)) <= 24
     assert PodClass(4, cpu_milli=12_000) in expected(workload)
-    assert len(workload._last) == 5000
+    assert sum(expected(workload).values()) == 5000
 
 
 def test_a_pod_counts_once_until_it_has_ended() -> None:
     """However often it is reported."""
-    workload = Workload()
-    for _ in range(3):
-        workload.note(pod("a"), Booking("a", "ns", "a", 4, ((0, 4),)), NONE)
-    assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
+    workload, booking = Workload(), Booking("a", "ns", "a", 4, ((0, 4),))
+    for _ in range(30):
+        workload.note(pod("a"), booking, NONE)
+        assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
     workload.remove_pod("a")
+    workload.note(pod("a"), booking, NONE)
+    come(workload, 4, 9)
 
-    assert workload._noted == set()
+    assert expected(workload) == {PodClass(4, cpu_milli=1000): 11}
 
 
 def test_a_split_is_several_cards_and_models_are_distinct() -> None:
@@ -157,6 +159,19 @@ def test_a_node_that_is_gone_keeps_its_pods() -> None:
     workload.set_node(node("n", "8"))
 
     assert dict(workload.free_cpu) == {"n": 7000}
+
+
+def test_a_pod_that_was_not_bound_frees_the_cpu_of_its_node() -> None:
+    """The change names that node, and the other one on which the pod is assumed."""
+    workload, changed = Workload(counts_cpu=True), list[str]()
+    workload.on_change = changed.append
+    workload.put("a", "n", 1000)
+    workload.forget("a", "n", "m")
+    workload.forget("a", "n", "")
+    assert changed == ["n", "n", "m"]
+    workload.forget("a", "m", "")
+
+    assert changed == ["n", "n", "m", "m"]
 
 
 def test_no_cpu_is_counted_if_no_policy_asks() -> None:

@@ -47,17 +47,16 @@ def test_another_pin_is_another_name() -> None:
     assert len({build.name_of(built), build.name_of(built[:-1]), build.name_of((built[0], *built[2:]))}) == 3
 
 
-def test_changed_file_is_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_file_is_another_name(tmp_path: Path) -> None:
     """A unit that was corrected must not be hidden by an image that is there."""
     (tmp_path / "files").mkdir()
     unit = tmp_path / "files/a.service"
-    monkeypatch.setattr(build, "_HERE", tmp_path)
     built = modules(minors()[0])
     unit.write_text("[Unit]\n")
-    before = build.name_of(built)
+    before = build.name_of(built, tmp_path)
     unit.write_text("[Service]\n")
 
-    assert build.name_of(built) != before
+    assert build.name_of(built, tmp_path) != before
     assert build.FILES.is_dir()
 
 
