@@ -153,5 +153,5 @@ def test_what_is_stranded_is_the_mean_over_what_fits() -> None:
 
 @pytest.mark.parametrize(("cpu", "stranded"), [(253_999, 10), (254_000, 0), (10**9, 0)])
 def test_the_last_step_of_cpu_is_reached(cpu: int, stranded: float) -> None:
-    """A pod that asks for as much CPU as the table has fits there, and where there is more."""
+    """A pod that asks for as much CPU as the table has fits there, and with any more than that."""
     assert whole(254_000).stranded([(10, 10, "T4")], cpu) == pytest.approx(stranded)

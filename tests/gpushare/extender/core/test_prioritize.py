@@ -82,7 +82,7 @@ def test_fragmentation_likes_where_cpu_is_not_stranded() -> None:
 
 
 def test_fragmentation_likes_a_node_without_cards() -> None:
-    """A pod that asks for no card wastes none of the memory there, and none where all of it is stranded already."""
+    """A pod without a card wastes no memory there, and none on a node with all its memory stranded already."""
     nodes = {name: lay_out(name, (Device(0, 16), Device(1, 16)), []) for name in ("needed", "stranded")}
     cpu = {"needed": 16_000, "stranded": 3000, "plain": 16_000}
     needy = Outlook({PodClass(8, cpu_milli=4000): 1})
