@@ -89,11 +89,12 @@ class Workload:
 
     def set_pod(self, pod: Pod, node: str) -> None:
         """A pod is on a node."""
-        self.put(pod.metadata.uid, node, cpu_request(pod) if self._counts_cpu else 0)
+        if self._counts_cpu:
+            self.put(pod.metadata.uid, node, cpu_request(pod))
 
     def put(self, uid: str, node: str, cpu: int) -> None:
         """So many milli-CPUs of a node are a pod's, be it bound there or assumed."""
-        if not self._counts_cpu or self._pods.get(uid, ("", 0)) == ((node, cpu) if cpu else ("", 0)):
+        if not self._counts_cpu or self._pods.get(uid) == (node, cpu):
             return
         self.leave_node(uid)
         if cpu:
@@ -114,8 +115,8 @@ class Workload:
 
     def leave_node(self, uid: str) -> None:
         """A pod is on no node that we know of."""
-        node, cpu = self._pods.pop(uid, ("", 0))
-        if cpu:
+        if uid in self._pods:
+            node, cpu = self._pods.pop(uid)
             self._used[node] -= cpu
             if not self._used[node]:
                 del self._used[node]

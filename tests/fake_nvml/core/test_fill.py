@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -128,6 +129,13 @@ def test_a_new_box_leaves_nothing_of_the_old() -> None:
     assert refusals(header) == {"nvmlSystemGetProcessName": Code.NOT_SUPPORTED}
     tables: tuple[Any, ...] = (content.cards[1:], content.processes, content.events, content.faults)
     assert [row for table in tables for row in table if any(bytes(row))] == []
+
+
+@pytest.mark.parametrize("read", [FULL.name, FULL.memory_mib], ids=["name", "memory"])
+def test_a_driver_that_is_too_old_knows_no_card(read: Callable[[str], object]) -> None:
+    """The error names the driver, the card and the driver that the card needs."""
+    with pytest.raises(CatalogueError, match=r"^driver 390\.116 does not know the card full; it needs 400 or newer$"):
+        read("390.116")
 
 
 def test_a_driver_that_is_too_old_changes_nothing() -> None:

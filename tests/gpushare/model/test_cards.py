@@ -49,6 +49,18 @@ def test_no_pod_by_a_later_annotation() -> None:
     assert [reason_against(info, Question(Request(units))) for units in (1, 99)] == [REASON_NEWER_CARDS] * 2
 
 
+@pytest.mark.parametrize(
+    ("capacity", "cards"),
+    [
+        (gpus("28", "2"), (Device(0, 0, uuid="GPU-a", healthy=False), Device(1, 0, uuid="GPU-b", healthy=False))),
+        (gpus("28", "1"), (Device(0, 28, healthy=False),)),
+    ],
+)
+def test_refused_cards_are_shown_if_the_count_is_theirs(capacity: dict[str, object], cards: tuple[Device, ...]) -> None:
+    """The cards of a later version keep their UUIDs, all of them sick; with another count the node shows its average."""
+    assert read_devices(node(capacity, json.dumps(LATER))) == (cards, REASON_NEWER_CARDS)
+
+
 def test_indices_stay_readable_in_any_version() -> None:
     """The indices and the UUIDs are read in any version."""
     described = read_cards(json.dumps(LATER))

@@ -27,6 +27,8 @@ def test_a_booked_card_is_the_same_card() -> None:
     card = Device(3, 14, 2, healthy=False, uuid="u", model="m", slots=4, slots_used=1, numa=1, unit_mib=1024)
 
     assert card.booked(5, 2) == replace(card, used=5, slots_used=2)
+    assert card.booked(2, 2) == replace(card, slots_used=2)
+    assert card.booked(5, 1) == replace(card, used=5)
 
 
 GIB, MIB = 1024, 1
@@ -103,6 +105,25 @@ def test_a_card_that_is_not_there_has_no_unit() -> None:
     node = lay_out("n", (card(15360, MIB),), [Booking("u", "d", "p", 6, ((0, 3), (7, 3)), card_size=15)])
 
     assert (node.devices[0].used, node.bookings[0].shares) == (3072, ((0, 3072), (7, 3)))
+
+
+@pytest.mark.parametrize(
+    ("cards", "size", "shares"),
+    [
+        ((card(15360, MIB),), 15, ()),
+        ((card(512, MIB), card(15360, MIB, index=1)), 512, ((0, 3), (1, 3))),
+        ((card(15360, MIB), card(15, MIB, index=15)), 15, ((0, 14),)),
+    ],
+    ids=["no card", "a card of another size", "an index as large as the card"],
+)
+def test_each_share_is_in_the_unit_of_its_card(
+    cards: tuple[Device, ...], size: int, shares: tuple[tuple[int, int], ...]
+) -> None:
+    """The size of one card shows nothing of another one, whichever index it has."""
+    (laid,) = lay_out("n", cards, [Booking("u", "d", "p", 14, shares, card_size=size)]).bookings
+    by_index = {one.index: one for one in cards}
+
+    assert laid.shares == tuple((index, units_now(units, size, by_index[index])) for index, units in shares)
 
 
 def test_pod_on_two_cards_during_a_repair_holds_one_amount() -> None:

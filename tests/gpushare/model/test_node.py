@@ -243,7 +243,8 @@ def test_a_booking_takes_its_slots_of_each_of_its_cards() -> None:
     info = lay_out("n", devices, [Booking("u", "d", "a", 5, ((0, 2), (1, 3)), 2)])
 
     assert [(device.slots_used, device.free_slots) for device in info.devices] == [(2, 0), (2, 1)]
-    assert (info.counts_slots, info.largest_free, info.largest_total) == (True, 37, 80)
+    assert (info.counts_slots, info.largest_free, info.largest_total, info.unplaced) == (True, 37, 80, 0)
+    assert laid_anew(info, info.bookings) == info
 
 
 def test_a_node_in_ids_mode_counts_no_slots() -> None:
@@ -264,6 +265,7 @@ def test_a_node_with_too_many_pods_gets_no_more() -> None:
         0,
     )
     assert len(too_many.bookings) == 1024
+    assert too_many.devices == (Device(0, 2000, 1024, healthy=False),)
 
 
 @pytest.mark.parametrize(

@@ -132,3 +132,26 @@ def test_a_sick_card_is_none() -> None:
     node = lay_out("n", (Device(0, 16, 2, model="B"), Device(1, 16, model="A"), Device(2, 16, healthy=False)), [])
 
     assert cards_of(node) == ((14, 16, "B"), (16, 16, "A"))
+
+
+@pytest.mark.parametrize(("cpu", "fragments"), [(999, 12), (1000, 8), (3999, 8), (4000, 2), (None, 2)])
+def test_a_pod_fits_with_its_cpu_or_more(cpu: int | None, fragments: float) -> None:
+    """Both classes take all that is free of two cards and nothing of the third; the frequent one needs more CPU."""
+    expected = Outlook({PodClass(5, 2, 1000): 2, PodClass(5, 2, 4000): 3})
+
+    assert expected.fragments([(5, 10, "T4"), (5, 10, "T4"), (2, 10, "T4")], cpu) == pytest.approx(fragments)
+
+
+def test_what_is_stranded_is_the_mean_over_what_fits() -> None:
+    """Each class counts by its number: after the pod of 12 units 8 are left, after that of 15 units 5."""
+    expected = Outlook(
+        {PodClass(12, cpu_milli=1500): 1, PodClass(12, cpu_milli=2000): 2, PodClass(15, cpu_milli=2000): 1}
+    )
+
+    assert expected.stranded([(20, 20, "T4")], 2000) == pytest.approx((3 * 8 + 1 * 5) / 4)
+
+
+@pytest.mark.parametrize(("cpu", "stranded"), [(253_999, 10), (254_000, 0), (10**9, 0)])
+def test_the_last_step_of_cpu_is_reached(cpu: int, stranded: float) -> None:
+    """A pod that asks for as much CPU as the table has fits there, and with any more than that."""
+    assert whole(254_000).stranded([(10, 10, "T4")], cpu) == pytest.approx(stranded)

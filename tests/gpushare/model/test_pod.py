@@ -13,6 +13,7 @@ from gpushare.manifests import Container, ObjectMeta, Pod, PodSpec, Resources
 from gpushare.model.pod import (
     Request,
     container_request,
+    cpu_request,
     gpu_containers,
     is_deleting,
     is_finished,
@@ -48,14 +49,40 @@ def pod(containers: Sequence[object], init: Sequence[object] | None = None, **st
             [container("i", "4"), container("s", "2", restartPolicy="Always"), container("j", "4")],
             6,
         ),
+        (
+            [container("a", "1")],
+            [container("s", "2", restartPolicy="Always"), container("t", "3", restartPolicy="Always")],
+            6,
+        ),
     ],
-    ids=["containers run together", "init containers run alone", "a sidecar runs beside all after it"],
+    ids=[
+        "containers run together",
+        "init containers run alone",
+        "a sidecar runs beside all after it",
+        "sidecars run together",
+    ],
 )
 def test_a_pod_requests_what_it_holds_at_its_worst_moment(
     containers: list[object], init: list[object], units: int
 ) -> None:
     """The scheduler's own rule for requests."""
     assert pod_request(pod(containers, init)) == units
+    assert request_of(pod(containers, init)).units == units
+
+
+@pytest.mark.parametrize(
+    ("resources", "milli"),
+    [
+        ({"requests": {"cpu": "1500m"}}, 1500),
+        ({"requests": {"cpu": "much"}}, 0),
+        ({"requests": {"memory": "1Gi"}}, 0),
+        ({"limits": {"cpu": "4"}}, 0),
+        (None, 0),
+    ],
+)
+def test_a_pod_asks_for_the_cpu_of_its_containers(resources: object, milli: int) -> None:
+    """A container without a quantity for it asks for none."""
+    assert cpu_request(pod([{"name": "a", "resources": resources}])) == milli
 
 
 def test_limit_counts_and_the_request_only_without_a_limit() -> None:
@@ -80,6 +107,7 @@ def test_nulls_are_absent() -> None:
     empty = msgspec.convert(document, Pod)
 
     assert (pod_request(empty), gpu_containers(empty), is_finished(empty)) == (0, (), False)
+    assert (request_of(empty), was_started(empty)) == (Request(0, 0), False)
 
 
 def test_a_container_without_resources_asks_for_nothing() -> None:
@@ -185,6 +213,7 @@ def test_pod_holds_a_slot_for_each_container_with_memory() -> None:
 def test_request_has_units_slots_and_if_the_pod_names_them() -> None:
     """The extender's request to a card."""
     assert request_of(pod([slotted("a", "3"), slotted("b", "4"), container("c")])) == Request(7, 2)
+    assert request_of(pod([slotted("a", "3")])) == Request(3, 1)
     assert request_of(pod([container("a")])) == Request(0, 0)
 
 

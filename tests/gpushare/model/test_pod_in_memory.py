@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare import wire
+from gpushare.bounds import ALLOCATION_CHARACTERS, ANNOTATION_KEPT, QUANTITY_TEXT, WISH_CHARACTERS
 from gpushare.errors import GpushareError
-from gpushare.manifests import Pod
+from gpushare.manifests import Container, Pod, PodSpec, Resources
 from gpushare.model.allocation import Allocation, read_allocation
 from gpushare.model.pod import (
     MIRROR,
@@ -152,3 +153,28 @@ def test_what_controls_a_pod_is_kept() -> None:
     assert kept.status is not None
     assert kept.status.message == "m" * 4096
     assert kept_of(Pod()) == Pod()
+
+
+def test_a_kept_pod_stays_on_its_node_with_its_priority() -> None:
+    """The extender reads both of them when it preempts, and its book has the kept pod."""
+    spec = {"nodeName": "n", "priority": 7}
+
+    assert kept_of(msgspec.convert({"spec": spec}, Pod)).spec == PodSpec(node_name="n", priority=7)
+
+
+def test_a_text_is_cut_one_character_behind_its_bound() -> None:
+    """Its reader still sees that it is too large; of a wish that nothing reads only the name stays."""
+    bounds = {
+        wire.ANNOTATION_INDEX: ANNOTATION_KEPT,
+        wire.WISH_MODEL: WISH_CHARACTERS,
+        wire.ANNOTATION_ALLOCATION: ALLOCATION_CHARACTERS,
+    }
+    long = dict.fromkeys((*bounds, wire.PEOPLE_PREFIX + "unknown"), "1" * 9000)
+    amounts = {"limits": {wire.RESOURCE_MEMORY: "1" * 9000}}
+    whole = {"metadata": {"annotations": long}, "spec": {"containers": [{"name": "c", "resources": amounts}]}}
+    kept = kept_of(msgspec.convert(whole, Pod))
+
+    cut = {name: "1" * (bound.most + 1) for name, bound in bounds.items()}
+    assert kept.metadata.annotations == cut | {wire.PEOPLE_PREFIX + "unknown": ""}
+    resources = Resources(limits={wire.RESOURCE_MEMORY: "1" * (QUANTITY_TEXT.most + 1)})
+    assert kept.spec.containers == [Container(name="c", resources=resources)]

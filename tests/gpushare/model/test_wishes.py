@@ -10,7 +10,7 @@ from gpushare import wire
 from gpushare.errors import InvalidWishError
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.pod import kept_of
-from gpushare.model.wishes import NONE, Wishes, wishes_of, wishes_or_none
+from gpushare.model.wishes import NONE, Wishes, unknown_wish, wishes_of, wishes_or_none
 from tests.counted import work_of
 
 
@@ -30,6 +30,7 @@ def pod(**annotations: str) -> Pod:
         ({"card_uuid_not": "GPU-1"}, Wishes(banned_uuids=frozenset({"gpu-1"}))),
         ({"same_card": "train.eval"}, Wishes(group="ns/train.eval")),
         ({"split": "4, 8"}, Wishes(split=(8, 4))),
+        ({"split": ",".join(["1"] * 64)}, Wishes(split=(1,) * 64)),
         ({"split": "whole"}, Wishes(whole=True)),
     ],
 )
@@ -64,6 +65,19 @@ def test_an_unknown_wish_is_refused_with_the_nearest_one(name: str, advice: str)
     assert texts[0] == texts[1]
     assert texts[0].startswith(f"annotation {(wire.PEOPLE_PREFIX + name)[:100]} is no wish that gpushare knows; ")
     assert texts[0].endswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("names", "unknown"),
+    [
+        ((), ""),
+        ((wire.WISH_POLICY, "app"), ""),
+        ((wire.PEOPLE_PREFIX + "b", wire.PEOPLE_PREFIX + "a"), wire.PEOPLE_PREFIX + "a"),
+    ],
+)
+def test_an_unknown_wish_is_found_by_its_name(names: tuple[str, ...], unknown: str) -> None:
+    """The first by the alphabet, and an empty text if each is known."""
+    assert unknown_wish(dict.fromkeys(names, "x")) == unknown
 
 
 def test_pod_with_a_card_keeps_its_group_despite_unknown_wishes() -> None:

@@ -90,6 +90,14 @@ def test_answers_that_are_known_make_no_difference(names: list[str], request: in
     assert known == before
 
 
+def test_few_of_many_nodes_are_looked_up_in_their_order() -> None:
+    """A scheduler asks about a part of a large cluster: each name gets its own answer of those that are known."""
+    known = {f"n{number}": wire.REASON_NO_CARD_FITS if number % 2 else "" for number in range(100)}
+    result = filter_nodes(Question(Request(1)), ["n7", "n4", "n1", "n8"], Snapshot(), known)
+
+    assert result == FilterResult(["n4", "n8"], {wire.REASON_NO_CARD_FITS: ["n7", "n1"]}, {})
+
+
 def test_reasons_name_no_node() -> None:
     """The scheduler counts equal texts; a node's name in them defeats that."""
     result = filter_nodes(Question(Request(6)), list(CLUSTER.nodes), CLUSTER)

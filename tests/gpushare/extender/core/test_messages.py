@@ -44,6 +44,7 @@ NODE = {"metadata": {"name": "n1"}, "spec": {}, "status": {"x": [1, 2.50]}}
         {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]},
         {"pod": POD, "nodes": None, "nodenames": ["a", "b"]},
         {"Pod": POD, "nodeNames": ["a", "b"]},
+        {"pod": POD, "NodeNames": ["a", "b"]},
         {"POD": POD, "NODENAMES": ["a", "b"], "Unknown": {"deep": [1]}},
     ],
 )
@@ -60,8 +61,9 @@ def test_full_nodes_keep_their_bytes(key: str) -> None:
     """A scheduler without node cache replaces its Node objects by what comes back."""
     body = json.dumps({"Pod": POD, key: {"metadata": {}, "items": [NODE]}, "NodeNames": None}).encode()
     body = body.replace(b"2.5", b"2.50")
-    _, names, full = decode_args(body)
+    asking, names, full = decode_args(body)
 
+    assert asking.metadata.name == "p"
     assert full is not None
     assert (names, [json.loads(bytes(node)) for node in full]) == (["n1"], [NODE])
     assert b"2.50" in bytes(full[0])

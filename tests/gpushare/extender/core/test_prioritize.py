@@ -81,6 +81,17 @@ def test_fragmentation_likes_where_cpu_is_not_stranded() -> None:
     assert prioritize(question(Request(0), snapshot, "fragmentation", 8000), ["b", "c"], snapshot) == {"b": 10, "c": 10}
 
 
+def test_fragmentation_likes_a_node_without_cards() -> None:
+    """A pod without a card wastes no memory there, and none on a node with all its memory stranded already."""
+    nodes = {name: lay_out(name, (Device(0, 16), Device(1, 16)), []) for name in ("needed", "stranded")}
+    cpu = {"needed": 16_000, "stranded": 3000, "plain": 16_000}
+    needy = Outlook({PodClass(8, cpu_milli=4000): 1})
+    snapshot = Snapshot(nodes | {"plain": lay_out("plain", (), [])}, lambda: needy, cpu)
+    asked = question(Request(0), snapshot, "fragmentation", 1000)
+
+    assert prioritize(asked, list(cpu), snapshot) == {"needed": 0, "stranded": 10, "plain": 10}
+
+
 def test_a_card_without_units_is_no_error() -> None:
     """A node may have more cards than units: its cards are of none."""
     snapshot = Snapshot({"odd": lay_out("odd", (Device(0, 0), Device(1, 0)), [])}, lambda: EXPECTED, {"odd": 8000})
@@ -96,12 +107,13 @@ def test_none_that_is_worse_is_among_the_best() -> None:
 
 
 def test_alike_nodes_are_alike_also_where_they_are_compared() -> None:
-    """A difference in the last digit of a sum is no difference."""
+    """A difference in the last digit of a sum is no difference, and neither is a millionth of a unit."""
     nodes = {name: lay_out(name, (Device(0, 16, 5), Device(1, 16, 7)), []) for name in "abc"}
     snapshot = Snapshot(nodes, lambda: Outlook({PodClass(3): 1, PodClass(7): 1, PodClass(9): 1}))
-    found = prioritize(question(Request(2), snapshot, "fragmentation"), list(nodes), snapshot)
+    asked = question(Request(2), snapshot, "fragmentation")
 
-    assert len(set(found.values())) == 1
+    assert len(set(prioritize(asked, list(nodes), snapshot).values())) == 1
+    assert prioritize(asked, list(nodes), snapshot, {"a": 0.0, "b": 1e-6, "c": 1.0}) == {"a": 10, "b": 10, "c": 0}
 
 
 def test_node_that_is_unknown_or_too_small_scores_nothing() -> None:

@@ -107,9 +107,10 @@ def test_a_pod_counts_once_until_it_has_ended() -> None:
 def test_a_split_is_several_cards_and_models_are_distinct() -> None:
     """The smallest part of a split in unequal parts stands for all; other wishes do not concern the cards."""
     workload = Workload()
-    come(workload, 12, 1, Wishes(split=(8, 4), policy="spread", models=(" t4 ",)))
+    models = Wishes(models=(" t4 ",), banned_models=(" a100 ",))
+    come(workload, 12, 1, models._replace(split=(8, 4), policy="spread"))
 
-    assert expected(workload) == {PodClass(4, 2, 1000, Wishes(models=(" t4 ",))): 1}
+    assert expected(workload) == {PodClass(4, 2, 1000, models): 1}
 
 
 def test_expected_pods_of_a_file_win() -> None:
@@ -179,4 +180,27 @@ def test_no_cpu_is_counted_if_no_policy_asks() -> None:
     workload.set_node(node("n", "4"))
 
     workload.set_pod(pod("a"), "n")
+    assert dict(workload.free_cpu) == {}
+
+
+def test_ten_pods_are_news() -> None:
+    """As long as they are a quarter of all."""
+    workload = Workload()
+    come(workload, 4, 10)
+    first = workload.outlook()
+    come(workload, 8, 9)
+    assert workload.outlook() is first
+    come(workload, 8, 1)
+
+    assert expected(workload)[PodClass(8, cpu_milli=1000)] == 10
+
+
+def test_no_pod_brings_back_a_node_that_is_gone() -> None:
+    """The end of a pod there leaves the node without free CPU."""
+    workload = Workload(counts_cpu=True)
+    workload.set_node(node("n", "4"))
+    workload.set_pod(pod("a"), "n")
+    workload.remove_node("n")
+    workload.remove_pod("a")
+
     assert dict(workload.free_cpu) == {}
