@@ -18,7 +18,7 @@ from gpushare.model.quantity import MIB_PER_GIB
 
 ROWS_OF_A_PAGE: Final = 50
 # Marked nodes that are listed one by one.
-MOST_MARKED: Final = 20
+MOST_MARKED: Final = 10
 SHOWN: Final = {"all": "all nodes", "attention": "needs attention", "free": "has room", "full": "full"}
 SORTED: Final = {"name": "by name", "free": "largest block first", "booked": "most booked first"}
 _MARKS: Final = {SICK: ("sick", "✕ sick"), OVER_BOOKED: ("over", "▲ over-booked"), NO_SLOT: ("slotless", "■ no free slot")}
@@ -110,14 +110,14 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "count": f"{len(nodes)} of {sums.nodes} nodes, {sums.cards} cards",
         "nodes": "".join(_node(one, document.rows.models) for one in shown) or _empty(4, "No node is like that."),
         "pages": _pages(view, page, pages),
-        "pods": "".join(map(_pod, document.waiting)) or _empty(3, "No pod waits for a card."),
+        "pods": "".join(map(_pod, document.waiting)) or _empty(2, "No pod waits for a card."),
         "pods-more": _more(document.waiting_count - len(document.waiting), "more wait"),
         "decisions": "".join(
             f'<tr><td>{ago(document.now - at)}</td><td class="{outcome.replace(" ", "-")}">{outcome}</td>'
-            f"<td>{escape(namespace)}/{escape(name)}</td><td>{escape(detail)}</td></tr>"
+            f"<td>{escape(namespace)}/{escape(name)}<small>{escape(detail)}</small></td></tr>"
             for at, outcome, namespace, name, detail in document.decisions
         )
-        or _empty(4, "No decision since the extender started."),
+        or _empty(3, "No decision since the extender started."),
         "hour": "".join(_point(one, document.now) for one in reversed(document.points)) or _empty(6, "No minute yet."),
         "program": escape(f"gpushare {document.facts.program}, policy {document.facts.policy}"),
     }
@@ -128,7 +128,7 @@ def freshness(document: PageDocument) -> str:
     if not document.facts.is_ready:
         return "The extender has not read the cluster yet."
     ages = [ago(document.now - at) for at in map(document.facts.contacts.get, ("nodes", "pods")) if at is not None]
-    return "The API server last answered about " + " and ".join(
+    return "The API server last answered about " + ", about ".join(
         f"{name} {age}" for name, age in zip(("nodes", "pods"), ages, strict=False)
     )
 
@@ -195,10 +195,10 @@ def _node(entry: Entry, models: Sequence[str]) -> str:
     notes = [f"<b>{escape(row.refusal)}</b>"] * bool(row.refusal)
     notes += [f"<b>{row.unplaced} units on no card</b>"] * bool(row.unplaced)
     return (
-        f'<tr><th scope="row">{_link(row.name)}<small>{escape(names)}</small>{"".join(notes)}</th>'
+        f'<tr><th scope="row">{_link(row.name)}<small>{escape(names)}, in {unit_word(row.unit_mib)}</small>{"".join(notes)}</th>'
         f'<td><ul class="cards">{"".join(map(_card, cards))}</ul></td>'
         f"<td>{amount(sums.booked)}<small>{percent(sums.booked, sums.total)} of {amount(sums.total)}</small></td>"
-        f"<td>{amount(sums.largest)}<small>in {unit_word(row.unit_mib)}</small></td></tr>"
+        f"<td>{amount(sums.largest)}</td></tr>"
     )
 
 
@@ -228,8 +228,8 @@ def _pod(pod: WaitingPod) -> str:
     )
     return (
         f'<tr><th scope="row"><a href="{path}">{escape(pod.namespace)}/{escape(pod.name)}</a>'
-        f"<small>asked for {pod.times} {'time' if pod.times == 1 else 'times'}</small></th>"
-        f"<td>{pod.units}</td><td><ul>{reasons}</ul></td></tr>"
+        f"<small>{pod.units} units, asked for {pod.times} {'time' if pod.times == 1 else 'times'}</small></th>"
+        f"<td><ul>{reasons}</ul></td></tr>"
     )
 
 
