@@ -81,12 +81,14 @@ class PageDocument:
         nodes = nodes_with_cards(book.snapshot()) if facts.is_ready else []
         yield
         yield from self.rows.follow(nodes)
-        waiting: list[WaitingPod] = []
+        waiting: list[Verdict] = []
+        count = 0
         for part in _parts(verdicts.refused()):
-            waiting += [_waiting(one) for one in part if book.is_pending(one.metadata)]
+            there = [one for one in part if book.is_pending(one.metadata)]
+            count += len(there)
+            waiting = sorted((*waiting, *there), key=_by_priority)[:MOST_WAITING]
             yield
-        self.waiting_count = len(waiting)
-        self.waiting = sorted(waiting, key=lambda one: (-one.priority, one.namespace, one.name))[:MOST_WAITING]
+        self.waiting_count, self.waiting = count, [*map(_waiting, waiting)]
         self.decisions, self.facts, self.now = decisions.newest(), facts, now
         if facts.is_ready and self.trends.is_due(now):
             sums = self.sums
@@ -144,6 +146,10 @@ def _parts(verdicts: Sequence[Verdict]) -> Iterator[Sequence[Verdict]]:
     left = iter(verdicts)
     while part := tuple(islice(left, _PODS_AT_ONCE)):
         yield part
+
+
+def _by_priority(verdict: Verdict) -> tuple[int, str, str]:
+    return -verdict.priority, verdict.metadata.namespace, verdict.metadata.name
 
 
 def _waiting(verdict: Verdict) -> WaitingPod:

@@ -80,12 +80,13 @@ class Sums(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A row with its sums, and the node that it was made of; ``text`` is the row as JSON."""
+    """A row with its sums, and the node that it was made of; ``text`` is the row as JSON, ``models`` are those of its cards."""
 
     node: NodeInfo
     row: Row
     text: bytes
     sums: Sums
+    models: frozenset[int]
 
     @property
     def needs_attention(self) -> bool:
@@ -146,7 +147,7 @@ class Rows:
             sum(card.total for card in cards) * unit, largest, node.name if largest else "",
             sum(card.marks & SICK > 0 for card in cards), sum(card.marks & OVER_BOOKED > 0 for card in cards),
         )  # fmt: skip
-        return Entry(node, row, encode_json(row), sums)
+        return Entry(node, row, encode_json(row), sums, frozenset(card.model for card in cards))
 
     def _card(self, device: Device) -> Card:
         if device.model not in self.models:

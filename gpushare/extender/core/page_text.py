@@ -62,7 +62,9 @@ def chosen(document: PageDocument, view: View) -> list[Entry]:
     words = view.words.lower().split()
     if words:
         models = [model.lower() for model in document.rows.models]
-        entries = [one for one in entries if _has(one, words, models)]
+        # With each word the models that have it.
+        looked_for = [(word, {at for at, model in enumerate(models) if word in model}) for word in words]
+        entries = [one for one in entries if _has(one, looked_for)]
     match view.show:
         case "attention":
             entries = [one for one in entries if one.needs_attention]
@@ -78,12 +80,9 @@ def chosen(document: PageDocument, view: View) -> list[Entry]:
     return entries
 
 
-def _has(entry: Entry, words: Sequence[str], models: Sequence[str]) -> bool:
-    name = entry.row.name
-    if all(word in name for word in words):
-        return True
-    texts = [name, *(models[at] for at in set(entry.row.cards[3::5]))]
-    return all(any(word in text for text in texts) for word in words)
+def _has(entry: Entry, looked_for: Sequence[tuple[str, set[int]]]) -> bool:
+    name, models = entry.row.name, entry.models
+    return all(word in name or not models.isdisjoint(having) for word, having in looked_for)
 
 
 def fragments(document: PageDocument, view: View) -> dict[str, str]:
@@ -107,7 +106,7 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "show": _options(SHOWN, view.show),
         "sort": _options(SORTED, view.sort),
         "attention": "".join(_attention(document)),
-        "count": f"{len(nodes)} of {sums.nodes} nodes, {sums.cards} cards",
+        "count": f"{len(nodes):,} of {sums.nodes:,} nodes, {sums.cards:,} cards",
         "nodes": "".join(_node(one, document.rows.models) for one in shown) or _empty(4, "No node is like that."),
         "pages": _pages(view, page, pages),
         "pods": "".join(map(_pod, document.waiting)) or _empty(2, "No pod waits for a card."),
@@ -207,7 +206,7 @@ def _card(card: Card) -> str:
     width = min(card.used * _BAR // card.total, _BAR) if card.total else 0
     words = _words(card, SICK | OVER_BOOKED | NO_SLOT)
     return (
-        f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" aria-hidden="true"><rect class="whole" width="{_BAR}" height="6"/>'
+        f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" preserveAspectRatio="none" aria-hidden="true"><rect class="whole" width="{_BAR}" height="6"/>'
         f'<rect class="used" width="{width}" height="6"/></svg>'
         f"<span><i>{card.index}</i> {card.used}/{card.total}</span>{f'<b>{words}</b>' if words else ''}</li>"
     )
