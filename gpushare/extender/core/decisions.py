@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 # Decisions that are kept: a screen or two, and some kB.
 MOST_DECISIONS: Final = 60
 
+# What is kept of a reason, which may quote a caller.
+MOST_CHARACTERS: Final = 300
+
 BOUND: Final = "bound"
 REFUSED: Final = "refused"
 NOT_BOUND: Final = "not bound"
@@ -34,7 +37,7 @@ class Decisions:
     def note(self, at: float, outcome: str, namespace: str, name: str, detail: str) -> None:
         """A pod has this outcome, one of the constants of this module."""
         self.counts[outcome] += 1
-        self._kept.append(Decision(int(at), outcome, namespace, name, detail))
+        self._kept.append(Decision(int(at), outcome, namespace, name, detail[:MOST_CHARACTERS]))
 
     def newest(self) -> tuple[Decision, ...]:
         """The kept ones, the newest first."""
