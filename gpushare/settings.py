@@ -118,7 +118,9 @@ class ExtenderSettings(ProgramSettings):
         _audit_interval,
     )
     page: bool = switch(
-        "ui", "serve the page at /gpushare-scheduler/ui, read-only and to the callers of the other paths; false for no page", "true"
+        "ui",
+        "serve the page at /gpushare-scheduler/ui, read-only and to the callers of the other paths; false for no page",
+        "true",
     )
 
 

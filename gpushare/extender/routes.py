@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from gpushare import wire
 from gpushare.extender.core import messages
@@ -25,6 +25,8 @@ _LOG = logging.getLogger(__name__)
 
 # Nodes that an inspection describes before it lets other requests run: half a millisecond of work.
 _NODES_AT_ONCE: Final = 8
+
+_A = TypeVar("_A")
 
 _NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found\n")
 _NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
@@ -42,9 +44,7 @@ def health(is_ready: Callable[[], bool]) -> dict[str, Callable[[], Answer]]:
 class Routes:
     """The application. ``is_ready``: is the book complete? ``page`` is there unless the flag turns it off."""
 
-    def __init__(
-        self, book: Book, verbs: Verbs, is_ready: Callable[[], bool], page: LivePage | None = None
-    ) -> None:
+    def __init__(self, book: Book, verbs: Verbs, is_ready: Callable[[], bool], page: LivePage | None = None) -> None:
         self._book = book
         self._verbs = verbs
         # At most one inspection is being described; the next waits for it, and answers all callers that came since.
@@ -62,10 +62,10 @@ class Routes:
             wire.PATH_BIND: self._bind,
         }
         self._gets: dict[str, Callable[[HttpRequest], Answer | Awaitable[bytes | Answer]]] = {
-            wire.PATH_VERSION: lambda _: Answer(200, TEXT, wire.API_VERSION.encode()),
+            wire.PATH_VERSION: _without_request(lambda: Answer(200, TEXT, wire.API_VERSION.encode())),
             # It takes long if there are many nodes, and lets other requests run.
-            wire.PATH_INSPECT: lambda _: self._inspect(),
-            **{path: lambda _, probe=probe: probe() for path, probe in self._probes.items()},
+            wire.PATH_INSPECT: _without_request(self._inspect),
+            **{path: _without_request(probe) for path, probe in self._probes.items()},
             **({} if page is None else page.answers),
         }
 
@@ -141,6 +141,11 @@ class Routes:
             unknown = {"error": f"no scheduler has asked for a card for pod {namespace}/{name} lately"}
             return Answer(404, JSON, messages.encode_json(unknown))
         return Answer(200, JSON, messages.encode_json(found))
+
+
+def _without_request(answer: Callable[[], _A]) -> Callable[[HttpRequest], _A]:
+    """The same answer to each request."""
+    return lambda _: answer()
 
 
 async def _awaited(answer: Awaitable[bytes | Answer], request: HttpRequest) -> Answer:

@@ -49,8 +49,9 @@ class Verbs:
     """filter, prioritize, preempt and bind.
 
     ``is_ready``: is the book complete? ``policy`` is the cluster's; ``verdicts`` remembers the answers of filter, ``decisions``
-    what the page shows; ``metrics`` counts what each verb has. ``afterwards`` calls a function with its arguments, soon: a scheduler waits for its
-    answer, and not for the log and the counters. ``is_alone``: no other extender answers the filters of pods that are bound here.
+    what the page shows; ``metrics`` counts what each verb has. ``afterwards`` calls a function with its arguments, soon: a
+    scheduler waits for its answer, and not for the log and the counters. ``is_alone``: no other extender answers the filters of
+    pods that are bound here.
     """
 
     book: Book
@@ -148,7 +149,9 @@ class Verbs:
             self.metrics.count_error(PREEMPT, error)
             return {}
         self.metrics.count(PREEMPT, GRANTED if found else REFUSED)
-        self._note(PREEMPTED, pod.metadata.namespace, pod.metadata.name, f"possible on {len(found)} of {len(proposed)} nodes")
+        self._note(
+            PREEMPTED, pod.metadata.namespace, pod.metadata.name, f"possible on {len(found)} of {len(proposed)} nodes"
+        )
         return found
 
     def explain(self, namespace: str, name: str) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """What the page shows, as one JSON document and as the changes since the one before. Pure.
 
-A document is made of sections, and each is bytes already: both the document and the changes only join them. Times are seconds of the
-extender's monotonic clock beside ``now``, so that a viewer's clock does not matter.
+A document is made of sections, and each is bytes already: both the document and the changes only join them. Times are seconds of
+the extender's monotonic clock beside ``now``, so that a viewer's clock does not matter.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class Facts(NamedTuple):
     contacts: Mapping[str, int | None]
 
 
+_NOTHING: Final = Facts("", "", False, {})
+
+
 @dataclass(eq=False)
 class PageDocument:
     """The document of one moment, and how it came from the one before.
@@ -63,7 +66,7 @@ class PageDocument:
     waiting_count: int = 0
     decisions: Sequence[Decision] = ()
     points: Sequence[Point] = ()
-    facts: Facts = Facts("", "", False, {})
+    facts: Facts = _NOTHING
     now: float = 0.0
     _sections: Mapping[str, bytes] = field(default_factory=dict)
 
@@ -101,7 +104,9 @@ class PageDocument:
 
     def _compare(self) -> None:
         sections: dict[str, bytes] = {
-            "extender": encode_json({"version": self.facts.program, "policy": self.facts.policy, "ready": self.facts.is_ready}),
+            "extender": encode_json(
+                {"version": self.facts.program, "policy": self.facts.policy, "ready": self.facts.is_ready}
+            ),
             "numbers": encode_json(self.sums._asdict() | {"waiting": self.waiting_count}),
             "models": encode_json(self.rows.models),
             "waiting": encode_json(self.waiting),

@@ -23,9 +23,9 @@ _NODES_AT_ONCE: Final = 32
 
 
 class Card(NamedTuple):
-    """A card in a row; amounts are in the node's unit, ``model`` is a place in ``Rows.models``."""
+    """A card in a row, ``number`` is its index; amounts are in the node's unit, ``model`` is a place in ``Rows.models``."""
 
-    index: int
+    number: int
     used: int
     total: int
     model: int

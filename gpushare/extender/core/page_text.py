@@ -1,7 +1,7 @@
 """The page as the server writes it, for a browser without its script: fragments of HTML by the name of their place. Pure.
 
-The script of ``ui/page.html`` writes the same, so each class and text here stands there too. No fragment has a style of its own: the
-page's policy allows none.
+The script of ``ui/page.html`` writes the same, so each class and text here stands there too. No fragment has a style of its own:
+the page's policy allows none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ ROWS_OF_A_PAGE: Final = 50
 MOST_MARKED: Final = 10
 SHOWN: Final = {"all": "all nodes", "attention": "needs attention", "free": "has room", "full": "full"}
 SORTED: Final = {"name": "by name", "free": "largest block first", "booked": "most booked first"}
-_MARKS: Final = {SICK: ("sick", "✕ sick"), OVER_BOOKED: ("over", "▲ over-booked"), NO_SLOT: ("slotless", "■ no free slot")}
+_MARKS: Final = {
+    SICK: ("sick", "✕ sick"),
+    OVER_BOOKED: ("over", "▲ over-booked"),
+    NO_SLOT: ("slotless", "■ no free slot"),
+}
 _UNITS: Final = {MIB_PER_GIB: "GiB", 1: "MiB"}
 _BAR: Final = 40
 
@@ -155,7 +159,7 @@ def ago(seconds: float) -> str:
 
 def unit_word(unit_mib: int) -> str:
     """The name of a unit."""
-    return _UNITS.get(unit_mib, f"× {unit_mib} MiB")
+    return _UNITS.get(unit_mib, f"units of {unit_mib} MiB")
 
 
 def _options(texts: Mapping[str, str], chosen_one: str) -> str:
@@ -169,7 +173,9 @@ def _attention(document: PageDocument) -> Iterator[str]:
     marked = [one for one in document.rows.entries() if one.needs_attention]
     for entry in marked[:MOST_MARKED]:
         row = entry.row
-        texts = [f"card {card.index}: {mark}" for card in row.each_card() if (mark := _words(card, SICK | OVER_BOOKED))]
+        texts = [
+            f"card {card.number}: {mark}" for card in row.each_card() if (mark := _words(card, SICK | OVER_BOOKED))
+        ]
         texts += [row.refusal] * bool(row.refusal)
         texts += [f"{row.unplaced} units of pods on no card of it"] * bool(row.unplaced)
         yield f"<li>{_link(row.name)} {escape('; '.join(texts))}</li>"
@@ -206,9 +212,10 @@ def _card(card: Card) -> str:
     width = min(card.used * _BAR // card.total, _BAR) if card.total else 0
     words = _words(card, SICK | OVER_BOOKED | NO_SLOT)
     return (
-        f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" preserveAspectRatio="none" aria-hidden="true"><rect class="whole" width="{_BAR}" height="6"/>'
+        f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="whole" width="{_BAR}" height="6"/>'
         f'<rect class="used" width="{width}" height="6"/></svg>'
-        f"<span><i>{card.index}</i> {card.used}/{card.total}</span>{f'<b>{words}</b>' if words else ''}</li>"
+        f"<span><i>{card.number}</i> {card.used}/{card.total}</span>{f'<b>{words}</b>' if words else ''}</li>"
     )
 
 
@@ -223,7 +230,8 @@ def _pages(view: View, page: int, pages: int) -> str:
 def _pod(pod: WaitingPod) -> str:
     path = escape(f"explain/{quote(pod.namespace, safe='')}/{quote(pod.name, safe='')}")
     reasons = "".join(
-        f"<li>{count} {'node' if count == 1 else 'nodes'}: {escape(reason)}</li>" for reason, count in pod.reasons.items()
+        f"<li>{count} {'node' if count == 1 else 'nodes'}: {escape(reason)}</li>"
+        for reason, count in pod.reasons.items()
     )
     return (
         f'<tr><th scope="row"><a href="{path}">{escape(pod.namespace)}/{escape(pod.name)}</a>'

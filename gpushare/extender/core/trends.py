@@ -37,7 +37,9 @@ class Trends:
         """Is a minute over since the last point?"""
         return now >= self._due
 
-    def add(self, now: float, *, booked: int, free: int, total: int, largest: int, waiting: int, counts: Mapping[str, int]) -> None:
+    def add(
+        self, now: float, *, booked: int, free: int, total: int, largest: int, waiting: int, counts: Mapping[str, int]
+    ) -> None:
         """One more point; ``counts`` are of decisions since the start of the process."""
         bound, refused = (counts[one] - self._counted.get(one, 0) for one in (BOUND, REFUSED))
         self._points.append(Point(int(now), booked, free, total, largest, waiting, bound, refused))

@@ -100,7 +100,8 @@ class LivePage:
 
     def _facts(self) -> Facts:
         ages = {
-            name: None if one.last_answer_at is None else int(one.last_answer_at) for name, one in self._contacts().items()
+            name: None if one.last_answer_at is None else int(one.last_answer_at)
+            for name, one in self._contacts().items()
         }
         return Facts(__version__, self._policy, self._is_ready(), ages)
 
@@ -118,7 +119,9 @@ class LivePage:
         """Changes, from the next on; the first message has the version that they begin with."""
         if self.viewers.is_full:
             return _FULL
-        return Answer(200, _EVENTS, b"retry: 3000\n\n" + _event(self.document.beat), headers=_SAFE, audience=self.viewers)
+        return Answer(
+            200, _EVENTS, b"retry: 3000\n\n" + _event(self.document.beat), headers=_SAFE, audience=self.viewers
+        )
 
 
 def _event(document: bytes) -> bytes:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from gpushare.extender.core.decisions import BOUND, MOST_CHARACTERS, MOST_DECISIONS, NOT_BOUND, REFUSED, Decision, Decisions
+from gpushare.extender.core.decisions import (
+    BOUND,
+    MOST_CHARACTERS,
+    MOST_DECISIONS,
+    NOT_BOUND,
+    REFUSED,
+    Decision,
+    Decisions,
+)
 
 
 def test_the_newest_decision_is_first() -> None:

@@ -70,9 +70,7 @@ def test_the_document_has_the_cards_as_inspect_has_them(page: Page) -> None:
         for name, _, cards, *_ in page.whole()["nodes"]
     ]
     devices = [[[dev["id"], dev["totalGPU"], dev["usedGPU"]] for dev in one["devs"]] for one in inspected]
-    assert shown == [
-        {"name": one["name"], "devs": of} for one, of in zip(inspected, devices, strict=True)
-    ]
+    assert shown == [{"name": one["name"], "devs": of} for one, of in zip(inspected, devices, strict=True)]
     assert page.whole()["numbers"]["booked"] == 3 * 1024
 
 

@@ -69,7 +69,15 @@ def test_the_address_says_which_nodes_are_shown(query: str, view: View) -> None:
     assert view_of(query) == view
 
 
-@given(st.builds(View, st.text("ab &=%<é", max_size=9).map(str.strip), st.sampled_from([*module.SHOWN]), st.sampled_from([*module.SORTED])), st.integers(1, 99))
+@given(
+    st.builds(
+        View,
+        st.text("ab &=%<é", max_size=9).map(str.strip),
+        st.sampled_from([*module.SHOWN]),
+        st.sampled_from([*module.SORTED]),
+    ),
+    st.integers(1, 99),
+)
 def test_a_link_leads_to_another_page_of_the_same(view: View, page: int) -> None:
     """The address of a view is read back as that view."""
     assert view_of(view.link(page).removeprefix("ui?")) == view._replace(page=page)
@@ -141,7 +149,11 @@ def test_many_nodes_come_in_pages() -> None:
     assert (texts(first["pages"]), texts(last["pages"])) == (["page 1 of 3", "next"], ["previous", "page 3 of 3"])
     assert 'href="ui?q=n&amp;page=2" rel="next"' in first["pages"]
     assert texts(fragments(document, View("n", page=2))["pages"]) == ["previous", "page 2 of 3", "next"]
-    assert (first["count"], first["nodes"].count("<tr>"), last["nodes"].count("<tr>")) == ("101 of 101 nodes, 101 cards", 50, 1)
+    assert (first["count"], first["nodes"].count("<tr>"), last["nodes"].count("<tr>")) == (
+        "101 of 101 nodes, 101 cards",
+        50,
+        1,
+    )
     assert fragments(shown(*NODES), View())["pages"] == ""
 
 
@@ -152,7 +164,13 @@ def test_waiting_pods_and_decisions_are_told() -> None:
     for times, name in ((1, "a"), (2, "b")):
         book.set_pod(pod(name, 9))
         for _ in range(times):
-            verdicts.note(ObjectMeta(name, "default", name), Request(9), FilterResult([], {"full": ["n"], "odd": ["m", "o"]}, {}), b"", 1)
+            verdicts.note(
+                ObjectMeta(name, "default", name),
+                Request(9),
+                FilterResult([], {"full": ["n"], "odd": ["m", "o"]}, {}),
+                b"",
+                1,
+            )
     decisions.note(60, NOT_BOUND, "ns", "c", "refused")
     facts = Facts("1.2", "spread", True, {"nodes": 60, "pods": None})
     for _ in document.refresh(book, verdicts, decisions, facts, 100.0):
@@ -215,4 +233,4 @@ def test_amounts_are_rounded_to_a_tenth() -> None:
     assert [ago(seconds) for seconds in (-1, 59.9, 60, 7200, 200_000)] == [
         "0 s ago", "59 s ago", "1 min ago", "2 h ago", "2 d ago",
     ]  # fmt: skip
-    assert [module.unit_word(mib) for mib in (1024, 1, 256)] == ["GiB", "MiB", "× 256 MiB"]
+    assert [module.unit_word(mib) for mib in (1024, 1, 256)] == ["GiB", "MiB", "units of 256 MiB"]
