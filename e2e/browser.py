@@ -41,6 +41,20 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    async def visit(self, address: str) -> None:
+        """Go to another address, and wait until its page is whole."""
+        await self.evaluate("document.documentElement.id = 'former'")
+        await self.call("Page.navigate", url=address)
+        await self.is_whole()
+
+    async def is_whole(self) -> None:
+        """Wait until there is a page: a tab has an empty document first, and the former one until the next comes."""
+        script = (
+            "document.readyState === 'complete' && document.querySelector('main') !== null "
+            "&& document.documentElement.id !== 'former'"
+        )
+        await eventually(lambda: self.evaluate(script), bool, "the page is whole")
+
     async def click(self, selector: str) -> None:
         """Press and release the mouse in the middle of an element."""
         await self.evaluate(f"document.querySelector('{selector}').scrollIntoView({{block: 'center'}})")
@@ -73,9 +87,7 @@ async def browser(address: str, folder: Path, *words: str) -> AsyncIterator[Brow
             (tab, *_) = await eventually(tabs, bool, "the page is opened")
             async with http.ws_connect(tab["webSocketDebuggerUrl"], max_msg_size=0) as socket:
                 shown = Browser(socket)
-                # The tab has an empty document first.
-                is_whole = "document.readyState === 'complete' && document.querySelector('main') !== null"
-                await eventually(lambda: shown.evaluate(is_whole), bool, "the page is whole")
+                await shown.is_whole()
                 yield shown
     finally:
         process.terminate()

@@ -215,7 +215,7 @@ def _card(card: Card) -> str:
         f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="whole" width="{_BAR}" height="6"/>'
         f'<rect class="used" width="{width}" height="6"/></svg>'
-        f"<span><i>{card.number}</i> {card.used}/{card.total}</span>{f'<b>{words}</b>' if words else ''}</li>"
+        f"<span><i>{card.number}:</i> {card.used}/{card.total}</span>{f'<b>{words}</b>' if words else ''}</li>"
     )
 
 

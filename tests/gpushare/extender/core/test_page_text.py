@@ -118,11 +118,11 @@ def test_a_row_has_text_for_each_mark() -> None:
     found = texts(fragments(document, View())["nodes"])
 
     at = found.index("sick-1")
-    assert found[at : at + 8] == ["sick-1", "Tesla T4, in GiB", "0", "2/14", "✕ sick", "1", "13/14", "15 GiB"]
+    assert found[at : at + 8] == ["sick-1", "Tesla T4, in GiB", "0:", "2/14", "✕ sick", "1:", "13/14", "15 GiB"]
     at = found.index("odd-1")
-    assert found[at + 2 : at + 7] == ["too new", "3 units on no card", "0", "20/14", "▲ over-booked"]
+    assert found[at + 2 : at + 7] == ["too new", "3 units on no card", "0:", "20/14", "▲ over-booked"]
     at = found.index("slots")
-    assert found[at + 1 : at + 5] == ["not published, in MiB", "0", "2/14000", "■ no free slot"]
+    assert found[at + 1 : at + 5] == ["not published, in MiB", "0:", "2/14000", "■ no free slot"]
 
 
 def test_a_bar_is_as_long_as_the_booked_part() -> None:
