@@ -57,6 +57,9 @@ class LivePage:
         self.document = PageDocument()
         self.viewers = Audience(VIEWERS)
         self._making = asyncio.Lock()
+        # Pages are written one at a time, so that a scheduler has its turn between any two of those that come together.
+        self._writing = asyncio.Lock()
+        self._whole = b""
         self._made_at = self._sent_at = float("-inf")
         self._template = _PAGE.read_text(encoding="utf-8")
         self._headers = _SAFE + b"content-security-policy: %b\r\n" % policy_of(self._template).encode()
@@ -84,7 +87,7 @@ class LivePage:
             if now - self._made_at < REFRESH_SECONDS:
                 return
             await self._make(now)
-            self._made_at = now
+            self._made_at, self._whole = now, b""
             if self.document.changes or now - self._sent_at >= BEAT_SECONDS:
                 self._sent_at = now
                 self.viewers.send(_event(self.document.changes or self.document.beat))
@@ -107,13 +110,16 @@ class LivePage:
 
     async def _page(self, request: HttpRequest) -> Answer:
         await self.refresh()
-        found = fragments(self.document, view_of(request.query))
-        text = _PLACE.sub(lambda place: found[place[1]], self._template)
-        return Answer(200, _HTML, text.encode(), headers=self._headers)
+        async with self._writing:
+            await asyncio.sleep(0)
+            found = fragments(self.document, view_of(request.query))
+            text = _PLACE.sub(lambda place: found[place[1]], self._template)
+            return Answer(200, _HTML, text.encode(), headers=self._headers)
 
     async def _state(self, _: HttpRequest) -> Answer:
         await self.refresh()
-        return Answer(200, JSON, self.document.whole, headers=_SAFE)
+        self._whole = self._whole or self.document.whole
+        return Answer(200, JSON, self._whole, headers=_SAFE)
 
     def _events(self, _: HttpRequest) -> Answer:
         """Changes, from the next on; the first message has the version that they begin with."""

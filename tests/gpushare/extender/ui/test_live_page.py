@@ -279,3 +279,19 @@ async def test_decisions_of_each_verb_are_shown() -> None:
         ("not bound", "default", "q", "pod default/q is not there any more"),
         ("preemption", "default", "p", "possible on 1 of 1 nodes"),
     ]
+
+
+async def test_pages_opened_together_are_written_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between any two of them the loop does other work, such as a scheduler's question."""
+    async with extender() as one:
+        await one.page.refresh()
+        monkeypatch.setattr(module, "REFRESH_SECONDS", 600)
+        answers = [
+            asyncio.ensure_future(one.page._page(HttpRequest("GET", PAGE, b"", is_known=True))) for _ in range(5)
+        ]
+        done = []
+        while len(done) < 5:
+            before = len(done)
+            await asyncio.sleep(0)
+            done = [answer for answer in answers if answer.done()]
+            assert len(done) - before <= 1

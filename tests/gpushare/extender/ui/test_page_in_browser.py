@@ -96,10 +96,11 @@ async def test_a_new_pod_appears_without_a_reload(tmp_path: Path) -> None:
 
 async def test_sick_and_over_booked_cards_are_marked(tmp_path: Path) -> None:
     """By text in the table and in the list, by a shape in the map; the marks go with their reason."""
-    # JavaScript: is there a pixel of this colour within a card's square on the map?
+    # JavaScript: is there a pixel of this colour within the square of a card on the map?
     has = """(name => (color => { draw(); const pen = document.getElementById('map').getContext('2d');
         return (node, card) => { const place = layout.places.find(one => one.node.name === node);
-          const data = pen.getImageData(place.x + card * (place.size + place.gap), place.y + place.label, place.size, place.size).data;
+          const {size} = place, left = place.x + card * (size + place.gap);
+          const data = pen.getImageData(left, place.y + place.label, size, size).data;
           const probe = document.createElement('canvas').getContext('2d'); probe.fillStyle = color; probe.fillRect(0, 0, 1, 1);
           const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
           for (let at = 0; at < data.length; at += 4) if (data[at] === r && data[at + 1] === g && data[at + 2] === b) return true;
