@@ -110,7 +110,7 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "show": _options(SHOWN, view.show),
         "sort": _options(SORTED, view.sort),
         "attention": "".join(_attention(document)),
-        "count": f"{len(nodes):,} of {sums.nodes:,} nodes, {sums.cards:,} cards",
+        "count": f"{len(nodes):,} of {sums.nodes:,} nodes; {sums.cards:,} cards in all",
         "nodes": "".join(_node(one, document.rows.models) for one in shown) or _empty(4, "No node is like that."),
         "pages": _pages(view, page, pages),
         "pods": "".join(map(_pod, document.waiting)) or _empty(2, "No pod waits for a card."),

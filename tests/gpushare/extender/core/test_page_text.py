@@ -150,7 +150,7 @@ def test_many_nodes_come_in_pages() -> None:
     assert 'href="ui?q=n&amp;page=2" rel="next"' in first["pages"]
     assert texts(fragments(document, View("n", page=2))["pages"]) == ["previous", "page 2 of 3", "next"]
     assert (first["count"], first["nodes"].count("<tr>"), last["nodes"].count("<tr>")) == (
-        "101 of 101 nodes, 101 cards",
+        "101 of 101 nodes; 101 cards in all",
         50,
         1,
     )

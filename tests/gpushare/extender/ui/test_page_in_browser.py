@@ -110,7 +110,7 @@ async def test_sick_and_over_booked_cards_are_marked(tmp_path: Path) -> None:
         await becomes(shown, CARDS, {"n1": ["0: 20/14 ▲ over-booked", "1: 0/14"], "n2": ["0: 0/10 ✕ sick"]})
         assert (await text(shown, "#attention")).splitlines() == ["n1 card 0: ▲ over-booked", "n2 card 0: ✕ sick"]
         places = [("n1", 0), ("n1", 1), ("n2", 0)]
-        for colour, expected in (("over", [True, False, False]), ("sick", [False, False, True])):
+        for colour, expected in (("mark", [True, False, False]), ("sick", [False, False, True])):
             assert [await shown.evaluate(f"{has}('{colour}')('{node}', {card})") for node, card in places] == expected
         assert "1 sick and 1 over-booked" in await shown.evaluate(
             "document.getElementById('map').getAttribute('aria-label')"
@@ -153,7 +153,7 @@ async def test_search_and_filters_are_in_the_address(tmp_path: Path) -> None:
         await shown.call("Input.insertText", text="p4")
         await becomes(shown, NAMES, ["n2"])
         assert await shown.evaluate("location.search") == "?q=p4"
-        assert await text(shown, "#notice") == "1 of 2 nodes, 3 cards"
+        assert await text(shown, "#notice") == "1 of 2 nodes; 3 cards in all"
         await shown.evaluate("show.value = 'full'; show.dispatchEvent(new Event('input', {bubbles: true}))")
         assert await shown.evaluate("location.search") == "?q=p4&show=full"
         await shown.evaluate("go({q: 'n1', show: 'all'}, true)")
