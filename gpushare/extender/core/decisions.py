@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 # Decisions that are kept: a screen or two, and some kB.
 MOST_DECISIONS: Final = 60
 
-# What is kept of a reason, which may quote a caller.
+# A reason may quote a caller: its beginning is kept.
 MOST_CHARACTERS: Final = 300
 
 BOUND: Final = "bound"

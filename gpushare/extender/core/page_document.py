@@ -1,4 +1,4 @@
-"""What the page shows, as one JSON document and as the changes since the one before. Pure.
+"""The content of the page, as one JSON document and as the changes since the one before. Pure.
 
 A document is made of sections, and each is bytes already: both the document and the changes only join them. Times are seconds of
 the extender's monotonic clock beside ``now``, so that a viewer's clock does not matter.
@@ -39,7 +39,7 @@ class WaitingPod(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What the program knows beside the book. ``contacts`` are when the API server answered last, by resource."""
+    """Facts about the program that are not in the book. ``contacts`` are when the API server answered last, by resource."""
 
     program: str
     policy: str
@@ -72,7 +72,7 @@ class PageDocument:
 
     @property
     def sums(self) -> Sums:
-        """Of all nodes."""
+        """The sums of all nodes."""
         return self.rows.sums
 
     def refresh(self, book: Book, verdicts: Verdicts, decisions: Decisions, facts: Facts, now: float) -> Iterator[None]:

@@ -33,7 +33,7 @@ class Card(NamedTuple):
 
     @property
     def free(self) -> int:
-        """What a pod can still get of it."""
+        """The units that a pod can still get of it."""
         return 0 if self.marks & (SICK | NO_SLOT) else max(self.total - self.used, 0)
 
 
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Of one node or of all, in MiB; ``largest`` is the most that one pod can get of one card, ``largest_on`` its node."""
+    """Sums of one node or of all, in MiB; ``largest`` is the most that one pod can get of one card, ``largest_on`` its node."""
 
     nodes: int = 0
     cards: int = 0
@@ -122,7 +122,12 @@ class Rows:
             if number % _NODES_AT_ONCE == 0:
                 yield
         self.changed, self.gone = changed, [name for name in self._kept if name not in kept]
-        self._kept, self.sums = kept, sums
+        former, self._kept, self.sums = self._kept, kept, sums
+        # To free all that has changed takes long, too, so it is not left to the end of this function.
+        for number, name in enumerate(changed, 1):
+            former.pop(name, None)
+            if number % _NODES_AT_ONCE == 0:
+                yield
 
     def entries(self) -> list[Entry]:
         """All, by name."""

@@ -49,7 +49,7 @@ _DEFAULTS: Final = {"q": "", "show": "all", "sort": "name", "page": "1"}
 
 
 def view_of(query: str) -> View:
-    """What an address asks for; anything else counts as not asked for."""
+    """The view that an address asks for; a value that makes no sense counts as not given."""
     given = _DEFAULTS | {name: texts[-1] for name, texts in parse_qs(query, max_num_fields=None).items()}
     page = int(given["page"]) if given["page"].isascii() and given["page"].isdigit() and len(given["page"]) < 6 else 1
     return View(

@@ -1,6 +1,6 @@
 """The page, its document and the changes of it. All viewers share one document, which is made at most once a second and in slices.
 
-Without a viewer it is made once a minute, for the trends. Whoever asks gets what is there, if it is younger than a second.
+Without a viewer it is made once a minute, for the trends. A document that is younger than a second is not made again.
 """
 
 from __future__ import annotations
@@ -144,6 +144,6 @@ def policy_of(page: str) -> str:
 
 
 def _digest(page: str, kind: str) -> str:
-    """Of the one element of that kind, which has no attributes."""
+    """The digest of the one element of that kind, which has no attributes."""
     (text,) = re.findall(f"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

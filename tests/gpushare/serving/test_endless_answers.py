@@ -1,4 +1,4 @@
-"""Promises of answers without an end: each piece goes to all who listen, and none of them can make the server hold much."""
+"""Promises of answers without an end: each piece goes to all that listen, and none of them can make the server hold much."""
 
 from __future__ import annotations
 

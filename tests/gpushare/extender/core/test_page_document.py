@@ -29,7 +29,7 @@ class Page:
         self.book, self.verdicts, self.decisions, self.document = book, Verdicts(), Decisions(), PageDocument()
 
     def at(self, now: float = 100.0, *, ready: bool = True) -> dict[str, Any]:
-        """What has changed by then; nothing if nothing has."""
+        """The changes by then; empty if there are none."""
         facts = Facts("1.2", "binpack", ready, CONTACTS)
         for _ in self.document.refresh(self.book, self.verdicts, self.decisions, facts, now):
             pass
@@ -50,7 +50,7 @@ class Page:
 
 @pytest.fixture
 def page(book: Book) -> Page:
-    """Of one node with two cards."""
+    """A page about one node with two cards."""
     return Page(book)
 
 
@@ -106,7 +106,7 @@ def test_changes_are_what_differs_since_the_version_before(page: Page) -> None:
 
 
 def test_changes_added_to_a_document_are_the_next_one(page: Page) -> None:
-    """A viewer that has one document and gets each change has the same as one that asks anew."""
+    """A viewer that has one document and gets each change has the same as one that asks again."""
     page.at()
     mine = page.whole()
     for step in range(4):
@@ -148,7 +148,7 @@ def test_of_many_waiting_pods_the_most_important_are_listed(page: Page, monkeypa
 
 
 def test_the_trends_get_a_point_each_minute(page: Page) -> None:
-    """Of the numbers as they are then."""
+    """It has the numbers as they are then."""
     page.wait("p")
     page.at(100)
     page.at(159)

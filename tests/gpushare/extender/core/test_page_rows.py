@@ -112,5 +112,5 @@ def test_rows_stay_whole_while_they_follow(monkeypatch: pytest.MonkeyPatch) -> N
     steps = rows.follow([node(name, Device(0, 4, 2)) for name in "abcde"])
 
     seen = [([one.row.name for one in rows.entries()], rows.sums.booked, [*rows.changed]) for _ in steps]
-    assert seen == [(["a"], 0, ["a"])] * 2
+    assert seen == [(["a"], 0, ["a"])] * 2 + [([*"abcde"], 10 * 1024, [*"abcde"])] * 2
     assert ([one.row.name for one in rows.entries()], rows.sums.booked) == ([*"abcde"], 10 * 1024)

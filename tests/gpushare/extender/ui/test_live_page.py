@@ -23,7 +23,7 @@ from tests.servers import StubApi, until
 
 
 class Viewer:
-    """What one open page gets."""
+    """The messages that one open page gets."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -98,8 +98,9 @@ async def test_the_page_has_all_without_its_script() -> None:
 
 
 async def test_the_state_has_the_cards_as_inspect_has_them() -> None:
-    """Each card's index, booked and whole units."""
+    """Each card's index, booked and whole units, also if the state was asked for before."""
     async with extender() as one:
+        await state(one)
         one.run_pod("p", 6, "n1", 1)
         one.run_pod("over", 20, "n1", 0)
         inspected = (await one.http.get("/gpushare-scheduler/inspect")).json()["nodes"]

@@ -1,4 +1,4 @@
-"""The page in a browser: it shows what /inspect says, follows each change, and can be used by everybody.
+"""The page in a browser: it shows what /inspect says, follows each change, and can be used by keyboard and screen reader.
 
 The rules of accessibility are those of axe-core, whose script is in the distribution of the extra `page`.
 """
@@ -54,7 +54,7 @@ async def becomes(shown: Browser, script: str, expected: object) -> None:
 
 
 async def text(shown: Browser, selector: str) -> str:
-    """What is seen of an element."""
+    """The text that is seen of an element."""
     return str(await shown.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
 
 
@@ -122,7 +122,7 @@ async def test_sick_and_over_booked_cards_are_marked(tmp_path: Path) -> None:
 
 
 async def test_an_address_shows_the_same_nodes_without_script(tmp_path: Path) -> None:
-    """What the server finds, orders and cuts into pages is what the script does."""
+    """The server finds, orders and cuts into pages as the script does."""
     queries = (
         "", "?q=p4", "?q=N1+t4", "?q=none", "?show=attention", "?show=free", "?show=full", "?sort=free", "?sort=booked",
         "?page=2", "?show=odd&page=x",
@@ -232,7 +232,7 @@ async def test_a_silent_extender_is_seen(tmp_path: Path) -> None:
 
 
 async def test_a_page_that_lost_its_connection_comes_back(tmp_path: Path) -> None:
-    """The browser connects again by itself, and the page reads all anew: it may be another extender."""
+    """The browser connects again by itself, and the page reads all again: it may be another extender."""
     async with extender() as one, opened(one, tmp_path) as shown:
         for member in one.page.viewers:
             member._transport.abort()  # type: ignore[attr-defined]  # as a network does
