@@ -44,6 +44,8 @@ CONNECTIONS: Final = Bound("the number of connections", 1024, "connections")
 # Prometheus has one or two, and a kubelet one for its probes. A scrape of 40,000 cards is 25 MB.
 METRICS_CONNECTIONS: Final = Bound("the number of connections to the metrics", 32, "connections")
 METRICS_BYTES_IN_FLIGHT: Final = Bound("all scrapes on their way", 64 * 1024 * 1024, "bytes")
+# Open pages that get each change; a person has one or two.
+VIEWERS: Final = Bound("the number of open pages", 16, "pages")
 # Kubernetes goes to 5,000 nodes, some providers to 65,000, of which a scheduler asks about a twentieth.
 NODES_OF_A_QUESTION: Final = Bound("the number of nodes of a question", 20_000, "nodes")
 # A question without its nodes and victims in full: as many names as are allowed, and a pod as large as the API server takes one.

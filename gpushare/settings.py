@@ -117,6 +117,11 @@ class ExtenderSettings(ProgramSettings):
         "5m",
         _audit_interval,
     )
+    page: bool = switch(
+        "ui",
+        "serve the page at /gpushare-scheduler/ui, read-only and to the callers of the other paths; false for no page",
+        "true",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from gpushare.extender.follow.expected_pods import read_expected
 from gpushare.extender.follow.wake import Waker
 from gpushare.extender.node_guard import NodeGuards
 from gpushare.extender.routes import Routes
+from gpushare.extender.ui.live_page import LivePage
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.kube.event_recorder import EventRecorder
@@ -95,7 +96,13 @@ async def _run(settings: ExtenderSettings) -> None:
     listener = listen(address, settings.port)
     metrics.is_open = tls is None and ip_address(listener.getsockname()[0]).is_unspecified
     _LOG.info("starting version=%s address=%s port=%d", __version__, address, listener.getsockname()[1])
-    edges = [(HttpEdge(Routes(book, verbs, controller.is_ready), listener), tls)]
+    page = None
+    if settings.page:
+        page = LivePage(
+            book, verdicts, verbs.decisions, policy=settings.policy, is_ready=controller.is_ready,
+            contacts=lambda: controller.contacts, monotonic=time.monotonic,
+        )  # fmt: skip
+    edges = [(HttpEdge(Routes(book, verbs, controller.is_ready, page), listener), tls)]
     if settings.metrics_address is not None:
         # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
         from gpushare.extender.exposition import ExtenderExposition, MetricsRoutes
@@ -108,7 +115,8 @@ async def _run(settings: ExtenderSettings) -> None:
         for edge, certificates in edges:
             await edge.start(certificates)
         audits = [audit.run()] if settings.audit_interval else []
-        await _until_signal(controller.run(), waker.run(), *audits)
+        pages = [] if page is None else [page.run()]
+        await _until_signal(controller.run(), waker.run(), *audits, *pages)
     finally:
         for edge, _ in edges:
             await edge.stop()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from gpushare import wire
 from gpushare.extender.core import messages
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.explain import describe_node, inspect_node, nodes_with_cards
 from gpushare.extender.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
+from gpushare.extender.ui.live_page import LivePage
 from gpushare.extender.verbs import Verbs
 from gpushare.serving.http_connection import JSON, TEXT, Answer, HttpRequest
 
@@ -24,6 +25,8 @@ _LOG = logging.getLogger(__name__)
 
 # Nodes that an inspection describes before it lets other requests run: half a millisecond of work.
 _NODES_AT_ONCE: Final = 8
+
+_A = TypeVar("_A")
 
 _NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found\n")
 _NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
@@ -39,9 +42,9 @@ def health(is_ready: Callable[[], bool]) -> dict[str, Callable[[], Answer]]:
 
 
 class Routes:
-    """The application. ``is_ready``: is the book complete?"""
+    """The application. ``is_ready``: is the book complete? ``page`` is there unless the flag turns it off."""
 
-    def __init__(self, book: Book, verbs: Verbs, is_ready: Callable[[], bool]) -> None:
+    def __init__(self, book: Book, verbs: Verbs, is_ready: Callable[[], bool], page: LivePage | None = None) -> None:
         self._book = book
         self._verbs = verbs
         # At most one inspection is being described; the next waits for it, and answers all callers that came since.
@@ -58,11 +61,12 @@ class Routes:
             # The one that waits for the API server.
             wire.PATH_BIND: self._bind,
         }
-        self._gets: dict[str, Callable[[], Answer | Awaitable[bytes]]] = {
-            wire.PATH_VERSION: lambda: Answer(200, TEXT, wire.API_VERSION.encode()),
+        self._gets: dict[str, Callable[[HttpRequest], Answer | Awaitable[bytes | Answer]]] = {
+            wire.PATH_VERSION: _without_request(lambda: Answer(200, TEXT, wire.API_VERSION.encode())),
             # It takes long if there are many nodes, and lets other requests run.
-            wire.PATH_INSPECT: self._inspect,
-            **self._probes,
+            wire.PATH_INSPECT: _without_request(self._inspect),
+            **{path: _without_request(probe) for path, probe in self._probes.items()},
+            **({} if page is None else page.answers),
         }
 
     def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
@@ -84,7 +88,7 @@ class Routes:
             return Answer(200, JSON, answer) if isinstance(answer, bytes) else _awaited(answer, request)
         reads = request.method in ("GET", "HEAD")
         if path in self._gets and reads:
-            found = self._gets[path]()
+            found = self._gets[path](request)
             return found if isinstance(found, Answer) else _awaited(found, request)
         if path in self._posts or path in self._gets:
             return _NOT_ALLOWED
@@ -139,9 +143,15 @@ class Routes:
         return Answer(200, JSON, messages.encode_json(found))
 
 
-async def _awaited(answer: Awaitable[bytes], request: HttpRequest) -> Answer:
+def _without_request(answer: Callable[[], _A]) -> Callable[[HttpRequest], _A]:
+    """The same answer to each request."""
+    return lambda _: answer()
+
+
+async def _awaited(answer: Awaitable[bytes | Answer], request: HttpRequest) -> Answer:
     try:
-        return Answer(200, JSON, await answer)
+        found = await answer
+        return found if isinstance(found, Answer) else Answer(200, JSON, found)
     except Exception:
         return _failed(request)
 

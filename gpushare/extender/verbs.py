@@ -15,6 +15,8 @@ from gpushare.errors import GpushareError, InvalidWishError
 from gpushare.extender.bind import Binder, BindError
 from gpushare.extender.core import messages
 from gpushare.extender.core.book import Book
+from gpushare.extender.core.decisions import BOUND, NOT_BOUND, PREEMPTED, Decisions
+from gpushare.extender.core.decisions import REFUSED as NO_NODE
 from gpushare.extender.core.explain import explain
 from gpushare.extender.core.filter import FilterResult, filter_nodes, refuse_everywhere
 from gpushare.extender.core.preempt import Preemptor, Victims, preempt
@@ -46,9 +48,10 @@ _NOT_READY = "the extender has not read the cluster yet; try again"
 class Verbs:
     """filter, prioritize, preempt and bind.
 
-    ``is_ready``: is the book complete? ``policy`` is the cluster's; ``verdicts`` remembers the answers of filter;
-    ``metrics`` counts what each verb has. ``afterwards`` calls a function with its arguments, soon: a scheduler waits for its
-    answer, and not for the log and the counters. ``is_alone``: no other extender answers the filters of pods that are bound here.
+    ``is_ready``: is the book complete? ``policy`` is the cluster's; ``verdicts`` remembers the answers of filter, ``decisions``
+    what the page shows; ``metrics`` counts what each verb has. ``afterwards`` calls a function with its arguments, soon: a
+    scheduler waits for its answer, and not for the log and the counters. ``is_alone``: no other extender answers the filters of
+    pods that are bound here.
     """
 
     book: Book
@@ -61,6 +64,7 @@ class Verbs:
     metrics: ExtenderMetrics = field(default_factory=lambda: ExtenderMetrics(time.perf_counter_ns))
     afterwards: Callable[..., object] = lambda function, *arguments: function(*arguments)
     is_alone: bool = True
+    decisions: Decisions = field(default_factory=Decisions)
 
     def filter(self, body: bytes) -> bytes:
         """Which of these nodes hold the pod, and why not the others."""
@@ -102,6 +106,8 @@ class Verbs:
         if request is None or request.units:
             now, priority = self.monotonic(), pod.spec.priority or 0
             self.verdicts.note(pod.metadata, request, result, answer, now, priority)
+            if not result.fitting:
+                self._note(NO_NODE, pod.metadata.namespace, pod.metadata.name, result.reason)
         _LOG.info("filtered pod=%s nodes=%d fit=%d", _name(pod), names, len(result.fitting))
 
     def prioritize(self, body: bytes) -> bytes:
@@ -143,6 +149,9 @@ class Verbs:
             self.metrics.count_error(PREEMPT, error)
             return {}
         self.metrics.count(PREEMPT, GRANTED if found else REFUSED)
+        self._note(
+            PREEMPTED, pod.metadata.namespace, pod.metadata.name, f"possible on {len(found)} of {len(proposed)} nodes"
+        )
         return found
 
     def explain(self, namespace: str, name: str) -> dict[str, Any] | None:
@@ -176,6 +185,7 @@ class Verbs:
 
     async def bind(self, body: bytes) -> bytes:
         """Bind a pod with its card."""
+        args: messages.BindingArgs | None = None
         try:
             args = messages.decode_binding(body)
             if not self.is_ready():
@@ -188,9 +198,22 @@ class Verbs:
             self.verdicts.drop(args.pod_uid)
         except GpushareError as error:
             self.metrics.count_error(BIND, error)
+            if args is not None:
+                self._note(NOT_BOUND, args.pod_namespace, args.pod_name, str(error))
             return messages.encode_binding_result(str(error))
         self.metrics.count(BIND, GRANTED)
+        self._note(BOUND, args.pod_namespace, args.pod_name, self._place(args))
         return messages.encode_binding_result()
+
+    def _note(self, outcome: str, namespace: str, name: str, detail: str) -> None:
+        self.decisions.note(self.monotonic(), outcome, namespace, name, detail)
+
+    def _place(self, args: messages.BindingArgs) -> str:
+        """Node and cards of a pod that is bound, for people."""
+        confirmed = self.book.confirmed(args.pod_uid)
+        booking = self.book.assumed(args.pod_uid, args.node) or (confirmed[1] if confirmed is not None else None)
+        cards = ", ".join(f"card {index}" for index, _ in booking.shares) if booking is not None else ""
+        return f"{args.node}, {cards}" if cards else args.node
 
     def _check_filter(self, args: messages.BindingArgs) -> None:
         """Raises BindError for a node that the last filter of this pod did not name as one that fits.

@@ -2,7 +2,8 @@
 
 llhttp parses them, through httptools. It has the parts of HTTP that a kube-scheduler, a kubelet's probe and curl need: keep-alive,
 pipelining, lengths and chunks of a request, ``Expect: 100-continue``, HEAD. Every answer has a length: without one Go's client
-drops the connection after each. A framework would cost more than the decision that is asked for.
+drops the connection after each. Only an answer with an ``audience`` has none, and ends with its connection. A framework would cost
+more than the decision that is asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import unquote
 import httptools
 
 from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, Bound
+from gpushare.serving.audience import Audience
 from gpushare.serving.open_connections import Connections
 
 JSON: Final = b"application/json"
@@ -42,15 +44,18 @@ class HttpRequest(NamedTuple):
     path: str
     body: bytes
     is_known: bool
+    query: str = ""
 
 
 class Answer(NamedTuple):
-    """An answer."""
+    """An answer; ``headers`` are more lines of its head. One with an ``audience`` has no end: the connection joins it."""
 
     status: int
     content_type: bytes = TEXT
     body: bytes = b""
     location: bytes = b""
+    headers: bytes = b""
+    audience: Audience | None = None
 
 
 Application = Callable[[HttpRequest], Answer | Awaitable[Answer]]
@@ -96,6 +101,7 @@ class HttpConnection(asyncio.Protocol):
         self._refusal: Answer | None = None
         self._requests: deque[tuple[HttpRequest | Answer, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._audience: Audience | None = None
         self._is_closing = False
         # When the present state began: waiting for a request, reading one, or waiting until the client takes its answer.
         self.since = now()
@@ -113,9 +119,9 @@ class HttpConnection(asyncio.Protocol):
     def waits_longer_than(self, idle: float, transfer: float) -> bool:
         """Has the client asked nothing for too long, or taken too long to ask or to read?
 
-        Time in which we work does not count, and a handshake has a limit of its own.
+        Time in which we work does not count, nor an answer without an end, and a handshake has a limit of its own.
         """
-        if self.is_busy or self._arriving is not None:
+        if self.is_busy or self._arriving is not None or (self._audience is not None and not self._is_stalled):
             return False
         is_transfer = self._is_reading or self._is_stalled or self._is_closing
         return self._now() - self.since > (transfer if is_transfer else idle)
@@ -159,6 +165,11 @@ class HttpConnection(asyncio.Protocol):
         with contextlib.suppress(OSError):
             self._arriving.shutdown(socket.SHUT_RDWR)
 
+    def send(self, piece: bytes) -> None:
+        """A piece of an answer without an end; a client that does not take the last ones misses it."""
+        if not self._is_stalled and not self._transport.is_closing():
+            self._transport.write(piece)
+
     # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -180,6 +191,8 @@ class HttpConnection(asyncio.Protocol):
         """
         self._drop()
         self._parser = None
+        if self._audience is not None:
+            self._audience.leave(self)
         self._connections.remove(self)
 
     def data_received(self, data: bytes) -> None:
@@ -254,8 +267,8 @@ class HttpConnection(asyncio.Protocol):
         """The request is whole."""
         self._unfinished = 0
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        path = _path(self._url)
-        request = HttpRequest(self._method.decode("ascii"), path, body, self.is_known)
+        path, query = _target(self._url)
+        request = HttpRequest(self._method.decode("ascii"), path, body, self.is_known, query)
         is_kept = self._parser.should_keep_alive()
         self._requests.append((request, is_kept))
         self._is_last = not is_kept
@@ -315,6 +328,9 @@ class HttpConnection(asyncio.Protocol):
     def _write(self, method: str, answer: Answer, is_kept: bool) -> None:
         if self._transport.is_closing():
             return
+        if answer.audience is not None and method != "HEAD" and not self._is_closing:
+            self._join(answer, answer.audience)
+            return
         is_kept = is_kept and not self._is_closing
         head = _head(answer, is_kept)
         self._transport.write(head if method == "HEAD" else head + answer.body)
@@ -323,6 +339,13 @@ class HttpConnection(asyncio.Protocol):
             self._is_closing = True
             if self._refusal is None:
                 self._transport.close()
+
+    def _join(self, answer: Answer, audience: Audience) -> None:
+        """Begin an answer without an end; what the client sends behind its request is nothing to answer."""
+        self._is_last, self._audience, self.since = True, audience, self._now()
+        self._drop()
+        audience.join(self)
+        self._transport.write(_head(answer, is_kept=False) + answer.body)
 
     def _read_or_not(self) -> None:
         """No client can make us hold more requests than one read brings."""
@@ -339,8 +362,9 @@ def _head(answer: Answer, is_kept: bool) -> bytes:
     return b"".join(
         (
             _STATUS_LINES[answer.status],
-            b"content-length: %d\r\n" % len(answer.body),
+            b"content-length: %d\r\n" % len(answer.body) if answer.audience is None else b"",
             b"location: %s\r\n" % answer.location if answer.location else b"content-type: %s\r\n" % answer.content_type,
+            answer.headers,
             b"\r\n" if is_kept else b"connection: close\r\n\r\n",
         )
     )
@@ -348,9 +372,10 @@ def _head(answer: Answer, is_kept: bool) -> bytes:
 
 # A scheduler's two or three, again and again.
 @lru_cache(maxsize=64)
-def _path(url: bytes) -> str:
-    """The path of what a request line names, without the query; a proxy's form names a host before it."""
-    path = url.partition(b"?")[0]
+def _target(url: bytes) -> tuple[str, str]:
+    """Path and query of what a request line names; a proxy's form names a host before it."""
+    path, _, query = url.partition(b"?")
     if not path.startswith(b"/"):
         path = httptools.parse_url(url).path or b"/"
-    return unquote(path.decode("latin-1")) if b"%" in path else path.decode("latin-1")
+    decoded = unquote(path.decode("latin-1")) if b"%" in path else path.decode("latin-1")
+    return decoded, query.decode("latin-1")

@@ -85,6 +85,17 @@ def test_a_port_that_is_taken_is_a_usage_error(nobody: str, flag: str) -> None:
     assert f"127.0.0.1 port {port}: Address already in use; see {flag}" in errors
 
 
+@pytest.mark.parametrize(("arguments", "status"), [((), 200), (("--ui=false",), 404)])
+def test_a_flag_turns_the_page_off(nobody: str, arguments: tuple[str, ...], status: int) -> None:
+    """It is there otherwise, also before anything was read."""
+    with start("--address", "127.0.0.1", *arguments, PORT="0", KUBECONFIG=nobody) as program:
+        answer = get(port_of(program), "/gpushare-scheduler/ui")
+        program.terminate()
+        errors = program.communicate(timeout=300)[1]
+
+    assert (answer, program.returncode, "Traceback" in errors) == (status, 0, False)
+
+
 def test_senseless_file_of_expected_pods_is_a_usage_error(nobody: str, tmp_path: Path) -> None:
     """Said before it listens."""
     (tmp_path / "pods.yaml").write_text("pods: [{gpu-mem: four}]")

@@ -1,0 +1,165 @@
+"""The content of the page, as one JSON document and as the changes since the one before. Pure.
+
+A document is made of sections, and each is bytes already: both the document and the changes only join them. Times are seconds of
+the extender's monotonic clock beside ``now``, so that a viewer's clock does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.decisions import Decision, Decisions
+from gpushare.extender.core.explain import nodes_with_cards
+from gpushare.extender.core.messages import encode_json
+from gpushare.extender.core.page_rows import Rows, Sums
+from gpushare.extender.core.trends import Point, Trends
+from gpushare.extender.core.verdicts import Verdict, Verdicts
+
+# Waiting pods that are listed; the number of all is beside them.
+MOST_WAITING: Final = 200
+# Remembered verdicts that one slice looks at.
+_PODS_AT_ONCE: Final = 250
+
+
+class WaitingPod(NamedTuple):
+    """A pod that no node held; ``reasons`` are with how many nodes gave each, and ``asked_at`` is when it was asked for last."""
+
+    namespace: str
+    name: str
+    units: int
+    reason: str
+    reasons: Mapping[str, int]
+    times: int
+    asked_at: int
+    priority: int
+
+
+class Facts(NamedTuple):
+    """Facts about the program that are not in the book. ``contacts`` are when the API server answered last, by resource."""
+
+    program: str
+    policy: str
+    is_ready: bool
+    contacts: Mapping[str, int | None]
+
+
+_NOTHING: Final = Facts("", "", False, {})
+
+
+@dataclass(eq=False)
+class PageDocument:
+    """The document of one moment, and how it came from the one before.
+
+    ``refresh`` makes the next in slices; ``whole`` and ``changes`` are of the last that was complete.
+    """
+
+    rows: Rows = field(default_factory=Rows)
+    trends: Trends = field(default_factory=Trends)
+    version: int = 0
+    changes: bytes = b""
+    """The parts that the last refresh changed, empty for none; see ``beat`` for a document without changes."""
+    waiting: Sequence[WaitingPod] = ()
+    waiting_count: int = 0
+    decisions: Sequence[Decision] = ()
+    points: Sequence[Point] = ()
+    facts: Facts = _NOTHING
+    now: float = 0.0
+    _sections: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def sums(self) -> Sums:
+        """The sums of all nodes."""
+        return self.rows.sums
+
+    def refresh(self, book: Book, verdicts: Verdicts, decisions: Decisions, facts: Facts, now: float) -> Iterator[None]:
+        """Become what these are now; the caller may let others work between two steps, but begin no second refresh.
+
+        The nodes are of the moment at which it begins.
+        """
+        # A book that is not complete is not looked at: from then on each event would lay out its node.
+        nodes = nodes_with_cards(book.snapshot()) if facts.is_ready else []
+        yield
+        yield from self.rows.follow(nodes)
+        waiting: list[Verdict] = []
+        count = 0
+        for part in _parts(verdicts.refused()):
+            there = [one for one in part if book.is_pending(one.metadata)]
+            count += len(there)
+            waiting = sorted((*waiting, *there), key=_by_priority)[:MOST_WAITING]
+            yield
+        self.waiting_count, self.waiting = count, [*map(_waiting, waiting)]
+        self.decisions, self.facts, self.now = decisions.newest(), facts, now
+        if facts.is_ready and self.trends.is_due(now):
+            sums = self.sums
+            self.trends.add(
+                now, booked=sums.booked, free=sums.free, total=sums.total, largest=sums.largest,
+                waiting=self.waiting_count, counts=decisions.counts,
+            )  # fmt: skip
+        self.points = self.trends.points()
+        self._compare()
+
+    def _compare(self) -> None:
+        sections: dict[str, bytes] = {
+            "extender": encode_json(
+                {"version": self.facts.program, "policy": self.facts.policy, "ready": self.facts.is_ready}
+            ),
+            "numbers": encode_json(self.sums._asdict() | {"waiting": self.waiting_count}),
+            "models": encode_json(self.rows.models),
+            "waiting": encode_json(self.waiting),
+            "decisions": encode_json(self.decisions),
+            "trends": encode_json(self.points),
+        }
+        changed = {name: text for name, text in sections.items() if self._sections.get(name) != text}
+        if self.rows.changed:
+            changed["nodes"] = _list(map(self.rows.text_of, self.rows.changed))
+        if self.rows.gone:
+            changed["gone"] = encode_json(self.rows.gone)
+        self._sections = sections
+        self.changes = b""
+        if changed:
+            self.changes = self._object(changed | {"base": encode_json(self.version), **self._head(self.version + 1)})
+            self.version += 1
+
+    @property
+    def whole(self) -> bytes:
+        """The document."""
+        return self._object({**self._head(self.version), **self._sections, "nodes": _list(self.rows.texts())})
+
+    @property
+    def beat(self) -> bytes:
+        """That nothing has changed."""
+        return self._object(self._head(self.version))
+
+    def _head(self, version: int) -> dict[str, bytes]:
+        values: dict[str, Any] = {"version": version, "now": round(self.now, 1), "contacts": self.facts.contacts}
+        return {name: encode_json(value) for name, value in values.items()}
+
+    @staticmethod
+    def _object(parts: Mapping[str, bytes]) -> bytes:
+        return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), text) for name, text in parts.items())
+
+
+def _list(texts: Any) -> bytes:
+    return b"[%b]" % b",".join(texts)
+
+
+def _parts(verdicts: Sequence[Verdict]) -> Iterator[Sequence[Verdict]]:
+    left = iter(verdicts)
+    while part := tuple(islice(left, _PODS_AT_ONCE)):
+        yield part
+
+
+def _by_priority(verdict: Verdict) -> tuple[int, str, str]:
+    return -verdict.priority, verdict.metadata.namespace, verdict.metadata.name
+
+
+def _waiting(verdict: Verdict) -> WaitingPod:
+    units = verdict.request.units if verdict.request is not None else 0
+    return WaitingPod(
+        verdict.metadata.namespace, verdict.metadata.name, units, verdict.reason, verdict.reasons, verdict.times,
+        int(verdict.asked_at), verdict.priority,
+    )  # fmt: skip

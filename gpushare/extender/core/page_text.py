@@ -1,0 +1,255 @@
+"""The page as the server writes it, for a browser without its script: fragments of HTML by the name of their place. Pure.
+
+The script of ``ui/page.html`` writes the same, so each class and text here stands there too. No fragment has a style of its own:
+the page's policy allows none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Final, NamedTuple
+from urllib.parse import parse_qs, quote, urlencode
+
+from gpushare.extender.core.page_document import PageDocument, WaitingPod
+from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, SICK, Card, Entry
+from gpushare.extender.core.trends import Point
+from gpushare.model.quantity import MIB_PER_GIB
+
+ROWS_OF_A_PAGE: Final = 50
+# Marked nodes that are listed one by one.
+MOST_MARKED: Final = 10
+SHOWN: Final = {"all": "all nodes", "attention": "needs attention", "free": "has room", "full": "full"}
+SORTED: Final = {"name": "by name", "free": "largest block first", "booked": "most booked first"}
+_MARKS: Final = {
+    SICK: ("sick", "✕ sick"),
+    OVER_BOOKED: ("over", "▲ over-booked"),
+    NO_SLOT: ("slotless", "■ no free slot"),
+}
+_UNITS: Final = {MIB_PER_GIB: "GiB", 1: "MiB"}
+_BAR: Final = 40
+
+
+class View(NamedTuple):
+    """Which nodes are shown, as the page's address says."""
+
+    words: str = ""
+    show: str = "all"
+    sort: str = "name"
+    page: int = 1
+
+    def link(self, page: int) -> str:
+        """The address of another page of the same."""
+        given = {"q": self.words, "show": self.show, "sort": self.sort, "page": str(page)}
+        kept = {name: text for name, text in given.items() if text != _DEFAULTS.get(name)}
+        return f"ui?{urlencode(kept)}"
+
+
+_DEFAULTS: Final = {"q": "", "show": "all", "sort": "name", "page": "1"}
+
+
+def view_of(query: str) -> View:
+    """The view that an address asks for; a value that makes no sense counts as not given."""
+    given = _DEFAULTS | {name: texts[-1] for name, texts in parse_qs(query, max_num_fields=None).items()}
+    page = int(given["page"]) if given["page"].isascii() and given["page"].isdigit() and len(given["page"]) < 6 else 1
+    return View(
+        given["q"].strip()[:253],
+        given["show"] if given["show"] in SHOWN else "all",
+        given["sort"] if given["sort"] in SORTED else "name",
+        max(page, 1),
+    )
+
+
+def chosen(document: PageDocument, view: View) -> list[Entry]:
+    """The nodes of a view, in its order."""
+    entries = document.rows.entries()
+    words = view.words.lower().split()
+    if words:
+        models = [model.lower() for model in document.rows.models]
+        # With each word the models that have it.
+        looked_for = [(word, {at for at, model in enumerate(models) if word in model}) for word in words]
+        entries = [one for one in entries if _has(one, looked_for)]
+    match view.show:
+        case "attention":
+            entries = [one for one in entries if one.needs_attention]
+        case "free":
+            entries = [one for one in entries if one.sums.largest]
+        case "full":
+            entries = [one for one in entries if not one.sums.largest]
+    match view.sort:
+        case "free":
+            entries.sort(key=lambda one: -one.sums.largest)
+        case "booked":
+            entries.sort(key=lambda one: -one.sums.booked / max(one.sums.total, 1))
+    return entries
+
+
+def _has(entry: Entry, looked_for: Sequence[tuple[str, set[int]]]) -> bool:
+    name, models = entry.row.name, entry.models
+    return all(word in name or not models.isdisjoint(having) for word, having in looked_for)
+
+
+def fragments(document: PageDocument, view: View) -> dict[str, str]:
+    """All of the page by the name of the place, as ``page.html`` has them."""
+    nodes = chosen(document, view)
+    pages = max(-(-len(nodes) // ROWS_OF_A_PAGE), 1)
+    page = min(view.page, pages)
+    shown = nodes[(page - 1) * ROWS_OF_A_PAGE : page * ROWS_OF_A_PAGE]
+    sums = document.sums
+    return {
+        "fresh": escape(freshness(document)),
+        "booked": amount(sums.booked),
+        "booked-note": f"{percent(sums.booked, sums.total)} of {amount(sums.total)}",
+        "free": amount(sums.free),
+        "free-note": f"{percent(sums.free, sums.total)}, on well cards",
+        "largest": amount(sums.largest),
+        "largest-note": f"on {escape(sums.largest_on)}" if sums.largest_on else "no card has room",
+        "waiting": str(document.waiting_count),
+        "waiting-note": "pods that no node could hold",
+        "q": escape(view.words),
+        "show": _options(SHOWN, view.show),
+        "sort": _options(SORTED, view.sort),
+        "attention": "".join(_attention(document)),
+        "count": f"{len(nodes):,} of {sums.nodes:,} nodes; {sums.cards:,} cards in all",
+        "nodes": "".join(_node(one, document.rows.models) for one in shown) or _empty(4, "No node is like that."),
+        "pages": _pages(view, page, pages),
+        "pods": "".join(map(_pod, document.waiting)) or _empty(2, "No pod waits for a card."),
+        "pods-more": _more(document.waiting_count - len(document.waiting), "more wait"),
+        "decisions": "".join(
+            f'<tr><td>{ago(document.now - at)}</td><td class="{outcome.replace(" ", "-")}">{outcome}</td>'
+            f"<td>{escape(namespace)}/{escape(name)}<small>{escape(detail)}</small></td></tr>"
+            for at, outcome, namespace, name, detail in document.decisions
+        )
+        or _empty(3, "No decision since the extender started."),
+        "hour": "".join(_point(one, document.now) for one in reversed(document.points)) or _empty(6, "No minute yet."),
+        "program": escape(f"gpushare {document.facts.program}, policy {document.facts.policy}"),
+    }
+
+
+def freshness(document: PageDocument) -> str:
+    """How old this is: it is as old as the last answer of the API server about nodes or pods."""
+    if not document.facts.is_ready:
+        return "The extender has not read the cluster yet."
+    ages = [ago(document.now - at) for at in map(document.facts.contacts.get, ("nodes", "pods")) if at is not None]
+    return "The API server last answered about " + ", about ".join(
+        f"{name} {age}" for name, age in zip(("nodes", "pods"), ages, strict=False)
+    )
+
+
+def amount(mib: int) -> str:
+    """Memory for people: rounded to a tenth of a GiB or TiB."""
+    size, word = (MIB_PER_GIB, "GiB") if mib < 10_000 * MIB_PER_GIB else (MIB_PER_GIB * MIB_PER_GIB, "TiB")
+    whole, tenth = divmod((mib * 10 + size // 2) // size, 10)
+    return f"{whole:,}.{tenth} {word}" if tenth else f"{whole:,} {word}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Rounded down, as ``kubectl inspect gpushare`` has it."""
+    return f"{part * 100 // whole if whole else 0}%"
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was, in the largest unit that is not 0."""
+    whole = max(int(seconds), 0)
+    for size, word in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if whole >= size:
+            return f"{whole // size} {word} ago"
+    return f"{whole} s ago"
+
+
+def unit_word(unit_mib: int) -> str:
+    """The name of a unit."""
+    return _UNITS.get(unit_mib, f"units of {unit_mib} MiB")
+
+
+def _options(texts: Mapping[str, str], chosen_one: str) -> str:
+    return "".join(
+        f'<option value="{name}"{" selected" if name == chosen_one else ""}>{text}</option>'
+        for name, text in texts.items()
+    )
+
+
+def _attention(document: PageDocument) -> Iterator[str]:
+    marked = [one for one in document.rows.entries() if one.needs_attention]
+    for entry in marked[:MOST_MARKED]:
+        row = entry.row
+        texts = [
+            f"card {card.number}: {mark}" for card in row.each_card() if (mark := _words(card, SICK | OVER_BOOKED))
+        ]
+        texts += [row.refusal] * bool(row.refusal)
+        texts += [f"{row.unplaced} units of pods on no card of it"] * bool(row.unplaced)
+        yield f"<li>{_link(row.name)} {escape('; '.join(texts))}</li>"
+    if len(marked) > MOST_MARKED:
+        yield f'<li><a href="ui?show=attention">{len(marked) - MOST_MARKED} more nodes</a></li>'
+    if not marked:
+        yield "<li>Every card is well, and none is over-booked.</li>"
+
+
+def _words(card: Card, of: int) -> str:
+    return ", ".join(text for mark, (_, text) in _MARKS.items() if card.marks & of & mark)
+
+
+def _link(name: str) -> str:
+    return f'<a href="inspect/{escape(quote(name, safe=""))}" data-node="{escape(name)}">{escape(name)}</a>'
+
+
+def _node(entry: Entry, models: Sequence[str]) -> str:
+    row, sums = entry.row, entry.sums
+    cards = [*row.each_card()]
+    names = ", ".join(dict.fromkeys(models[card.model] for card in cards if models[card.model])) or "not published"
+    notes = [f"<b>{escape(row.refusal)}</b>"] * bool(row.refusal)
+    notes += [f"<b>{row.unplaced} units on no card</b>"] * bool(row.unplaced)
+    return (
+        f'<tr><th scope="row">{_link(row.name)}<small>{escape(names)}, in {unit_word(row.unit_mib)}</small>{"".join(notes)}</th>'
+        f'<td><ul class="cards">{"".join(map(_card, cards))}</ul></td>'
+        f"<td>{amount(sums.booked)}<small>{percent(sums.booked, sums.total)} of {amount(sums.total)}</small></td>"
+        f"<td>{amount(sums.largest)}</td></tr>"
+    )
+
+
+def _card(card: Card) -> str:
+    classes = " ".join(["card", *(name for mark, (name, _) in _MARKS.items() if card.marks & mark)])
+    width = min(card.used * _BAR // card.total, _BAR) if card.total else 0
+    words = _words(card, SICK | OVER_BOOKED | NO_SLOT)
+    return (
+        f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="whole" width="{_BAR}" height="6"/>'
+        f'<rect class="used" width="{width}" height="6"/></svg>'
+        f"<span><i>{card.number}:</i> {card.used}/{card.total}</span>{f'<b>{words}</b>' if words else ''}</li>"
+    )
+
+
+def _pages(view: View, page: int, pages: int) -> str:
+    if pages == 1:
+        return ""
+    before = f'<a href="{escape(view.link(page - 1))}" rel="prev">previous</a> ' if page > 1 else ""
+    after = f' <a href="{escape(view.link(page + 1))}" rel="next">next</a>' if page < pages else ""
+    return f"{before}page {page} of {pages}{after}"
+
+
+def _pod(pod: WaitingPod) -> str:
+    path = escape(f"explain/{quote(pod.namespace, safe='')}/{quote(pod.name, safe='')}")
+    reasons = "".join(
+        f"<li>{count} {'node' if count == 1 else 'nodes'}: {escape(reason)}</li>"
+        for reason, count in pod.reasons.items()
+    )
+    return (
+        f'<tr><th scope="row"><a href="{path}">{escape(pod.namespace)}/{escape(pod.name)}</a>'
+        f"<small>{pod.units} units, asked for {pod.times} {'time' if pod.times == 1 else 'times'}</small></th>"
+        f"<td><ul>{reasons}</ul></td></tr>"
+    )
+
+
+def _point(point: Point, now: float) -> str:
+    return (
+        f"<tr><td>{ago(now - point.at)}</td><td>{amount(point.booked)}</td><td>{amount(point.free)}</td>"
+        f"<td>{amount(point.largest)}</td><td>{point.waiting}</td><td>{point.bound}</td></tr>"
+    )
+
+
+def _empty(columns: int, text: str) -> str:
+    return f'<tr class="empty"><td colspan="{columns}">{text}</td></tr>'
+
+
+def _more(count: int, text: str) -> str:
+    return f"{count} {text}" if count > 0 else ""

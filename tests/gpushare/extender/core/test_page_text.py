@@ -1,0 +1,236 @@
+"""Promises of gpushare.extender.core.page_text."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.extender.core import page_text as module
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.decisions import NOT_BOUND, Decision, Decisions
+from gpushare.extender.core.filter import FilterResult
+from gpushare.extender.core.page_document import Facts, PageDocument, WaitingPod
+from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, percent, view_of
+from gpushare.extender.core.verdicts import Verdicts
+from gpushare.manifests import ObjectMeta
+from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.pod import Request
+from tests.gpushare.extender.core.booked import node, pod
+
+T4, P4 = "Tesla T4", "Tesla P4"
+NODES = (
+    lay_out("big-1", (Device(0, 40, 10, model=P4, unit_mib=1024),), []),
+    lay_out("full-1", (Device(0, 14, 14, model=T4, unit_mib=1024),), []),
+    lay_out("sick-1", (Device(0, 14, 2, healthy=False, model=T4), Device(1, 14, 13, model=T4)), []),
+    lay_out("odd-1", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], "too new"),
+)
+
+
+def shown(*nodes: NodeInfo, now: float = 100.0, facts: Facts | None = None) -> PageDocument:
+    """A document of these nodes."""
+    document = PageDocument()
+    for _ in document.rows.follow(nodes):
+        pass
+    document.now = now
+    document.facts = facts or Facts("1.2", "binpack", True, {"nodes": 40, "pods": 98})
+    return document
+
+
+def texts(html: str) -> list[str]:
+    """The texts of a fragment, one for each element that has some."""
+    found: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            found.append(data.strip())
+
+    Reader().feed(html)
+    return [text for text in found if text]
+
+
+@pytest.mark.parametrize(
+    ("query", "view"),
+    [
+        ("", View()),
+        ("q=%20gpu+t4%20&show=full&sort=free&page=3", View("gpu t4", "full", "free", 3)),
+        ("show=x&sort=&page=-1&other=1", View()),
+        ("page=0", View()),
+        ("page=123456", View()),
+        ("page=²", View()),
+        ("q=a&q=b", View("b")),
+        ("q=" + "x" * 300, View("x" * 253)),
+    ],
+)
+def test_the_address_says_which_nodes_are_shown(query: str, view: View) -> None:
+    """A value that makes no sense counts as not given."""
+    assert view_of(query) == view
+
+
+@given(
+    st.builds(
+        View,
+        st.text("ab &=%<é", max_size=9).map(str.strip),
+        st.sampled_from([*module.SHOWN]),
+        st.sampled_from([*module.SORTED]),
+    ),
+    st.integers(1, 99),
+)
+def test_a_link_leads_to_another_page_of_the_same(view: View, page: int) -> None:
+    """The address of a view is read back as that view."""
+    assert view_of(view.link(page).removeprefix("ui?")) == view._replace(page=page)
+
+
+@pytest.mark.parametrize(
+    ("view", "names"),
+    [
+        (View(), ["big-1", "full-1", "sick-1", "odd-1"]),
+        (View("I-1"), []),
+        (View("FULL"), ["full-1"]),
+        (View("p4"), ["big-1"]),
+        (View("t4 sick"), ["sick-1"]),
+        (View("t4 big"), []),
+        (View(show="attention"), ["sick-1", "odd-1"]),
+        (View(show="free"), ["big-1", "sick-1"]),
+        (View(show="full"), ["full-1", "odd-1"]),
+        (View(sort="free"), ["big-1", "sick-1", "full-1", "odd-1"]),
+        (View(sort="booked"), ["odd-1", "full-1", "sick-1", "big-1"]),
+        (View("t4", "full", "booked"), ["odd-1", "full-1"]),
+    ],
+)
+def test_nodes_are_found_by_words_and_state(view: View, names: list[str]) -> None:
+    """Each word is in the node's name or in the model of one of its cards."""
+    assert [one.row.name for one in chosen(shown(*NODES), view)] == names
+
+
+def test_a_node_without_cards_can_be_sorted() -> None:
+    """Cards of nothing have no share that is booked."""
+    document = shown(lay_out("none", (Device(0, 0),), []))
+    assert len(chosen(document, View(sort="booked"))) == 1
+    assert "0% of 0 GiB" in texts(fragments(document, View())["nodes"])
+
+
+def test_a_row_has_text_for_each_mark() -> None:
+    """Not the colour alone shows that a card is sick, over-booked or without a slot."""
+    document = shown(*NODES, lay_out("slots", (Device(0, 14000, 2, slots=1, slots_used=1, unit_mib=1),), []))
+    found = texts(fragments(document, View())["nodes"])
+
+    at = found.index("sick-1")
+    assert found[at : at + 8] == ["sick-1", "Tesla T4, in GiB", "0:", "2/14", "✕ sick", "1:", "13/14", "15 GiB"]
+    at = found.index("odd-1")
+    assert found[at + 2 : at + 7] == ["too new", "3 units on no card", "0:", "20/14", "▲ over-booked"]
+    at = found.index("slots")
+    assert found[at + 1 : at + 5] == ["not published, in MiB", "0:", "2/14000", "■ no free slot"]
+
+
+def test_a_bar_is_as_long_as_the_booked_part() -> None:
+    """An over-booked card's bar is full, and that of a card without units empty."""
+    rows = fragments(shown(lay_out("n", (Device(0, 8, 2), Device(1, 8, 9), Device(2, 0)), [])), View())["nodes"]
+    assert [part.partition('"')[0] for part in rows.split('class="used" width="')[1:]] == ["10", "40", "0"]
+
+
+def test_the_list_of_trouble_names_card_and_mark() -> None:
+    """In one line for each node; a link finds the rest."""
+    assert texts(fragments(shown(*NODES), View())["attention"]) == [
+        "sick-1", "card 0: ✕ sick", "odd-1", "card 0: ▲ over-booked; too new; 3 units of pods on no card of it",
+    ]  # fmt: skip
+    many = shown(*(lay_out(f"n{number}", (Device(0, 1, 2),), []) for number in range(module.MOST_MARKED + 2)))
+    assert texts(fragments(many, View())["attention"])[-2:] == ["card 0: ▲ over-booked", "2 more nodes"]
+    assert texts(fragments(shown(*NODES[:2]), View())["attention"]) == ["Every card is well, and none is over-booked."]
+
+
+def test_many_nodes_come_in_pages() -> None:
+    """With links to the neighbours; a page behind the last is the last."""
+    document = shown(*(lay_out(f"n{number:03}", (Device(0, 4),), []) for number in range(101)))
+    first, last = fragments(document, View("n", page=1)), fragments(document, View("n", page=9))
+
+    assert (texts(first["pages"]), texts(last["pages"])) == (["page 1 of 3", "next"], ["previous", "page 3 of 3"])
+    assert 'href="ui?q=n&amp;page=2" rel="next"' in first["pages"]
+    assert texts(fragments(document, View("n", page=2))["pages"]) == ["previous", "page 2 of 3", "next"]
+    assert (first["count"], first["nodes"].count("<tr>"), last["nodes"].count("<tr>")) == (
+        "101 of 101 nodes; 101 cards in all",
+        50,
+        1,
+    )
+    assert fragments(shown(*NODES), View())["pages"] == ""
+
+
+def test_waiting_pods_and_decisions_are_told() -> None:
+    """Why a pod waits, and the last decisions, stand in the page as the server writes it."""
+    book, verdicts, decisions, document = Book(), Verdicts(), Decisions(), PageDocument()
+    book.set_node(node())
+    for times, name in ((1, "a"), (2, "b")):
+        book.set_pod(pod(name, 9))
+        for _ in range(times):
+            verdicts.note(
+                ObjectMeta(name, "default", name),
+                Request(9),
+                FilterResult([], {"full": ["n"], "odd": ["m", "o"]}, {}),
+                b"",
+                1,
+            )
+    decisions.note(60, NOT_BOUND, "ns", "c", "refused")
+    facts = Facts("1.2", "spread", True, {"nodes": 60, "pods": None})
+    for _ in document.refresh(book, verdicts, decisions, facts, 100.0):
+        pass
+    found = fragments(document, View())
+
+    assert texts(found["pods"]) == [
+        "default/a", "9 units, asked for 1 time", "1 node: full", "2 nodes: odd",
+        "default/b", "9 units, asked for 2 times", "1 node: full", "2 nodes: odd",
+    ]  # fmt: skip
+    assert 'href="explain/default/a"' in found["pods"]
+    assert texts(found["decisions"]) == ["40 s ago", "not bound", "ns/c", "refused"]
+    assert 'class="not-bound"' in found["decisions"]
+    assert texts(found["hour"]) == ["0 s ago", "0 GiB", "28 GiB", "14 GiB", "2", "0"]
+    assert (found["waiting"], found["pods-more"], found["program"]) == ("2", "", "gpushare 1.2, policy spread")
+    assert (found["largest"], found["largest-note"]) == ("14 GiB", "on n")
+    document.waiting_count = 5
+    assert fragments(document, View())["pods-more"] == "3 more wait"
+
+
+def test_an_empty_cluster_has_a_page() -> None:
+    """Each place has a text for nothing."""
+    found = fragments(shown(), View())
+
+    assert [texts(found[name]) for name in ("nodes", "pods", "decisions", "hour")] == [
+        ["No node is like that."], ["No pod waits for a card."], ["No decision since the extender started."], ["No minute yet."],
+    ]  # fmt: skip
+    assert (found["largest-note"], found["booked-note"]) == ("no card has room", "0% of 0 GiB")
+
+
+def test_freshness_is_the_age_of_the_last_answers() -> None:
+    """About nodes and pods; before the first list there is none."""
+    assert freshness(shown()) == "The API server last answered about nodes 1 min ago, about pods 2 s ago"
+    assert freshness(shown(facts=Facts("", "", False, {}))) == "The extender has not read the cluster yet."
+
+
+def page_with(text: str) -> dict[str, str]:
+    """A page on which all that comes from others is this text."""
+    document = shown(lay_out(text, (Device(0, 4, 5, model=text), Device(1, 4)), [], text))
+    document.decisions = [Decision(1, "bound", text, text, text)]
+    document.waiting = [WaitingPod(text, text, 1, text, {text: 1}, 1, 1, 0)]
+    return fragments(document, View(text))
+
+
+@given(st.text("<>&\"'/ a", max_size=20))
+def test_no_name_or_reason_becomes_markup(text: str) -> None:
+    """Names, models, reasons and the words of the address come from others; each is text, and no element or attribute."""
+    plain, found = page_with("x"), page_with(f"x{text}")
+    for name, html in found.items():
+        assert [html.count(mark) for mark in "<>\"'"] == [plain[name].count(mark) for mark in "<>\"'"], name
+
+
+def test_amounts_are_rounded_to_a_tenth() -> None:
+    """A tenth that is 0 is left out."""
+    sizes = (0, 51, 52, 1024, 1536, 13_312, 10_239_948, 10_239_949, 10_000 * 1024, 15 * 1024 * 1024 + 600_000)
+    assert [amount(mib) for mib in sizes] == [
+        "0 GiB", "0 GiB", "0.1 GiB", "1 GiB", "1.5 GiB", "13 GiB", "9,999.9 GiB", "10,000 GiB", "9.8 TiB", "15.6 TiB",
+    ]  # fmt: skip
+    assert [percent(1, 3), percent(0, 0)] == ["33%", "0%"]
+    assert [ago(seconds) for seconds in (-1, 59.9, 60, 7200, 200_000)] == [
+        "0 s ago", "59 s ago", "1 min ago", "2 h ago", "2 d ago",
+    ]  # fmt: skip
+    assert [module.unit_word(mib) for mib in (1024, 1, 256)] == ["GiB", "MiB", "units of 256 MiB"]
