@@ -9,7 +9,8 @@ from typing import Final
 
 from gpushare import flags
 from gpushare.errors import UsageError
-from gpushare.flags import flag, optional, seconds_of, switch
+from gpushare.flags import flag, group, optional, switch
+from gpushare.kubectl_flags import ApiFlags
 from gpushare.kubectl_inspect.core.report_text import FIELDS, JSON, YAML, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"
@@ -21,17 +22,9 @@ def _field(text: str) -> str:
     return field
 
 
-def _duration(text: str) -> float | None:
-    """Seconds of a duration; none for 0 and for an empty text, as kubectl takes them."""
-    seconds = seconds_of(text) if text else 0.0
-    if seconds is None:
-        raise UsageError(", not a duration such as 5s, 1m30s or 0")
-    return seconds or None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """The command line. ``request_timeout`` is in seconds, None for no limit; ``output`` is None for the table."""
+    """The command line; ``output`` is None for the table."""
 
     node: str | None = flag(
         "node", "only this node (default: all nodes that have shared cards)", "", optional(str), is_positional=True
@@ -55,13 +48,7 @@ class Arguments:
     all_namespaces: bool = switch("all-namespaces", "pods of all namespaces, whatever -n says", alias="A")
     no_headers: bool = switch("no-headers", "the table without its header, and without the cluster's sum")
     sort_by: str = flag("sort-by", f"order of the nodes: {', '.join(FIELDS)}", "name", _field)
-    kubeconfig: str | None = flag(
-        "kubeconfig", "kubeconfig", "", optional(str), shown="$KUBECONFIG, else ~/.kube/config, else in-cluster"
-    )
-    context: str | None = flag("context", "context of the kubeconfig", "", optional(str), shown="its current one")
-    request_timeout: float | None = flag(
-        "request-timeout", "longest wait for an answer, such as 5s or 1m; 0 for no limit", "10s", _duration
-    )
+    api: ApiFlags = group(ApiFlags)
 
 
 def parse(program: str, argv: Sequence[str]) -> Arguments:

@@ -57,11 +57,9 @@ def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: Text
 
 async def _collect(asked: Arguments, environment: Mapping[str, str]) -> tuple[list[Node], list[Pod]]:
     """All nodes and pods, or one node and its pods. Raises GpushareError."""
-    client = config.connect(
-        asked.kubeconfig or environment.get("KUBECONFIG"),
-        asked.context,
-        timeout_seconds=asked.request_timeout,
-    )
+    api = asked.api
+    files = api.kubeconfig or environment.get("KUBECONFIG")
+    client = config.connect(files, api.context, timeout_seconds=api.request_timeout)
     try:
         if asked.node is None:
             return await client.list_nodes(), await client.list_pods()

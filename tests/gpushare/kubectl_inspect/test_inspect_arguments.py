@@ -90,7 +90,7 @@ def test_kubectls_flags_in_both_spellings(words: list[str]) -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("", None), ("0", None), ("0s", None), ("30", 30)])
 def test_zero_is_no_limit(text: str, seconds: float | None) -> None:
     """A request timeout of zero is no limit, as for kubectl."""
-    assert parsed(f"--request-timeout={text}").request_timeout == seconds
+    assert parsed(f"--request-timeout={text}").api.request_timeout == seconds
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""What kubectl gpushare reads of the API server: each list once, page by page, and only what the answers need stays in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TextIO, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from gpushare import wire
+from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
+from gpushare.kube.client import ApiClient
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
+from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
+from gpushare.manifests import ConfigMap, Pod
+
+_T = TypeVar("_T")
+
+_NODES: Final = "/api/v1/nodes"
+_PODS: Final = "/api/v1/pods"
+_CONFIG_MAPS: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
+# The first report of progress, and the time between two, in seconds.
+_PATIENCE: Final = 2.0
+
+NODES_HIDDEN: Final = "nodes (you may not list them): no card is judged"
+PODS_HIDDEN: Final = "pods of other namespaces (you may not list them): a card may have less free than is shown"
+SICK_HIDDEN: Final = f"ConfigMaps of {wire.UNHEALTHY_CONFIGMAP_NAMESPACE}: a card that one declares sick looks well"
+EVENTS_HIDDEN: Final = "events (you may not list them): a reason that only an event has is not shown"
+
+
+@dataclass(slots=True)
+class Progress:
+    """Reports how much is read, if that takes long."""
+
+    out: TextIO
+    monotonic: Callable[[], float]
+    read: int = 0
+    _next: float = 0.0
+
+    def note(self, objects: int) -> None:
+        """So many more objects are read."""
+        now = self.monotonic()
+        self._next = self._next or now + _PATIENCE
+        self.read += objects
+        if now >= self._next:
+            self._next = now + _PATIENCE
+            self.out.write(f"reading the cluster: {self.read} objects so far\n")
+            self.out.flush()
+
+
+async def read_cluster(client: ApiClient, namespace: str, state: ClusterState, progress: Progress) -> None:
+    """Fill the state; what may not be read is named in it, and of pods those of the namespace remain. Raises ApiError."""
+    hidden = await asyncio.gather(
+        _unless_hidden(_each(client, _NODES, ScheduledNode, state.set_node, progress), NODES_HIDDEN),
+        _read_pods(client, namespace, state, progress),
+        _unless_hidden(_each(client, _CONFIG_MAPS, ConfigMap, state.set_sick, progress), SICK_HIDDEN),
+    )
+    state.hidden += filter(None, hidden)
+
+
+async def _read_pods(client: ApiClient, namespace: str, state: ClusterState, progress: Progress) -> str:
+    hidden = await _unless_hidden(_each(client, _PODS, Pod, state.set_pod, progress), PODS_HIDDEN)
+    if hidden:
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        await _each(client, path, Pod, state.set_pod, progress)
+    return hidden
+
+
+async def _unless_hidden(reading: Awaitable[None], hidden: str) -> str:
+    """Read; the text if the right for it lacks, or the namespace is not there."""
+    try:
+        await reading
+    except (MissingRightError, NotFoundError):
+        return hidden
+    return ""
+
+
+async def _each(
+    client: ApiClient, path: str, kind: type[_T], take: Callable[[_T], None], progress: Progress, selector: str = ""
+) -> None:
+    decoder = msgspec.json.Decoder(kind)
+    async for page in client.pages(path, {"fieldSelector": selector} if selector else None):
+        items = page.items or ()
+        for item in items:
+            try:
+                take(decoder.decode(item))
+            except msgspec.DecodeError as error:
+                raise ApiError(f"GET {path}: the answer cannot be read: {error}") from error
+        progress.note(len(items))
+
+
+async def events_of(
+    client: ApiClient, namespace: str, name: str, state: ClusterState, progress: Progress
+) -> list[Event]:
+    """The events of the namespace about objects of that name, or of all its objects without one."""
+    found: list[Event] = []
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
+    selector = f"involvedObject.name={name}" if name else ""
+    hidden = await _unless_hidden(_each(client, path, Event, found.append, progress, selector), EVENTS_HIDDEN)
+    state.hidden += filter(None, [hidden])
+    return found

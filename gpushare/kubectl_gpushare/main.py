@@ -1,0 +1,88 @@
+"""The console script: a command → the lists that it needs → an answer on stdout; errors, and what is hidden, on stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from gpushare.errors import GpushareError, UsageError
+from gpushare.kube import config
+from gpushare.kubectl_gpushare import gpushare_arguments, verbs
+from gpushare.kubectl_gpushare.cluster_reading import Progress
+from gpushare.kubectl_gpushare.core import answer_text
+from gpushare.kubectl_gpushare.gpushare_arguments import Arguments, ExplainArguments
+
+# The exit codes of --check, and of a program that Ctrl-C ended, as shells report it.
+_FOUND = 3
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script; exit code 0, 1 if the API server refuses or is silent or the pod is unknown, 2 for flags or a manifest that make no sense, 3 if simulate --check has pods without room."""  # noqa: E501
+    program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
+    try:
+        return run(gpushare_arguments.parse(program, words), os.environ, sys.stdin, sys.stdout, sys.stderr)  # noqa: TID251  # a main
+    except UsageError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has seen enough (head, less); the interpreter must not flush into the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: TextIO, err: TextIO) -> int:
+    """Do the same as ``main``, with its surroundings passed in."""
+    try:
+        answer = asyncio.run(_answer(asked, environment, given, Progress(err, time.monotonic)))
+    except (GpushareError, OSError) as error:
+        err.write(f"error: {error}\n")
+        return 2 if isinstance(error, UsageError) else 1
+    out.write(_text(asked, answer))
+    out.flush()
+    err.writelines(f"hidden: {one}\n" for one in answer["hidden"])
+    if isinstance(asked, ExplainArguments) or not asked.check:
+        return 0
+    return _FOUND if any(one["placed"] < one["replicas"] for one in answer["workloads"]) else 0
+
+
+async def _answer(
+    asked: Arguments, environment: Mapping[str, str], given: TextIO, progress: Progress
+) -> dict[str, Any]:
+    """Raises GpushareError and OSError."""
+    api = asked.view.api
+    files = api.kubeconfig or environment.get("KUBECONFIG")
+    client = config.connect(files, api.context, timeout_seconds=api.request_timeout)
+    try:
+        namespace = asked.view.namespace or config.default_namespace(files, api.context)
+        if isinstance(asked, ExplainArguments):
+            return await verbs.explain(asked, client, namespace, progress)
+        text = given.read() if asked.filename == "-" else Path(asked.filename).read_text(encoding="utf-8")
+        return await verbs.simulate_manifest(asked, client, namespace, progress, text)
+    finally:
+        await client.close()
+
+
+def _text(asked: Arguments, answer: dict[str, Any]) -> str:
+    form, headers = asked.view.output, not asked.view.no_headers
+    if form in (answer_text.JSON, answer_text.YAML):
+        return answer_text.document(form, answer)
+    wide = form == answer_text.WIDE
+    if isinstance(asked, ExplainArguments):
+        if form == answer_text.NAME:
+            return answer_text.explanation_names(answer)
+        return answer_text.explanation_text(answer, wide=wide, headers=headers)
+    if form == answer_text.NAME:
+        return answer_text.simulation_names(answer)
+    return answer_text.simulation_text(answer, wide=wide, headers=headers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
