@@ -42,11 +42,6 @@ class Subject:
         """As admission wrote it."""
         return self.pod.spec.priority or 0
 
-    @property
-    def title(self) -> str:
-        """Namespace and name."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
-
 
 def subject_of(body: bytes) -> Subject:
     """The pod in a document of JSON. Raises msgspec.DecodeError."""

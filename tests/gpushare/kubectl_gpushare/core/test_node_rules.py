@@ -85,7 +85,7 @@ def test_a_preference_keeps_no_pod_away() -> None:
     assert against({}, {"taints": [TAINT | {"effect": "PreferNoSchedule"}]}) == ""
 
 
-def test_a_cordoned_node_takes_who_tolerates_that() -> None:
+def test_a_cordoned_node_takes_a_pod_that_tolerates_it() -> None:
     """As pods of a DaemonSet do."""
     bears = {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}
 
