@@ -21,6 +21,20 @@ Ask = Callable[..., Awaitable[dict[str, Any]]]
 """The answer of the program to these words, as a document."""
 
 
+def asking(target: Target, kubeconfig: Path) -> Ask:
+    """The program with the rights of this kubeconfig."""
+    argv, environment = target.kubectl.command(kubeconfig=str(kubeconfig))
+    variables = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **environment}
+
+    async def run(*words: str) -> dict[str, Any]:
+        ended = await commands.run(*argv, *words, "-o", "json", variables=variables)
+        assert ended.code == 0, ended.said
+        answer: dict[str, Any] = json.loads(ended.output)
+        return answer
+
+    return run
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bare(own: OwnCluster) -> AsyncIterator[Cluster]:
     """A cluster without nodes."""
@@ -31,17 +45,13 @@ async def bare(own: OwnCluster) -> AsyncIterator[Cluster]:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def ask(bare: Cluster, target: Target) -> Ask:
     """Asks with the rights of the account that is shipped for looking, and no more."""
-    account = await bare.kubeconfig_of(target.kubectl.account)
-    argv, environment = target.kubectl.command(kubeconfig=str(account))
-    variables = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **environment}
+    return asking(target, await bare.kubeconfig_of(target.kubectl.account))
 
-    async def run(*words: str) -> dict[str, Any]:
-        ended = await commands.run(*argv, *words, "-o", "json", variables=variables)
-        assert ended.code == 0, ended.said
-        answer: dict[str, Any] = json.loads(ended.output)
-        return answer
 
-    return run
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def ask_all(bare: Cluster, target: Target) -> Ask:
+    """Asks with all rights, those on events and quotas too."""
+    return asking(target, bare.kubeconfig)
 
 
 @pytest.fixture

@@ -26,10 +26,10 @@ _WISHES: Final[tuple[dict[str, str], ...]] = (
 )
 _LABEL: Final = "case/zone"
 # Nodes without a kubelet are tainted sooner or later.
-_NEVER_READY: Final = [
+NEVER_READY: Final = [
     {"key": f"node.kubernetes.io/{word}", "operator": "Exists"} for word in ("not-ready", "unreachable")
 ]
-_TAINT: Final = {"key": "case/taint", "value": "x", "effect": "NoSchedule"}
+TAINT: Final = {"key": "case/taint", "value": "x", "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,17 @@ def random_cluster(seed: int) -> RandomCluster:
 def _node(name: str, chance: random.Random) -> Object:
     units = [chance.randint(1, 16) for _ in range(chance.randint(1, 3))]
     model, sick = chance.choice(MODELS), chance.randrange(6)
+    amounts = {"cpu": chance.choice(["3", "64"]), "pods": chance.choice(["7", "110", "110"])}
+    node = node_of(name, *units, model=model, sick=sick, **amounts)
+    node["metadata"]["labels"][_LABEL] = chance.choice("xy")
+    node["spec"] = {"taints": [TAINT] if chance.random() < 0.2 else [], "unschedulable": chance.random() < 0.1}
+    return node
+
+
+def node_of(
+    name: str, *units: int, model: str = MODELS[0], sick: int | None = None, slots: int = 0, **amounts: str
+) -> Object:
+    """A node without a kubelet that has a card for each amount, and one of them lost."""
     cards = [
         {
             "index": at,
@@ -59,28 +70,24 @@ def _node(name: str, chance: random.Random) -> Object:
             "model": model,
             "mib": of * 1024 + 1023,
             "units": of,
+            "slots": slots,
             "healthy": at != sick,
             "reason": "lost" if at == sick else "",
         }
         for at, of in enumerate(units)
     ]
-    published = {"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": cards}
-    amounts = {
-        "cpu": chance.choice(["3", "64"]),
-        "memory": "64Gi",
-        "pods": chance.choice(["7", "110", "110"]),
-        spec.RESOURCE_MEMORY: str(sum(units)),
-        spec.RESOURCE_COUNT: str(len(units)),
-    }
+    kind = {"mode": "slots", "unit": "MiB"} if slots else {"mode": "ids", "unit": "GiB"}
+    ours = {spec.RESOURCE_MEMORY: str(sum(units)), spec.RESOURCE_COUNT: str(len(units))}
+    ours |= {spec.RESOURCE_SLOT: str(slots * len(units))} if slots else {}
+    amounts = {"cpu": "64", "memory": "64Gi", "pods": "110", **ours, **amounts}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {"kubernetes.io/hostname": name, _LABEL: chance.choice("xy")},
-            "annotations": {spec.NODE_CARDS: json.dumps(published)},
+            "labels": {"kubernetes.io/hostname": name},
+            "annotations": {spec.NODE_CARDS: json.dumps({"v": 1, "boot": "b", "cards": cards, **kind})},
         },
-        "spec": {"taints": [_TAINT] if chance.random() < 0.2 else [], "unschedulable": chance.random() < 0.1},
         "status": {
             "capacity": amounts,
             "allocatable": amounts,
@@ -103,9 +110,7 @@ def _asked(chance: random.Random) -> Object:
     units = 4 if "2,2" in wishes.values() else chance.randint(2, 9)
     pod = gpu_pod("asked", units, annotations=wishes)
     pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
-    pod["spec"]["tolerations"] = _NEVER_READY + (
-        [{"key": _TAINT["key"], "operator": "Exists"}] * (chance.random() < 0.3)
-    )
+    pod["spec"]["tolerations"] = NEVER_READY + ([{"key": TAINT["key"], "operator": "Exists"}] * (chance.random() < 0.3))
     if chance.random() < 0.3:
         pod["spec"]["nodeSelector"] = {_LABEL: "x"}
     return pod

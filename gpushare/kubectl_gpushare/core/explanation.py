@@ -54,7 +54,9 @@ def explain_pod(subject: Subject, state: ClusterState, events: Sequence[Event]) 
     except GpushareError as error:
         # Bound nevertheless: it came by another road.
         where = (
-            {"state": BOUND, "node": subject.pod.spec.node_name} if subject.pod.spec.node_name else {"state": WAITING}
+            {"state": BOUND, "node": subject.pod.spec.node_name}
+            if subject.pod.spec.node_name
+            else {"state": WAITING, "fits": [], "nodes": []}
         )
         return answer | where | {"causes": [_cause(Cause(BAD_WISH, str(error)))]}
     answer["request"] = cards.describe_request(asked) | {"priority": subject.priority}
