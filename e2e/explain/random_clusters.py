@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,14 +54,19 @@ def _node(name: str, chance: random.Random) -> Object:
     units = [chance.randint(1, 16) for _ in range(chance.randint(1, 3))]
     model, sick = chance.choice(MODELS), chance.randrange(6)
     amounts = {"cpu": chance.choice(["3", "64"]), "pods": chance.choice(["7", "110", "110"])}
-    node = node_of(name, *units, model=model, sick=sick, **amounts)
+    node = node_of(name, *units, model=model, sick=sick, amounts=amounts)
     node["metadata"]["labels"][_LABEL] = chance.choice("xy")
     node["spec"] = {"taints": [TAINT] if chance.random() < 0.2 else [], "unschedulable": chance.random() < 0.1}
     return node
 
 
 def node_of(
-    name: str, *units: int, model: str = MODELS[0], sick: int | None = None, slots: int = 0, **amounts: str
+    name: str,
+    *units: int,
+    model: str = MODELS[0],
+    sick: int | None = None,
+    slots: int = 0,
+    amounts: Mapping[str, str] | None = None,
 ) -> Object:
     """A node without a kubelet that has a card for each amount, and one of them lost."""
     cards = [
@@ -79,7 +85,7 @@ def node_of(
     kind = {"mode": "slots", "unit": "MiB"} if slots else {"mode": "ids", "unit": "GiB"}
     ours = {spec.RESOURCE_MEMORY: str(sum(units)), spec.RESOURCE_COUNT: str(len(units))}
     ours |= {spec.RESOURCE_SLOT: str(slots * len(units))} if slots else {}
-    amounts = {"cpu": "64", "memory": "64Gi", "pods": "110", **ours, **amounts}
+    all_amounts = {"cpu": "64", "memory": "64Gi", "pods": "110", **ours, **(amounts or {})}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -89,8 +95,8 @@ def node_of(
             "annotations": {spec.NODE_CARDS: json.dumps({"v": 1, "boot": "b", "cards": cards, **kind})},
         },
         "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
+            "capacity": all_amounts,
+            "allocatable": all_amounts,
             "conditions": [{"type": "Ready", "status": "True", "reason": "Case"}],
         },
     }

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Final, TextIO, TypeVar
 from urllib.parse import quote
 
-import msgspec
-
 from gpushare import wire
-from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
+from gpushare.kube.api_errors import MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
@@ -40,11 +38,11 @@ class Progress:
     read: int = 0
     _next: float = 0.0
 
-    def note(self, objects: int) -> None:
-        """So many more objects are read."""
+    def note(self) -> None:
+        """One more object is read."""
         now = self.monotonic()
         self._next = self._next or now + _PATIENCE
-        self.read += objects
+        self.read += 1
         if now >= self._next:
             self._next = now + _PATIENCE
             self.out.write(f"reading the cluster: {self.read} objects so far\n")
@@ -78,18 +76,14 @@ async def _unless_hidden(reading: Awaitable[None], hidden: str) -> str:
     return ""
 
 
-async def _each(
-    client: ApiClient, path: str, kind: type[_T], take: Callable[[_T], None], progress: Progress, selector: str = ""
-) -> None:
-    decoder = msgspec.json.Decoder(kind)
-    async for page in client.pages(path, {"fieldSelector": selector} if selector else None):
-        items = page.items or ()
-        for item in items:
-            try:
-                take(decoder.decode(item))
-            except msgspec.DecodeError as error:
-                raise ApiError(f"GET {path}: the answer cannot be read: {error}") from error
-        progress.note(len(items))
+def _each(
+    client: ApiClient, path: str, kind: type[_T], take: Callable[[_T], object], progress: Progress, selector: str = ""
+) -> Awaitable[None]:
+    def taken(item: _T) -> None:
+        take(item)
+        progress.note()
+
+    return client.read_each(path, kind, taken, {"fieldSelector": selector} if selector else None)
 
 
 async def events_of(

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from gpushare import __version__, flags, wire
+from gpushare.answer_forms import OUTPUTS
 from gpushare.errors import UsageError
 from gpushare.flags import flag, group, number, optional, switch
 from gpushare.kubectl_flags import ApiFlags
-from gpushare.kubectl_gpushare.core.answer_text import OUTPUTS
 
 _COMMAND: Final = "kubectl gpushare"
 # More than any cluster has room for, and few enough to be placed one by one.

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from gpushare import answer_forms
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kubectl_gpushare import gpushare_arguments, verbs
@@ -23,7 +24,9 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script; exit code 0, 1 if the API server refuses or is silent or the pod is unknown, 2 for flags or a manifest that make no sense, 3 if simulate --check has pods without room."""  # noqa: E501
+    """The console script; exit code 0, 1 if the API server refuses or is silent or the pod is unknown, 2 for flags or
+    a manifest that make no sense, 3 if simulate --check has pods without room.
+    """
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
     try:
         return run(gpushare_arguments.parse(program, words), os.environ, sys.stdin, sys.stdout, sys.stderr)  # noqa: TID251  # a main
@@ -72,14 +75,14 @@ async def _answer(
 
 def _text(asked: Arguments, answer: dict[str, Any]) -> str:
     form, headers = asked.view.output, not asked.view.no_headers
-    if form in (answer_text.JSON, answer_text.YAML):
-        return answer_text.document(form, answer)
-    wide = form == answer_text.WIDE
+    if form in (answer_forms.JSON, answer_forms.YAML):
+        return answer_forms.document(form, answer)
+    wide = form == answer_forms.WIDE
     if isinstance(asked, ExplainArguments):
-        if form == answer_text.NAME:
+        if form == answer_forms.NAME:
             return answer_text.explanation_names(answer)
         return answer_text.explanation_text(answer, wide=wide, headers=headers)
-    if form == answer_text.NAME:
+    if form == answer_forms.NAME:
         return answer_text.simulation_names(answer)
     return answer_text.simulation_text(answer, wide=wide, headers=headers)
 

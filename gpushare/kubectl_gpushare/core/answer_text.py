@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import yaml
-
+from gpushare.answer_forms import table
 from gpushare.kubectl_gpushare.core.explanation import ABSENT, BOUND, ENDED, WAITING
-
-WIDE: Final = "wide"
-JSON: Final = "json"
-YAML: Final = "yaml"
-NAME: Final = "name"
-OUTPUTS: Final = (WIDE, JSON, YAML, NAME)
 
 # Nodes of an explanation, unless all that are described are asked for.
 _NODES: Final = 20
-_GAP: Final = 3
 _CARDS: Final = ("NODE", "CARD", "MODEL", "FREE", "TOTAL", "WANTED", "REASON", "ROOM IF ENDED")
 _HELD: Final = ("NODE", "CARD", "MODEL", "HELD", "FREE WITHOUT IT", "TOTAL", "SHARED WITH")
-
-
-def document(form: str, answer: Any) -> str:
-    """The whole answer, for programs; ``form`` is JSON or YAML."""
-    if form == JSON:
-        return json.dumps(answer, indent=4, ensure_ascii=False) + "\n"
-    return yaml.safe_dump(answer, sort_keys=False, allow_unicode=True)
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, headers: bool = True) -> str:
-    """Columns three blanks apart, without blanks at line ends; nothing without rows."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    if not cells:
-        return ""
-    cells = [list(header), *cells] if headers else cells
-    widths = [max(len(row[at]) for row in cells) + _GAP for at in range(len(header))]
-    lines = ("".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
-    return "".join(f"{line}\n" for line in lines)
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:

@@ -24,7 +24,7 @@ def node(
     slots: int = 0,
     labels: dict[str, str] | None = None,
     spec: Object | None = None,
-    **amounts: str,
+    amounts: dict[str, str] | None = None,
 ) -> Object:
     """A node of our plugin with a card for each amount; ``sick`` is why the last one is."""
     units = units or (14, 14)
@@ -44,7 +44,7 @@ def node(
     kind = {"mode": "slots", "unit": "MiB"} if slots else {"mode": "ids", "unit": "GiB"}
     ours = {"aliyun.com/gpu-mem": str(sum(units)), "aliyun.com/gpu-count": str(len(units))}
     ours |= {"aliyun.com/gpu-slot": str(slots * len(units))} if slots else {}
-    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110"} | ours | amounts
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110"} | ours | (amounts or {})
     text = json.dumps({"v": 1, "boot": "b", "cards": cards, **kind})
     return {
         "metadata": {"name": name, "labels": labels or {}, "annotations": {"aliyun.com/gpushare-cards": text}},

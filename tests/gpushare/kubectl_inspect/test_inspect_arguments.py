@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpushare.kubectl_flags import ApiFlags
 from gpushare.kubectl_inspect.inspect_arguments import Arguments, parse
 
 PLAIN = Arguments()
@@ -84,7 +85,7 @@ def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
 )
 def test_kubectls_flags_in_both_spellings(words: list[str]) -> None:
     """One dash and two are the same."""
-    assert parsed(*words) == Arguments(kubeconfig="f", context="c", request_timeout=5)
+    assert parsed(*words) == Arguments(api=ApiFlags(kubeconfig="f", context="c", request_timeout=5))
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("", None), ("0", None), ("0s", None), ("30", 30)])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import yaml
-
 from gpushare.extender.core.explain import MOST_NODES
 from gpushare.kubectl_gpushare.core import answer_text
 from gpushare.kubectl_gpushare.core.explanation import explain_absent, explain_pod
@@ -19,27 +17,10 @@ def text_of(asked: Object, *objects: Object, **more: Any) -> str:
     return answer_text.explanation_text(explain_pod(subject(asked), cluster(*objects, asked), ()), **more)
 
 
-def test_a_table_is_as_kubectls() -> None:
-    """Columns are three blanks apart, and no line ends in one; without rows there is no header."""
-    rows = [("a", 10), ("longer", "")]
-
-    assert answer_text.table(("NAME", "N"), rows) == "NAME     N\na        10\nlonger\n"
-    assert answer_text.table(("NAME", "N"), rows, headers=False) == "a        10\nlonger\n"
-    assert answer_text.table(("NAME", "N"), []) == ""
-
-
 def test_facts_that_are_not_there_have_no_line() -> None:
     """The values stand below each other."""
     assert answer_text.facts([("A", "x"), ("Longer", 0), ("None", ""), ("Empty", [])]) == "A:      x\nLonger: 0\n"
     assert answer_text.facts([]) == ""
-
-
-def test_the_document_is_the_answer() -> None:
-    """JSON and YAML hold the same."""
-    answer = {"pod": {"name": "ä"}}
-
-    assert json.loads(answer_text.document("json", answer)) == answer
-    assert yaml.safe_load(answer_text.document("yaml", answer)) == answer
 
 
 WAITING = """\

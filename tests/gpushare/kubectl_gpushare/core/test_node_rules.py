@@ -118,7 +118,7 @@ def test_how_many_pods_the_resources_hold() -> None:
 def test_amounts_that_cannot_be_read_are_none() -> None:
     """Neither of a pod nor of a node."""
     odd = msgspec.convert(pod(units="1.5", limits={"cpu": "x"}), Pod)
-    one = msgspec.convert(node("a", cpu="x"), ScheduledNode)
+    one = msgspec.convert(node("a", amounts={"cpu": "x"}), ScheduledNode)
 
     assert node_rules.amounts_of(odd) == {"pods": 1000}
     assert node_rules.allocatable_of(one)["cpu"] == 0
@@ -127,7 +127,7 @@ def test_amounts_that_cannot_be_read_are_none() -> None:
 
 def test_rules_that_are_not_judged_are_named() -> None:
     """Nothing here knows of neighbours, volumes and ports."""
-    full = {
+    full: dict[str, Any] = {
         "affinity": {"podAffinity": {}, "podAntiAffinity": {}},
         "topologySpreadConstraints": [{}],
         "volumes": [{"persistentVolumeClaim": {}}],

@@ -53,7 +53,7 @@ CARDS = st.lists(st.integers(1, 16), min_size=1, max_size=4)
 NODES = st.lists(
     st.builds(
         lambda units, sick, model, cpu, cordoned: {
-            "units": units, "sick": sick, "model": model, "cpu": cpu, "spec": {"unschedulable": cordoned},
+            "units": units, "sick": sick, "model": model, "amounts": {"cpu": cpu}, "spec": {"unschedulable": cordoned},
         },
         CARDS,
         st.sampled_from(["", "", "lost"]),

@@ -37,7 +37,7 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "no slot free": (
         {kinds.NO_SLOT},
         pod(limits={"aliyun.com/gpu-slot": "1"}),
-        (node("a", 15_079, slots=1, **{"aliyun.com/gpu-slot": "9"}), pod("f", 4, "a", 0)),
+        (node("a", 15_079, slots=1, amounts={"aliyun.com/gpu-slot": "9"}), pod("f", 4, "a", 0)),
     ),
     "same card full": (
         {kinds.GROUP_FULL},
