@@ -86,23 +86,23 @@ async def check(cluster: Cluster, ask: Ask, write: Callable[[dict[str, Any]], st
     what = random_cluster(seed)
     async with observing(cluster, f"simulate-{seed}") as observer, laid_into(cluster, observer, what):
         words = ("-f", write(what.asked), "-n", observer.namespace)
-        (said,) = (await ask("simulate", *words, f"--replicas={_MANY}"))["workloads"]
-        places = Counter({one["node"]: 0 for one in said["placements"]})
-        for one in said["placements"]:
+        (foretold,) = (await ask("simulate", *words, f"--replicas={_MANY}"))["workloads"]
+        places = Counter({one["node"]: 0 for one in foretold["placements"]})
+        for one in foretold["placements"]:
             places[one["node"]] += one["pods"]
-        assert said["placed"] == said["fits"] == sum(one["fits"] for one in said["models"])
-        if said["models"] and not what.asked["metadata"]["annotations"].get(spec.WISH_SPLIT):
-            await largest_is_right(observer, what.asked, random.Random(seed).choice(said["models"]))
-        names = {f"asked-{at}" for at in range(said["fits"] + 1)}
+        assert foretold["placed"] == foretold["fits"] == sum(one["fits"] for one in foretold["models"])
+        if foretold["models"] and not what.asked["metadata"]["annotations"].get(spec.WISH_SPLIT):
+            await largest_is_right(observer, what.asked, random.Random(seed).choice(foretold["models"]))
+        names = {f"asked-{at}" for at in range(foretold["fits"] + 1)}
         await observer.create(*(named(what.asked, name) for name in sorted(names)))
         bound = await is_bound_or_refused(observer, names)
 
-        assert Counter(bound.values()) == places, f"foretold {dict(places)}"
+        assert Counter(bound.values()) == places, f"foretold: {dict(places)}"
         (waits,) = names - set(bound)
-        told = await ask("explain", waits, "-n", observer.namespace)
-        assert told["fits"] == []
-        assert told["causes"]
-        assert "has-room" not in {cause["kind"] for cause in told["causes"]}
+        explained = await ask("explain", waits, "-n", observer.namespace)
+        assert explained["fits"] == []
+        assert explained["causes"]
+        assert "has-room" not in {cause["kind"] for cause in explained["causes"]}
 
 
 @pytest.mark.parametrize(

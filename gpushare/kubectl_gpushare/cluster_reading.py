@@ -1,4 +1,4 @@
-"""What kubectl gpushare reads of the API server: each list once, page by page, and only what the answers need stays in memory."""
+"""The lists that kubectl gpushare reads, each once and page by page: only the parts that answers need stay in memory."""
 
 from __future__ import annotations
 

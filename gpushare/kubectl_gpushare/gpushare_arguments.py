@@ -62,7 +62,7 @@ class SimulateArguments:
         "how many pods of each object",
         "",
         optional(number(0, _MOST_REPLICAS)),
-        shown="what the object says",
+        shown="that of the object",
     )
     policy: str = flag("policy", "the extender's --policy", wire.POLICY_BINPACK, str, choices=wire.POLICIES)
     dry_run: bool = switch(

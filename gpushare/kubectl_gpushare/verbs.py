@@ -34,7 +34,7 @@ async def explain(asked: ExplainArguments, client: ApiClient, namespace: str, pr
         if answer["causes"]:
             return answer
         raise NotFoundError(
-            f"there is no pod {name!r} in namespace {namespace!r}, and no event says that it could not be created; "
+            f"there is no pod {name!r} in namespace {namespace!r}, and no event reports that it could not be created; "
             f"`kubectl get pods -n {namespace}` lists them",
             error.code,
         ) from error

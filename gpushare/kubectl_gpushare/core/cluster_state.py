@@ -88,7 +88,7 @@ class ClusterState:
                 self.problems[pod.metadata.uid] = problem
 
     def set_sick(self, config_map: ConfigMap) -> None:
-        """A ConfigMap of the contract declares cards sick; any other says nothing."""
+        """A ConfigMap of the contract declares cards sick; any other declares none."""
         name = config_map.metadata.name
         if name.startswith(wire.UNHEALTHY_CONFIGMAP_PREFIX):
             indices, _ = parse_unhealthy((config_map.data or {}).get("gpus", ""))
@@ -103,7 +103,7 @@ class ClusterState:
         return question(request_of(subject.pod), self.snapshot(), self.policy, cpu_request(subject.pod))
 
     def free_on(self, name: str) -> Mapping[str, int]:
-        """What kube-scheduler has left of each resource of a node, in thousandths."""
+        """The amounts that kube-scheduler has left of each resource of a node, in thousandths."""
         used: Amounts = self._used.get(name, {})
         return {resource: amount - used.get(resource, 0) for resource, amount in self._allocatable[name].items()}
 

@@ -21,7 +21,7 @@ from gpushare.kubectl_gpushare.core.waiting_causes import (
     by_kind,
     causes_of_absent,
     causes_of_pod,
-    said_by_scheduler,
+    scheduler_report,
     verdicts_on,
 )
 from gpushare.model.allocation import read_allocation
@@ -105,13 +105,13 @@ def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Seq
     causes = [*causes_of_pod(subject.rules, events), *by_kind(verdicts)]
     if not verdicts and state.nodes:
         causes.append(Cause(NOT_SHARED))
-    word, text = said_by_scheduler(subject.rules, events)
+    reason, text = scheduler_report(subject.rules, events)
     nodes, left_out = nodes_of(verdicts, asked, state, subject.priority)
     return {
         "state": WAITING,
         "scheduler": {
             "name": subject.rules.spec.scheduler_name or "",
-            "reason": word,
+            "reason": reason,
             "message": text,
             "nominatedNode": (subject.rules.status.nominated_node_name if subject.rules.status else None) or "",
         },

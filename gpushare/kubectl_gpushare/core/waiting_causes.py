@@ -222,8 +222,8 @@ def by_kind(verdicts: Iterable[NodeVerdict]) -> list[Cause]:
     ]
 
 
-def said_by_scheduler(pod: AskedPod, events: Sequence[Event]) -> tuple[str, str]:
-    """The scheduler's last word and text about the pod: its condition, else its last event; empty if it said nothing."""
+def scheduler_report(pod: AskedPod, events: Sequence[Event]) -> tuple[str, str]:
+    """The scheduler's last reason and text about the pod: its condition, else its last event; empty if it reported nothing."""
     for condition in (pod.status.conditions if pod.status else None) or ():
         if condition.type == "PodScheduled" and condition.status != "True":
             return condition.reason or "", condition.message or ""
@@ -233,13 +233,13 @@ def said_by_scheduler(pod: AskedPod, events: Sequence[Event]) -> tuple[str, str]
 
 
 def causes_of_pod(pod: AskedPod, events: Sequence[Event]) -> list[Cause]:
-    """What keeps the pod from every node, by its own fields and by what its scheduler reports."""
+    """The causes that hold for every node, by the pod's own fields and by the report of its scheduler."""
     if pod.spec.scheduling_gates:
         return [Cause(GATED)]
-    word, text = said_by_scheduler(pod, events)
+    reason, text = scheduler_report(pod, events)
     if _FAILED_CALL.search(text):
         return [Cause(EXTENDER_AWAY, text)]
-    return [] if word else [Cause(NOT_ASKED, f"schedulerName: {pod.spec.scheduler_name or 'default-scheduler'}")]
+    return [] if reason else [Cause(NOT_ASKED, f"schedulerName: {pod.spec.scheduler_name or 'default-scheduler'}")]
 
 
 def causes_of_absent(name: str, events: Iterable[Event]) -> list[Cause]:

@@ -76,7 +76,7 @@ async def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
 
     assert (code, out) == (1, "")
     assert err == (
-        "error: there is no pod 'p' in namespace 'default', and no event says that it could not be created; "
+        "error: there is no pod 'p' in namespace 'default', and no event reports that it could not be created; "
         "`kubectl get pods -n default` lists them\n"
     )
 
@@ -173,7 +173,7 @@ async def test_a_pod_that_the_api_server_refuses(tmp_path: Path, refusal: tuple[
     assert refusal[1]["message"].partition("quota")[0].strip() in out
 
 
-async def test_a_caller_that_may_create_no_pod_gets_the_manifest_as_written(tmp_path: Path) -> None:
+async def test_without_the_right_to_create_a_manifest_is_as_written(tmp_path: Path) -> None:
     """This is named once, however many objects there are."""
     api = StubApi(nodes=[node()])
     api.fault = lambda method, _: status(403, 'User "u" cannot create pods') if method == "POST" else None

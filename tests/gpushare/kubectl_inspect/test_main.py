@@ -256,7 +256,7 @@ async def test_check_names_each_finding(tmp_path: Path) -> None:
 
 
 async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> None:
-    """The cards that its pods have are shown, and stderr says what is not."""
+    """The cards that its pods have are shown, and stderr names what is not."""
 
     def no_right(method: str, path: str) -> Any:
         is_hidden = path in ("/api/v1/nodes", "/api/v1/pods", "/api/v1/nodes/n")
@@ -286,7 +286,7 @@ async def test_pods_of_one_namespace_on_nodes_that_are_seen(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("words", [("--watch", "--check"), ("n", "-l", "x=y")])
 def test_flags_that_contradict_each_other(words: tuple[str, ...]) -> None:
-    """The text says which to leave out."""
+    """The text names the two."""
     with pytest.raises(UsageError, match="leave one out"):
         inspect_arguments.parse("kubectl-x", words)
 

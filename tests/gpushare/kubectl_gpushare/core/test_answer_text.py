@@ -85,7 +85,7 @@ def test_a_bound_pod_that_has_not_started() -> None:
 
 
 def test_a_bound_pod_without_a_card() -> None:
-    """The text says so, and why; without its node there is no table."""
+    """The text has the reason; without its node there is no table."""
     text = text_of(pod("p", 4, "gone"))
 
     assert "State:    has no card of node gone" in text
@@ -102,7 +102,7 @@ def test_a_bound_pod_with_a_wish_that_cannot_be_read() -> None:
 
 
 def test_a_pod_that_has_ended_or_never_was() -> None:
-    """One line says so."""
+    """One line has that."""
     done = pod("p", 4, "a", 0)
     done["status"]["phase"] = "Succeeded"
     absent = explain_absent("team", "web", [event("FailedCreate", "exceeded quota", "web-1")], cluster())

@@ -114,7 +114,7 @@ def test_a_bound_pod_without_card_memory() -> None:
 
 
 def test_a_wish_that_cannot_be_read_is_the_cause() -> None:
-    """Of a pod that waits, and of one that came to its node by another road."""
+    """So it is for a pod that waits, and for one that came to its node by another road."""
     waiting, bound = pod(wishes={"x": "y"}), pod("p", 4, "a", wishes={"x": "y"})
     found = [explained(one, node()) for one in (waiting, bound)]
 

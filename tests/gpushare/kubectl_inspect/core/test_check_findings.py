@@ -29,7 +29,7 @@ def test_a_cluster_that_is_well_has_no_finding() -> None:
 
 
 def test_a_card_with_more_than_it_has() -> None:
-    """Of units, and in slots mode of containers."""
+    """Units, and in slots mode containers."""
     units = found(node(annotations=cards(14, 14)), pod("a", "15", on("0")))
     slots = found(node(annotations=cards(14, 14, slots=1)), pod("a", "1", on("0")), pod("b", "1", on("0")))
 
@@ -49,7 +49,7 @@ def test_a_pod_that_has_a_card_and_does_not_start() -> None:
 
 
 def test_annotations_that_do_not_agree() -> None:
-    """Of a pod without a card, and of a node whose capacity is another; an annotation of a newer plugin is a problem already."""
+    """Those of a pod without a card, and of a node with another capacity; an annotation of a newer plugin is a problem already."""
     newer = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
 
     assert found(node(annotations=cards(14, 14)), pod("a", "3")) == [

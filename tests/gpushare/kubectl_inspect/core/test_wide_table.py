@@ -35,7 +35,7 @@ def test_a_node_of_the_originals_plugin_has_dashes() -> None:
 
 
 def test_a_card_that_must_not_be_used_has_the_nodes_reason() -> None:
-    """And one that is sick without a reason says that alone."""
+    """A card that is sick without a reason is called sick."""
     newer = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
     refused, _ = build([node(annotations=newer)], [])
     sick, _ = build([node(annotations=cards(14, 14, sick={0: ""}))], [])
