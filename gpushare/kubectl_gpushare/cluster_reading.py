@@ -89,9 +89,9 @@ def _each(
 async def events_of(
     client: ApiClient, namespace: str, name: str, state: ClusterState, progress: Progress
 ) -> list[Event]:
-    """The events of the namespace about objects of that name, or of all its objects without one."""
+    """The events of a namespace, or of all, about objects of that name; about all objects without one."""
     found: list[Event] = []
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events" if namespace else "/api/v1/events"
     selector = f"involvedObject.name={name}" if name else ""
     hidden = await _unless_hidden(_each(client, path, Event, found.append, progress, selector), EVENTS_HIDDEN)
     state.hidden += filter(None, [hidden])

@@ -11,7 +11,7 @@ from typing import Final
 from gpushare import __version__, flags, wire
 from gpushare.answer_forms import OUTPUTS
 from gpushare.errors import UsageError
-from gpushare.flags import flag, group, number, optional, switch
+from gpushare.flags import duration, flag, group, number, optional, switch
 from gpushare.kubectl_flags import ApiFlags
 
 _COMMAND: Final = "kubectl gpushare"
@@ -79,7 +79,24 @@ class SimulateArguments:
             raise UsageError(f"which pods? {_COMMAND} simulate -f FILE")
 
 
-Arguments = ExplainArguments | SimulateArguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsArguments:
+    """``kubectl gpushare events``."""
+
+    name: str = flag("name", "only events about objects of this name", is_positional=True)
+    all_namespaces: bool = switch("all-namespaces", "events of all namespaces, and of nodes", alias="A")
+    view: View = group(View)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorArguments:
+    """``kubectl gpushare doctor``."""
+
+    assumed_for: float = flag("assumed-for", "how long a pod may have a card and not start", "5m", duration())
+    view: View = group(View)
+
+
+Arguments = ExplainArguments | SimulateArguments | EventsArguments | DoctorArguments
 VERBS: Final[dict[str, tuple[type[Arguments], str]]] = {
     "explain": (
         ExplainArguments,
@@ -88,6 +105,11 @@ VERBS: Final[dict[str, tuple[type[Arguments], str]]] = {
     "simulate": (
         SimulateArguments,
         "Show where pods would land, how many fit until the cluster is full, and the largest that fits.",
+    ),
+    "events": (EventsArguments, "Show the events that the programs of gpushare wrote, the last one last."),
+    "doctor": (
+        DoctorArguments,
+        "Name what is wrong with the installation, its nodes, cards and pods; nothing is changed.",
     ),
 }
 

@@ -6,9 +6,9 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from gpushare import answer_forms
 from gpushare.errors import GpushareError, UsageError
@@ -16,16 +16,39 @@ from gpushare.kube import config
 from gpushare.kubectl_gpushare import gpushare_arguments, verbs
 from gpushare.kubectl_gpushare.cluster_reading import Progress
 from gpushare.kubectl_gpushare.core import answer_text
-from gpushare.kubectl_gpushare.gpushare_arguments import Arguments, ExplainArguments
+from gpushare.kubectl_gpushare.gpushare_arguments import (
+    Arguments,
+    DoctorArguments,
+    EventsArguments,
+    ExplainArguments,
+    SimulateArguments,
+)
 
-# The exit codes of --check, and of a program that Ctrl-C ended, as shells report it.
+# By command: the names, and the text for people, which takes whether it is wide and has headers.
+_FORMS: Final[dict[type[Arguments], tuple[Callable[[Any], str], Callable[[Any, bool, bool], str]]]] = {
+    ExplainArguments: (
+        answer_text.explanation_names,
+        lambda answer, wide, headers: answer_text.explanation_text(answer, wide=wide, headers=headers),
+    ),
+    SimulateArguments: (
+        answer_text.simulation_names,
+        lambda answer, wide, headers: answer_text.simulation_text(answer, wide=wide, headers=headers),
+    ),
+    EventsArguments: (
+        answer_text.events_names,
+        lambda answer, _, headers: answer_text.events_text(answer, headers=headers),
+    ),
+    DoctorArguments: (answer_text.diagnosis_text, lambda answer, wide, headers: answer_text.diagnosis_text(answer)),
+}
+# The exit codes of --check and doctor, and of a program that Ctrl-C ended, as shells report it.
 _FOUND = 3
 _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script; exit code 0, 1 if the API server refuses or is silent or the pod is unknown, 2 for flags or
-    a manifest that make no sense, 3 if simulate --check has pods without room.
+    a manifest that make no sense, 3 if doctor finds something, or
+    simulate --check has pods without room.
     """
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
     try:
@@ -51,9 +74,13 @@ def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: Te
     out.write(_text(asked, answer))
     out.flush()
     err.writelines(f"hidden: {one}\n" for one in answer["hidden"])
-    if isinstance(asked, ExplainArguments) or not asked.check:
-        return 0
-    return _FOUND if any(one["placed"] < one["replicas"] for one in answer["workloads"]) else 0
+    return _FOUND if _has_found(asked, answer) else 0
+
+
+def _has_found(asked: Arguments, answer: dict[str, Any]) -> bool:
+    if isinstance(asked, SimulateArguments):
+        return asked.check and any(one["placed"] < one["replicas"] for one in answer["workloads"])
+    return isinstance(asked, DoctorArguments) and bool(answer["findings"])
 
 
 async def _answer(
@@ -67,6 +94,10 @@ async def _answer(
         namespace = asked.view.namespace or config.default_namespace(files, api.context)
         if isinstance(asked, ExplainArguments):
             return await verbs.explain(asked, client, namespace, progress)
+        if isinstance(asked, EventsArguments):
+            return await verbs.list_events(asked, client, namespace, progress)
+        if isinstance(asked, DoctorArguments):
+            return await verbs.diagnose(asked, client, progress, time.time())  # noqa: TID251  # a main
         text = given.read() if asked.filename == "-" else Path(asked.filename).read_text(encoding="utf-8")
         return await verbs.simulate_manifest(asked, client, namespace, progress, text)
     finally:
@@ -74,17 +105,13 @@ async def _answer(
 
 
 def _text(asked: Arguments, answer: dict[str, Any]) -> str:
-    form, headers = asked.view.output, not asked.view.no_headers
+    form = asked.view.output
     if form in (answer_forms.JSON, answer_forms.YAML):
         return answer_forms.document(form, answer)
-    wide = form == answer_forms.WIDE
-    if isinstance(asked, ExplainArguments):
-        if form == answer_forms.NAME:
-            return answer_text.explanation_names(answer)
-        return answer_text.explanation_text(answer, wide=wide, headers=headers)
+    names, text = _FORMS[type(asked)]
     if form == answer_forms.NAME:
-        return answer_text.simulation_names(answer)
-    return answer_text.simulation_text(answer, wide=wide, headers=headers)
+        return names(answer)
+    return text(answer, form == answer_forms.WIDE, not asked.view.no_headers)
 
 
 if __name__ == "__main__":

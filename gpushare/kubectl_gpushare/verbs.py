@@ -15,12 +15,24 @@ from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightE
 from gpushare.kube.client import ApiClient, pod_path
 from gpushare.kubectl_gpushare.cluster_reading import Progress, events_of, read_cluster
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
+from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
+from gpushare.kubectl_gpushare.core.event_list import event_list
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION, explain_absent, explain_pod
 from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject, pods_of
 from gpushare.kubectl_gpushare.core.simulation import described, simulate
 from gpushare.kubectl_gpushare.core.waiting_causes import NOT_CREATED, QUOTA, Cause
-from gpushare.kubectl_gpushare.gpushare_arguments import ExplainArguments, SimulateArguments
+from gpushare.kubectl_gpushare.gpushare_arguments import (
+    DoctorArguments,
+    EventsArguments,
+    ExplainArguments,
+    SimulateArguments,
+)
+from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
+from gpushare.kubectl_inspect.core.check_findings import findings
+from gpushare.manifests import Node, Pod
+from gpushare.setup.cluster_objects import faults_of
 
+INSTALLATION_HIDDEN: Final = "Deployment and DaemonSet of gpushare in kube-system (you may not read them)"
 ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, policies and quotas do not count"
 
 
@@ -40,6 +52,33 @@ async def explain(asked: ExplainArguments, client: ApiClient, namespace: str, pr
         ) from error
     await read_cluster(client, namespace, state, progress)
     return explain_pod(subject, state, await events_of(client, namespace, name, state, progress))
+
+
+async def list_events(asked: EventsArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
+    """The answer about the events of a namespace, or of all. Raises ApiError."""
+    state = ClusterState()
+    events = await events_of(client, "" if asked.all_namespaces else namespace, asked.name, state, progress)
+    return event_list(events, state.hidden)
+
+
+async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:
+    """The answer about the whole cluster; it needs the lists of nodes and pods. Raises ApiError."""
+    nodes, pods, hidden = list[Node](), list[BoundPod](), list[str]()
+
+    def take(pod: Pod) -> None:
+        progress.note()
+        if (bound := bound_pod(pod)) is not None:
+            pods.append(bound)
+
+    await client.read_each("/api/v1/nodes", Node, nodes.append)
+    await client.read_each("/api/v1/pods", Pod, take)
+    try:
+        faults = await faults_of(client, nodes)
+    except MissingRightError:
+        faults = []
+        hidden.append(INSTALLATION_HIDDEN)
+    reports, problems = report(nodes, pods)
+    return diagnosis(faults, findings(nodes, pods, reports, problems, now, asked.assumed_for), nodes, hidden)
 
 
 async def simulate_manifest(

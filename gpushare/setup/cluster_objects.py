@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from gpushare.kube import config
 from gpushare.kube.api_errors import NotFoundError
 from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node
 from gpushare.setup.core.faults import Fault
 from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN, cluster_faults
 
@@ -16,13 +18,16 @@ async def look(kubeconfig: str, context: str | None) -> list[Fault]:
     """The faults of the cluster. Raises GpushareError."""
     client = config.connect(kubeconfig, context)
     try:
-        return cluster_faults(
-            await _found(client, f"deployments/{EXTENDER}"),
-            await _found(client, f"daemonsets/{PLUGIN}"),
-            await client.list_nodes(),
-        )
+        return await faults_of(client, await client.list_nodes())
     finally:
         await client.close()
+
+
+async def faults_of(client: ApiClient, nodes: Sequence[Node]) -> list[Fault]:
+    """The faults of the cluster, of which these are the nodes. Raises ApiError."""
+    return cluster_faults(
+        await _found(client, f"deployments/{EXTENDER}"), await _found(client, f"daemonsets/{PLUGIN}"), nodes
+    )
 
 
 async def _found(client: ApiClient, name: str) -> dict[str, Any] | None:

@@ -180,3 +180,23 @@ def _with_examples(answer: dict[str, Any]) -> dict[str, Any]:
             {name: value for name, value in cause.items() if name != "nodes"} for cause in answer.get("causes", ())
         ]
     }
+
+
+def diagnosis_text(answer: dict[str, Any]) -> str:
+    """The text of ``doctor``."""
+    lines = [f"{one['what']}\n  → {one['do']}\n" for one in answer["findings"]]
+    return "".join(lines) or "good: nothing that can be seen is wrong\n"
+
+
+def events_text(answer: dict[str, Any], *, headers: bool = True) -> str:
+    """The text of ``events``."""
+    rows = [
+        [one["when"] or "-", one["namespace"] or "-", one["object"], one["reason"], one["count"], one["message"]]
+        for one in answer["events"]
+    ]
+    return table(("LAST SEEN", "NAMESPACE", "OBJECT", "REASON", "COUNT", "MESSAGE"), rows, headers=headers)
+
+
+def events_names(answer: dict[str, Any]) -> str:
+    """The objects that have events, each once."""
+    return "".join(f"{name}\n" for name in dict.fromkeys(one["object"] for one in answer["events"]))

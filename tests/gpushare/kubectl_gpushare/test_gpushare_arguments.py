@@ -24,7 +24,7 @@ def test_a_pod_is_named_as_kubectl_names_it() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "no command; there are explain, simulate"),
+        ((), "no command; there are explain, simulate, events, doctor"),
         (("explan",), "'explan' is no command"),
         (("explain",), "which pod?"),
         (("simulate",), "which pods?"),

@@ -212,7 +212,7 @@ async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_usage_errors_end_the_program_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     """On stderr."""
     assert main([]) == 2
-    assert capsys.readouterr().err == "error: no command; there are explain, simulate\n"
+    assert capsys.readouterr().err == "error: no command; there are explain, simulate, events, doctor\n"
 
 
 def test_a_kubeconfig_that_is_not_there_is_a_usage_error() -> None:
@@ -234,3 +234,41 @@ def test_progress_is_reported_if_it_takes_long() -> None:
         progress.note()
 
     assert err.getvalue() == ("reading the cluster: 3 objects so far\nreading the cluster: 5 objects so far\n")
+
+
+async def test_events_of_a_namespace_or_of_all(tmp_path: Path) -> None:
+    """Nothing else is read; a name selects."""
+    event = {"metadata": {"name": "e", "namespace": "team"}, "involvedObject": {"kind": "Pod", "name": "p"}}
+    api = StubApi(events=[event | {"reason": "GPUShareHeld", "message": "text"}])
+    one = await ran(api, tmp_path, "events", "-n", "team", "-o", "name")
+    all_of_them = await ran(api, tmp_path, "events", "p", "-A")
+    none = await ran(api, tmp_path, "events")
+
+    assert (one, none) == ((0, "pod/p\n", ""), (0, "", ""))
+    assert "GPUShareHeld" in all_of_them[1]
+    assert [call["path"] for call in api.calls] == [
+        "/api/v1/namespaces/team/events", "/api/v1/events", "/api/v1/namespaces/default/events",
+    ]  # fmt: skip
+
+
+async def test_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
+    """3 with the findings, 0 without; the installed objects are looked at if they may be."""
+    extender = {"metadata": {"name": "gpushare-schd-extender", "namespace": "kube-system"}, "spec": {"replicas": 1}}
+    plugin = {"metadata": {"name": "gpushare-device-plugin-ds", "namespace": "kube-system"}}
+    ready = {"desiredNumberScheduled": 1, "numberReady": 1}
+    api = StubApi(nodes=[node("a", 14)], pods=[pod("f", 4, "a", 0)])
+    missing = await ran(api, tmp_path, "doctor", "-o", "name")
+    api.items["deployments"] = [extender | {"status": {"readyReplicas": 1}}]
+    api.items["daemonsets"] = [plugin | {"status": ready}]
+    well = await ran(api, tmp_path, "doctor")
+    api.pods.append(pod("g", 14, "a", 0))
+    over = await ran(api, tmp_path, "doctor", "-o", "json")
+    api.fault = lambda _, path: status(403, 'User "u" cannot get it') if path.startswith("/apis/apps/") else None
+    hidden = await ran(api, tmp_path, "doctor")
+
+    assert missing[0] == 3
+    assert "deployment gpushare-schd-extender is not in kube-system" in missing[1]
+    assert well == (0, "good: nothing that can be seen is wrong\n", "")
+    assert [one["what"] for one in json.loads(over[1])["findings"]] == ["node a: card 0 is over-booked: 18 of 14 units"]
+    assert (over[0], hidden[0]) == (3, 3)
+    assert hidden[2].startswith("hidden: Deployment and DaemonSet")
