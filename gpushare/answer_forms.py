@@ -22,13 +22,18 @@ _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, headers: bool = True) -> str:
     """Columns three blanks apart, without blanks at line ends; nothing without rows."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     if not cells:
         return ""
     cells = [list(header), *cells] if headers else cells
     widths = [max(len(row[at]) for row in cells) + _GAP for at in range(len(header))]
     lines = ("".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
     return "".join(f"{line}\n" for line in lines)
+
+
+def printable(text: str) -> str:
+    """Without characters that steer a terminal: messages of events and conditions may hold what a pod's author wrote."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
 
 
 def document(form: str, answer: Any) -> str:

@@ -38,3 +38,8 @@ def test_a_long_document_is_the_same_text(form: str, items: list[Any], tail: dic
     pieces = answer_forms.long_document(form, HEAD, "nodes", iter(items), tail)
 
     assert "".join(pieces) == answer_forms.document(form, HEAD | {"nodes": items} | tail)
+
+
+def test_no_text_of_others_steers_the_terminal() -> None:
+    """A cell stays on its line, without escape sequences; letters of any language stay."""
+    assert answer_forms.table(("A",), [("x\x1b[31m\ny\u202eä",)]) == "A\nx [31m y ä\n"

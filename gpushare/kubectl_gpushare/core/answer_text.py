@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gpushare.answer_forms import table
+from gpushare.answer_forms import printable, table
 from gpushare.kubectl_gpushare.core.explanation import ABSENT, BOUND, ENDED, WAITING
 
 # Nodes of an explanation, unless all that are described are asked for.
@@ -16,7 +16,7 @@ _HELD: Final = ("NODE", "CARD", "MODEL", "HELD", "FREE WITHOUT IT", "TOTAL", "SH
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
     """A line for each fact that is there."""
-    shown = [(f"{name}:", str(value)) for name, value in pairs if value not in ("", None, [])]
+    shown = [(f"{name}:", printable(str(value))) for name, value in pairs if value not in ("", None, [])]
     width = max((len(name) for name, _ in shown), default=0) + 1
     return "".join(f"{name.ljust(width)}{value}\n" for name, value in shown)
 
@@ -98,7 +98,7 @@ def _causes(answer: dict[str, Any]) -> str:
             rest = ", …" if cause["nodes"] > len(cause["examples"]) else ""
             nodes = f" ({cause['nodes']} node{'s' * (cause['nodes'] > 1)}: {examples}{rest})"
         lines.append(f"  {cause['kind']}: {cause['means']}{nodes}\n")
-        lines += [f"      {cause['message']}\n"] if cause.get("message") else []
+        lines += [f"      {printable(cause['message'])}\n"] if cause.get("message") else []
         lines.append(f"      → {cause['do']}\n")
     return "".join(lines) if len(lines) > 1 else ""
 
@@ -184,7 +184,7 @@ def _with_examples(answer: dict[str, Any]) -> dict[str, Any]:
 
 def diagnosis_text(answer: dict[str, Any]) -> str:
     """The text of ``doctor``."""
-    lines = [f"{one['what']}\n  → {one['do']}\n" for one in answer["findings"]]
+    lines = [f"{printable(one['what'])}\n  → {one['do']}\n" for one in answer["findings"]]
     return "".join(lines) or "good: nothing that can be seen is wrong\n"
 
 

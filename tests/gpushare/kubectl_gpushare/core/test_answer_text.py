@@ -184,3 +184,14 @@ def test_many_places_are_cut() -> None:
     assert answer_text.simulation_text(answer, wide=True, headers=False).endswith("n21   0   1\n")
     assert "-       -      22      22    4" in answer_text.simulation_text(answer)
     assert answer_text.simulation_text(bare).endswith("n00    -      1\n")
+
+
+def test_messages_of_others_do_not_steer_the_terminal() -> None:
+    """Neither in a fact nor in a cause."""
+    absent = explain_absent("team", "web", [event("FailedCreate", "a\x1b[2Jb\nc", "web")], cluster())
+    asked = pod(
+        conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "x\x1by\nz"}]
+    )
+
+    assert "      a [2Jb c\n" in answer_text.explanation_text(absent)
+    assert "Unschedulable: x y z\n" in text_of(asked, node())
