@@ -13,7 +13,7 @@ from typing import Any, Final, TextIO
 from gpushare import answer_forms
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
-from gpushare.kubectl_gpushare import gpushare_arguments, verbs
+from gpushare.kubectl_gpushare import command_answers, gpushare_arguments
 from gpushare.kubectl_gpushare.cluster_reading import Progress
 from gpushare.kubectl_gpushare.core import answer_text
 from gpushare.kubectl_gpushare.gpushare_arguments import (
@@ -93,13 +93,13 @@ async def _answer(
     try:
         namespace = asked.view.namespace or config.default_namespace(files, api.context)
         if isinstance(asked, ExplainArguments):
-            return await verbs.explain(asked, client, namespace, progress)
+            return await command_answers.explain(asked, client, namespace, progress)
         if isinstance(asked, EventsArguments):
-            return await verbs.list_events(asked, client, namespace, progress)
+            return await command_answers.list_events(asked, client, namespace, progress)
         if isinstance(asked, DoctorArguments):
-            return await verbs.diagnose(asked, client, progress, time.time())  # noqa: TID251  # a main
+            return await command_answers.diagnose(asked, client, progress, time.time())  # noqa: TID251  # a main
         text = given.read() if asked.filename == "-" else Path(asked.filename).read_text(encoding="utf-8")
-        return await verbs.simulate_manifest(asked, client, namespace, progress, text)
+        return await command_answers.simulate_manifest(asked, client, namespace, progress, text)
     finally:
         await client.close()
 

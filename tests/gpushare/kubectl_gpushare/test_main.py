@@ -272,3 +272,12 @@ async def test_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     assert [one["what"] for one in json.loads(over[1])["findings"]] == ["node a: card 0 is over-booked: 18 of 14 units"]
     assert (over[0], hidden[0]) == (3, 3)
     assert hidden[2].startswith("hidden: Deployment and DaemonSet")
+
+
+async def test_no_room_is_foretold_of_nodes_that_are_hidden(tmp_path: Path) -> None:
+    """1, and the right that lacks."""
+    api = StubApi(nodes=[node()], fault=no_right("/api/v1/nodes"))
+    code, out, err = await ran(api, tmp_path, "simulate", "--admission=false", "-f", "-", given=DEPLOYMENT)
+
+    assert (code, out) == (1, "")
+    assert "without the right to list nodes" in err

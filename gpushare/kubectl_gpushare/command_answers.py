@@ -13,7 +13,7 @@ import yaml
 from gpushare.errors import UsageError
 from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient, pod_path
-from gpushare.kubectl_gpushare.cluster_reading import Progress, events_of, read_cluster
+from gpushare.kubectl_gpushare.cluster_reading import NODES_HIDDEN, Progress, events_of, read_cluster
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
 from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
 from gpushare.kubectl_gpushare.core.event_list import event_list
@@ -88,6 +88,8 @@ async def simulate_manifest(
     objects = _objects(asked.filename, text)
     state = ClusterState(asked.policy)
     await read_cluster(client, namespace, state, progress)
+    if NODES_HIDDEN in state.hidden:
+        raise MissingRightError("without the right to list nodes it cannot be known which pods have room", 403)
     admit: Callable[..., Any] = _admitted if asked.dry_run else _as_written
     workloads = []
     for one in objects:
