@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TextIO, TypeVar
 from urllib.parse import quote
 
 from gpushare import wire
-from gpushare.kube.api_errors import MissingRightError, NotFoundError
+from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
+from gpushare.kubectl_gpushare.core.memory_use import Use, use_in
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
 from gpushare.manifests import ConfigMap, Pod
 
@@ -22,6 +23,7 @@ _PODS: Final = "/api/v1/pods"
 _CONFIG_MAPS: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
 # The first report of progress, and the time between two, in seconds.
 _PATIENCE: Final = 2.0
+_PLUGINS_AT_ONCE: Final = 16
 
 NODES_HIDDEN: Final = "nodes (you may not list them): no card is judged"
 PODS_HIDDEN: Final = "pods of other namespaces (you may not list them): a card may have less free than is shown"
@@ -96,3 +98,21 @@ async def events_of(
     hidden = await _unless_hidden(_each(client, path, Event, found.append, progress, selector), EVENTS_HIDDEN)
     state.hidden += filter(None, [hidden])
     return found
+
+
+async def uses_of(client: ApiClient, plugins: Mapping[str, str]) -> dict[str, Use]:
+    """The use that device plugins publish, by node; ``plugins`` are the paths of their pods, with the port of their metrics.
+
+    A plugin that cannot be asked is left out.
+    """
+    turns = asyncio.Semaphore(_PLUGINS_AT_ONCE)
+
+    async def ask(path: str) -> Use | None:
+        async with turns:
+            try:
+                return use_in((await client.request("GET", f"{path}/proxy/metrics")).decode(errors="replace"))
+            except ApiError:
+                return None
+
+    answers = await asyncio.gather(*map(ask, plugins.values()))
+    return {node: use for node, use in zip(plugins, answers, strict=True) if use is not None}

@@ -13,12 +13,13 @@ import yaml
 from gpushare.errors import UsageError
 from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient, pod_path
-from gpushare.kubectl_gpushare.cluster_reading import NODES_HIDDEN, Progress, events_of, read_cluster
+from gpushare.kubectl_gpushare.cluster_reading import NODES_HIDDEN, Progress, events_of, read_cluster, uses_of
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
 from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
 from gpushare.kubectl_gpushare.core.event_list import event_list
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION, explain_absent, explain_pod
 from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject, pods_of
+from gpushare.kubectl_gpushare.core.memory_use import top
 from gpushare.kubectl_gpushare.core.simulation import described, simulate
 from gpushare.kubectl_gpushare.core.waiting_causes import NOT_CREATED, QUOTA, Cause
 from gpushare.kubectl_gpushare.gpushare_arguments import (
@@ -26,12 +27,19 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
     EventsArguments,
     ExplainArguments,
     SimulateArguments,
+    TopArguments,
 )
 from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
 from gpushare.kubectl_inspect.core.check_findings import findings
 from gpushare.manifests import Node, Pod
 from gpushare.setup.cluster_objects import faults_of
 
+USE_HIDDEN: Final = (
+    "use on {} nodes: their device plugins run without --usage, or their /metrics cannot be reached through the API server "
+    "(clusters/deploy/components/metrics, and the right to get pods/proxy in kube-system)"
+)
+_COMPONENT: Final = "app.kubernetes.io/component"
+_PLUGIN: Final = "device-plugin"
 INSTALLATION_HIDDEN: Final = "Deployment and DaemonSet of gpushare in kube-system (you may not read them)"
 ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, policies and quotas do not count"
 
@@ -59,6 +67,29 @@ async def list_events(asked: EventsArguments, client: ApiClient, namespace: str,
     state = ClusterState()
     events = await events_of(client, "" if asked.all_namespaces else namespace, asked.name, state, progress)
     return event_list(events, state.hidden)
+
+
+async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
+    """The answer about use; it needs the lists of nodes and pods. Raises ApiError."""
+    nodes, pods, plugins, hidden = list[Node](), list[BoundPod](), dict[str, str](), list[str]()
+
+    def take(pod: Pod) -> None:
+        progress.note()
+        if (pod.metadata.labels or {}).get(_COMPONENT) == _PLUGIN and pod.spec.node_name:
+            plugins[pod.spec.node_name] = f"{pod_path(pod.metadata.namespace, pod.metadata.name)}:{asked.metrics_port}"
+        if (bound := bound_pod(pod)) is not None:
+            pods.append(bound)
+
+    await client.read_each("/api/v1/nodes", Node, nodes.append)
+    await client.read_each("/api/v1/pods", Pod, take)
+    uses = await uses_of(client, plugins)
+    if silent := {pod.node for pod in pods} - uses.keys():
+        hidden.append(USE_HIDDEN.format(len(silent)))
+    reports, _ = report(nodes, pods)
+    answer = top(reports, uses, hidden)
+    if asked.things == "pods" and not asked.all_namespaces:
+        answer["pods"] = [one for one in answer["pods"] if one["namespace"] == namespace]
+    return answer
 
 
 async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:

@@ -96,7 +96,28 @@ class DoctorArguments:
     view: View = group(View)
 
 
-Arguments = ExplainArguments | SimulateArguments | EventsArguments | DoctorArguments
+def _things(text: str) -> str:
+    if text not in ("nodes", "pods"):
+        raise UsageError(", neither nodes nor pods")
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopArguments:
+    """``kubectl gpushare top``."""
+
+    things: str = flag("things", "nodes or pods", "pods", _things, is_positional=True)
+    all_namespaces: bool = switch("all-namespaces", "pods of all namespaces", alias="A")
+    metrics_port: int = flag(
+        "metrics-port",
+        "port of --metrics-address of the device plugins, which runs with --usage",
+        "12347",
+        number(1, 65535),
+    )
+    view: View = group(View)
+
+
+Arguments = ExplainArguments | SimulateArguments | TopArguments | EventsArguments | DoctorArguments
 VERBS: Final[dict[str, tuple[type[Arguments], str]]] = {
     "explain": (
         ExplainArguments,
@@ -106,6 +127,7 @@ VERBS: Final[dict[str, tuple[type[Arguments], str]]] = {
         SimulateArguments,
         "Show where pods would land, how many fit until the cluster is full, and the largest that fits.",
     ),
+    "top": (TopArguments, "Show what nodes or pods booked of the cards' memory, and what they really hold."),
     "events": (EventsArguments, "Show the events that the programs of gpushare wrote, the last one last."),
     "doctor": (
         DoctorArguments,

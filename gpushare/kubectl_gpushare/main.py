@@ -22,6 +22,7 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
     EventsArguments,
     ExplainArguments,
     SimulateArguments,
+    TopArguments,
 )
 
 # By command: the names, and the text for people, which takes whether it is wide and has headers.
@@ -94,6 +95,8 @@ async def _answer(
         namespace = asked.view.namespace or config.default_namespace(files, api.context)
         if isinstance(asked, ExplainArguments):
             return await command_answers.explain(asked, client, namespace, progress)
+        if isinstance(asked, TopArguments):
+            return await command_answers.show_use(asked, client, namespace, progress)
         if isinstance(asked, EventsArguments):
             return await command_answers.list_events(asked, client, namespace, progress)
         if isinstance(asked, DoctorArguments):
@@ -108,6 +111,10 @@ def _text(asked: Arguments, answer: dict[str, Any]) -> str:
     form = asked.view.output
     if form in (answer_forms.JSON, answer_forms.YAML):
         return answer_forms.document(form, answer)
+    if isinstance(asked, TopArguments):
+        if form == answer_forms.NAME:
+            return answer_text.top_names(answer, asked.things)
+        return answer_text.top_text(answer, asked.things, headers=not asked.view.no_headers)
     names, text = _FORMS[type(asked)]
     if form == answer_forms.NAME:
         return names(answer)

@@ -200,3 +200,31 @@ def events_text(answer: dict[str, Any], *, headers: bool = True) -> str:
 def events_names(answer: dict[str, Any]) -> str:
     """The objects that have events, each once."""
     return "".join(f"{name}\n" for name in dict.fromkeys(one["object"] for one in answer["events"]))
+
+
+def top_text(answer: dict[str, Any], kind: str, *, headers: bool = True) -> str:
+    """The text of ``top``, of nodes or of pods; what is not known is a dash."""
+    if kind == "nodes":
+        rows = [[one["name"], *_amounts(one), _mib(one["total"]), one["pods"]] for one in answer["nodes"]]
+        return table(("NODE", "BOOKED", "USED", "USED%", "TOTAL", "PODS"), rows, headers=headers)
+    rows = [
+        [one["namespace"], one["name"], one["node"], one["card"], *_amounts(one)]
+        for one in sorted(answer["pods"], key=lambda one: (one["namespace"], one["name"], one["card"]))
+    ]
+    return table(("NAMESPACE", "NAME", "NODE", "CARD", "BOOKED", "USED", "USED%"), rows, headers=headers)
+
+
+def top_names(answer: dict[str, Any], kind: str) -> str:
+    """The nodes, or the pods, each once."""
+    prefix = kind.removesuffix("s")
+    return "".join(f"{name}\n" for name in dict.fromkeys(f"{prefix}/{one['name']}" for one in answer[kind]))
+
+
+def _amounts(one: dict[str, Any]) -> list[str]:
+    booked, used = one["booked"], one["used"]
+    share = f"{used * 100 // booked}%" if booked and used is not None else "-"
+    return [_mib(booked), _mib(used), share]
+
+
+def _mib(amount: int | None) -> str:
+    return "-" if amount is None else f"{amount // 1024**2}Mi"

@@ -24,7 +24,7 @@ def test_a_pod_is_named_as_kubectl_names_it() -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "no command; there are explain, simulate, events, doctor"),
+        ((), "no command; there are explain, simulate, top, events, doctor"),
         (("explan",), "'explan' is no command"),
         (("explain",), "which pod?"),
         (("simulate",), "which pods?"),
@@ -43,6 +43,7 @@ def test_what_lacks_is_named(words: tuple[str, ...], text: str) -> None:
         ("explain", "p", "-o", "xml"),
         ("simulate", "-f", "x", "--replicas", "-1"),
         ("simulate", "-f", "x", "--policy", "best"),
+        ("top", "cards"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:

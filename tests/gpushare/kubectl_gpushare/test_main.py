@@ -212,7 +212,7 @@ async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_usage_errors_end_the_program_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     """On stderr."""
     assert main([]) == 2
-    assert capsys.readouterr().err == "error: no command; there are explain, simulate, events, doctor\n"
+    assert capsys.readouterr().err == "error: no command; there are explain, simulate, top, events, doctor\n"
 
 
 def test_a_kubeconfig_that_is_not_there_is_a_usage_error() -> None:
@@ -281,3 +281,47 @@ async def test_no_room_is_foretold_of_nodes_that_are_hidden(tmp_path: Path) -> N
 
     assert (code, out) == (1, "")
     assert "without the right to list nodes" in err
+
+
+METRICS = b"""\
+# TYPE gpushare_pod_used_bytes gauge
+gpushare_pod_used_bytes{namespace="team",pod="f",uid="uid-f",card="0"} 1.313865728e+09
+"""
+
+
+async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
+    """What they do not answer is not known, and stderr says why."""
+    plugins = [pod(f"plugin-{on}", 0, on) for on in "ab"]
+    for one in plugins:
+        one["metadata"]["labels"] = {"app.kubernetes.io/component": "device-plugin"}
+    api = StubApi(nodes=[node("a"), node("b")], pods=[*plugins, pod("f", 1, "a", 0), pod("g", 2, "b", 0)])
+
+    async def proxying(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if not scope["path"].endswith("/proxy/metrics"):
+            await api(scope, receive, send)
+            return
+        is_there = scope["path"] == "/api/v1/namespaces/team/pods/plugin-a:99/proxy/metrics"
+        await send({"type": "http.response.start", "status": 200 if is_there else 503, "headers": []})
+        await send({"type": "http.response.body", "body": METRICS if is_there else b""})
+
+    out, err = io.StringIO(), io.StringIO()
+    async with serve(proxying) as url:
+        environment = {"KUBECONFIG": kubeconfig(tmp_path, url)}
+        codes = []
+        for words in (("pods", "-A"), ("nodes",), ("pods", "-n", "other"), ("nodes", "-o", "name")):
+            asked = gpushare_arguments.parse("kubectl-gpushare", ["top", *words, "--metrics-port=99"])
+            codes.append(await asyncio.to_thread(run, asked, environment, io.StringIO(), out, err))
+    rows = [line.split() for line in out.getvalue().splitlines()]
+
+    assert codes == [0, 0, 0, 0]
+    assert rows[1:3] == [
+        ["team", "f", "a", "0", "1024Mi", "1253Mi", "122%"],
+        ["team", "g", "b", "0", "2048Mi", "-", "-"],
+    ]
+    assert rows[4:] == [
+        ["a", "1024Mi", "1253Mi", "122%", "28672Mi", "1"],
+        ["b", "2048Mi", "-", "-", "28672Mi", "1"],
+        ["node/a"],
+        ["node/b"],
+    ]
+    assert err.getvalue().startswith("hidden: use on 1 nodes: ")
