@@ -219,3 +219,13 @@ def test_a_bound_pod_with_an_amount_that_cannot_be_read() -> None:
 
     assert "1.5" in state.problems["uid-odd"]
     assert state.snapshot().nodes["a"].used == 0
+
+
+def test_a_pod_that_has_ended_takes_no_cpu() -> None:
+    """As kube-scheduler counts; while its status shows a running container it keeps its card."""
+    ended = pod("e", 14, "a", 0, limits={"cpu": "8"})
+    ended["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+    state = cluster(node("a", 14), ended)
+
+    assert state.free_on("a")["cpu"] == 8000
+    assert state.snapshot().nodes["a"].largest_free == 0
