@@ -76,7 +76,7 @@ demo: $(CAN_RUN) ## Run the main job: pods share cards on an embedded cluster (C
 	@$(BIN)/python -m clusters demo --provider $(CLUSTER) $(ARGS)
 
 # These tests take every branch of the pure modules. To count branches makes tests slower by a third, so the rest runs without.
-COUNTED = tests/fake_nvml tests/gpushare/model tests/gpushare/kubectl_inspect tests/gpushare/setup tests/gpushare/deviceplugin/core \
+COUNTED = tests/fake_nvml tests/gpushare/model tests/gpushare/kubectl_inspect tests/gpushare/kubectl_gpushare tests/gpushare/setup tests/gpushare/deviceplugin/core \
   tests/gpushare/extender/core tests/gpushare/extender/follow tests/gpushare/extender/test_extender_metrics.py
 COUNT = $(BIN)/python -m pytest $(COUNTED) --cov --cov-report=term:skip-covered $(AT_ONCE)
 REST = $(BIN)/python -m pytest tests e2e $(COUNTED:%=--ignore %) $(AT_ONCE) $(ON)

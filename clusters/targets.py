@@ -14,7 +14,8 @@ from clusters.provider import DEVICE_PLUGIN, EXTENDER, ClusterError, NodeSpec, r
 _ROOT: Final = Path(__file__).parent.parent
 FOLDER: Final = _ROOT / "e2e" / "targets"
 INSPECT: Final = "inspect"
-PROGRAMS: Final = frozenset({EXTENDER, DEVICE_PLUGIN, INSPECT})
+KUBECTL: Final = "kubectl"
+PROGRAMS: Final = frozenset({EXTENDER, DEVICE_PLUGIN, INSPECT, KUBECTL})
 # Beyond the contract of the original: a case that needs one is not applicable to a target that does not declare it.
 Capability = Literal[
     "binpack", "by-hand", "call", "cards-annotation", "client-certificates", "explain", "guarded", "health",
@@ -97,6 +98,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extender_or_none: Program | None = msgspec.field(name=EXTENDER, default=None)
     device_plugin_or_none: Program | None = msgspec.field(name=DEVICE_PLUGIN, default=None)
     inspect_or_none: Program | None = msgspec.field(name=INSPECT, default=None)
+    kubectl_or_none: Program | None = msgspec.field(name=KUBECTL, default=None)
     capabilities: frozenset[Capability] = frozenset()
     """The abilities beyond the original's contract that it claims; ``e2e/targets/README.md`` explains each."""
     differences: Differences = Differences()
@@ -127,10 +129,15 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self._program(INSPECT, self.inspect_or_none)
 
     @property
+    def kubectl(self) -> Program:
+        """Raises ClusterError if it has none."""
+        return self._program(KUBECTL, self.kubectl_or_none)
+
+    @property
     def programs(self) -> frozenset[str]:
         """Which programs it has."""
         known = {EXTENDER: self.extender_or_none, DEVICE_PLUGIN: self.device_plugin_or_none}
-        known[INSPECT] = self.inspect_or_none
+        known |= {INSPECT: self.inspect_or_none, KUBECTL: self.kubectl_or_none}
         return frozenset(name for name, program in known.items() if program is not None)
 
     @property

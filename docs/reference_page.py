@@ -27,7 +27,11 @@ from gpushare.extender.core.book import Book
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.flags import Flag, flags_of
+from gpushare.kubectl_gpushare import main as explaining
+from gpushare.kubectl_gpushare.core.waiting_causes import KINDS
+from gpushare.kubectl_gpushare.gpushare_arguments import VERBS
 from gpushare.kubectl_inspect import main as inspect
+from gpushare.kubectl_inspect.inspect_arguments import Arguments as InspectArguments
 from gpushare.manifests import Node
 from gpushare.settings import IGNORED, DevicePluginSettings, ExtenderSettings
 from gpushare.setup import main as setup
@@ -42,10 +46,12 @@ Written by `make generate` from the code; do not edit. Events and reasons are ex
 [troubleshooting.md](troubleshooting.md). A flag may have one dash or two, and its value follows
 after `=` or a space, as in Go programs. glog's flags are accepted and ignored.
 """
+_DASHES: Final = ("--", "-")
 _PROGRAMS: Final[dict[str, ModuleType]] = {
     "gpushare-schd-extender": extender,
     "gpushare-device-plugin": device_plugin,
     "kubectl inspect gpushare": inspect,
+    "kubectl gpushare": explaining,
     "gpushare-setup": setup,
 }
 # The names of ``wire`` that are shown; what begins them alone is not.
@@ -65,8 +71,7 @@ def _paragraph(text: str) -> str:
 def _flags(kind: type[Any], ignored: tuple[Flag, ...] = ()) -> Iterator[str]:
     yield from (_row("flag", "default", "meaning"), "|---|---|---|")
     for one in (*flags_of(kind), *ignored):
-        dashes = "" if one.is_positional else "--"
-        names = ", ".join(f"`{dashes}{name}`" for name in (one.name, one.alias) if name)
+        names = ", ".join(f"`{'' if one.is_positional else _DASHES[len(name) == 1]}{name}`" for name in one.names)
         choices = f" ({', '.join(f'`{choice}`' for choice in one.choices)})" if one.choices else ""
         yield _row(names + choices, one.default_shown, one.help)
 
@@ -121,9 +126,21 @@ def _names() -> Iterator[str]:
             comment.clear()
 
 
+def _verbs() -> Iterator[str]:
+    """The commands of kubectl gpushare."""
+    for verb, (kind, description) in VERBS.items():
+        yield from (f"\n## Arguments of kubectl gpushare {verb}\n", _paragraph(description), "", *_flags(kind))
+
+
+def _kinds() -> Iterator[str]:
+    yield from (_row("kind", "means", "what to do"), "|---|---|---|")
+    yield from (_row(f"`{kind}`", means, advice) for kind, (means, advice) in KINDS.items())
+
+
 def page() -> str:
     """The whole page."""
-    codes = (_paragraph(f"- `{name}`: {module.main.__doc__.partition('; ')[2]}") for name, module in _PROGRAMS.items())
+    meanings = {name: " ".join(module.main.__doc__.partition("; ")[2].split()) for name, module in _PROGRAMS.items()}
+    codes = (_paragraph(f"- `{name}`: {meaning}") for name, meaning in meanings.items())
     variables = " and ".join(_variables(DevicePluginSettings))
     parts = [
         _INTRODUCTION,
@@ -131,7 +148,10 @@ def page() -> str:
         "\n## Flags of the device plugin\n", *_flags(DevicePluginSettings, IGNORED),
         "", _paragraph(f"{variables} are environment variables. They are read as NVIDIA's device plugin reads them."),
         "\n## Arguments of gpushare-setup\n", *_flags(Arguments),
+        "\n## Arguments of kubectl inspect gpushare\n", *_flags(InspectArguments),
+        *_verbs(),
         "\n## Exit codes\n", *codes,
+        "\n## Kinds of waiting\n", _paragraph("The kinds that `kubectl gpushare explain` names, in its order."), "", *_kinds(),
         "\n## Metrics of the extender\n", *_series(_extenders_families()),
         "\n## Metrics of the device plugin\n", *_series(_plugins_families()),
         "\n## Names that other programs see", *_names(),

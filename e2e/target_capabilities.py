@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, ClusterError
-from clusters.targets import CAPABILITIES, INSPECT, PROGRAMS, Target, UnspeltOptionError, load_target
+from clusters.targets import CAPABILITIES, INSPECT, KUBECTL, PROGRAMS, Target, UnspeltOptionError, load_target
 
 NOT_APPLICABLE: Final = "not applicable"
 _BOTH: Final = frozenset({EXTENDER, DEVICE_PLUGIN})
@@ -27,6 +27,7 @@ _PROGRAMS_OF: Final = {
     "bursts": _BOTH,
     "chaos": _BOTH,
     "device_plugin": frozenset({DEVICE_PLUGIN}),
+    "explain": frozenset({EXTENDER, KUBECTL}),
     "extender": frozenset({EXTENDER}),
     "faults": _BOTH,
     "go_plugin": _BOTH,

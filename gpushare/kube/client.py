@@ -121,18 +121,27 @@ class ApiClient:
                 return
             query["continue"] = page.metadata.continue_
 
+    async def read_each(
+        self, path: str, kind: type[_T], take: Callable[[_T], object], params: Mapping[str, str] | None = None
+    ) -> None:
+        """Give each object of a collection away; no more than a page is in memory. Raises as ``pages``."""
+        decoder = msgspec.json.Decoder(kind)
+        async for page in self.pages(path, params):
+            for item in page.items or ():
+                take(_decode(decoder, bytes(item), path))
+
     async def list_pods(self, field_selector: str = "") -> list[Pod]:
         """The pods of all namespaces, as they are now. Raises ApiError."""
         return (await self.pods_by_pages(field_selector, PAGE, lambda pod: pod))[0]
 
     async def pods_by_pages(
-        self, field_selector: str, limit: int, keep: Callable[[Pod], Pod | None]
-    ) -> tuple[list[Pod], str]:
+        self, field_selector: str, limit: int, keep: Callable[[Pod], _T | None]
+    ) -> tuple[list[_T], str]:
         """As ``list_pods``, with the resourceVersion; only what ``keep`` makes of a pod is in memory longer than its page.
 
         Raises ApiError; GoneError: the reader was so slow that the next page is gone.
         """
-        path, pods, version = "/api/v1/pods", list[Pod](), ""
+        path, version, pods = "/api/v1/pods", "", list[_T]()
         async for page in self.pages(path, {"fieldSelector": field_selector} if field_selector else None, limit):
             version = version or page.metadata.resource_version
             read = (keep(_decode(_POD, bytes(item), path)) for item in page.items or ())

@@ -48,10 +48,8 @@ def connect(
     and a service account is mounted we run in-cluster: the original's manifests set a KUBECONFIG that is not there.
     ``timeout_seconds`` limits each wait for the server; None waits for ever. Raises UsageError.
     """
-    named = [Path(part).expanduser() for part in (files or "").split(":") if part]
-    # A folder or a file that may not be read is an error, and no reason to log in by another way.
-    is_outside = any(map(_exists, named)) or not Path(service_account, "token").is_file()
-    sources = named or [Path(DEFAULT_KUBECONFIG).expanduser()] if is_outside else []
+    sources = _sources(files, service_account)
+    is_outside = bool(sources)
     read = partial(kubeconfig.read, sources, context) if is_outside else partial(_in_cluster, service_account)
     access = read()
     server = access.cluster.server
@@ -68,6 +66,24 @@ def connect(
         )
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot use the kubeconfig's context {access.context!r}: {error}") from error
+
+
+def default_namespace(files: str | None, context: str | None = None, *, service_account: str = SERVICE_ACCOUNT) -> str:
+    """The namespace of requests that name none, as kubectl has it: the context's, or the pod's own. Raises UsageError."""
+    if sources := _sources(files, service_account):
+        return kubeconfig.read(sources, context).namespace or "default"
+    try:
+        return Path(service_account, "namespace").read_text(encoding="utf-8").strip() or "default"
+    except (OSError, UnicodeDecodeError):
+        return "default"
+
+
+def _sources(files: str | None, service_account: str) -> list[Path]:
+    """The kubeconfig files; none if the service account of the cluster that we run in is used."""
+    named = [Path(part).expanduser() for part in (files or "").split(":") if part]
+    # A folder or a file that may not be read is an error, and no reason to log in by another way.
+    is_outside = any(map(_exists, named)) or not Path(service_account, "token").is_file()
+    return named or [Path(DEFAULT_KUBECONFIG).expanduser()] if is_outside else []
 
 
 def _exists(path: Path) -> bool:

@@ -65,18 +65,20 @@ class User(msgspec.Struct, rename="kebab"):
 
 
 class Context(msgspec.Struct):
-    """The names of a cluster and a user."""
+    """The names of a cluster and a user, and the namespace of requests that name none."""
 
     cluster: str
     user: str = ""
+    namespace: str = ""
 
 
 class Access(NamedTuple):
-    """The cluster and the user of a context; ``context`` is its name."""
+    """The cluster and the user of a context; ``context`` is its name, ``namespace`` that of requests that name none."""
 
     context: str
     cluster: Cluster
     user: User
+    namespace: str = ""
 
 
 _Thing: TypeAlias = Cluster | User | Context
@@ -110,7 +112,7 @@ def read(paths: Sequence[Path], context: str | None) -> Access:
         raise UsageError(f"of the kubeconfig's context {named!r} {wrong}")
     # As for kubectl.
     cluster.server = cluster.server if "://" in cluster.server else f"http://{cluster.server}"
-    return Access(named, cluster, user)
+    return Access(named, cluster, user, chosen.namespace)
 
 
 def _merged(paths: Sequence[Path]) -> tuple[str, dict[tuple[str, str], Any]]:

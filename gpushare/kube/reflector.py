@@ -122,6 +122,7 @@ class Reflector(Generic[T]):
         handler: Handler[T],
         *,
         field_selector: str | None = None,
+        label_selector: str | None = None,
         rng: random.Random | None = None,
         page: int = PAGE,
     ) -> None:
@@ -130,7 +131,8 @@ class Reflector(Generic[T]):
         self._path = path
         self._decoder = msgspec.json.Decoder(kind)
         self._handler = handler
-        self._params = {"fieldSelector": field_selector} if field_selector else {}
+        selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
+        self._params = {name: selector for name, selector in selectors.items() if selector}
         # Jitter only: nothing depends on it being hard to guess.
         self._rng = rng or random.Random()  # noqa: S311
         self._pause = _Pause(self._rng)

@@ -70,14 +70,15 @@ class FollowedContext(ssl.SSLContext):
 
 def followed(read: Callable[[], Access], sources: Sequence[Path]) -> FollowedContext:
     """The context of what is read of ``sources``, and of the files that it names. Raises OSError and ValueError."""
-    _, cluster, user = read()
+    access = read()
+    cluster, user = access.cluster, access.user
     named = (cluster.certificate_authority, user.client_certificate, user.client_key)
     files = [*sources, *(Path(name) for name in named if name)]
     return FollowedContext(lambda: _context(read()), files, cluster.tls_server_name or None)
 
 
 def _context(access: Access) -> ssl.SSLContext:
-    _, cluster, user = access
+    cluster, user = access.cluster, access.user
     if cluster.certificate_authority_data:
         # Comments between certificates may be in any language, and Python takes ASCII only.
         text = _decoded(cluster.certificate_authority_data).decode("ascii", "replace").replace("\ufffd", "?")

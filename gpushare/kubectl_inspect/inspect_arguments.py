@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from gpushare import flags
+from gpushare.answer_forms import OUTPUTS
 from gpushare.errors import UsageError
-from gpushare.flags import flag, optional, seconds_of, switch
-from gpushare.kubectl_inspect.core.report_text import FIELDS, JSON, YAML, field_of
+from gpushare.flags import flag, group, optional, switch
+from gpushare.kubectl_flags import ApiFlags
+from gpushare.kubectl_inspect.core.report_text import FIELDS, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"
 
@@ -21,17 +23,9 @@ def _field(text: str) -> str:
     return field
 
 
-def _duration(text: str) -> float | None:
-    """Seconds of a duration; none for 0 and for an empty text, as kubectl takes them."""
-    seconds = seconds_of(text) if text else 0.0
-    if seconds is None:
-        raise UsageError(", not a duration such as 5s, 1m30s or 0")
-    return seconds or None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """The command line. ``request_timeout`` is in seconds, None for no limit; ``output`` is None for the table."""
+    """The command line; ``output`` is None for the table."""
 
     node: str | None = flag(
         "node", "only this node (default: all nodes that have shared cards)", "", optional(str), is_positional=True
@@ -39,11 +33,12 @@ class Arguments:
     details: bool = switch("d", "one line for each pod")
     output: str | None = flag(
         "output",
-        "a document for programs, with cards, pods and warnings, instead of the table",
+        "wide: a line for each card; json, yaml: a document for programs, with cards, pods and warnings; name: the nodes",
         "",
         optional(str),
         alias="o",
-        choices=(JSON, YAML),
+        choices=OUTPUTS,
+        shown="the original's table",
     )
     namespace: str | None = flag(
         "namespace",
@@ -52,16 +47,32 @@ class Arguments:
         optional(str),
         alias="n",
     )
+    selector: str = flag("selector", "only nodes that match this label selector, such as zone=x,!old", alias="l")
     all_namespaces: bool = switch("all-namespaces", "pods of all namespaces, whatever -n says", alias="A")
     no_headers: bool = switch("no-headers", "the table without its header, and without the cluster's sum")
     sort_by: str = flag("sort-by", f"order of the nodes: {', '.join(FIELDS)}", "name", _field)
-    kubeconfig: str | None = flag(
-        "kubeconfig", "kubeconfig", "", optional(str), shown="$KUBECONFIG, else ~/.kube/config, else in-cluster"
+    watch: bool = switch("watch", "after the answer, show the nodes that change, until Ctrl-C", alias="w")
+    check: bool = switch(
+        "check",
+        "exit with 3, and name each on stderr, if a card is over-booked or sick, a pod has been given a card and does not "
+        "start, or annotations do not agree with the cards",
     )
-    context: str | None = flag("context", "context of the kubeconfig", "", optional(str), shown="its current one")
-    request_timeout: float | None = flag(
-        "request-timeout", "longest wait for an answer, such as 5s or 1m; 0 for no limit", "10s", _duration
+    assumed_for: float = flag(
+        "assumed-for", "for --check: how long a pod may have a card and not start", "5m", flags.duration()
     )
+    api: ApiFlags = group(ApiFlags)
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        if self.watch and self.check:
+            raise UsageError("--check answers once, and --watch does not end: leave one out")
+        if self.node and self.selector:
+            raise UsageError("a node by its name, or nodes by -l: leave one out")
+
+    @property
+    def of_namespace(self) -> str | None:
+        """The namespace of the pods that are shown; None for all."""
+        return None if self.all_namespaces else self.namespace
 
 
 def parse(program: str, argv: Sequence[str]) -> Arguments:

@@ -5,23 +5,32 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TextIO
 
+from gpushare import answer_forms
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
-from gpushare.kube.api_errors import NotFoundError
 from gpushare.kubectl_inspect import inspect_arguments
-from gpushare.kubectl_inspect.core import card_report, report_text
+from gpushare.kubectl_inspect.core import report_text, wide_table
+from gpushare.kubectl_inspect.core.card_report import NodeReport, report
+from gpushare.kubectl_inspect.core.check_findings import findings
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
-from gpushare.manifests import Node, Pod
+from gpushare.kubectl_inspect.node_lists import read_lists
+from gpushare.kubectl_inspect.node_watch import follow
 
+# The exit code of --check.
+_FOUND = 3
 # The exit code of a program that Ctrl-C ended, as shells report it.
 _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The console script; exit code 0, 1 if the API server refuses or is silent, 2 for flags or a kubeconfig that make no sense."""
+    """The console script; exit code 0, 1 if the API server refuses or is silent, 2 for flags or a kubeconfig that
+    make no sense, 3 if --check finds something.
+    """
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
     try:
         return run(inspect_arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main
@@ -39,38 +48,62 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:
     """Do the same as ``main``, with its surroundings passed in."""
     try:
-        nodes, pods = asyncio.run(_collect(asked, environment))
+        return asyncio.run(_answer(asked, environment, out, err))
     except GpushareError as error:
         err.write(f"error: {error}\n")
         return 2 if isinstance(error, UsageError) else 1
-    reports, problems = card_report.build(nodes, pods)
-    namespace = None if asked.all_namespaces else asked.namespace
-    shown = report_text.select(reports, namespace, asked.sort_by)
-    if asked.output is not None:
-        out.write(report_text.render(asked.output, shown, problems))
-    else:
-        out.write((report_text.details if asked.details else report_text.summary)(shown, headers=not asked.no_headers))
-    out.flush()
-    err.writelines(f"warning: {problem}\n" for problem in problems)
-    return 0
 
 
-async def _collect(asked: Arguments, environment: Mapping[str, str]) -> tuple[list[Node], list[Pod]]:
-    """All nodes and pods, or one node and its pods. Raises GpushareError."""
-    client = config.connect(
-        asked.kubeconfig or environment.get("KUBECONFIG"),
-        asked.context,
-        timeout_seconds=asked.request_timeout,
-    )
+async def _answer(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:
+    """Raises GpushareError."""
+    api = asked.api
+    files = api.kubeconfig or environment.get("KUBECONFIG")
+    client = config.connect(files, api.context, timeout_seconds=api.request_timeout)
     try:
-        if asked.node is None:
-            return await client.list_nodes(), await client.list_pods()
-        node = await client.get_node(asked.node)
-        return [node], await client.list_pods(f"spec.nodeName={asked.node}")
-    except NotFoundError as error:
-        raise NotFoundError(f"there is no node {asked.node!r}; `kubectl get nodes` lists them", error.code) from error
+        if asked.watch:
+            await follow(asked, client, partial(_show, asked, out, err))
+        lists = await read_lists(asked, client)
     finally:
         await client.close()
+    reports, problems = report(lists.nodes, lists.pods)
+    found: list[str] | None = None
+    if asked.check:
+        now = time.time()  # noqa: TID251  # a main
+        found = findings(lists.nodes, lists.pods, reports, problems, now, asked.assumed_for)
+    out.writelines(_text(asked, reports, problems, found, headers=not asked.no_headers))
+    out.flush()
+    err.writelines(f"hidden: {one}\n" for one in lists.hidden)
+    err.writelines(f"warning: {one}\n" for one in (() if asked.check else problems))
+    err.writelines(f"finding: {one}\n" for one in found or ())
+    return _FOUND if found else 0
+
+
+def _show(
+    asked: Arguments, out: TextIO, err: TextIO, nodes: Sequence[NodeReport], problems: Sequence[str], is_first: bool
+) -> None:
+    out.writelines(_text(asked, nodes, problems, None, headers=is_first and not asked.no_headers))
+    out.flush()
+    err.writelines(f"warning: {one}\n" for one in (problems if is_first else ()))
+
+
+def _text(
+    asked: Arguments,
+    reports: Sequence[NodeReport],
+    problems: Sequence[str],
+    found: Sequence[str] | None,
+    *,
+    headers: bool,
+) -> Iterable[str]:
+    nodes = report_text.select(reports, asked.of_namespace, asked.sort_by)
+    match asked.output:
+        case answer_forms.JSON | answer_forms.YAML as form:
+            return report_text.render(form, nodes, problems, **({} if found is None else {"findings": list(found)}))
+        case answer_forms.NAME:
+            return [wide_table.names(nodes)]
+        case answer_forms.WIDE:
+            return [wide_table.wide(nodes, headers=headers)]
+        case _:
+            return [(report_text.details if asked.details else report_text.summary)(nodes, headers=headers)]
 
 
 if __name__ == "__main__":

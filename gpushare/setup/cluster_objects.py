@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ class Survey(NamedTuple):
 async def look(kubeconfig: str, context: str | None) -> list[Fault]:
     """The faults of the cluster. Raises GpushareError."""
     async with _client(kubeconfig, context) as client:
-        return cluster_faults(*await _objects(client), await client.list_nodes())
+        return await faults_of(client, await client.list_nodes())
 
 
 async def survey(kubeconfig: str | None, context: str | None) -> Survey:
@@ -47,6 +47,11 @@ async def _client(kubeconfig: str | None, context: str | None) -> AsyncIterator[
 
 async def _objects(client: ApiClient) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     return await _found(client, f"deployments/{EXTENDER}"), await _found(client, f"daemonsets/{PLUGIN}")
+
+
+async def faults_of(client: ApiClient, nodes: Sequence[Node]) -> list[Fault]:
+    """The faults of the cluster, of which these are the nodes. Raises ApiError."""
+    return cluster_faults(*await _objects(client), nodes)
 
 
 async def _found(client: ApiClient, name: str) -> dict[str, Any] | None:

@@ -10,11 +10,11 @@ import msgspec
 
 from gpushare import wire
 from gpushare.errors import InvalidQuantityError
-from gpushare.manifests import Node, Pod
-from gpushare.model.allocation import read_allocation
-from gpushare.model.cards import CardFacts
+from gpushare.manifests import Node, NodeStatus, ObjectMeta, Pod
+from gpushare.model.allocation import Allocation, read_allocation
+from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
 from gpushare.model.node import Booking, NodeInfo, capacity, lay_out, published_cards, read_devices
-from gpushare.model.pod import is_finished, pod_request
+from gpushare.model.pod import is_finished, names_card_resources, pod_request, was_started
 from gpushare.model.quantity import MemoryUnit
 
 # Upstream quirk: a card of more than this many units is taken to be counted in MiB.
@@ -43,21 +43,66 @@ class NodeReport:
         return sum(device.used for device in self.info.devices) + self.info.unplaced
 
 
+@dataclass(frozen=True, slots=True)
+class BoundPod:
+    """A pod that holds card memory of a node, and what is wrong with its request or annotations.
+
+    ``assumed_at`` is when a card was chosen for a pod that has not started since, in ns since 1970; 0 for any other.
+    """
+
+    node: str
+    booking: Booking
+    problem: str | None = None
+    assumed_at: int = 0
+
+
+def bound_pod(pod: Pod) -> BoundPod | None:
+    """The part of a pod that a report is made of; None for one that is not bound, has ended, or asks for nothing."""
+    if not pod.spec.node_name or is_finished(pod) or not names_card_resources(pod):
+        return None
+    booking, allocation, problem = _booking(pod)
+    waits = allocation is not None and not was_started(pod)
+    return BoundPod(pod.spec.node_name, booking, problem, allocation.assume_time if allocation and waits else 0)
+
+
+def nodes_of_pods(pods: Iterable[BoundPod]) -> list[Node]:
+    """The nodes of pods, with the cards that these have: for a caller that may not see nodes. A card has the size at the bind."""
+    sizes: dict[str, dict[int, int]] = {}
+    for pod in pods:
+        for index, units in pod.booking.shares:
+            cards = sizes.setdefault(pod.node, {})
+            cards[index] = max(cards.get(index, 0), pod.booking.card_size or units)
+    return [_node_of(name, cards) for name, cards in sorted(sizes.items())]
+
+
+def _node_of(name: str, sizes: Mapping[int, int]) -> Node:
+    cards = tuple(CardFacts(index, "", "", 0, units) for index, units in sorted(sizes.items()))
+    text = encode_cards(NodeCards(CARDS_VERSION, MODE_IDS, "", "", cards))
+    amounts: dict[str, str | int | float] = {
+        wire.RESOURCE_MEMORY: sum(sizes.values()),
+        wire.RESOURCE_COUNT: len(sizes),
+    }
+    return Node(ObjectMeta(name, annotations={wire.ANNOTATION_CARDS: text}), NodeStatus(amounts, amounts))
+
+
 def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
+    """As ``report``, of pods as the API lists them."""
+    return report(nodes, [one for one in map(bound_pod, pods) if one is not None])
+
+
+def report(nodes: Iterable[Node], pods: Iterable[BoundPod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
     """The nodes that have card memory, by name, and a line for each pod whose booking and each node whose cards cannot be read.
 
     Such a pod is not left out: its units show as pending.
     """
     by_node: dict[str, list[Booking]] = {}
     problems: list[str] = []
-    for pod in sorted(pods, key=lambda pod: (pod.metadata.name, pod.metadata.namespace)):
-        if not pod.spec.node_name or is_finished(pod):
-            continue
-        booking, problem = _booking(pod)
-        if problem:
-            problems.append(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {problem}")
+    for pod in sorted(pods, key=lambda pod: (pod.booking.name, pod.booking.namespace)):
+        booking = pod.booking
+        if pod.problem:
+            problems.append(f"pod {booking.namespace}/{booking.name}: {pod.problem}")
         if booking.units > 0:
-            by_node.setdefault(pod.spec.node_name, []).append(booking)
+            by_node.setdefault(pod.node, []).append(booking)
     reports = [_report(node, by_node.get(node.metadata.name, ())) for node in nodes]
     problems += (f"node {one.name} gets no pods: {one.info.refusal}" for one in reports if one.info.refusal)
     problems += (problem for one in reports for problem in (*_sick_cards(one), *_absent_cards(one)))
@@ -83,8 +128,8 @@ def _absent_cards(report: NodeReport) -> Iterator[str]:
             )
 
 
-def _booking(pod: Pod) -> tuple[Booking, str | None]:
-    """The pod's booking, of no units if its request cannot be read; and what is wrong with its request or annotations."""
+def _booking(pod: Pod) -> tuple[Booking, Allocation | None, str | None]:
+    """The pod's booking, of no units if its request cannot be read; its annotations; and what is wrong with either."""
     meta = pod.metadata
     allocation, problem = read_allocation(pod, meta.annotations)
     try:
@@ -92,7 +137,8 @@ def _booking(pod: Pod) -> tuple[Booking, str | None]:
     except InvalidQuantityError:
         request = 0
     shares, card_size = (allocation.shares, allocation.card_size) if allocation is not None else ((), 0)
-    return Booking(meta.uid, meta.namespace, meta.name, request, shares, card_size=card_size), problem
+    booking = Booking(meta.uid, meta.namespace, meta.name, request, shares, card_size=card_size)
+    return booking, allocation, problem
 
 
 def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:

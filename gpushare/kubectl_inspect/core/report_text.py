@@ -12,20 +12,16 @@ changes its meaning without a new ``apiVersion``.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import yaml
-
+from gpushare.answer_forms import long_document
 from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.model.node import Booking, Device, units_on
 
 API_VERSION: Final = "inspect.gpushare.aliyun.com/v1"
 KIND: Final = "GPUShareInspection"
-JSON: Final = "json"
-YAML: Final = "yaml"
 # The fields by which nodes can be sorted: those of a node that are one text or number.
 FIELDS: Final[Mapping[str, Callable[[NodeReport], str | int]]] = {
     "name": lambda node: node.name,
@@ -42,22 +38,13 @@ _DASHES_OF_SUMMARY: Final = 20
 _DASHES_OF_DETAILS: Final = 10
 
 
-def render(form: str, nodes: Sequence[NodeReport], problems: Sequence[str]) -> str:
-    """The text of the document; ``form`` is JSON or YAML."""
-    document = describe(nodes, problems)
-    if form == JSON:
-        return json.dumps(document, indent=4, ensure_ascii=False) + "\n"
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+def render(form: str, nodes: Iterable[NodeReport], problems: Sequence[str], **more: Any) -> Iterator[str]:
+    """The text of the document, piece by piece: nodes with their cards and pods, then the lines of stderr.
 
-
-def describe(nodes: Sequence[NodeReport], problems: Sequence[str]) -> dict[str, Any]:
-    """Nodes with their cards and pods; ``warnings`` are what the table writes to stderr."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "nodes": [_node_of(node) for node in nodes],
-        "warnings": list(problems),
-    }
+    ``form`` is JSON or YAML; ``more`` are further fields.
+    """
+    head, tail = {"apiVersion": API_VERSION, "kind": KIND}, {"warnings": list(problems), **more}
+    return long_document(form, head, "nodes", map(_node_of, nodes), tail)
 
 
 def _node_of(node: NodeReport) -> dict[str, Any]:
@@ -142,27 +129,43 @@ def details(nodes: Sequence[NodeReport], *, headers: bool = True) -> str:
     """
     if not headers:
         return align(_row([node.name, *pod.split("\t")], ended=False) for node in nodes for pod in _pod_rows(node))
-    lines: list[str] = []
+    return align(_lines_of_details(nodes))
+
+
+def _lines_of_details(nodes: Sequence[NodeReport]) -> Iterator[str]:
     dashes = 0
     for node in nodes:
         rows = _pod_rows(node)
         if not dashes:
             dashes = sum(len(row) + len("\n") for row in rows) + _DASHES_OF_DETAILS
-        lines += ["", f"NAME:\t{node.name}", f"IPADDRESS:\t{node.address}", ""]
-        lines += [_details_header(node), *rows]
-        lines.append(_row(["Allocated :", f"{node.used} ({_percent(node.used, node.total)})"]))
-        lines.append(_row(["Total :", f"{node.total} "]))
-        lines.append("-" * dashes)
-    lines += ["", "", _row(["Allocated/Total GPU Memory In Cluster:", _share_of_cluster(nodes)])]
-    return align(lines)
+        yield from ("", f"NAME:\t{node.name}", f"IPADDRESS:\t{node.address}", "")
+        yield from (_details_header(node), *rows)
+        yield _row(["Allocated :", f"{node.used} ({_percent(node.used, node.total)})"])
+        yield _row(["Total :", f"{node.total} "])
+        yield "-" * dashes
+    yield from ("", "", _row(["Allocated/Total GPU Memory In Cluster:", _share_of_cluster(nodes)]))
 
 
 def align(lines: Iterable[str]) -> str:
     """Lines of tab-separated cells as aligned text, each line ended by a line feed."""
-    cells = [line.split("\t") for line in lines]
+    return "".join(f"{line}\n" for run in _runs(lines) for line in _aligned(run))
+
+
+def _runs(lines: Iterable[str]) -> Iterator[list[list[str]]]:
+    """The cells of lines that may have a column together: a line without a tab ends each."""
+    run: list[list[str]] = []
+    for line in lines:
+        run.append(line.split("\t"))
+        if "\t" not in line:
+            yield run
+            run = []
+    yield run
+
+
+def _aligned(cells: list[list[str]]) -> Iterator[str]:
     for column in range(max((len(line) for line in cells), default=0)):
         _align_column(cells, column)
-    return "".join("".join(line) + "\n" for line in cells)
+    return map("".join, cells)
 
 
 def _align_column(cells: list[list[str]], column: int) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpushare.kubectl_flags import ApiFlags
 from gpushare.kubectl_inspect.inspect_arguments import Arguments, parse
 
 PLAIN = Arguments()
@@ -84,13 +85,13 @@ def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
 )
 def test_kubectls_flags_in_both_spellings(words: list[str]) -> None:
     """One dash and two are the same."""
-    assert parsed(*words) == Arguments(kubeconfig="f", context="c", request_timeout=5)
+    assert parsed(*words) == Arguments(api=ApiFlags(kubeconfig="f", context="c", request_timeout=5))
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("", None), ("0", None), ("0s", None), ("30", 30)])
 def test_zero_is_no_limit(text: str, seconds: float | None) -> None:
     """A request timeout of zero is no limit, as for kubectl."""
-    assert parsed(f"--request-timeout={text}").request_timeout == seconds
+    assert parsed(f"--request-timeout={text}").api.request_timeout == seconds
 
 
 @pytest.mark.parametrize(

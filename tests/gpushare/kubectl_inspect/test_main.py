@@ -9,9 +9,12 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
+import pytest
 import yaml
 
+from gpushare.errors import UsageError
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.main import run
 from tests.servers import StubApi, kubeconfig, serve, status
@@ -189,3 +192,125 @@ async def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
         api.released.set()
 
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def bound(name: str, units: int, card: int = 0, on: str = "n", **annotations: str) -> dict[str, Any]:
+    """A pod that has a card of 14 units and has not started."""
+    given = {"ALIYUN_COM_GPU_MEM_IDX": str(card), "ALIYUN_COM_GPU_MEM_DEV": "14", **annotations}
+    return {
+        "metadata": {"name": name, "namespace": "d", "uid": f"u-{name}", "annotations": given},
+        "spec": {"nodeName": on, "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}]},
+    }
+
+
+WIDE = """\
+NODE   IPADDRESS   CARD   MODEL   UUID    ALLOCATED   TOTAL   UNIT   HEALTH        PODS
+n      unknown     0      T4      GPU-0   17          14      GiB    over-booked   2
+n      unknown     1      T4      GPU-1   0           14      GiB    lost          0
+n      unknown     -      -       -       2           -       GiB    pending       -
+"""
+
+
+async def test_a_line_for_each_card(tmp_path: Path) -> None:
+    """With its model, its health and its pods; units on no card have a line too."""
+    api = StubApi(nodes=[sick_node()], pods=[bound("a", 13), bound("b", 4), bound("c", 2, 9)])
+    _, wide, _ = await ran(api, tmp_path, "-o", "wide")
+    _, bare, _ = await ran(api, tmp_path, "-o", "wide", "--no-headers")
+    _, names, _ = await ran(api, tmp_path, "-o", "name")
+
+    assert wide == WIDE
+    assert bare.splitlines()[0].split() == WIDE.splitlines()[1].split()
+    assert names == "node/n\n"
+
+
+async def test_nodes_of_a_selector(tmp_path: Path) -> None:
+    """The server selects; a pod of another node is no fault of these."""
+    api = StubApi(nodes=[sick_node()], pods=[bound("a", 3), bound("b", 4, on="other", ALIYUN_COM_GPU_MEM_IDX="x")])
+    code, out, err = await ran(api, tmp_path, "-l", "zone=x,!old")
+
+    assert code == 0
+    assert dict(parse_qsl(api.calls[0]["query"]))["labelSelector"] == "zone=x,!old"
+    assert "3/14" in out
+    assert "pod d/b" not in err
+
+
+async def test_check_names_each_finding(tmp_path: Path) -> None:
+    """3, and one line for each; without a finding 0 and none."""
+    old = bound("old", 3, ALIYUN_COM_GPU_MEM_ASSUME_TIME="1000000000000000000")
+    api = StubApi(nodes=[sick_node()], pods=[bound("a", 13), old])
+    code, out, err = await ran(api, tmp_path, "--check")
+    _, document, _ = await ran(api, tmp_path, "--check", "-o", "json")
+    well = sick_node()
+    well["metadata"]["annotations"] = {}
+    good = await ran(StubApi(nodes=[well], pods=[bound("a", 13)]), tmp_path, "--check")
+
+    assert code == 3
+    assert [line.partition(" for ")[0] for line in err.splitlines()] == [
+        "finding: node n: card 1 (T4, GPU-1) gets no pods: lost",
+        "finding: node n: card 0 is over-booked: 16 of 14 units",
+        "finding: pod d/old: it has a card of node n",
+    ]
+    assert len(json.loads(document)["findings"]) == 3
+    assert out.splitlines()[1].split() == ["n", "unknown", "16/14", "0/14", "16/28"]
+    assert (good[0], good[2]) == (0, "")
+
+
+async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> None:
+    """The cards that its pods have are shown, and stderr names what is not."""
+
+    def no_right(method: str, path: str) -> Any:
+        is_hidden = path in ("/api/v1/nodes", "/api/v1/pods", "/api/v1/nodes/n")
+        return status(403, f'User "u" cannot list {path}') if is_hidden else None
+
+    api = StubApi(nodes=[sick_node()], pods=[bound("a", 3, 1), bound("b", 2, 1)], fault=no_right)
+    code, out, err = await ran(api, tmp_path, "-n", "d")
+    refused = await ran(api, tmp_path)
+    selected = await ran(api, tmp_path, "-n", "d", "-l", "x=y")
+
+    assert (code, out.splitlines()[1].split()) == (0, ["n", "unknown", "5/14", "5/14"])
+    assert [line.split()[:2] for line in err.splitlines()] == [["hidden:", "nodes"], ["hidden:", "pods"]]
+    assert (refused[0], refused[1]) == (1, "")
+    assert "with -n NAMESPACE the pods of one namespace are enough" in refused[2]
+    assert selected[0] == 1
+
+
+async def test_pods_of_one_namespace_on_nodes_that_are_seen(tmp_path: Path) -> None:
+    """Nodes are whole, and what other pods have is hidden."""
+    api = StubApi(nodes=[sick_node()], pods=[bound("a", 3)])
+    api.fault = lambda _, path: status(403, 'User "u" cannot list pods') if path == "/api/v1/pods" else None
+    code, out, err = await ran(api, tmp_path, "-n", "d")
+
+    assert (code, out.splitlines()[1].split()) == (0, ["n", "unknown", "3/14", "0/14", "3/28"])
+    assert err.startswith("hidden: pods of other namespaces")
+
+
+@pytest.mark.parametrize("words", [("--watch", "--check"), ("n", "-l", "x=y")])
+def test_flags_that_contradict_each_other(words: tuple[str, ...]) -> None:
+    """The text names the two."""
+    with pytest.raises(UsageError, match="leave one out"):
+        inspect_arguments.parse("kubectl-x", words)
+
+
+async def test_nodes_that_change_are_shown_as_they_do(tmp_path: Path) -> None:
+    """The table first, then a line without a header for each node of which a pod comes or goes, until Ctrl-C."""
+    kind = {"kind": "Pod", "apiVersion": "v1"}
+    api = StubApi(nodes=[sick_node(), {**sick_node(), "metadata": {**sick_node()["metadata"], "name": "other"}}])
+    async with serve(api) as url:
+        # The checkout under test, if another one is installed.
+        environment = {"KUBECONFIG": kubeconfig(tmp_path, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+        process = await started("-w", environment=environment, stdout=asyncio.subprocess.PIPE)
+        assert process.stdout is not None
+        async with asyncio.timeout(300):
+            first = [(await process.stdout.readline()).decode().split() for _ in range(6)]
+            api.put(kind | bound("a", 3))
+            came = (await process.stdout.readline()).decode().split()
+            api.delete("pods", "a")
+            went = (await process.stdout.readline()).decode().split()
+        process.send_signal(2)
+        rest, err = await process.communicate()
+
+    assert [line[0] for line in first[:3]] == ["NAME", "n", "other"]
+    assert came == ["n", "unknown", "3/14", "0/14", "3/28"]
+    assert went == ["n", "unknown", "0/14", "0/14", "0/28"]
+    assert (process.returncode, rest) == (130, b"")
+    assert b"Traceback" not in err

@@ -20,7 +20,7 @@ from pathlib import Path
 READY = Path("clusters/kind/program_images/ready/programs")
 CONSTRAINTS = Path(".ci/constraints")
 # Programs that must at least be able to say what they are.
-STARTED = ("gpushare-extender", "gpushare-device-plugin", "kubectl-inspect-gpushare", "fake-nvml")
+STARTED = ("gpushare-extender", "gpushare-device-plugin", "kubectl-inspect-gpushare", "kubectl-gpushare", "fake-nvml")
 SIMULATED_PROGRAM = "clusters/kind/program_images/files/simulated_plugin.py"
 
 

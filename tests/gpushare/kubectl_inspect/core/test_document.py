@@ -9,8 +9,9 @@ import msgspec
 import pytest
 import yaml
 
+from gpushare.answer_forms import JSON, YAML
 from gpushare.kubectl_inspect.core.card_report import build
-from gpushare.kubectl_inspect.core.report_text import FIELDS, JSON, YAML, field_of, render, select
+from gpushare.kubectl_inspect.core.report_text import FIELDS, field_of, render, select
 from gpushare.manifests import Pod
 from tests.gpushare.kubectl_inspect.core.test_card_report import cards, node, on, pod
 
@@ -18,7 +19,7 @@ from tests.gpushare.kubectl_inspect.core.test_card_report import cards, node, on
 def document(form: str = JSON, units: str = "28", annotations: Any = None, *pods: Any) -> dict[str, Any]:
     """The document of one node, parsed."""
     reports, problems = build([node(units=units, annotations=annotations or cards(14, 14))], pods)
-    text = render(form, reports, problems)
+    text = "".join(render(form, reports, problems))
     return dict(json.loads(text) if form == JSON else yaml.safe_load(text))
 
 
@@ -63,7 +64,7 @@ def test_slots_are_shown_in_slots_mode() -> None:
     """The number of containers that the card takes, and of those on it."""
     asked = node(units="15360", count="1", annotations=cards(15_360, unit="MiB", slots=4))
     reports, _ = build([asked], [pod("a", "1000", on("0"))])
-    (card,) = json.loads(render(JSON, reports, ()))["nodes"][0]["cards"]
+    (card,) = json.loads("".join(render(JSON, reports, ())))["nodes"][0]["cards"]
 
     assert (card["slots"], card["slotsUsed"], card["allocated"]) == (4, 1, 1000)
 

@@ -1,0 +1,1 @@
+"""``kubectl gpushare``: its answers are what then happens."""

@@ -1,0 +1,80 @@
+"""The forms in which programs for people answer, as kubectl has them: a table, a document for programs, names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import yaml
+
+WIDE: Final = "wide"
+JSON: Final = "json"
+YAML: Final = "yaml"
+NAME: Final = "name"
+OUTPUTS: Final = (WIDE, JSON, YAML, NAME)
+
+_GAP: Final = 3
+_INDENT: Final = 4
+# The one in C is ten times as fast; PyYAML is there without it on some machines.
+_DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, headers: bool = True) -> str:
+    """Columns three blanks apart, without blanks at line ends; nothing without rows."""
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    if not cells:
+        return ""
+    cells = [list(header), *cells] if headers else cells
+    widths = [max(len(row[at]) for row in cells) + _GAP for at in range(len(header))]
+    lines = ("".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def printable(text: str) -> str:
+    """Without characters that steer a terminal: messages of events and conditions may hold what a pod's author wrote."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
+
+
+def document(form: str, answer: Any) -> str:
+    """The whole answer; ``form`` is JSON or YAML."""
+    if form == JSON:
+        return json.dumps(answer, indent=_INDENT, ensure_ascii=False) + "\n"
+    return _yaml(answer)
+
+
+def long_document(
+    form: str, head: dict[str, Any], name: str, items: Iterable[Any], tail: dict[str, Any]
+) -> Iterator[str]:
+    """The same text for ``head``, a list of that name and ``tail``, piece by piece: no more than one item is in memory."""
+    if form == YAML:
+        yield _yaml(head)
+        first = True
+        for item in items:
+            yield (f"{name}:\n" if first else "") + _yaml([item])
+            first = False
+        yield (_yaml({name: []}) if first else "") + _yaml(tail)
+        return
+    margin = " " * _INDENT
+    before, after = ("".join(f"{margin}{_pair(key, value)},\n" for key, value in part.items()) for part in (head, tail))
+    yield f"{{\n{before}{margin}{json.dumps(name)}: ["
+    separator = "\n"
+    for item in items:
+        yield separator + _indented(json.dumps(item, indent=_INDENT, ensure_ascii=False), 2 * margin)
+        separator = ",\n"
+    yield f"{'' if separator == chr(10) else chr(10) + margin}],\n{after.removesuffix(',' + chr(10))}\n}}\n"
+
+
+def _pair(name: str, value: Any) -> str:
+    text = _indented(json.dumps(value, indent=_INDENT, ensure_ascii=False), " " * _INDENT)
+    return f"{json.dumps(name)}: {text.strip()}"
+
+
+def _indented(text: str, margin: str) -> str:
+    """The lines of JSON with a margin; no text in it holds a line end."""
+    return margin + text.replace("\n", f"\n{margin}")
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+    return text

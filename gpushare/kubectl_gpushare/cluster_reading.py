@@ -1,0 +1,118 @@
+"""The lists that kubectl gpushare reads, each once and page by page: only the parts that answers need stay in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TextIO, TypeVar
+from urllib.parse import quote
+
+from gpushare import wire
+from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
+from gpushare.kube.client import ApiClient
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
+from gpushare.kubectl_gpushare.core.memory_use import Use, use_in
+from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
+from gpushare.manifests import ConfigMap, Pod
+
+_T = TypeVar("_T")
+
+_NODES: Final = "/api/v1/nodes"
+_PODS: Final = "/api/v1/pods"
+_CONFIG_MAPS: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
+# The first report of progress, and the time between two, in seconds.
+_PATIENCE: Final = 2.0
+_PLUGINS_AT_ONCE: Final = 16
+
+NODES_HIDDEN: Final = "nodes (you may not list them): no card is judged"
+PODS_HIDDEN: Final = "pods of other namespaces (you may not list them): a card may have less free than is shown"
+SICK_HIDDEN: Final = f"ConfigMaps of {wire.UNHEALTHY_CONFIGMAP_NAMESPACE}: a card that one declares sick looks well"
+EVENTS_HIDDEN: Final = "events (you may not list them): a reason that only an event has is not shown"
+
+
+@dataclass(slots=True)
+class Progress:
+    """Reports how much is read, if that takes long."""
+
+    out: TextIO
+    monotonic: Callable[[], float]
+    read: int = 0
+    _next: float = 0.0
+
+    def note(self) -> None:
+        """One more object is read."""
+        now = self.monotonic()
+        self._next = self._next or now + _PATIENCE
+        self.read += 1
+        if now >= self._next:
+            self._next = now + _PATIENCE
+            self.out.write(f"reading the cluster: {self.read} objects so far\n")
+            self.out.flush()
+
+
+async def read_cluster(client: ApiClient, namespace: str, state: ClusterState, progress: Progress) -> None:
+    """Fill the state; what may not be read is named in it, and of pods those of the namespace remain. Raises ApiError."""
+    hidden = await asyncio.gather(
+        _unless_hidden(_each(client, _NODES, ScheduledNode, state.set_node, progress), NODES_HIDDEN),
+        _read_pods(client, namespace, state, progress),
+        _unless_hidden(_each(client, _CONFIG_MAPS, ConfigMap, state.set_sick, progress), SICK_HIDDEN),
+    )
+    state.hidden += filter(None, hidden)
+
+
+async def _read_pods(client: ApiClient, namespace: str, state: ClusterState, progress: Progress) -> str:
+    hidden = await _unless_hidden(_each(client, _PODS, Pod, state.set_pod, progress), PODS_HIDDEN)
+    if hidden:
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        await _each(client, path, Pod, state.set_pod, progress)
+    return hidden
+
+
+async def _unless_hidden(reading: Awaitable[None], hidden: str) -> str:
+    """Read; the text if the right for it lacks, or the namespace is not there."""
+    try:
+        await reading
+    except (MissingRightError, NotFoundError):
+        return hidden
+    return ""
+
+
+def _each(
+    client: ApiClient, path: str, kind: type[_T], take: Callable[[_T], object], progress: Progress, selector: str = ""
+) -> Awaitable[None]:
+    def taken(item: _T) -> None:
+        take(item)
+        progress.note()
+
+    return client.read_each(path, kind, taken, {"fieldSelector": selector} if selector else None)
+
+
+async def events_of(
+    client: ApiClient, namespace: str, name: str, state: ClusterState, progress: Progress
+) -> list[Event]:
+    """The events of a namespace, or of all, about objects of that name; about all objects without one."""
+    found: list[Event] = []
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events" if namespace else "/api/v1/events"
+    selector = f"involvedObject.name={name}" if name else ""
+    hidden = await _unless_hidden(_each(client, path, Event, found.append, progress, selector), EVENTS_HIDDEN)
+    state.hidden += filter(None, [hidden])
+    return found
+
+
+async def uses_of(client: ApiClient, plugins: Mapping[str, str]) -> dict[str, Use]:
+    """The use that device plugins publish, by node; ``plugins`` are the paths of their pods, with the port of their metrics.
+
+    A plugin that cannot be asked is left out.
+    """
+    turns = asyncio.Semaphore(_PLUGINS_AT_ONCE)
+
+    async def ask(path: str) -> Use | None:
+        async with turns:
+            try:
+                return use_in((await client.request("GET", f"{path}/proxy/metrics")).decode(errors="replace"))
+            except ApiError:
+                return None
+
+    answers = await asyncio.gather(*map(ask, plugins.values()))
+    return {node: use for node, use in zip(plugins, answers, strict=True) if use is not None}

@@ -1,0 +1,172 @@
+"""The commands: read the API server, ask the core."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+import yaml
+
+from gpushare.errors import UsageError
+from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
+from gpushare.kube.client import ApiClient, pod_path
+from gpushare.kubectl_gpushare.cluster_reading import NODES_HIDDEN, Progress, events_of, read_cluster, uses_of
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
+from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
+from gpushare.kubectl_gpushare.core.event_list import event_list
+from gpushare.kubectl_gpushare.core.explanation import API_VERSION, explain_absent, explain_pod
+from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject, pods_of
+from gpushare.kubectl_gpushare.core.memory_use import top
+from gpushare.kubectl_gpushare.core.simulation import described, simulate
+from gpushare.kubectl_gpushare.core.waiting_causes import NOT_CREATED, QUOTA, Cause
+from gpushare.kubectl_gpushare.gpushare_arguments import (
+    DoctorArguments,
+    EventsArguments,
+    ExplainArguments,
+    SimulateArguments,
+    TopArguments,
+)
+from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
+from gpushare.kubectl_inspect.core.check_findings import findings
+from gpushare.manifests import Node, Pod
+from gpushare.setup.cluster_objects import faults_of
+
+USE_HIDDEN: Final = (
+    "use on {} nodes: their device plugins run without --usage, or their /metrics cannot be reached through the API server "
+    "(clusters/deploy/components/metrics, and the right to get pods/proxy in kube-system)"
+)
+_COMPONENT: Final = "app.kubernetes.io/component"
+_PLUGIN: Final = "device-plugin"
+INSTALLATION_HIDDEN: Final = "Deployment and DaemonSet of gpushare in kube-system (you may not read them)"
+ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, policies and quotas do not count"
+
+
+async def explain(asked: ExplainArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
+    """The answer about one pod. Raises ApiError."""
+    state, name = ClusterState(), asked.pod
+    try:
+        subject = subject_of(await client.request("GET", pod_path(namespace, name)))
+    except NotFoundError as error:
+        answer = explain_absent(namespace, name, await events_of(client, namespace, "", state, progress), state)
+        if answer["causes"]:
+            return answer
+        raise NotFoundError(
+            f"there is no pod {name!r} in namespace {namespace!r}, and no event reports that it could not be created; "
+            f"`kubectl get pods -n {namespace}` lists them",
+            error.code,
+        ) from error
+    await read_cluster(client, namespace, state, progress)
+    return explain_pod(subject, state, await events_of(client, namespace, name, state, progress))
+
+
+async def list_events(asked: EventsArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
+    """The answer about the events of a namespace, or of all. Raises ApiError."""
+    state = ClusterState()
+    events = await events_of(client, "" if asked.all_namespaces else namespace, asked.name, state, progress)
+    return event_list(events, state.hidden)
+
+
+async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
+    """The answer about use; it needs the lists of nodes and pods. Raises ApiError."""
+    nodes, pods, plugins, hidden = list[Node](), list[BoundPod](), dict[str, str](), list[str]()
+
+    def take(pod: Pod) -> None:
+        progress.note()
+        if (pod.metadata.labels or {}).get(_COMPONENT) == _PLUGIN and pod.spec.node_name:
+            plugins[pod.spec.node_name] = f"{pod_path(pod.metadata.namespace, pod.metadata.name)}:{asked.metrics_port}"
+        if (bound := bound_pod(pod)) is not None:
+            pods.append(bound)
+
+    await client.read_each("/api/v1/nodes", Node, nodes.append)
+    await client.read_each("/api/v1/pods", Pod, take)
+    uses = await uses_of(client, plugins)
+    if silent := {pod.node for pod in pods} - uses.keys():
+        hidden.append(USE_HIDDEN.format(len(silent)))
+    reports, _ = report(nodes, pods)
+    answer = top(reports, uses, hidden)
+    if asked.things == "pods" and not asked.all_namespaces:
+        answer["pods"] = [one for one in answer["pods"] if one["namespace"] == namespace]
+    return answer
+
+
+async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:
+    """The answer about the whole cluster; it needs the lists of nodes and pods. Raises ApiError."""
+    nodes, pods, hidden = list[Node](), list[BoundPod](), list[str]()
+
+    def take(pod: Pod) -> None:
+        progress.note()
+        if (bound := bound_pod(pod)) is not None:
+            pods.append(bound)
+
+    await client.read_each("/api/v1/nodes", Node, nodes.append)
+    await client.read_each("/api/v1/pods", Pod, take)
+    try:
+        faults = await faults_of(client, nodes)
+    except MissingRightError:
+        faults = []
+        hidden.append(INSTALLATION_HIDDEN)
+    reports, problems = report(nodes, pods)
+    return diagnosis(faults, findings(nodes, pods, reports, problems, now, asked.assumed_for), nodes, hidden)
+
+
+async def simulate_manifest(
+    asked: SimulateArguments, client: ApiClient, namespace: str, progress: Progress, text: str
+) -> dict[str, Any]:
+    """The answer about each object of a manifest, one after the other on the same cluster. Raises GpushareError."""
+    objects = _objects(asked.filename, text)
+    state = ClusterState(asked.policy)
+    await read_cluster(client, namespace, state, progress)
+    if NODES_HIDDEN in state.hidden:
+        raise MissingRightError("without the right to list nodes it cannot be known which pods have room", 403)
+    admit: Callable[..., Any] = _admitted if asked.dry_run else _as_written
+    workloads = []
+    for one in objects:
+        replicas = one.replicas if asked.replicas is None else asked.replicas
+        pod = await admit(client, one, one.namespace or namespace, state)
+        if isinstance(pod, Subject):
+            workloads.append(simulate(one.title, pod, replicas, state))
+        else:
+            refused = {"object": one.title, "replicas": replicas, "placed": 0, "fits": 0}
+            workloads.append(refused | {"causes": [described(pod)]})
+    return {"apiVersion": API_VERSION, "kind": "Simulation", "workloads": workloads, "hidden": state.hidden}
+
+
+def _objects(filename: str, text: str) -> list[PodsOfObject]:
+    try:
+        found = list(pods_of(yaml.safe_load_all(text)))
+    except yaml.YAMLError as error:
+        raise UsageError(f"{filename} is no YAML: {error}") from error
+    if not found:
+        raise UsageError(f"{filename} has no object")
+    return found
+
+
+async def _as_written(client: ApiClient, one: PodsOfObject, namespace: str, state: ClusterState) -> Subject:
+    """The pod as the manifest has it. Raises UsageError."""
+    pod = one.pod | {"metadata": {**(one.pod.get("metadata") or {}), "namespace": namespace}}
+    try:
+        return subject_of(json.dumps(pod, default=str).encode())
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{one.title} cannot be read: {error}") from error
+
+
+async def _admitted(client: ApiClient, one: PodsOfObject, namespace: str, state: ClusterState) -> Subject | Cause:
+    """The pod as the API server would store it, or why it would not; as written for a caller that may create none."""
+    written = one.pod.get("metadata") or {}
+    # A name that may be there already is no reason to refuse.
+    metadata = {name: value for name, value in written.items() if name != "name"} | {
+        "namespace": namespace,
+        "generateName": "gpushare-simulate-",
+    }
+    body = {"apiVersion": "v1", "kind": "Pod", **one.pod, "metadata": metadata}
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    try:
+        return subject_of(await client.request("POST", path, body=body, params={"dryRun": "All"}))
+    except MissingRightError:
+        state.hidden += [ADMISSION_HIDDEN] if ADMISSION_HIDDEN not in state.hidden else []
+        return await _as_written(client, one, namespace, state)
+    except (ForbiddenError, InvalidError) as error:
+        return Cause(QUOTA if "exceeded quota" in str(error) else NOT_CREATED, str(error))

@@ -1,0 +1,230 @@
+"""The answers as text for people: tables as kubectl prints them, and one line for each fact. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from gpushare.answer_forms import printable, table
+from gpushare.kubectl_gpushare.core.explanation import ABSENT, BOUND, ENDED, WAITING
+
+# Nodes of an explanation, unless all that are described are asked for.
+_NODES: Final = 20
+_CARDS: Final = ("NODE", "CARD", "MODEL", "FREE", "TOTAL", "WANTED", "REASON", "ROOM IF ENDED")
+_HELD: Final = ("NODE", "CARD", "MODEL", "HELD", "FREE WITHOUT IT", "TOTAL", "SHARED WITH")
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> str:
+    """A line for each fact that is there."""
+    shown = [(f"{name}:", printable(str(value))) for name, value in pairs if value not in ("", None, [])]
+    width = max((len(name) for name, _ in shown), default=0) + 1
+    return "".join(f"{name.ljust(width)}{value}\n" for name, value in shown)
+
+
+def explanation_text(answer: dict[str, Any], *, wide: bool = False, headers: bool = True) -> str:
+    """The text of ``explain``."""
+    pod, state = answer["pod"], answer["state"]
+    title = [("Pod", f"{pod['namespace']}/{pod['name']}"), ("State", _state(answer)), ("Asks for", _request(answer))]
+    if state == BOUND:
+        return (
+            facts([*title, *_bound_facts(answer)])
+            + _causes(answer)
+            + _held_cards(answer, wide, headers)
+            + _events(answer)
+        )
+    if state == WAITING:
+        title += [("Scheduler", _scheduler(answer)), ("Not judged", ", ".join(answer.get("notJudged", ())))]
+    return facts(title) + _causes(answer) + _waiting_cards(answer, wide, headers) + _events(answer)
+
+
+def explanation_names(answer: dict[str, Any]) -> str:
+    """The nodes that take the pod, or the one that has it, as kubectl takes names."""
+    names = [answer["node"]] if answer["state"] == BOUND else answer.get("fits", ())
+    return "".join(f"node/{name}\n" for name in names)
+
+
+def _state(answer: dict[str, Any]) -> str:
+    match answer["state"]:
+        case "bound":
+            cards = [card["id"] for card in answer.get("cards", ()) if card["held"]]
+            held = f"has card {', '.join(map(str, cards))}" if cards else "has no card"
+            return f"{held} of node {answer['node']}"
+        case state if state == ENDED:
+            return "has ended; its cards are free"
+        case state if state == ABSENT:
+            return "does not exist"
+        case _:
+            return "waits"
+
+
+def _request(answer: dict[str, Any]) -> str:
+    if "request" not in answer:
+        return ""
+    request = answer["request"]
+    wishes = [f"{name.rpartition('/')[2]}={_flat(value)}" for name, value in request["wishes"].items()]
+    parts = [f"{request['units']} units", f"policy {request['policy']}", f"priority {request['priority']}", *wishes]
+    return ", ".join(parts)
+
+
+def _flat(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _scheduler(answer: dict[str, Any]) -> str:
+    known = answer.get("scheduler", {})
+    return ": ".join(filter(None, (known.get("reason", ""), known.get("message", ""))))
+
+
+def _bound_facts(answer: dict[str, Any]) -> list[tuple[str, object]]:
+    started = "yes" if answer.get("started") else "no; the kubelet has not reported a container of it"
+    if answer.get("lingers"):
+        started = "its phase has ended, but its status still shows running containers, so it keeps its card"
+    chosen = ", ".join(map(str, answer.get("policyWouldChoose", ())))
+    return [
+        ("Bound by", answer.get("boundBy") or "no extender: no annotation names a card"),
+        ("Bound at", answer.get("boundAt", "")),
+        ("Started", started if "started" in answer else ""),
+        ("Policy now", f"without the pod it would choose card {chosen} of this node" if chosen else ""),
+        ("Problem", answer.get("problem", "")),
+    ]
+
+
+def _causes(answer: dict[str, Any]) -> str:
+    lines = ["\nWhy:\n"]
+    for cause in answer.get("causes", ()):
+        nodes = ""
+        if "nodes" in cause:
+            examples = ", ".join(cause["examples"])
+            rest = ", …" if cause["nodes"] > len(cause["examples"]) else ""
+            nodes = f" ({cause['nodes']} node{'s' * (cause['nodes'] > 1)}: {examples}{rest})"
+        lines.append(f"  {cause['kind']}: {cause['means']}{nodes}\n")
+        lines += [f"      {printable(cause['message'])}\n"] if cause.get("message") else []
+        lines.append(f"      → {cause['do']}\n")
+    return "".join(lines) if len(lines) > 1 else ""
+
+
+def _waiting_cards(answer: dict[str, Any], wide: bool, headers: bool) -> str:
+    nodes: Sequence[dict[str, Any]] = answer.get("nodes", ())
+    shown = nodes if wide else nodes[:_NODES]
+    rows = [_card_row(node, card, wide) for node in shown for card in node["cards"]]
+    header = (*_CARDS, "UUID") if wide else _CARDS
+    left_out = len(nodes) - len(shown) + answer.get("nodesLeftOut", 0)
+    more = f"({left_out} more nodes{'' if wide else '; -o wide shows up to 200'})\n" if left_out else ""
+    cards = table(header, rows, headers=headers)
+    return f"\n{cards}{more}" if cards else more
+
+
+def _card_row(node: dict[str, Any], card: dict[str, Any], wide: bool) -> list[object]:
+    ended = ", ".join(f"{one['namespace']}/{one['name']} ({one['units']})" for one in card.get("roomIfEnded", ()))
+    reason = node["rule"] or card["reason"] or node["reason"] or "takes it"
+    cells = (node["name"], card["id"], card["model"] or "-", card["free"], card["total"], card["wanted"], reason)
+    return [*cells, ended or "-", card["uuid"] or "-"] if wide else [*cells, ended or "-"]
+
+
+def _held_cards(answer: dict[str, Any], wide: bool, headers: bool) -> str:
+    rows: list[list[object]] = []
+    for card in answer.get("cards", ()):
+        others = ", ".join(f"{one['namespace']}/{one['name']} ({one['units']})" for one in card["sharedWith"])
+        cells = (answer["node"], card["id"], card["model"] or "-", card["held"], card["freeWithoutIt"], card["total"])
+        rows.append([*cells, others or "-", *([card["uuid"] or "-"] if wide else [])])
+    cards = table((*_HELD, "UUID") if wide else _HELD, rows, headers=headers)
+    return f"\n{cards}" if cards else ""
+
+
+def _events(answer: dict[str, Any]) -> str:
+    rows = [[one["when"] or "-", one["reason"], one["count"], one["message"]] for one in answer.get("events", ())]
+    events = table(("LAST SEEN", "REASON", "COUNT", "MESSAGE"), rows)
+    return f"\n{events}" if events else ""
+
+
+def simulation_text(answer: dict[str, Any], *, wide: bool = False, headers: bool = True) -> str:
+    """The text of ``simulate``: a block for each object of the manifest."""
+    return "\n".join(_workload(one, wide, headers) for one in answer["workloads"])
+
+
+def simulation_names(answer: dict[str, Any]) -> str:
+    """The nodes on which pods would land, each once."""
+    names = dict.fromkeys(place["node"] for one in answer["workloads"] for place in one.get("placements", ()))
+    return "".join(f"node/{name}\n" for name in names)
+
+
+def _workload(answer: dict[str, Any], wide: bool, headers: bool) -> str:
+    title = facts(
+        [
+            ("Object", answer["object"]),
+            ("Asks for", _request(answer)),
+            ("Placed", f"{answer['placed']} of {answer['replicas']}"),
+            ("Fit until full", f"{answer['fits']}"),
+            ("Not judged", ", ".join(answer.get("notJudged", ()))),
+        ]
+    )
+    models = [
+        [one["model"] or "-", one["unit"] or "-", one["cards"], one["fits"], one["largest"]]
+        for one in answer.get("models", ())
+    ]
+    placements: Sequence[dict[str, Any]] = answer.get("placements", ())
+    shown = placements if wide else placements[:_NODES]
+    rows = [[one["node"], _flat([card["id"] for card in one["cards"]]) or "-", one["pods"]] for one in shown]
+    more = len(placements) - len(shown)
+    tables = (
+        table(("MODEL", "UNIT", "CARDS", "FIT", "LARGEST POD"), models, headers=headers),
+        table(("NODE", "CARD", "PODS"), rows, headers=headers)
+        + (f"({more} more places; -o wide shows them)\n" if more else ""),
+    )
+    return title + _causes(_with_examples(answer)) + "".join(f"\n{one}" for one in tables if one)
+
+
+def _with_examples(answer: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "causes": [
+            {name: value for name, value in cause.items() if name != "nodes"} for cause in answer.get("causes", ())
+        ]
+    }
+
+
+def diagnosis_text(answer: dict[str, Any]) -> str:
+    """The text of ``doctor``."""
+    lines = [f"{printable(one['what'])}\n  → {one['do']}\n" for one in answer["findings"]]
+    return "".join(lines) or "good: nothing that can be seen is wrong\n"
+
+
+def events_text(answer: dict[str, Any], *, headers: bool = True) -> str:
+    """The text of ``events``."""
+    rows = [
+        [one["when"] or "-", one["namespace"] or "-", one["object"], one["reason"], one["count"], one["message"]]
+        for one in answer["events"]
+    ]
+    return table(("LAST SEEN", "NAMESPACE", "OBJECT", "REASON", "COUNT", "MESSAGE"), rows, headers=headers)
+
+
+def events_names(answer: dict[str, Any]) -> str:
+    """The objects that have events, each once."""
+    return "".join(f"{name}\n" for name in dict.fromkeys(one["object"] for one in answer["events"]))
+
+
+def top_text(answer: dict[str, Any], kind: str, *, headers: bool = True) -> str:
+    """The text of ``top``, of nodes or of pods; what is not known is a dash."""
+    if kind == "nodes":
+        rows = [[one["name"], *_amounts(one), _mib(one["total"]), one["pods"]] for one in answer["nodes"]]
+        return table(("NODE", "BOOKED", "USED", "USED%", "TOTAL", "PODS"), rows, headers=headers)
+    rows = [
+        [one["namespace"], one["name"], one["node"], one["card"], *_amounts(one)]
+        for one in sorted(answer["pods"], key=lambda one: (one["namespace"], one["name"], one["card"]))
+    ]
+    return table(("NAMESPACE", "NAME", "NODE", "CARD", "BOOKED", "USED", "USED%"), rows, headers=headers)
+
+
+def top_names(answer: dict[str, Any], kind: str) -> str:
+    """The nodes, or the pods, each once."""
+    prefix = kind.removesuffix("s")
+    return "".join(f"{name}\n" for name in dict.fromkeys(f"{prefix}/{one['name']}" for one in answer[kind]))
+
+
+def _amounts(one: dict[str, Any]) -> list[str]:
+    booked, used = one["booked"], one["used"]
+    share = f"{used * 100 // booked}%" if booked and used is not None else "-"
+    return [_mib(booked), _mib(used), share]
+
+
+def _mib(amount: int | None) -> str:
+    return "-" if amount is None else f"{amount // 1024**2}Mi"

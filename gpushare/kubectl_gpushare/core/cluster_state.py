@@ -1,0 +1,126 @@
+"""The cluster at one moment: the extender's book, filled from lists, and what kube-scheduler counts beside it. No I/O."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gpushare import wire
+from gpushare.errors import InvalidQuantityError
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.workload import Workload
+from gpushare.kubectl_gpushare.core.node_rules import Amounts, allocatable_of, amounts_of
+from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, ScheduledNode
+from gpushare.manifests import ConfigMap, ObjectMeta, Pod
+from gpushare.model.allocation import Shares
+from gpushare.model.node import Booking, parse_unhealthy
+from gpushare.model.placement import Question, Snapshot, question
+from gpushare.model.pod import Request, cpu_request, pod_request, request_of
+
+_ENDED = ("Succeeded", "Failed")
+_ASKED = msgspec.json.Decoder(AskedPod)
+_POD = msgspec.json.Decoder(Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The pod that a question is about: as the extender reads it, and as kube-scheduler does."""
+
+    pod: Pod
+    rules: AskedPod
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Its identity."""
+        return self.pod.metadata
+
+    @property
+    def priority(self) -> int:
+        """As admission wrote it."""
+        return self.pod.spec.priority or 0
+
+
+def subject_of(body: bytes) -> Subject:
+    """The pod in a document of JSON. Raises msgspec.DecodeError."""
+    return Subject(_POD.decode(body), _ASKED.decode(body))
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """``hidden`` is what the caller may not read, and what that means for the answer.
+
+    ``policy`` is the extender's; a policy by which pods are compared with those that came before needs their CPU.
+    """
+
+    policy: str = wire.POLICY_BINPACK
+    nodes: dict[str, ScheduledNode] = field(default_factory=dict)
+    hidden: list[str] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    """By uid: why a pod's cards are not booked as its annotations name them."""
+    book: Book = field(init=False)
+    _allocatable: dict[str, Amounts] = field(default_factory=dict)
+    _assumed: int = 0
+    _used: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def __post_init__(self) -> None:
+        """The book of an extender that has just started."""
+        self.book = Book(Workload(counts_cpu=self.policy == wire.POLICY_FRAGMENTATION))
+
+    def set_node(self, node: ScheduledNode) -> None:
+        """A node of the list."""
+        self.nodes[node.metadata.name] = node
+        self._allocatable[node.metadata.name] = allocatable_of(node)
+        self.book.set_node(node)
+
+    def set_pod(self, pod: Pod) -> None:
+        """A pod of the list; only what it holds of its node is kept."""
+        node = pod.spec.node_name
+        if not node:
+            return
+        if pod.status is None or pod.status.phase not in _ENDED:
+            self._used[node].update(amounts_of(pod))
+        if holds_cards(pod) or self.policy == wire.POLICY_FRAGMENTATION:
+            problem = self.book.set_pod(pod)
+            if problem is not None:
+                self.problems[pod.metadata.uid] = problem
+
+    def set_sick(self, config_map: ConfigMap) -> None:
+        """A ConfigMap of the contract declares cards sick; any other declares none."""
+        name = config_map.metadata.name
+        if name.startswith(wire.UNHEALTHY_CONFIGMAP_PREFIX):
+            indices, _ = parse_unhealthy((config_map.data or {}).get("gpus", ""))
+            self.book.set_unhealthy(name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX), indices)
+
+    def snapshot(self) -> Snapshot:
+        """The nodes with their cards and pods."""
+        return self.book.snapshot()
+
+    def question_of(self, subject: Subject) -> Question:
+        """The extender's question about a pod. Raises InvalidQuantityError and InvalidWishError."""
+        return question(request_of(subject.pod), self.snapshot(), self.policy, cpu_request(subject.pod))
+
+    def free_on(self, name: str) -> Mapping[str, int]:
+        """The amounts that kube-scheduler has left of each resource of a node, in thousandths."""
+        used: Amounts = self._used.get(name, {})
+        return {resource: amount - used.get(resource, 0) for resource, amount in self._allocatable[name].items()}
+
+    def assume(self, node: str, subject: Subject, request: Request, shares: Shares) -> None:
+        """One such pod is on the node, as if the extender had bound it there."""
+        self._used[node].update(amounts_of(subject.pod))
+        if request.units:
+            self._assumed += 1
+            # No uid of the API looks like this.
+            uid, group = f"simulated-{self._assumed}", request.wishes.group
+            booking = Booking(uid, subject.metadata.namespace, uid, request.units, shares, request.slots, group)
+            self.book.assume(node, booking, cpu_request(subject.pod))
+
+
+def holds_cards(pod: Pod) -> bool:
+    """Does the pod ask for card memory? An amount that cannot be read is one."""
+    try:
+        return pod_request(pod) > 0
+    except InvalidQuantityError:
+        return True

@@ -1,0 +1,192 @@
+"""The answer of ``explain``, as a document for programs: why a pod waits, or which card it has and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gpushare import wire
+from gpushare.errors import GpushareError
+from gpushare.extender.core import explain as cards
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.node_rules import not_judged
+from gpushare.kubectl_gpushare.core.scheduler_objects import Event
+from gpushare.kubectl_gpushare.core.waiting_causes import (
+    BAD_WISH,
+    KINDS,
+    NOT_SHARED,
+    Cause,
+    NodeVerdict,
+    by_kind,
+    causes_of_absent,
+    causes_of_pod,
+    scheduler_report,
+    verdicts_on,
+)
+from gpushare.model.allocation import read_allocation
+from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
+from gpushare.model.placement import Question, find
+from gpushare.model.pod import is_finished, is_lingering, was_started
+
+API_VERSION: Final = "kubectl.gpushare.aliyun.com/v1"
+KIND: Final = "Explanation"
+WAITING: Final = "waiting"
+BOUND: Final = "bound"
+ENDED: Final = "ended"
+ABSENT: Final = "absent"
+
+_EXAMPLES: Final = 3
+_MOST_EVENTS: Final = 10
+_OUR_EVENTS: Final = "GPUShare"
+
+
+def explain_pod(subject: Subject, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
+    """The document about a pod that exists."""
+    answer = _head(subject.metadata.namespace, subject.metadata.name, state) | {
+        "events": [_event(one) for one in _of_interest(events)]
+    }
+    answer["pod"]["uid"] = subject.metadata.uid
+    if is_finished(subject.pod):
+        return answer | {"state": ENDED}
+    try:
+        asked = state.question_of(subject)
+    except GpushareError as error:
+        # Bound nevertheless: it came by another road.
+        where = (
+            {"state": BOUND, "node": subject.pod.spec.node_name}
+            if subject.pod.spec.node_name
+            else {"state": WAITING, "fits": [], "nodes": []}
+        )
+        return answer | where | {"causes": [_cause(Cause(BAD_WISH, str(error)))]}
+    answer["request"] = cards.describe_request(asked) | {"priority": subject.priority}
+    if subject.pod.spec.node_name:
+        return answer | _bound(subject, asked, state)
+    return answer | _waiting(subject, asked, state, events)
+
+
+def explain_absent(namespace: str, name: str, events: Iterable[Event], state: ClusterState) -> dict[str, Any]:
+    """The document about a pod that its controller could not create; no causes if no event names it."""
+    causes = [_cause(cause) for cause in causes_of_absent(name, events)]
+    return _head(namespace, name, state) | {"state": ABSENT, "causes": causes}
+
+
+def _head(namespace: str, name: str, state: ClusterState) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "pod": {"namespace": namespace, "name": name},
+        "hidden": list(state.hidden),
+    }
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    means, advice = KINDS[cause.kind]
+    described: dict[str, Any] = {"kind": cause.kind, "means": means, "do": advice}
+    if cause.message:
+        described["message"] = cause.message
+    if cause.nodes:
+        described |= {"nodes": len(cause.nodes), "examples": sorted(cause.nodes)[:_EXAMPLES]}
+    return described
+
+
+def _of_interest(events: Sequence[Event]) -> list[Event]:
+    """Ours and the scheduler's, the last first."""
+    ours = (one for one in events if (one.reason or "").startswith(_OUR_EVENTS) or one.reason == "FailedScheduling")
+    return sorted(ours, key=lambda one: one.when, reverse=True)[:_MOST_EVENTS]
+
+
+def _event(event: Event) -> dict[str, Any]:
+    return {"when": event.when, "reason": event.reason, "message": event.message or "", "count": event.count or 1}
+
+
+def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
+    verdicts = verdicts_on(subject, asked, state)
+    causes = [*causes_of_pod(subject.rules, events), *by_kind(verdicts)]
+    if not verdicts and state.nodes:
+        causes.append(Cause(NOT_SHARED))
+    reason, text = scheduler_report(subject.rules, events)
+    nodes, left_out = nodes_of(verdicts, asked, state, subject.priority)
+    return {
+        "state": WAITING,
+        "scheduler": {
+            "name": subject.rules.spec.scheduler_name or "",
+            "reason": reason,
+            "message": text,
+            "nominatedNode": (subject.rules.status.nominated_node_name if subject.rules.status else None) or "",
+        },
+        "notJudged": list(not_judged(subject.rules)),
+        "causes": [_cause(cause) for cause in causes],
+        "fits": [one["name"] for one in nodes if one["fits"]],
+        "nodes": nodes,
+        "nodesLeftOut": left_out,
+    }
+
+
+def nodes_of(
+    verdicts: Iterable[NodeVerdict], asked: Question, state: ClusterState, priority: int
+) -> tuple[list[dict[str, Any]], int]:
+    """The nodes with their cards, and how many are left out; those that take the pod come first, then those with most room."""
+    if not asked.request.units:
+        return [], 0
+    known, rules = state.snapshot().nodes, {verdict.name: verdict.rule for verdict in verdicts}
+    names = sorted(rules, key=lambda name: (bool(rules[name]), -known[name].largest_free, name))[: cards.MOST_NODES]
+    described = cards.explain(asked, state.snapshot(), {}, names, priority)["nodes"]
+    found = [one | {"fits": one["fits"] and not rules[one["name"]], "rule": rules[one["name"]]} for one in described]
+    return sorted(found, key=lambda one: (bool(one["rule"]), not one["fits"])), len(rules) - len(names)
+
+
+def _bound(subject: Subject, asked: Question, state: ClusterState) -> dict[str, Any]:
+    pod, name = subject.pod, subject.pod.spec.node_name or ""
+    allocation, _ = read_allocation(pod, pod.metadata.annotations)
+    answer: dict[str, Any] = {
+        "state": BOUND,
+        "node": name,
+        "boundBy": _binder(pod.metadata.annotations or {}, named=allocation is not None),
+        "boundAt": _time(allocation.assume_time) if allocation is not None and allocation.assume_time else "",
+        "started": was_started(pod),
+        "lingers": is_lingering(pod),
+        "problem": state.problems.get(pod.metadata.uid, ""),
+    }
+    info, confirmed = state.snapshot().nodes.get(name), state.book.confirmed(pod.metadata.uid)
+    if info is None or confirmed is None:
+        return answer | {"cards": []}
+    return answer | _on_cards(confirmed[1], info, asked)
+
+
+def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, Any]:
+    """Each card of the node as it would be without the pod, and the card that the policy would choose now."""
+    others = [one for one in info.bookings if one.uid != booking.uid]
+    without = laid_anew(info, others)
+    chosen = find(without, asked) if asked.request.units else ""
+    return {
+        "cards": [
+            {
+                "id": device.index,
+                "uuid": device.uuid,
+                "model": device.model,
+                "total": device.total,
+                "held": units_on(booking, device.index),
+                "freeWithoutIt": device.free,
+                "reason": cards.card_reason(device, without, asked),
+                "sharedWith": [
+                    {"namespace": one.namespace, "name": one.name, "units": units_on(one, device.index)}
+                    for one in sorted(others, key=lambda one: (one.namespace, one.name))
+                    if units_on(one, device.index)
+                ],
+            }
+            for device in without.devices
+        ],
+        "policyWouldChoose": [] if isinstance(chosen, str) else [index for index, _ in chosen],
+    }
+
+
+def _binder(annotations: Mapping[str, str], *, named: bool) -> str:
+    if annotations.get(wire.ANNOTATION_EXTENDER) == wire.EXTENDER_BOOK:
+        return "gpushare"
+    return "another extender" if named else ""
+
+
+def _time(nanoseconds: int) -> str:
+    """As the API writes times. An annotation's number has 19 digits at most, which is before the year 2300."""
+    return datetime.fromtimestamp(nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

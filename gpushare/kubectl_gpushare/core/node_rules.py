@@ -1,0 +1,169 @@
+"""Why kube-scheduler keeps a pod from a node, apart from its cards: its own filters, in its order and with its words. Pure.
+
+Not judged: neighbours (pod affinity and spreading), volumes and ports of the host; ``not_judged`` names those that a pod has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from gpushare import wire
+from gpushare.errors import InvalidQuantityError
+from gpushare.kubectl_gpushare.core.scheduler_objects import (
+    AskedPod,
+    NodeSelectorTerm,
+    RulesOfPod,
+    ScheduledNode,
+    Taint,
+    Toleration,
+)
+from gpushare.manifests import LabelRequirement, Pod
+from gpushare.model.eviction import other_requests
+from gpushare.model.pod import pod_request
+from gpushare.model.quantity import parse_quantity
+
+# Thousandths of each resource.
+Amounts = Mapping[str, int]
+
+CORDONED: Final = "node(s) were unschedulable"
+OTHER_NODE: Final = "node(s) didn't match the requested node name"
+TAINTED: Final = "node(s) had untolerated taint"
+NOT_SELECTED: Final = "node(s) didn't match Pod's node affinity/selector"
+SHORT: Final = "Insufficient "
+TOO_MANY_PODS: Final = "Too many pods"
+
+_PODS: Final = "pods"
+_THOUSAND: Final = 1000
+_UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_KEEP_AWAY: Final = ("NoSchedule", "NoExecute")
+_FIRST: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+def amounts_of(pod: Pod) -> dict[str, int]:
+    """The requests of a pod, in thousandths, with its place among the pods of the node."""
+    try:
+        units = pod_request(pod)
+    except InvalidQuantityError:
+        units = 0
+    found = {**dict(other_requests(pod)), wire.RESOURCE_MEMORY: units * _THOUSAND}
+    return {_PODS: _THOUSAND} | {name: amount for name, amount in found.items() if amount}
+
+
+def allocatable_of(node: ScheduledNode) -> dict[str, int]:
+    """The resources of a node, in thousandths."""
+    amounts = (node.status.allocatable if node.status else None) or {}
+    return {name: _thousandths(str(amount)) for name, amount in amounts.items()}
+
+
+@lru_cache(maxsize=4096)
+def _thousandths(text: str) -> int:
+    try:
+        return int(parse_quantity(text) * _THOUSAND)
+    except InvalidQuantityError:
+        return 0
+
+
+def rule_against(node: ScheduledNode, pod: AskedPod) -> str:
+    """Why the node is none for this pod, whatever runs there; "" if it is one."""
+    rules, name = pod.spec, node.metadata.name
+    if node.spec.unschedulable and not _tolerates(rules, _UNSCHEDULABLE):
+        return CORDONED
+    if rules.node_name and rules.node_name != name:
+        return OTHER_NODE
+    for taint in node.spec.taints or ():
+        if taint.effect in _KEEP_AWAY and not _tolerates(rules, taint):
+            return f"{TAINTED} {{{taint.key}: {taint.value or ''}}}"
+    return "" if _accepts(rules, node) else NOT_SELECTED
+
+
+def short_of(free: Amounts, wanted: Amounts) -> str:
+    """Which resources the node has too little of, as kube-scheduler writes it; "" if none."""
+    missing = sorted((name for name, amount in wanted.items() if free.get(name, 0) < amount), key=_in_order)
+    return ", ".join(TOO_MANY_PODS if name == _PODS else f"{SHORT}{name}" for name in missing)
+
+
+def times_in(free: Amounts, wanted: Amounts) -> int:
+    """How many such pods the node's resources hold."""
+    return min(max(free.get(name, 0), 0) // amount for name, amount in wanted.items() if amount)
+
+
+def not_judged(pod: AskedPod) -> Sequence[str]:
+    """The pod's own rules that kube-scheduler obeys and nothing here judges."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    ports = any(port.host_port for one in spec.containers or () for port in one.ports or ())
+    there = {
+        "pod affinity": affinity is not None and affinity.pod_affinity is not None,
+        "pod anti-affinity": affinity is not None and affinity.pod_anti_affinity is not None,
+        "topology spread": bool(spec.topology_spread_constraints),
+        "volumes": any(volume.persistent_volume_claim for volume in spec.volumes or ()),
+        "ports of the host": ports,
+    }
+    return [name for name, is_there in there.items() if is_there]
+
+
+def _in_order(name: str) -> tuple[int, str]:
+    """Pods first, then the resources of every node, then the others by name."""
+    order = (_PODS, *_FIRST)
+    return (order.index(name) if name in order else len(order), name)
+
+
+def _tolerates(rules: RulesOfPod, taint: Taint) -> bool:
+    return any(_covers(one, taint) for one in rules.tolerations or ())
+
+
+def _covers(toleration: Toleration, taint: Taint) -> bool:
+    """An empty effect or key is every one."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or (toleration.value or "") == (taint.value or "")
+
+
+def _accepts(rules: RulesOfPod, node: ScheduledNode) -> bool:
+    labels = node.metadata.labels or {}
+    if any(labels.get(key) != value for key, value in (rules.node_selector or {}).items()):
+        return False
+    affinity = rules.affinity.node_affinity if rules.affinity else None
+    if affinity is None or affinity.required is None:
+        return True
+    return any(_meets(term, node) for term in affinity.required.node_selector_terms or ())
+
+
+def _meets(term: NodeSelectorTerm, node: ScheduledNode) -> bool:
+    """A term without a requirement is met by none."""
+    by_label, by_field = term.match_expressions or (), term.match_fields or ()
+    labels, fields = node.metadata.labels or {}, {"metadata.name": node.metadata.name}
+    return bool(by_label or by_field) and _all_hold(by_label, labels) and _all_hold(by_field, fields)
+
+
+def _all_hold(requirements: Iterable[LabelRequirement], labels: Mapping[str, str]) -> bool:
+    return all(_holds(one, labels.get(one.key)) for one in requirements)
+
+
+def _holds(requirement: LabelRequirement, value: str | None) -> bool:
+    """An operator that Kubernetes does not have is met by none."""
+    values = requirement.values or []
+    match requirement.operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" if values:
+            return _compares(requirement.operator, value, values[0])
+        case _:
+            return False
+
+
+def _compares(operator: str, value: str | None, bound: str) -> bool:
+    try:
+        ours, theirs = int(value or ""), int(bound)
+    except ValueError:
+        return False
+    return ours > theirs if operator == "Gt" else ours < theirs

@@ -1,0 +1,139 @@
+"""The fields by which kube-scheduler judges, beside those of ``manifests``, which the extender keeps for every pod. No code."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpushare.manifests import LabelRequirement, Node, ObjectMeta, PodSpec, PodStatus, Presence
+
+
+class Taint(msgspec.Struct, gc=False):
+    """A taint of a node."""
+
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+
+
+class NodeSpec(msgspec.Struct, gc=False):
+    """The node's own refusals."""
+
+    taints: list[Taint] | None = None
+    unschedulable: bool | None = None
+
+
+class ScheduledNode(Node, gc=False):
+    """A node with what keeps pods away from it."""
+
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+
+
+class Toleration(msgspec.Struct, gc=False):
+    """A taint that a pod bears."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, rename="camel", gc=False):
+    """Requirements that a node meets together."""
+
+    match_expressions: list[LabelRequirement] | None = None
+    match_fields: list[LabelRequirement] | None = None
+
+
+class NodeSelector(msgspec.Struct, rename="camel", gc=False):
+    """Terms of which a node meets one."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class NodeAffinity(msgspec.Struct, rename="camel", gc=False):
+    """The nodes that a pod accepts."""
+
+    required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+
+
+class Affinity(msgspec.Struct, rename="camel", gc=False):
+    """The part of a pod's affinity that is judged, and whether the rest is there."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: Presence | None = None
+    pod_anti_affinity: Presence | None = None
+
+
+class RulesOfPod(PodSpec, rename="camel", gc=False):
+    """The rules in a pod's spec."""
+
+    affinity: Affinity | None = None  # type: ignore[assignment]  # read more closely than the extender does
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+    scheduler_name: str | None = None
+    scheduling_gates: list[Presence] | None = None
+
+
+class Condition(msgspec.Struct, gc=False):
+    """A condition of a pod, with its text."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class StatusOfPod(PodStatus, rename="camel", gc=False):
+    """The scheduler's report on a pod."""
+
+    conditions: list[Condition] | None = None  # type: ignore[assignment]  # with the texts
+    nominated_node_name: str | None = None
+
+
+class AskedPod(msgspec.Struct, gc=False):
+    """The pod that the question is about, as kube-scheduler sees it."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: RulesOfPod = msgspec.field(default_factory=RulesOfPod)
+    status: StatusOfPod | None = None
+
+
+class Involved(msgspec.Struct, gc=False):
+    """The object of an event."""
+
+    kind: str = ""
+    namespace: str | None = None
+    name: str = ""
+    uid: str | None = None
+
+
+class Event(msgspec.Struct, rename="camel", gc=False):
+    """An event, of either API group; ``type`` is Normal or Warning."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    involved_object: Involved = msgspec.field(default_factory=Involved)
+    type: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    count: int | None = None
+    event_time: str | None = None
+    last_timestamp: str | None = None
+
+    @property
+    def when(self) -> str:
+        """The last time that it happened, as the API writes times; "" if it is not known."""
+        return self.last_timestamp or self.event_time or self.metadata.creation_timestamp or ""
+
+
+class QuotaStatus(msgspec.Struct, gc=False):
+    """The amounts of a quota."""
+
+    hard: dict[str, str] | None = None
+    used: dict[str, str] | None = None
+
+
+class ResourceQuota(msgspec.Struct, gc=False):
+    """A limit of a namespace."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    status: QuotaStatus = msgspec.field(default_factory=QuotaStatus)

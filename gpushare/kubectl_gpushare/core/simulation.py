@@ -1,0 +1,192 @@
+"""The answer of ``simulate``, as a document for programs: where pods would land, how many fit, the largest that fits. Pure.
+
+Whether a pod fits is the answer of kube-scheduler's filters and of the extender's. Which node it gets of those that hold it is the
+extender's opinion alone: kube-scheduler adds its own, and chooses at random among equal nodes. How many pods fit does not depend on
+that, because each node has its own room; only the first pod of a wish ``same-card`` chooses for all others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from gpushare import wire
+from gpushare.errors import GpushareError
+from gpushare.extender.core.explain import describe_request
+from gpushare.extender.core.filter import filter_nodes
+from gpushare.extender.core.prioritize import prioritize
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.node_rules import amounts_of, not_judged, rule_against, short_of, times_in
+from gpushare.kubectl_gpushare.core.waiting_causes import BAD_WISH, KINDS, NOT_SHARED, Cause, by_kind, verdicts_on
+from gpushare.model.allocation import Shares
+from gpushare.model.node import Booking, Device, NodeInfo, laid_anew
+from gpushare.model.placement import Question, find
+from gpushare.model.quantity import MemoryUnit
+
+_THOUSAND: Final = 1000
+# A model of card, and the MiB of its node's unit.
+_Kind = tuple[str, int]
+
+
+def simulate(title: str, subject: Subject, replicas: int, state: ClusterState) -> dict[str, Any]:
+    """One workload on the cluster. Its pods stay in ``state``, so that a second workload finds them there."""
+    answer: dict[str, Any] = {"object": title, "replicas": replicas}
+    try:
+        asked = state.question_of(subject)
+    except GpushareError as error:
+        return answer | {"placed": 0, "fits": 0, "causes": [described(Cause(BAD_WISH, str(error)))]}
+    fits = _fits(subject, asked, state)
+    answer |= {
+        "request": describe_request(asked) | {"priority": subject.priority},
+        "notJudged": list(not_judged(subject.rules)),
+        "fits": sum(fits.values()),
+        "models": _models(subject, asked, state, fits),
+    }
+    landed = Counter(_placed(subject, replicas, state))
+    answer |= {
+        "placed": sum(landed.values()),
+        "placements": [
+            {"node": node, "cards": [{"id": index, "units": units} for index, units in shares], "pods": pods}
+            for (node, shares), pods in landed.items()
+        ],
+    }
+    if answer["placed"] < replicas:
+        answer["causes"] = [described(cause) for cause in _causes(subject, state)]
+    return answer
+
+
+def described(cause: Cause) -> dict[str, Any]:
+    """A reason why not all pods have room."""
+    means, advice = KINDS[cause.kind]
+    return {"kind": cause.kind, "means": means, "do": advice, "message": cause.message, "nodes": len(cause.nodes)}
+
+
+def _causes(subject: Subject, state: ClusterState) -> list[Cause]:
+    return by_kind(verdicts_on(subject, state.question_of(subject), state)) or [Cause(NOT_SHARED)]
+
+
+def _open(subject: Subject, state: ClusterState) -> dict[str, None]:
+    """The nodes that kube-scheduler would ask the extender about."""
+    wanted = amounts_of(subject.pod)
+    return {
+        name: None
+        for name, node in sorted(state.nodes.items())
+        if not rule_against(node, subject.rules) and not short_of(state.free_on(name), wanted)
+    }
+
+
+def _placed(subject: Subject, replicas: int, state: ClusterState) -> Iterator[tuple[str, Shares]]:
+    """Node and cards of each pod, until none fits."""
+    open_nodes, wanted = _open(subject, state), amounts_of(subject.pod)
+    for _ in range(replicas):
+        asked, snapshot = state.question_of(subject), state.snapshot()
+        known = state.book.answers.reasons(asked.request)
+        fitting = filter_nodes(asked, open_nodes, snapshot, known).fitting
+        if not fitting:
+            return
+        scores = prioritize(asked, fitting, snapshot, state.book.answers.costs(asked))
+        name = max(fitting, key=scores.__getitem__)
+        found = find(snapshot.nodes[name], asked) if asked.request.units else ()
+        assert not isinstance(found, str)
+        state.assume(name, subject, asked.request, found)
+        if short_of(state.free_on(name), wanted):
+            del open_nodes[name]
+        yield name, found
+
+
+def _fits(subject: Subject, asked: Question, state: ClusterState) -> Counter[_Kind]:
+    """How many such pods fit until the cluster is full, by the model of their card."""
+    found: Counter[_Kind] = Counter()
+    wanted, infos = amounts_of(subject.pod), state.snapshot().nodes
+    nodes = _open(subject, state)
+    first = asked.request.wishes.group and not asked.home
+    if first:
+        # All pods follow the first.
+        name, shares = next(iter(_tried(subject, asked, state)), ("", ()))
+        nodes, asked = {name: None} if name else {}, replace(asked, home={name: frozenset(dict(shares))})
+    for name in nodes:
+        most = times_in(state.free_on(name), wanted)
+        if asked.request.units == 0:
+            found["", 0] += most
+        elif not isinstance(find(infos[name], asked), str):
+            found.update(_on_node(infos[name], asked, most))
+    return found
+
+
+def _tried(subject: Subject, asked: Question, state: ClusterState) -> Iterator[tuple[str, Shares]]:
+    """The place of the first pod, which stays nowhere."""
+    snapshot = state.snapshot()
+    fitting = filter_nodes(asked, _open(subject, state), snapshot).fitting
+    if fitting:
+        scores = prioritize(asked, fitting, snapshot)
+        name = max(fitting, key=scores.__getitem__)
+        found = find(snapshot.nodes[name], asked)
+        assert not isinstance(found, str)
+        yield name, found
+
+
+def _on_node(info: NodeInfo, asked: Question, most: int) -> Counter[_Kind]:
+    """How many pods, at most ``most``, the cards of a node hold that holds one."""
+    if asked.request.wishes.split:
+        return _split_on_node(info, asked, most)
+    found: Counter[_Kind] = Counter()
+    for device in info.devices:
+        pods = min(_on_card(device, info, asked), most)
+        most -= pods
+        found[device.model, device.unit_mib] += pods
+    return found
+
+
+def _on_card(device: Device, info: NodeInfo, asked: Question) -> int:
+    request = asked.request
+    at_home = not asked.home or device.index in asked.home.get(info.name, ())
+    is_whole = not request.wishes.whole or device.total == request.units
+    if not (asked.wishes_for(device) and at_home and is_whole):
+        return 0
+    pods = device.free // request.units
+    return min(pods, device.free_slots // request.slots) if info.counts_slots else pods
+
+
+def _split_on_node(info: NodeInfo, asked: Question, most: int) -> Counter[_Kind]:
+    """One pod after the other: how many fit depends on the cards that each takes."""
+    found: Counter[_Kind] = Counter()
+    kinds = {device.index: (device.model, device.unit_mib) for device in info.devices}
+    for number in range(most):
+        shares = find(info, asked)
+        if isinstance(shares, str):
+            break
+        found[kinds[shares[0][0]]] += 1
+        booking = Booking(f"simulated-{number}", "", "", asked.request.units, shares, asked.request.slots)
+        info = laid_anew(info, [*info.bookings, booking])
+    return found
+
+
+def _models(subject: Subject, asked: Question, state: ClusterState, fits: Counter[_Kind]) -> list[dict[str, Any]]:
+    """By model and unit of its cards: how many cards the pod may have, how many pods fit, and the largest pod that would."""
+    others = {name: amount for name, amount in amounts_of(subject.pod).items() if name != wire.RESOURCE_MEMORY}
+    cards: Counter[_Kind] = Counter()
+    largest: defaultdict[_Kind, int] = defaultdict(int)
+    for name, info in state.snapshot().nodes.items():
+        if rule_against(state.nodes[name], subject.rules) or not info.devices:
+            continue
+        free = state.free_on(name)
+        is_open = not short_of(free, others) and (asked.request.names_slots or not info.counts_slots)
+        in_sum = max(free.get(wire.RESOURCE_MEMORY, 0), 0) // _THOUSAND
+        for device in info.devices:
+            if device.healthy and asked.wishes_for(device):
+                key = device.model, device.unit_mib
+                cards[key] += 1
+                has_slots = not info.counts_slots or device.free_slots >= max(asked.request.slots, 1)
+                largest[key] = max(largest[key], min(device.free, in_sum) if is_open and has_slots else 0)
+    return [
+        {
+            "model": model,
+            "unit": str(MemoryUnit(mib)) if mib else "",
+            "cards": cards[model, mib],
+            "fits": fits[model, mib],
+            "largest": largest[model, mib],
+        }
+        for model, mib in sorted(cards)
+    ]

@@ -1,0 +1,159 @@
+"""The command line of kubectl gpushare: a verb, then its own flags."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpushare import __version__, flags, wire
+from gpushare.answer_forms import OUTPUTS
+from gpushare.errors import UsageError
+from gpushare.flags import duration, flag, group, number, optional, switch
+from gpushare.kubectl_flags import ApiFlags
+
+_COMMAND: Final = "kubectl gpushare"
+# More than any cluster has room for, and few enough to be placed one by one.
+_MOST_REPLICAS: Final = 20_000
+
+
+def _pod(text: str) -> str:
+    """A pod's name, also as kubectl prints it."""
+    kind, slash, name = text.rpartition("/")
+    if slash and kind not in ("pod", "pods", "po"):
+        raise UsageError(", no pod; give its name, or pod/NAME")
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The form of the answer; ``output`` is None for the usual one."""
+
+    namespace: str | None = flag("namespace", "namespace", "", optional(str), alias="n", shown="that of the context")
+    output: str | None = flag(
+        "output", "form of the answer", "", optional(str), alias="o", choices=OUTPUTS, shown="text for people"
+    )
+    no_headers: bool = switch("no-headers", "tables without their headers")
+    api: ApiFlags = group(ApiFlags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainArguments:
+    """``kubectl gpushare explain POD``."""
+
+    pod: str = flag("pod", "the pod, or the controller that cannot create it", "", _pod, is_positional=True)
+    view: View = group(View)
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        if not self.pod:
+            raise UsageError(f"which pod? {_COMMAND} explain POD [-n NAMESPACE]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateArguments:
+    """``kubectl gpushare simulate -f FILE``."""
+
+    filename: str = flag("filename", "manifest of pods or of what makes them; - for the standard input", alias="f")
+    replicas: int | None = flag(
+        "replicas",
+        "how many pods of each object",
+        "",
+        optional(number(0, _MOST_REPLICAS)),
+        shown="that of the object",
+    )
+    policy: str = flag("policy", "the extender's --policy", wire.POLICY_BINPACK, str, choices=wire.POLICIES)
+    dry_run: bool = switch(
+        "admission",
+        "have the API server admit each pod first, by a dry run: its defaults, policies and quotas count",
+        "true",
+    )
+    check: bool = switch("check", "exit with 3 if not all pods have room")
+    view: View = group(View)
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        if not self.filename:
+            raise UsageError(f"which pods? {_COMMAND} simulate -f FILE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsArguments:
+    """``kubectl gpushare events``."""
+
+    name: str = flag("name", "only events about objects of this name", is_positional=True)
+    all_namespaces: bool = switch("all-namespaces", "events of all namespaces, and of nodes", alias="A")
+    view: View = group(View)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorArguments:
+    """``kubectl gpushare doctor``."""
+
+    assumed_for: float = flag("assumed-for", "how long a pod may have a card and not start", "5m", duration())
+    view: View = group(View)
+
+
+def _things(text: str) -> str:
+    if text not in ("nodes", "pods"):
+        raise UsageError(", neither nodes nor pods")
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopArguments:
+    """``kubectl gpushare top``."""
+
+    things: str = flag("things", "nodes or pods", "pods", _things, is_positional=True)
+    all_namespaces: bool = switch("all-namespaces", "pods of all namespaces", alias="A")
+    metrics_port: int = flag(
+        "metrics-port",
+        "port of --metrics-address of the device plugins, which runs with --usage",
+        "12347",
+        number(1, 65535),
+    )
+    view: View = group(View)
+
+
+Arguments = ExplainArguments | SimulateArguments | TopArguments | EventsArguments | DoctorArguments
+VERBS: Final[dict[str, tuple[type[Arguments], str]]] = {
+    "explain": (
+        ExplainArguments,
+        "Explain why a pod waits, node by node and card by card, or which card it has and why.",
+    ),
+    "simulate": (
+        SimulateArguments,
+        "Show where pods would land, how many fit until the cluster is full, and the largest that fits.",
+    ),
+    "top": (TopArguments, "Show what nodes or pods booked of the cards' memory, and what they really hold."),
+    "events": (EventsArguments, "Show the events that the programs of gpushare wrote, the last one last."),
+    "doctor": (
+        DoctorArguments,
+        "Name what is wrong with the installation, its nodes, cards and pods; nothing is changed.",
+    ),
+}
+
+
+def parse(program: str, argv: Sequence[str]) -> Arguments:
+    """Read the command line. Raises UsageError; the program ends after the help with 0, and on an unknown flag with 2."""
+    name = _COMMAND if Path(program).name.startswith("kubectl-") else Path(program).name
+    verb = argv[0] if argv else ""
+    if verb in ("-h", "--help", "-help", "help"):
+        sys.stdout.write(usage(name))
+        raise SystemExit(0)
+    if verb in ("--version", "-version"):
+        sys.stdout.write(f"{name} {__version__}\n")
+        raise SystemExit(0)
+    if verb not in VERBS:
+        raise UsageError(f"{f'{verb!r} is no command' if verb else 'no command'}; there are {', '.join(VERBS)}")
+    kind, description = VERBS[verb]
+    return flags.parse(kind, f"{name} {verb}", description, argv[1:], {})
+
+
+def usage(name: str) -> str:
+    """The help of the program itself."""
+    width = max(map(len, VERBS)) + 2
+    lines = "".join(f"  {verb.ljust(width)}{description}\n" for verb, (_, description) in VERBS.items())
+    return f"usage: {name} COMMAND [flags]\n\n{lines}\n{name} COMMAND --help shows the flags of a command.\n"

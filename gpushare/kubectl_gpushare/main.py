@@ -1,0 +1,125 @@
+"""The console script: a command → the lists that it needs → an answer on stdout; errors, and what is hidden, on stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from gpushare import answer_forms
+from gpushare.errors import GpushareError, UsageError
+from gpushare.kube import config
+from gpushare.kubectl_gpushare import command_answers, gpushare_arguments
+from gpushare.kubectl_gpushare.cluster_reading import Progress
+from gpushare.kubectl_gpushare.core import answer_text
+from gpushare.kubectl_gpushare.gpushare_arguments import (
+    Arguments,
+    DoctorArguments,
+    EventsArguments,
+    ExplainArguments,
+    SimulateArguments,
+    TopArguments,
+)
+
+# By command: the names, and the text for people, which takes whether it is wide and has headers.
+_FORMS: Final[dict[type[Arguments], tuple[Callable[[Any], str], Callable[[Any, bool, bool], str]]]] = {
+    ExplainArguments: (
+        answer_text.explanation_names,
+        lambda answer, wide, headers: answer_text.explanation_text(answer, wide=wide, headers=headers),
+    ),
+    SimulateArguments: (
+        answer_text.simulation_names,
+        lambda answer, wide, headers: answer_text.simulation_text(answer, wide=wide, headers=headers),
+    ),
+    EventsArguments: (
+        answer_text.events_names,
+        lambda answer, _, headers: answer_text.events_text(answer, headers=headers),
+    ),
+    DoctorArguments: (answer_text.diagnosis_text, lambda answer, wide, headers: answer_text.diagnosis_text(answer)),
+}
+# The exit codes of --check and doctor, and of a program that Ctrl-C ended, as shells report it.
+_FOUND = 3
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The console script; exit code 0, 1 if the API server refuses or is silent or the pod is unknown, 2 for flags or
+    a manifest that make no sense, 3 if doctor finds something, or
+    simulate --check has pods without room.
+    """
+    program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
+    try:
+        return run(gpushare_arguments.parse(program, words), os.environ, sys.stdin, sys.stdout, sys.stderr)  # noqa: TID251  # a main
+    except UsageError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has seen enough (head, less); the interpreter must not flush into the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: TextIO, err: TextIO) -> int:
+    """Do the same as ``main``, with its surroundings passed in."""
+    try:
+        answer = asyncio.run(_answer(asked, environment, given, Progress(err, time.monotonic)))
+    except (GpushareError, OSError) as error:
+        err.write(f"error: {error}\n")
+        return 2 if isinstance(error, UsageError) else 1
+    out.write(_text(asked, answer))
+    out.flush()
+    err.writelines(f"hidden: {one}\n" for one in answer["hidden"])
+    return _FOUND if _has_found(asked, answer) else 0
+
+
+def _has_found(asked: Arguments, answer: dict[str, Any]) -> bool:
+    if isinstance(asked, SimulateArguments):
+        return asked.check and any(one["placed"] < one["replicas"] for one in answer["workloads"])
+    return isinstance(asked, DoctorArguments) and bool(answer["findings"])
+
+
+async def _answer(
+    asked: Arguments, environment: Mapping[str, str], given: TextIO, progress: Progress
+) -> dict[str, Any]:
+    """Raises GpushareError and OSError."""
+    api = asked.view.api
+    files = api.kubeconfig or environment.get("KUBECONFIG")
+    client = config.connect(files, api.context, timeout_seconds=api.request_timeout)
+    try:
+        namespace = asked.view.namespace or config.default_namespace(files, api.context)
+        if isinstance(asked, ExplainArguments):
+            return await command_answers.explain(asked, client, namespace, progress)
+        if isinstance(asked, TopArguments):
+            return await command_answers.show_use(asked, client, namespace, progress)
+        if isinstance(asked, EventsArguments):
+            return await command_answers.list_events(asked, client, namespace, progress)
+        if isinstance(asked, DoctorArguments):
+            return await command_answers.diagnose(asked, client, progress, time.time())  # noqa: TID251  # a main
+        text = given.read() if asked.filename == "-" else Path(asked.filename).read_text(encoding="utf-8")
+        return await command_answers.simulate_manifest(asked, client, namespace, progress, text)
+    finally:
+        await client.close()
+
+
+def _text(asked: Arguments, answer: dict[str, Any]) -> str:
+    form = asked.view.output
+    if form in (answer_forms.JSON, answer_forms.YAML):
+        return answer_forms.document(form, answer)
+    if isinstance(asked, TopArguments):
+        if form == answer_forms.NAME:
+            return answer_text.top_names(answer, asked.things)
+        return answer_text.top_text(answer, asked.things, headers=not asked.view.no_headers)
+    names, text = _FORMS[type(asked)]
+    if form == answer_forms.NAME:
+        return names(answer)
+    return text(answer, form == answer_forms.WIDE, not asked.view.no_headers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

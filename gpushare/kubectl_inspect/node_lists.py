@@ -1,0 +1,76 @@
+"""The lists of a report: nodes and the pods that are bound to them, of all namespaces or, for a caller of few rights, of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote
+
+from gpushare.kube.api_errors import MissingRightError, NotFoundError
+from gpushare.kube.client import ApiClient
+from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, nodes_of_pods
+from gpushare.kubectl_inspect.inspect_arguments import Arguments
+from gpushare.manifests import Node, ObjectMeta, Pod
+
+NODES_HIDDEN: Final = "nodes (you may not list them): only cards that pods of the namespace have are shown"
+PODS_HIDDEN: Final = "pods of other namespaces (you may not list them): a card may have more allocated than is shown"
+_ADVICE: Final = "; with -n NAMESPACE the pods of one namespace are enough"
+
+
+@dataclass(slots=True)
+class Lists:
+    """``hidden`` is what the caller may not read."""
+
+    nodes: list[Node] = field(default_factory=list)
+    pods: list[BoundPod] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+
+    def take_node(self, node: Node) -> None:
+        """A node of the list; its labels are in no report."""
+        metadata = node.metadata
+        node.metadata = ObjectMeta(metadata.name, annotations=metadata.annotations)
+        self.nodes.append(node)
+
+    def take_pod(self, pod: Pod) -> None:
+        """A pod of the list."""
+        if (bound := bound_pod(pod)) is not None:
+            self.pods.append(bound)
+
+
+async def read_lists(asked: Arguments, client: ApiClient) -> Lists:
+    """All nodes and pods, or one node and its pods. Raises GpushareError."""
+    lists = Lists()
+    try:
+        if asked.node is not None:
+            lists.take_node(await client.get_node(asked.node))
+        else:
+            selector = {"labelSelector": asked.selector} if asked.selector else None
+            await client.read_each("/api/v1/nodes", Node, lists.take_node, selector)
+    except NotFoundError as error:
+        raise NotFoundError(f"there is no node {asked.node!r}; `kubectl get nodes` lists them", error.code) from error
+    except MissingRightError as error:
+        lists.hidden.append(_unless_needed(error, asked, NODES_HIDDEN))
+    await _read_pods(asked, client, lists)
+    if NODES_HIDDEN in lists.hidden:
+        lists.nodes = nodes_of_pods(lists.pods)
+    else:
+        names = {node.metadata.name for node in lists.nodes}
+        lists.pods = [pod for pod in lists.pods if pod.node in names or not asked.selector]
+    return lists
+
+
+async def _read_pods(asked: Arguments, client: ApiClient, lists: Lists) -> None:
+    selector = {"fieldSelector": f"spec.nodeName={asked.node}"} if asked.node is not None else None
+    try:
+        await client.read_each("/api/v1/pods", Pod, lists.take_pod, selector)
+    except MissingRightError as error:
+        lists.hidden.append(_unless_needed(error, asked, PODS_HIDDEN))
+        path = f"/api/v1/namespaces/{quote(asked.of_namespace or '', safe='')}/pods"
+        await client.read_each(path, Pod, lists.take_pod, selector)
+
+
+def _unless_needed(error: MissingRightError, asked: Arguments, hidden: str) -> str:
+    """The text, if one namespace is enough for the answer. Raises the error otherwise."""
+    if asked.of_namespace is None or asked.selector:
+        raise MissingRightError(f"{error}{'' if asked.selector else _ADVICE}", error.code, error.reason) from error
+    return hidden

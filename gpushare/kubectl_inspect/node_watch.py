@@ -1,0 +1,82 @@
+"""Follow nodes and pods: the whole report first, then each node of which something in it changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gpushare.kube.client import ApiClient
+from gpushare.kube.reflector import Reflector
+from gpushare.kubectl_inspect.core.card_report import BoundPod, NodeReport, bound_pod, report
+from gpushare.kubectl_inspect.inspect_arguments import Arguments
+from gpushare.manifests import Node, ObjectMeta, Pod
+
+# Changes that come together are shown together, in seconds.
+_TOGETHER: Final = 0.2
+
+Show = Callable[[Sequence[NodeReport], Sequence[str], bool], None]
+"""Shows nodes, problems of all nodes, and whether these are the first."""
+
+
+class _Nodes:
+    def __init__(self, changed: asyncio.Event) -> None:
+        self.items: dict[str, Node] = {}
+        self._changed = changed
+
+    def set(self, node: Node) -> None:
+        self.items[node.metadata.name] = node
+        self._changed.set()
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        self.items.pop(metadata.name, None)
+        self._changed.set()
+
+    def begin_anew(self) -> None:
+        """A list follows, and removes what it does not show."""
+
+
+class _Pods:
+    def __init__(self, changed: asyncio.Event) -> None:
+        self.items: dict[tuple[str, str], BoundPod] = {}
+        self._changed = changed
+
+    def set(self, pod: Pod) -> None:
+        bound = bound_pod(pod)
+        if bound is None:
+            self.remove(pod.metadata)
+        else:
+            self.items[pod.metadata.namespace, pod.metadata.name] = bound
+            self._changed.set()
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        if self.items.pop((metadata.namespace, metadata.name), None) is not None:
+            self._changed.set()
+
+    def begin_anew(self) -> None:
+        """A list follows, and removes what it does not show."""
+
+
+async def follow(asked: Arguments, client: ApiClient, show: Show) -> None:
+    """Show until cancelled. The first list of each kind has to succeed; later the API server may be away."""
+    changed = asyncio.Event()
+    nodes, pods = _Nodes(changed), _Pods(changed)
+    name, labels = asked.node, asked.selector or None
+    by_name, on_node = (None, None) if name is None else (f"metadata.name={name}", f"spec.nodeName={name}")
+    on_nodes = Reflector(client, "/api/v1/nodes", Node, nodes, field_selector=by_name, label_selector=labels)
+    on_pods = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=on_node)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(on_nodes.run())
+        group.create_task(on_pods.run())
+        await on_nodes.synced.wait()
+        await on_pods.synced.wait()
+        shown: dict[str, NodeReport] | None = None
+        while True:
+            changed.clear()
+            reports, problems = report(nodes.items.values(), pods.items.values())
+            news = [one for one in reports if shown is None or shown.get(one.name) != one]
+            if news or shown is None:
+                show(news, problems, shown is None)
+            shown = {one.name: one for one in reports}
+            await changed.wait()
+            await asyncio.sleep(_TOGETHER)

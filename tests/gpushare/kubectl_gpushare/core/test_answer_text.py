@@ -1,0 +1,197 @@
+"""Promises of the text: each fact of a document is on a line, and tables are as kubectl prints them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpushare.extender.core.explain import MOST_NODES
+from gpushare.kubectl_gpushare.core import answer_text
+from gpushare.kubectl_gpushare.core.explanation import explain_absent, explain_pod
+from gpushare.kubectl_gpushare.core.simulation import simulate
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject
+
+
+def text_of(asked: Object, *objects: Object, **more: Any) -> str:
+    """The text about a pod of the cluster."""
+    return answer_text.explanation_text(explain_pod(subject(asked), cluster(*objects, asked), ()), **more)
+
+
+def test_facts_that_are_not_there_have_no_line() -> None:
+    """The values stand below each other."""
+    assert answer_text.facts([("A", "x"), ("Longer", 0), ("None", ""), ("Empty", [])]) == "A:      x\nLonger: 0\n"
+    assert answer_text.facts([]) == ""
+
+
+WAITING = """\
+Pod:        team/p
+State:      waits
+Asks for:   4 units, policy binpack, priority 0, card-model=t4
+Scheduler:  Unschedulable: 0/1 nodes
+Not judged: volumes
+
+Why:
+  full: the cards of the node have too little free, in sum too (1 node: a)
+      Insufficient GPU Memory in one device
+      → end the pods of one card, or add a node
+
+NODE   CARD   MODEL      FREE   TOTAL   WANTED   REASON     ROOM IF ENDED
+a      0      Tesla T4   2      14      4        too full   team/f (12)
+"""
+
+
+def test_a_waiting_pod() -> None:
+    """All that keeps it from its card."""
+    asked = pod(wishes={"card-model": "T4"}, volumes=[{"persistentVolumeClaim": {}}])
+
+    assert text_of(asked, node("a", 14), pod("f", 12, "a", 0)) == WAITING
+
+
+BOUND = """\
+Pod:        team/p
+State:      has card 0 of node a
+Asks for:   4 units, policy binpack, priority 0
+Bound by:   gpushare
+Bound at:   2026-09-21T14:13:20Z
+Started:    yes
+Policy now: without the pod it would choose card 0 of this node
+
+NODE   CARD   MODEL      HELD   FREE WITHOUT IT   TOTAL   SHARED WITH    UUID
+a      0      Tesla T4   4      8                 14      team/g (6)     GPU-0
+a      1      Tesla T4   0      2                 14      team/f (12)    GPU-1
+"""
+
+
+def test_a_bound_pod() -> None:
+    """Its card, and what else is on the cards of its node."""
+    text = text_of(pod("p", 4, "a", 0), node(), pod("f", 12, "a", 1), pod("g", 6, "a", 0), wide=True)
+
+    assert text == BOUND.replace("    UUID", "   UUID").replace(")     GPU", ")    GPU").replace(
+        ")    GPU-1", ")   GPU-1"
+    )
+
+
+def test_a_bound_pod_that_has_not_started() -> None:
+    """The kubelet has not reported, or reports what contradicts the phase; a node without models shows dashes."""
+    plain: Object = json.loads(json.dumps(node("a", 14)))
+    del plain["metadata"]["annotations"]
+    new, lingers = pod("p", 4, "a", 0), pod("p", 4, "a", 0)
+    new["status"] = {"phase": "Pending"}
+    lingers["status"] = {"phase": "Failed", "containerStatuses": [{"state": {"running": {}}}]}
+
+    assert "Started:    no; the kubelet has not reported" in text_of(new, plain)
+    assert "a      0      -       4" in text_of(new, plain, wide=True)
+    assert "keeps its card" in text_of(lingers, plain)
+
+
+def test_a_bound_pod_without_a_card() -> None:
+    """The text has the reason; without its node there is no table."""
+    text = text_of(pod("p", 4, "gone"))
+
+    assert "State:    has no card of node gone" in text
+    assert "Bound by: no extender: no annotation names a card" in text
+    assert "NODE" not in text
+
+
+def test_a_bound_pod_with_a_wish_that_cannot_be_read() -> None:
+    """The cause is shown, and no fact that is not known."""
+    text = text_of(pod("p", 4, "a", 0, wishes={"x": "y"}), node())
+
+    assert "bad-wish" in text
+    assert "Started" not in text
+
+
+def test_a_pod_that_has_ended_or_never_was() -> None:
+    """One line has that."""
+    done = pod("p", 4, "a", 0)
+    done["status"]["phase"] = "Succeeded"
+    absent = explain_absent("team", "web", [event("FailedCreate", "exceeded quota", "web-1")], cluster())
+
+    assert text_of(done, node()) == "Pod:   team/p\nState: has ended; its cards are free\n"
+    assert answer_text.explanation_text(absent) == (
+        "Pod:   team/web\nState: does not exist\n\nWhy:\n  quota: a quota of the namespace refuses the pod\n"
+        "      exceeded quota\n      → raise the quota, or end other pods of the namespace\n"
+    )
+
+
+def test_events_are_shown_last() -> None:
+    """With the time and the number."""
+    answer = explain_pod(subject(pod()), cluster(), [event("GPUShareHeld", "text", when="2026-01-01T00:00:00Z")])
+
+    assert answer_text.explanation_text(answer).endswith(
+        "LAST SEEN              REASON         COUNT   MESSAGE\n2026-01-01T00:00:00Z   GPUShareHeld   1       text\n"
+    )
+
+
+def test_many_nodes_are_cut() -> None:
+    """The rest is counted; -o wide shows all that are described, with the UUIDs of the cards."""
+    answer = explain_pod(subject(pod(units=0)), cluster(), ())
+    many = (node(f"n{at:03}", 14) for at in range(MOST_NODES + 1))
+    few, all_of_them = text_of(pod(), *many), text_of(pod(), *(node(f"n{at}", 14) for at in range(25)), wide=True)
+
+    assert few.endswith(f"({MOST_NODES + 1 - 20} more nodes; -o wide shows up to {MOST_NODES})\n")
+    assert "25 nodes: n0, n1, n10, …" in all_of_them
+    assert all_of_them.count("GPU-0") == 25
+    assert answer_text.explanation_text(answer).endswith("Scheduler: Unschedulable: 0/1 nodes\n")
+    left = {"pod": answer["pod"], "state": "waiting", "nodesLeftOut": 3}
+    assert answer_text.explanation_text(left, wide=True).endswith("(3 more nodes)\n")
+
+
+def test_names_of_nodes() -> None:
+    """Those that take the pod, or the one that has it."""
+    waiting = explain_pod(subject(pod()), cluster(node("a"), node("b", 3)), ())
+    bound = explain_pod(subject(pod("p", 4, "a", 0)), cluster(node("a"), pod("p", 4, "a", 0)), ())
+
+    assert [answer_text.explanation_names(one) for one in (waiting, bound)] == ["node/a\n", "node/a\n"]
+
+
+SIMULATED = """\
+Object:         pod/p
+Asks for:       4 units, policy binpack, priority 0
+Placed:         3 of 4
+Fit until full: 3
+
+Why:
+  full: the cards of the node have too little free, in sum too
+      Insufficient GPU Memory in one device
+      → end the pods of one card, or add a node
+
+MODEL      UNIT   CARDS   FIT   LARGEST POD
+Tesla T4   GiB    1       3     14
+
+NODE   CARD   PODS
+a      0      3
+"""
+
+
+def test_a_simulation() -> None:
+    """Where pods land, how many fit, the largest pod, and why no more."""
+    answer = {"workloads": [simulate("pod/p", subject(pod()), 4, cluster(node("a", 14)))]}
+
+    assert answer_text.simulation_text(answer) == SIMULATED
+    assert answer_text.simulation_names(answer) == "node/a\n"
+
+
+def test_many_places_are_cut() -> None:
+    """The rest is counted; a node without models shows dashes, and a pod without cards lands on none."""
+    nodes = [node(f"n{at:02}", 4) for at in range(22)]
+    for one in nodes:
+        del one["metadata"]["annotations"]
+    answer = {"workloads": [simulate("pod/p", subject(pod()), 22, cluster(*nodes))]}
+    bare = {"workloads": [simulate("pod/p", subject(pod(units=0)), 1, cluster(*nodes))]}
+
+    assert answer_text.simulation_text(answer).endswith("(2 more places; -o wide shows them)\n")
+    assert answer_text.simulation_text(answer, wide=True, headers=False).endswith("n21   0   1\n")
+    assert "-       -      22      22    4" in answer_text.simulation_text(answer)
+    assert answer_text.simulation_text(bare).endswith("n00    -      1\n")
+
+
+def test_messages_of_others_do_not_steer_the_terminal() -> None:
+    """Neither in a fact nor in a cause."""
+    absent = explain_absent("team", "web", [event("FailedCreate", "a\x1b[2Jb\nc", "web")], cluster())
+    asked = pod(
+        conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "x\x1by\nz"}]
+    )
+
+    assert "      a [2Jb c\n" in answer_text.explanation_text(absent)
+    assert "Unschedulable: x y z\n" in text_of(asked, node())

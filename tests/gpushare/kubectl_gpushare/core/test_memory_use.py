@@ -1,0 +1,86 @@
+"""Promises of ``top``: bookings beside use, and no number for what is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.kubectl_gpushare.core.answer_text import top_names, top_text
+from gpushare.kubectl_gpushare.core.memory_use import top, use_in
+from gpushare.kubectl_inspect.core.card_report import build
+from gpushare.manifests import Node, Pod
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, pod
+
+GIB = 1024**3
+METRICS = """\
+# HELP gpushare_pod_used_bytes Card memory that the pod's processes hold, as far as the driver reports it.
+# TYPE gpushare_pod_used_bytes gauge
+gpushare_pod_used_bytes{namespace="team",pod="f",uid="uid-f",card="0"} 1.313865728e+09
+"""
+
+
+def answer(*objects: Object, uses: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The document about nodes and their pods."""
+    nodes = [msgspec.convert(one, Node) for one in objects if "containers" not in one["spec"]]
+    pods = [msgspec.convert(one, Pod) for one in objects if "containers" in one["spec"]]
+    return top(build(nodes, pods)[0], uses or {}, ["x"])
+
+
+def test_the_use_that_a_plugin_publishes() -> None:
+    """By pod and card."""
+    assert use_in(METRICS) == {("uid-f", 0): 1253 * 1024**2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "gpushare_cards 1\n",
+        "<html>",
+        METRICS.replace('uid="uid-f",', ""),
+        METRICS.replace('card="0"', 'card="x"'),
+        METRICS.replace("1.313865728e+09", "Inf"),
+    ],
+)
+def test_what_is_no_use_is_not_taken_for_none(text: str) -> None:
+    """A plugin without --usage, and any other text."""
+    assert use_in(text) is None
+
+
+PODS = """\
+NAMESPACE   NAME   NODE   CARD   BOOKED   USED     USED%
+team        f      a      0      1024Mi   1253Mi   122%
+team        g      a      1      2048Mi   -        -
+team        h      b      0      3072Mi   -        -
+"""
+NODES = """\
+NODE   BOOKED   USED     USED%   TOTAL     PODS
+a      3072Mi   1253Mi   40%     28672Mi   2
+b      3072Mi   -        -       28672Mi   1
+"""
+
+
+def test_use_beside_bookings() -> None:
+    """A pod that its plugin does not report, and a node without a plugin that does, have a dash."""
+    objects = (node("a"), node("b"), pod("f", 1, "a", 0), pod("g", 2, "a", 1), pod("h", 3, "b", 0))
+    found = answer(*objects, uses={"a": use_in(METRICS)})
+
+    assert top_text(found, "pods") == PODS
+    assert top_text(found, "nodes") == NODES
+    assert top_text(found, "nodes", headers=False).startswith("a ")
+    assert [one["used"] for one in found["pods"]] == [1253 * 1024**2, None, None]
+    assert [one["booked"] for one in found["nodes"]] == [3 * GIB, 3 * GIB]
+    assert top_names(found, "pods") == "pod/f\npod/g\npod/h\n"
+    assert top_names(found, "nodes") == "node/a\nnode/b\n"
+    assert found["hidden"] == ["x"]
+
+
+def test_a_unit_that_is_not_known_has_no_bytes() -> None:
+    """The amount is not guessed."""
+    odd = node("a")
+    annotations = odd["metadata"]["annotations"]
+    annotations["aliyun.com/gpushare-cards"] = annotations["aliyun.com/gpushare-cards"].replace('"GiB"', '"parsec"')
+
+    assert [one["booked"] for one in answer(odd, pod("f", 1, "a", 0))["pods"]] == [None]

@@ -1,0 +1,231 @@
+"""Promises of ``simulate``: what it foretells is what filter and bind do, in whatever order nodes are chosen."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.errors import GpushareError
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.node_rules import amounts_of, rule_against, short_of
+from gpushare.kubectl_gpushare.core.simulation import simulate
+from gpushare.model.placement import find
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, node, pod, subject
+
+LARGE = 400
+
+
+def simulated(asked: Object, *objects: Object, replicas: int = 1, policy: str = "binpack") -> dict[str, Any]:
+    """The answer about this many such pods."""
+    return simulate("pod/p", subject(asked), replicas, cluster(*objects, policy=policy))
+
+
+def places(answer: dict[str, Any]) -> list[tuple[str, list[int], int]]:
+    """Node, cards and number of pods of each place."""
+    return [(one["node"], [card["id"] for card in one["cards"]], one["pods"]) for one in answer["placements"]]
+
+
+def fill(state: ClusterState, asked: Subject, chance: random.Random) -> int:
+    """Bind such pods to any node that takes one, as a scheduler of any taste does, until none does: how many."""
+    wanted = amounts_of(asked.pod)
+    for bound in range(LARGE):
+        question, infos = state.question_of(asked), state.snapshot().nodes
+        fitting = {
+            name: shares
+            for name, one in state.nodes.items()
+            if not rule_against(one, asked.rules)
+            and not short_of(state.free_on(name), wanted)
+            and not isinstance(shares := find(infos[name], question), str)
+        }
+        if not fitting:
+            return bound
+        name = chance.choice(sorted(fitting))
+        state.assume(name, asked, question.request, fitting[name])
+    raise AssertionError("the cluster takes any number of pods")
+
+
+CARDS = st.lists(st.integers(1, 16), min_size=1, max_size=4)
+NODES = st.lists(
+    st.builds(
+        lambda units, sick, model, cpu, cordoned: {
+            "units": units, "sick": sick, "model": model, "amounts": {"cpu": cpu}, "spec": {"unschedulable": cordoned},
+        },
+        CARDS,
+        st.sampled_from(["", "", "lost"]),
+        st.sampled_from(["Tesla T4", "A100"]),
+        st.sampled_from(["3", "64"]),
+        st.sampled_from([False, False, True]),
+    ),
+    min_size=1,
+    max_size=4,
+)  # fmt: skip
+WISHES = st.sampled_from(
+    [
+        {},
+        {},
+        {"card-model": "A100"},
+        {"policy": "spread"},
+        {"policy": "fragmentation"},
+        {"split": "whole"},
+        {"split": "2,2"},
+    ]
+)
+
+
+def grown(nodes: list[dict[str, Any]], bound: list[tuple[int, int, int]]) -> list[Object]:
+    """The objects of a cluster; a pod that was bound may over-book its card, or name one that is not there."""
+    described = [dict(one) for one in nodes]
+    objects = [node(f"n{at}", *one.pop("units"), **one) for at, one in enumerate(described)]
+    return objects + [pod(f"b{at}", units, f"n{on % len(nodes)}", card) for at, (on, card, units) in enumerate(bound)]
+
+
+BOUND = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 9)), max_size=8)
+
+
+@given(NODES, BOUND, st.integers(1, 9), WISHES, st.integers(0, 2**32))
+def test_as_many_fit_as_any_scheduler_binds(
+    nodes: list[dict[str, Any]], bound: list[tuple[int, int, int]], units: int, wishes: dict[str, str], seed: int
+) -> None:
+    """The number does not depend on which of the nodes that hold a pod gets it; and one more has no room."""
+    units = 4 if wishes.get("split") == "2,2" else units
+    asked = pod(units=units, wishes=wishes, limits={"cpu": "1"})
+    objects = grown(nodes, bound)
+    truth = fill(cluster(*objects), subject(asked), random.Random(seed))
+    answer = simulated(asked, *objects, replicas=LARGE)
+
+    assert answer["fits"] == answer["placed"] == truth
+    assert sum(one["fits"] for one in answer["models"]) == truth
+    assert bool(answer["causes"])
+
+
+@given(NODES, BOUND)
+def test_the_largest_pod_fits_and_a_larger_one_does_not(
+    nodes: list[dict[str, Any]], bound: list[tuple[int, int, int]]
+) -> None:
+    """For each model of card."""
+    objects = grown(nodes, bound)
+    for model in simulated(pod(limits={"cpu": "1"}), *objects)["models"]:
+        for units, fits in ((model["largest"], True), (model["largest"] + 1, False)):
+            if units:
+                one = pod(units=units, wishes={"card-model": model["model"]}, limits={"cpu": "1"})
+                assert (simulated(one, *objects)["placed"] == 1) is fits
+
+
+def test_pods_land_where_the_policy_likes_them() -> None:
+    """Binpack fills what is in use, and spread does not."""
+    objects = (node("a"), node("b"), pod("f", 6, "b", 1))
+
+    assert places(simulated(pod(), *objects)) == [("b", [1], 1)]
+    assert places(simulated(pod(), *objects, policy="spread")) == [("a", [0], 1)]
+    assert places(simulated(pod(), *objects, replicas=4)) == [("b", [1], 2), ("b", [0], 2)]
+
+
+def test_pods_of_a_group_follow_the_first() -> None:
+    """One card is the limit, be the first there or not."""
+    asked = pod(wishes={"same-card": "g"})
+    free = simulated(asked, node(), replicas=5)
+    taken = simulated(asked, node(), pod("f", 9, "a", 0, wishes={"same-card": "g"}), replicas=5)
+    nowhere = simulated(asked, node("a", 3))
+
+    assert (free["fits"], free["placed"], places(free)) == (3, 3, [("a", [0], 3)])
+    assert (taken["fits"], taken["placed"]) == (1, 1)
+    assert (nowhere["fits"], nowhere["placed"]) == (0, 0)
+
+
+def test_slots_limit_a_card() -> None:
+    """As many containers as it has slots; a pod that names none has no room at all."""
+    slot = {"aliyun.com/gpu-slot": "1"}
+    objects = (node("a", 15_000, 15_000, slots=3),)
+    with_slots, without = simulated(pod(limits=slot), *objects, replicas=9), simulated(pod(), *objects)
+
+    assert (with_slots["fits"], with_slots["placed"]) == (6, 6)
+    assert (without["placed"], without["models"][0]["largest"]) == (0, 0)
+    assert [cause["kind"] for cause in without["causes"]] == ["slot-missing"]
+
+
+def test_a_split_takes_several_cards() -> None:
+    """Each pod has a card for each part."""
+    answer = simulated(pod(units=6, wishes={"split": "4,2"}), node("a", 4, 4, 4), replicas=9)
+
+    assert answer["fits"] == answer["placed"] == 2
+    assert [[(card["id"], card["units"]) for card in one["cards"]] for one in answer["placements"]] == [
+        [(0, 4), (1, 2)], [(1, 2), (2, 4)],
+    ]  # fmt: skip
+
+
+def test_a_pod_without_card_memory_is_placed_by_rules() -> None:
+    """How many fit is what kube-scheduler counts."""
+    answer = simulated(pod(units=0, limits={"cpu": "3"}), node("a"), node("b"), replicas=9)
+
+    assert (answer["fits"], answer["placed"]) == (4, 4)
+
+
+def test_a_wish_that_cannot_be_read_has_no_room() -> None:
+    """The reason is that of filter."""
+    answer = simulated(pod(wishes={"x": "y"}), node())
+
+    assert (answer["placed"], answer["fits"], answer["causes"][0]["kind"]) == (0, 0, "bad-wish")
+
+
+def test_no_cluster_has_no_room() -> None:
+    """A node without cards is none."""
+    bare = {"metadata": {"name": "n"}, "spec": {}}
+
+    assert simulated(pod(), bare)["causes"][0]["kind"] == "no-shared-cards"
+
+
+def test_a_second_workload_finds_the_first() -> None:
+    """Objects of one manifest are placed one after the other."""
+    state = cluster(node("a", 14))
+    answers = [simulate("pod/p", subject(pod(units=9)), 1, state) for _ in range(2)]
+
+    assert [(one["fits"], one["placed"]) for one in answers] == [(1, 1), (0, 0)]
+
+
+def test_models_are_shown_by_their_unit() -> None:
+    """Amounts of two units are not compared; a node that names none has an empty one."""
+    plain: Object = json.loads(json.dumps(node("p", 14)))
+    del plain["metadata"]["annotations"]
+    found = simulated(pod(), node("a"), node("s", 15_000, slots=3), plain)["models"]
+
+    assert [(one["model"], one["unit"], one["largest"]) for one in found] == [
+        ("", "", 14), ("Tesla T4", "MiB", 0), ("Tesla T4", "GiB", 14),
+    ]  # fmt: skip
+
+
+def test_fragmentation_counts_the_cpu_of_every_pod() -> None:
+    """Pods without cards too, because their CPU is gone."""
+    other = pod("o", 0, "a", limits={"cpu": "2"})
+    state = cluster(node(), other, pod("f", 4, "a", 0), policy="fragmentation")
+
+    assert state.snapshot().free_cpu["a"] == 8000
+    assert state.snapshot().outlook() is not None
+
+
+def test_a_question_that_makes_no_sense_is_an_error() -> None:
+    """The state raises what the extender does."""
+    with pytest.raises(GpushareError):
+        cluster(node()).question_of(subject(pod(units="1.5")))
+
+
+def test_a_bound_pod_with_an_amount_that_cannot_be_read() -> None:
+    """It is in the book, with the problem, and takes no room."""
+    state = cluster(node(), pod("odd", "1.5", "a", 0))
+
+    assert "1.5" in state.problems["uid-odd"]
+    assert state.snapshot().nodes["a"].used == 0
+
+
+def test_a_pod_that_has_ended_takes_no_cpu() -> None:
+    """As kube-scheduler counts; while its status shows a running container it keeps its card."""
+    ended = pod("e", 14, "a", 0, limits={"cpu": "8"})
+    ended["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+    state = cluster(node("a", 14), ended)
+
+    assert state.free_on("a")["cpu"] == 8000
+    assert state.snapshot().nodes["a"].largest_free == 0

@@ -1,0 +1,145 @@
+"""Promises of the kinds of waiting: each is named, on the nodes on which it is so, and no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpushare import wire
+from gpushare.kubectl_gpushare.core import waiting_causes as kinds
+from gpushare.kubectl_gpushare.core.explanation import explain_absent, explain_pod
+from gpushare.kubectl_gpushare.core.scheduler_objects import Event
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject
+
+AWAY = 'Post "http://127.0.0.1:12345/gpushare-scheduler/filter": dial tcp 127.0.0.1:12345: connect: connection refused'
+
+
+def causes(asked: Object, *objects: Object, events: tuple[Event, ...] = (), **more: Any) -> dict[str, dict[str, Any]]:
+    """The causes of a pod's waiting, by kind."""
+    answer = explain_pod(subject(asked), cluster(*objects, **more), events)
+    return {cause["kind"]: cause for cause in answer["causes"]}
+
+
+FULL = (pod("f1", 12, "a", 0), pod("f2", 12, "a", 1))
+TAINTED = {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}
+
+WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
+    "full": ({kinds.FULL}, pod(), (node(), pod("f1", 13, "a", 0), pod("f2", 13, "a", 1))),
+    "fragmented": ({kinds.FRAGMENTED, kinds.NO_PREEMPTION}, pod(priority=5), (node(), *FULL)),
+    "fragmented, of equal priority": ({kinds.FRAGMENTED}, pod(), (node(), *FULL)),
+    "sick": ({kinds.SICK}, pod(), (node("a", 14, sick="lost"),)),
+    "one card full and one sick": ({kinds.FULL, kinds.SICK}, pod(), (node(sick="lost"), pod("f", 12, "a", 0))),
+    "sick and full": ({kinds.SICK}, pod(), (node("a", 14, sick="lost"), pod("f", 12, "a", 0))),
+    "no such model": ({kinds.NO_SUCH_CARD}, pod(wishes={"card-model": "A100"}), (node(),)),
+    "bad wish": ({kinds.BAD_WISH}, pod(wishes={"card-modle": "A100"}), (node(),)),
+    "slot missing": ({kinds.SLOT_MISSING}, pod(), (node("a", 15_079, slots=8),)),
+    "no slot free": (
+        {kinds.NO_SLOT},
+        pod(limits={"aliyun.com/gpu-slot": "1"}),
+        (node("a", 15_079, slots=1, amounts={"aliyun.com/gpu-slot": "9"}), pod("f", 4, "a", 0)),
+    ),
+    "same card full": (
+        {kinds.GROUP_FULL},
+        pod(wishes={"same-card": "g"}),
+        (node(), pod("f", 12, "a", 0, wishes={"same-card": "g"})),
+    ),
+    "same card elsewhere": (
+        {kinds.GROUP_ELSEWHERE, kinds.GROUP_FULL},
+        pod(wishes={"same-card": "g"}),
+        (node(), node("b"), pod("f", 12, "a", 0, wishes={"same-card": "g"})),
+    ),
+    "node selector": ({kinds.NODE_SELECTOR}, pod(nodeSelector={"zone": "x"}), (node(),)),
+    "taint": ({kinds.TAINT}, pod(), (node(spec=TAINTED),)),
+    "cordoned": ({kinds.CORDONED}, pod(), (node(spec={"unschedulable": True}),)),
+    "too small": ({kinds.TOO_SMALL}, pod(units=15), (node(),)),
+    "cpu": ({kinds.RESOURCES}, pod(limits={"cpu": "9"}), (node(),)),
+    "room": ({kinds.HAS_ROOM}, pod(), (node(),)),
+    "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
+    "no nodes are seen": (set(), pod(), ()),
+    "gated": ({kinds.GATED, kinds.HAS_ROOM}, pod(schedulingGates=[{"name": "g"}]), (node(),)),
+    "no scheduler": ({kinds.NOT_ASKED, kinds.HAS_ROOM}, pod(conditions=[]), (node(),)),
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+def test_each_kind_of_waiting_is_named(case: str) -> None:
+    """The kinds are these and no others."""
+    expected, asked, objects = WAITS[case]
+
+    assert set(causes(asked, *objects)) == expected
+
+
+def test_the_extender_is_away() -> None:
+    """Its URL in the scheduler's words names it, in the condition or in the last event."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": AWAY}
+    by_condition = causes(pod(conditions=[condition]), node())
+    old, new = (
+        event("FailedScheduling", "0/1 nodes", when="2026-01-01"),
+        event("FailedScheduling", AWAY, when="2026-01-02"),
+    )
+    by_event = causes(pod(conditions=[{"type": "Ready", "status": "False"}]), node(), events=(new, old))
+
+    assert by_condition[kinds.EXTENDER_AWAY]["message"] == by_event[kinds.EXTENDER_AWAY]["message"] == AWAY
+    assert kinds.EXTENDER_AWAY not in causes(pod(conditions=[]), node(), events=(old,))
+
+
+def test_a_quota_refuses_a_pod_that_does_not_exist() -> None:
+    """The event of the controller names it, for the pod's name and for the controller's."""
+    text = 'pods "web-1-x" is forbidden: exceeded quota: gpu, requested: requests.aliyun.com/gpu-mem=4'
+    events = [
+        event("FailedCreate", text, "web-1"),
+        event("FailedCreate", "denied", "web-2"),
+        event("Other", text, "web-1"),
+    ]
+    state = cluster()
+    found = {
+        name: [cause["kind"] for cause in explain_absent("team", name, events, state)["causes"]]
+        for name in ("web", "web-1-x", "web-1", "w-1-x")
+    }
+
+    assert found == {
+        "web": [kinds.QUOTA, kinds.NOT_CREATED],
+        "web-1-x": [kinds.QUOTA],
+        "web-1": [kinds.QUOTA],
+        "w-1-x": [],
+    }
+
+
+def test_a_sick_card_is_named_with_its_reason() -> None:
+    """The reason is the plugin's; a ConfigMap gives none. A card of another model, or out of the group, is not named."""
+    lost = causes(pod(), node("a", 14, sick="lost"))
+    declared = causes(pod(), node("a", 14), sick={"unhealthy-gpu-a": "0", "other": "0"})
+    group = {"same-card": "g"}
+    others = causes(pod(wishes=group), node(sick="lost"), pod("f", 12, "a", 0, wishes=group))
+
+    assert lost[kinds.SICK]["message"] == "node a: card 0: lost"
+    assert declared[kinds.SICK]["message"] == "node a: card 0: declared sick"
+    assert set(others) == {kinds.GROUP_FULL}
+
+
+def test_a_node_of_a_newer_plugin_is_no_sick_one() -> None:
+    """Its cards are shown as sick, and the reason is another."""
+    newer = node("a", 14)
+    annotations = newer["metadata"]["annotations"]
+    annotations["aliyun.com/gpushare-cards"] = annotations["aliyun.com/gpushare-cards"].replace('"v": 1', '"v": 2')
+    found = causes(pod(), newer)
+
+    assert set(found) == {kinds.OTHER}
+    assert found[kinds.OTHER]["message"] == wire.REASON_NEWER_CARDS
+
+
+def test_nodes_are_counted_under_each_kind() -> None:
+    """A number, three examples and the advice."""
+    found = causes(pod(), *(node(f"n{at}", spec=TAINTED) for at in range(5)))[kinds.TAINT]
+
+    assert (found["nodes"], found["examples"]) == (5, ["n0", "n1", "n2"])
+    assert found["message"] == "node(s) had untolerated taint {gpu: x}"
+    assert found["do"] == kinds.KINDS[kinds.TAINT][1]
+
+
+def test_the_sum_of_a_node_may_be_less_than_its_cards() -> None:
+    """A pod without a card is counted by kube-scheduler alone: no card is too full, and the node is."""
+    assert causes(pod(units=14), node("a", 14), pod("f", 2, "a"))[kinds.RESOURCES]["message"] == (
+        "Insufficient aliyun.com/gpu-mem"
+    )

@@ -1,0 +1,110 @@
+"""Nodes and pods as the API shows them, and the state of a cluster that has them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
+from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
+from gpushare.manifests import ConfigMap, Pod
+
+Object = dict[str, Any]
+WISH = "gpushare.aliyun.com/"
+UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]
+
+
+def node(
+    name: str = "a",
+    *units: int,
+    sick: str = "",
+    model: str = "Tesla T4",
+    slots: int = 0,
+    labels: dict[str, str] | None = None,
+    spec: Object | None = None,
+    amounts: dict[str, str] | None = None,
+) -> Object:
+    """A node of our plugin with a card for each amount; ``sick`` is why the last one is."""
+    units = units or (14, 14)
+    cards = [
+        {
+            "index": at,
+            "uuid": f"GPU-{at}",
+            "model": model,
+            "mib": 15_360,
+            "units": of,
+            "slots": slots,
+            "healthy": not sick or at < len(units) - 1,
+            "reason": sick if at == len(units) - 1 else "",
+        }
+        for at, of in enumerate(units)
+    ]
+    kind = {"mode": "slots", "unit": "MiB"} if slots else {"mode": "ids", "unit": "GiB"}
+    ours = {"aliyun.com/gpu-mem": str(sum(units)), "aliyun.com/gpu-count": str(len(units))}
+    ours |= {"aliyun.com/gpu-slot": str(slots * len(units))} if slots else {}
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110"} | ours | (amounts or {})
+    text = json.dumps({"v": 1, "boot": "b", "cards": cards, **kind})
+    return {
+        "metadata": {"name": name, "labels": labels or {}, "annotations": {"aliyun.com/gpushare-cards": text}},
+        "spec": spec or {},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def pod(
+    name: str = "p",
+    units: object = 4,
+    on: str | None = None,
+    card: int | None = None,
+    *,
+    wishes: dict[str, str] | None = None,
+    limits: dict[str, str] | None = None,
+    conditions: list[Object] | None = None,
+    **spec: Any,
+) -> Object:
+    """A pod; with a card it is as our extender binds one."""
+    annotations = {WISH + wish: text for wish, text in (wishes or {}).items()}
+    if card is not None:
+        annotations |= {
+            "ALIYUN_COM_GPU_MEM_IDX": str(card),
+            "ALIYUN_COM_GPU_MEM_POD": str(units),
+            "ALIYUN_COM_GPU_MEM_DEV": "14",
+            "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1790000000000000000",
+            "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1",
+        }
+    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": str(units)} | (limits or {})}}
+    return {
+        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "annotations": annotations},
+        "spec": {"nodeName": on, "containers": [container], **spec},
+        "status": {
+            "phase": "Running" if on else "Pending",
+            "conditions": UNSCHEDULABLE if conditions is None and not on else conditions,
+        },
+    }
+
+
+def subject(document: Object) -> Subject:
+    """The pod that is asked about."""
+    return subject_of(json.dumps(document).encode())
+
+
+def event(reason: str, message: str, name: str = "p", when: str | None = None) -> Event:
+    """An event about an object of that name."""
+    involved = {"kind": "Pod", "namespace": "team", "name": name}
+    document = {"involvedObject": involved, "reason": reason, "message": message, "lastTimestamp": when}
+    return msgspec.convert(document, Event)
+
+
+def cluster(*objects: Object, sick: dict[str, str] | None = None, policy: str = "binpack") -> ClusterState:
+    """A cluster of these nodes and pods, and of ConfigMaps that declare cards sick, by node."""
+    state = ClusterState(policy)
+    for one in objects:
+        if "containers" in one["spec"]:
+            state.set_pod(msgspec.convert(one, Pod))
+        else:
+            state.set_node(msgspec.convert(one, ScheduledNode))
+    for name, gpus in (sick or {}).items():
+        state.set_sick(msgspec.convert({"metadata": {"name": name}, "data": {"gpus": gpus}}, ConfigMap))
+    return state

@@ -1,0 +1,327 @@
+"""Promises of the program: streams, exit codes, what is read, and what a caller with few rights gets."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpushare.kubectl_gpushare import gpushare_arguments
+from gpushare.kubectl_gpushare.cluster_reading import Progress
+from gpushare.kubectl_gpushare.main import main, run
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, pod
+from tests.servers import StubApi, kubeconfig, serve, status
+
+DEPLOYMENT = """
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 4
+  template:
+    spec:
+      containers: [{name: c, resources: {limits: {aliyun.com/gpu-mem: 4}}}]
+"""
+
+
+async def ran(api: StubApi, folder: Path, *words: str, given: str = "") -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a run against that server."""
+    out, err = io.StringIO(), io.StringIO()
+    async with serve(api) as url:
+        asked = gpushare_arguments.parse("kubectl-gpushare", words)
+        environment = {"KUBECONFIG": kubeconfig(folder, url)}
+        code = await asyncio.to_thread(run, asked, environment, io.StringIO(given), out, err)
+    return code, out.getvalue(), err.getvalue()
+
+
+def no_right(*paths: str) -> Callable[[str, str], Any]:
+    """The server's refusal of these paths, in the authorizer's words."""
+    return lambda method, path: status(403, f'User "u" cannot list {path}') if path in paths else None
+
+
+async def test_a_waiting_pod_is_explained(tmp_path: Path) -> None:
+    """In text, for programs, and as names; nothing goes to stderr."""
+    api = StubApi(nodes=[node(), node("b", 3)], pods=[pod()])
+    text = await ran(api, tmp_path, "explain", "p", "-n", "team")
+    document = await ran(api, tmp_path, "explain", "p", "-n", "team", "-o", "json")
+    names = await ran(api, tmp_path, "explain", "p", "-n", "team", "-o", "name")
+
+    assert (text[0], text[2]) == (0, "")
+    assert "has-room" in text[1]
+    assert json.loads(document[1])["fits"] == ["a"]
+    assert names == (0, "node/a\n", "")
+
+
+async def test_a_pod_that_its_controller_cannot_create(tmp_path: Path) -> None:
+    """The controller's event has the reason."""
+    event = {
+        "metadata": {"name": "e", "namespace": "team"},
+        "involvedObject": {"name": "web-1"},
+        "reason": "FailedCreate",
+        "message": "exceeded quota: gpu",
+    }
+    code, out, err = await ran(StubApi(events=[event]), tmp_path, "explain", "web", "-n", "team")
+
+    assert (code, err) == (0, "")
+    assert "quota: a quota of the namespace refuses the pod" in out
+
+
+async def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
+    """1, with what to do."""
+    code, out, err = await ran(StubApi(), tmp_path, "explain", "p")
+
+    assert (code, out) == (1, "")
+    assert err == (
+        "error: there is no pod 'p' in namespace 'default', and no event reports that it could not be created; "
+        "`kubectl get pods -n default` lists them\n"
+    )
+
+
+async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> None:
+    """Each list that is hidden is named on stderr, with its meaning; the pods of the namespace are read."""
+    cluster_wide = ("/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces/kube-system/configmaps")
+    api = StubApi(nodes=[node()], pods=[pod(), pod("f", 12, "a", 0)], fault=no_right(*cluster_wide))
+    code, out, err = await ran(api, tmp_path, "explain", "p", "-n", "team")
+    hidden = [line.partition(" ")[2].split()[0] for line in err.splitlines()]
+
+    assert (code, hidden) == (0, ["nodes", "pods", "ConfigMaps"])
+    assert all(line.startswith("hidden: ") for line in err.splitlines())
+    assert "Unschedulable: 0/1 nodes" in out
+    assert "/api/v1/namespaces/team/pods" in [call["path"] for call in api.calls]
+
+
+async def test_pods_of_the_namespace_are_booked_without_more_rights(tmp_path: Path) -> None:
+    """A card has at most what is free beside them; events that are hidden are named."""
+    api = StubApi(nodes=[node()], pods=[pod(), pod("f", 12, "a", 0)])
+    api.fault = no_right("/api/v1/pods", "/api/v1/namespaces/team/events")
+    code, out, err = await ran(api, tmp_path, "explain", "p", "-n", "team", "-o", "json")
+    answer = json.loads(out)
+
+    assert (code, [card["free"] for card in answer["nodes"][0]["cards"]]) == (0, [2, 14])
+    assert [line.split()[1] for line in err.splitlines()] == ["pods", "events"]
+    assert len(answer["hidden"]) == 2
+
+
+async def test_any_other_refusal_is_an_error(tmp_path: Path) -> None:
+    """The server's words are shown, and nothing else."""
+    api = StubApi(pods=[pod()], fault=lambda _, path: status(500, "etcd is away") if path == "/api/v1/nodes" else None)
+    code, out, err = await ran(api, tmp_path, "explain", "p", "-n", "team")
+
+    assert (code, out) == (1, "")
+    assert "etcd is away" in err
+
+
+async def test_an_object_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    """The list is named."""
+    api = StubApi(nodes=[{"metadata": {"name": 3}}], pods=[pod()])
+    code, _, err = await ran(api, tmp_path, "explain", "p", "-n", "team")
+
+    assert code == 1
+    assert err.startswith("error: GET /api/v1/nodes: the answer cannot be read")
+
+
+async def test_a_manifest_is_simulated(tmp_path: Path) -> None:
+    """From a file or the standard input; --check is 3 if a pod has no room."""
+    api = StubApi(nodes=[node("a", 14)])
+    (tmp_path / "web.yaml").write_text(DEPLOYMENT)
+    words = ("simulate", "--admission=false", "-f")
+    from_file = await ran(api, tmp_path, *words, str(tmp_path / "web.yaml"))
+    from_input = await ran(api, tmp_path, *words, "-", "--check", given=DEPLOYMENT)
+    fewer = await ran(api, tmp_path, *words, "-", "--check", "--replicas=3", "-o", "name", given=DEPLOYMENT)
+
+    assert (from_file[0], from_input[0]) == (0, 3)
+    assert from_file[1] == from_input[1]
+    assert "Placed:         3 of 4" in from_file[1]
+    assert fewer == (0, "node/a\n", "")
+    assert not [call for call in api.calls if call["method"] != "GET"]
+
+
+async def test_the_api_server_admits_the_pod_first(tmp_path: Path) -> None:
+    """By a dry run without its name; defaults that it answers count."""
+    api = StubApi(nodes=[node("s", 15_000, slots=2)])
+    with_slot = pod(limits={"aliyun.com/gpu-slot": "1"})
+    api.fault = lambda method, _: (201, with_slot) if method == "POST" else None
+    code, out, _ = await ran(
+        api, tmp_path, "simulate", "-f", "-", "-o", "json", given=json.dumps(pod() | {"kind": "Pod"})
+    )
+    (dry_run,) = [call for call in api.calls if call["method"] == "POST"]
+
+    assert (code, json.loads(out)["workloads"][0]["placed"]) == (0, 1)
+    assert (dry_run["query"], dry_run["path"]) == ("dryRun=All", "/api/v1/namespaces/team/pods")
+    assert "name" not in dry_run["body"]["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (status(403, 'pods "x" is forbidden: exceeded quota: gpu'), "quota"),
+        (status(403, "denied by a policy"), "not-created"),
+        (status(422, "spec.containers is required"), "not-created"),
+    ],
+)
+async def test_a_pod_that_the_api_server_refuses(tmp_path: Path, refusal: tuple[int, Object], kind: str) -> None:
+    """None is placed, and the reason is the server's."""
+    api = StubApi(nodes=[node()], fault=lambda method, _: refusal if method == "POST" else None)
+    code, out, _ = await ran(api, tmp_path, "simulate", "-f", "-", "--check", "-o", "yaml", given=DEPLOYMENT)
+
+    assert code == 3
+    assert f"kind: {kind}" in out
+    assert refusal[1]["message"].partition("quota")[0].strip() in out
+
+
+async def test_without_the_right_to_create_a_manifest_is_as_written(tmp_path: Path) -> None:
+    """This is named once, however many objects there are."""
+    api = StubApi(nodes=[node()])
+    api.fault = lambda method, _: status(403, 'User "u" cannot create pods') if method == "POST" else None
+    code, out, err = await ran(api, tmp_path, "simulate", "-f", "-", given=f"{DEPLOYMENT}---{DEPLOYMENT}")
+
+    assert (code, out.count("Placed:         4 of 4"), out.count("Placed:         2 of 4")) == (0, 1, 1)
+    assert err.startswith("hidden: admission (you may not create pods)")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("manifest", "text"),
+    [
+        ("a: [", "- is no YAML"),
+        ("", "- has no object"),
+        ("kind: Service", "has no pods"),
+        ("kind: Pod\nspec: {containers: 3}", "cannot be read"),
+    ],
+)
+async def test_a_manifest_that_makes_no_sense(tmp_path: Path, manifest: str, text: str) -> None:
+    """2, and the reason."""
+    code, out, err = await ran(StubApi(), tmp_path, "simulate", "--admission=false", "-f", "-", given=manifest)
+
+    assert (code, out) == (2, "")
+    assert text in err
+
+
+async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """1, and the file is named."""
+    code, _, err = await ran(StubApi(), tmp_path, "simulate", "-f", str(tmp_path / "absent"))
+
+    assert code == 1
+    assert "absent" in err
+
+
+def test_usage_errors_end_the_program_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr."""
+    assert main([]) == 2
+    assert capsys.readouterr().err == "error: no command; there are explain, simulate, top, events, doctor\n"
+
+
+def test_a_kubeconfig_that_is_not_there_is_a_usage_error() -> None:
+    """The exit code is 2, and the file is named."""
+    err = io.StringIO()
+    asked = gpushare_arguments.parse("kubectl-gpushare", ["explain", "p"])
+    code = run(asked, {"KUBECONFIG": "/does/not/exist"}, io.StringIO(), io.StringIO(), err)
+
+    assert code == 2
+    assert "/does/not/exist" in err.getvalue()
+
+
+def test_progress_is_reported_if_it_takes_long() -> None:
+    """After two seconds, and then every two."""
+    times = iter([10.0, 11.9, 12.0, 13.9, 14.0])
+    err = io.StringIO()
+    progress = Progress(err, lambda: next(times))
+    for _ in range(5):
+        progress.note()
+
+    assert err.getvalue() == ("reading the cluster: 3 objects so far\nreading the cluster: 5 objects so far\n")
+
+
+async def test_events_of_a_namespace_or_of_all(tmp_path: Path) -> None:
+    """Nothing else is read; a name selects."""
+    event = {"metadata": {"name": "e", "namespace": "team"}, "involvedObject": {"kind": "Pod", "name": "p"}}
+    api = StubApi(events=[event | {"reason": "GPUShareHeld", "message": "text"}])
+    one = await ran(api, tmp_path, "events", "-n", "team", "-o", "name")
+    all_of_them = await ran(api, tmp_path, "events", "p", "-A")
+    none = await ran(api, tmp_path, "events")
+
+    assert (one, none) == ((0, "pod/p\n", ""), (0, "", ""))
+    assert "GPUShareHeld" in all_of_them[1]
+    assert [call["path"] for call in api.calls] == [
+        "/api/v1/namespaces/team/events", "/api/v1/events", "/api/v1/namespaces/default/events",
+    ]  # fmt: skip
+
+
+async def test_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
+    """3 with the findings, 0 without; the installed objects are looked at if they may be."""
+    extender = {"metadata": {"name": "gpushare-schd-extender", "namespace": "kube-system"}, "spec": {"replicas": 1}}
+    plugin = {"metadata": {"name": "gpushare-device-plugin-ds", "namespace": "kube-system"}}
+    ready = {"desiredNumberScheduled": 1, "numberReady": 1}
+    api = StubApi(nodes=[node("a", 14)], pods=[pod("f", 4, "a", 0)])
+    missing = await ran(api, tmp_path, "doctor", "-o", "name")
+    api.items["deployments"] = [extender | {"status": {"readyReplicas": 1}}]
+    api.items["daemonsets"] = [plugin | {"status": ready}]
+    well = await ran(api, tmp_path, "doctor")
+    api.pods.append(pod("g", 14, "a", 0))
+    over = await ran(api, tmp_path, "doctor", "-o", "json")
+    api.fault = lambda _, path: status(403, 'User "u" cannot get it') if path.startswith("/apis/apps/") else None
+    hidden = await ran(api, tmp_path, "doctor")
+
+    assert missing[0] == 3
+    assert "deployment gpushare-schd-extender is not in kube-system" in missing[1]
+    assert well == (0, "good: nothing that can be seen is wrong\n", "")
+    assert [one["what"] for one in json.loads(over[1])["findings"]] == ["node a: card 0 is over-booked: 18 of 14 units"]
+    assert (over[0], hidden[0]) == (3, 3)
+    assert hidden[2].startswith("hidden: Deployment and DaemonSet")
+
+
+async def test_no_room_is_foretold_of_nodes_that_are_hidden(tmp_path: Path) -> None:
+    """1, and the right that lacks."""
+    api = StubApi(nodes=[node()], fault=no_right("/api/v1/nodes"))
+    code, out, err = await ran(api, tmp_path, "simulate", "--admission=false", "-f", "-", given=DEPLOYMENT)
+
+    assert (code, out) == (1, "")
+    assert "without the right to list nodes" in err
+
+
+METRICS = b"""\
+# TYPE gpushare_pod_used_bytes gauge
+gpushare_pod_used_bytes{namespace="team",pod="f",uid="uid-f",card="0"} 1.313865728e+09
+"""
+
+
+async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
+    """What they do not answer is not known, and stderr says why."""
+    plugins = [pod(f"plugin-{on}", 0, on) for on in "ab"]
+    for one in plugins:
+        one["metadata"]["labels"] = {"app.kubernetes.io/component": "device-plugin"}
+    api = StubApi(nodes=[node("a"), node("b")], pods=[*plugins, pod("f", 1, "a", 0), pod("g", 2, "b", 0)])
+
+    async def proxying(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if not scope["path"].endswith("/proxy/metrics"):
+            await api(scope, receive, send)
+            return
+        is_there = scope["path"] == "/api/v1/namespaces/team/pods/plugin-a:99/proxy/metrics"
+        await send({"type": "http.response.start", "status": 200 if is_there else 503, "headers": []})
+        await send({"type": "http.response.body", "body": METRICS if is_there else b""})
+
+    out, err = io.StringIO(), io.StringIO()
+    async with serve(proxying) as url:
+        environment = {"KUBECONFIG": kubeconfig(tmp_path, url)}
+        codes = []
+        for words in (("pods", "-A"), ("nodes",), ("pods", "-n", "other"), ("nodes", "-o", "name")):
+            asked = gpushare_arguments.parse("kubectl-gpushare", ["top", *words, "--metrics-port=99"])
+            codes.append(await asyncio.to_thread(run, asked, environment, io.StringIO(), out, err))
+    rows = [line.split() for line in out.getvalue().splitlines()]
+
+    assert codes == [0, 0, 0, 0]
+    assert rows[1:3] == [
+        ["team", "f", "a", "0", "1024Mi", "1253Mi", "122%"],
+        ["team", "g", "b", "0", "2048Mi", "-", "-"],
+    ]
+    assert rows[4:] == [
+        ["a", "1024Mi", "1253Mi", "122%", "28672Mi", "1"],
+        ["b", "2048Mi", "-", "-", "28672Mi", "1"],
+        ["node/a"],
+        ["node/b"],
+    ]
+    assert err.getvalue().startswith("hidden: use on 1 nodes: ")

@@ -1,0 +1,79 @@
+"""Promises of ``--check``: each thing that is wrong has a line, and nothing else has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpushare.kubectl_inspect.core.card_report import bound_pod, nodes_of_pods, report
+from gpushare.kubectl_inspect.core.check_findings import findings
+from gpushare.manifests import Node, Pod
+from tests.gpushare.kubectl_inspect.core.test_card_report import cards, node, on, pod
+
+# When the pods below were given their cards.
+SECONDS = 1_790_000_000
+ASSUMED = {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": f"{SECONDS}000000000"}
+
+
+def found(one: Node, *pods: Pod, later: float = 0) -> list[str]:
+    """The findings on a node, so many seconds after its pods were given their cards."""
+    bound = [each for each in map(bound_pod, pods) if each is not None]
+    reports, problems = report([one], bound)
+    return findings([one], bound, reports, problems, SECONDS + later, 300.0)
+
+
+def test_a_cluster_that_is_well_has_no_finding() -> None:
+    """Neither cards that are full nor pods that have just come."""
+    new = pod("b", "14", on("1") | ASSUMED, status={"phase": "Pending"})
+
+    assert found(node(annotations=cards(14, 14)), pod("a", "14", on("0")), new, later=300) == []
+
+
+def test_a_card_with_more_than_it_has() -> None:
+    """Units, and in slots mode containers."""
+    units = found(node(annotations=cards(14, 14)), pod("a", "15", on("0")))
+    slots = found(node(annotations=cards(14, 14, slots=1)), pod("a", "1", on("0")), pod("b", "1", on("0")))
+
+    assert units == ["node n: card 0 is over-booked: 15 of 14 units"]
+    assert slots == ["node n: card 0 is over-booked: 2 of 1 slots"]
+
+
+def test_a_pod_that_has_a_card_and_does_not_start() -> None:
+    """One that has started is none, however long ago."""
+    waits, runs = (pod("a", "3", on("0") | ASSUMED, status={"phase": phase}) for phase in ("Pending", "Running"))
+    described = node(annotations=cards(14, 14))
+
+    assert found(described, waits, later=301) == [
+        "pod default/a: it has a card of node n for 301 s and has not started"
+    ]
+    assert found(described, runs, later=301) == []
+
+
+def test_annotations_that_do_not_agree() -> None:
+    """Those of a pod without a card, and of a node with another capacity; an annotation of a newer plugin is a problem already."""
+    newer = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
+
+    assert found(node(annotations=cards(14, 14)), pod("a", "3")) == [
+        "node n: 3 units of its pods are on none of its cards"
+    ]
+    assert found(node(annotations=cards(80, 24))) == ["node n: its cards annotation does not agree with its capacity"]
+    assert [line.partition(":")[0] for line in found(node(annotations=newer))] == ["node n gets no pods"]
+
+
+def test_nodes_that_may_not_be_seen_are_known_by_their_pods() -> None:
+    """Each has the cards that its pods have, as large as they were at the bind."""
+    sized: dict[str, Any] = {"ALIYUN_COM_GPU_MEM_DEV": "80"}
+    pods = [pod("a", "3", on("2") | sized), pod("b", "4", on("2")), pod("c", "5", on("0")), pod("d", "6")]
+    bound = [each for each in map(bound_pod, pods) if each is not None]
+    reports, problems = report(nodes_of_pods(bound), bound)
+
+    assert [(card.index, card.used, card.total) for card in reports[0].info.devices] == [(0, 5, 5), (2, 7, 80)]
+    assert (reports[0].info.unplaced, problems) == (6, ())
+
+
+def test_pods_without_a_part_in_a_report_are_left_out() -> None:
+    """Those without a node, without card memory, and those that have ended."""
+    ended = pod("a", "3", status={"phase": "Succeeded"})
+    bare = Pod()
+    bare.spec.node_name = "n"
+
+    assert [bound_pod(one) for one in (ended, bare, pod("a", "3", node=None))] == [None] * 3
