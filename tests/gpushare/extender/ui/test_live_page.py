@@ -18,7 +18,7 @@ from gpushare.bounds import VIEWERS
 from gpushare.extender.core.page_document import PageDocument
 from gpushare.extender.ui import live_page as module
 from gpushare.serving.http_connection import Answer, HttpRequest
-from tests.gpushare.extender.ui.pages import PAGE, Document, Extender, cards_node, extender
+from tests.gpushare.extender.ui.page_rig import PAGE, Document, Extender, cards_node, extender
 from tests.servers import StubApi, until
 
 

@@ -19,7 +19,7 @@ import pytest
 from clusters.api.waiting import eventually
 from e2e.browser import CHROMIUM, NO_CHROMIUM, Browser, browser
 from gpushare.extender.core.decisions import REFUSED
-from tests.gpushare.extender.ui.pages import PAGE, Extender, cards_node, extender
+from tests.gpushare.extender.ui.page_rig import PAGE, Extender, cards_node, extender
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 AXE = importlib.util.find_spec("axe_playwright_python")
