@@ -138,3 +138,14 @@ def test_rules_that_are_not_judged_are_named() -> None:
         "pod affinity", "pod anti-affinity", "topology spread", "volumes", "ports of the host",
     ]  # fmt: skip
     assert node_rules.not_judged(subject(pod()).rules) == []
+
+
+def test_the_requests_of_all_containers_count() -> None:
+    """Two beside each other, or an init container that asks for more."""
+    one, two = pod(units=3, limits={"cpu": "1"}), pod(units=3, limits={"cpu": "1"})
+    two["spec"]["containers"] *= 2
+    init = pod(units=3, initContainers=pod(units=5)["spec"]["containers"])
+    found = [node_rules.amounts_of(msgspec.convert(each, Pod)) for each in (one, two, init)]
+
+    assert [each["aliyun.com/gpu-mem"] for each in found] == [3000, 6000, 5000]
+    assert [each.get("cpu", 0) for each in found] == [1000, 2000, 0]
