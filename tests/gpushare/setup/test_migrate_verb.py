@@ -71,12 +71,12 @@ async def test_a_fault_stops_it(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("flags", "whose"), [((), "gpushare"), (("--back",), "the original")])
-async def test_its_end_is_printed(tmp_path: Path, flags: tuple[str, ...], whose: str) -> None:
+@pytest.mark.parametrize(("flags", "side"), [((), "gpushare"), (("--back",), "the original")])
+async def test_its_end_is_printed(tmp_path: Path, flags: tuple[str, ...], side: str) -> None:
     """Nothing is left to do."""
     seen = {"nodes": [NODE] if flags else []}
 
-    assert (await migrate(tmp_path, seen, *flags))[1][-1] == f"good: all nodes have {whose}'s plugin"
+    assert (await migrate(tmp_path, seen, *flags))[1][-1] == f"good: all nodes have {side}'s plugin"
 
 
 def test_a_unit_that_the_original_lacks_is_refused() -> None:
