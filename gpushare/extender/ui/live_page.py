@@ -60,7 +60,7 @@ class LivePage:
         # Pages are written one at a time, so that a scheduler has its turn between any two of those that come together.
         self._writing = asyncio.Lock()
         self._whole = b""
-        self._made_at = self._sent_at = float("-inf")
+        self.made_at = self._sent_at = float("-inf")
         self._template = _PAGE.read_text(encoding="utf-8")
         self._headers = _SAFE + b"content-security-policy: %b\r\n" % policy_of(self._template).encode()
         self.answers: dict[str, Callable[[HttpRequest], Answer | Awaitable[Answer]]] = {
@@ -84,10 +84,10 @@ class LivePage:
         """Make the document again, unless the present one is young enough, and send what has changed."""
         async with self._making:
             now = self._monotonic()
-            if now - self._made_at < REFRESH_SECONDS:
+            if now - self.made_at < REFRESH_SECONDS:
                 return
             await self._make(now)
-            self._made_at, self._whole = now, b""
+            self.made_at, self._whole = now, b""
             if self.document.changes or now - self._sent_at >= BEAT_SECONDS:
                 self._sent_at = now
                 self.viewers.send(_event(self.document.changes or self.document.beat))

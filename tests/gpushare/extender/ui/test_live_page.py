@@ -8,12 +8,14 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 
 from clusters.api.connection import Stream
+from gpushare import wire
 from gpushare.bounds import VIEWERS
 from gpushare.extender.core.page_document import PageDocument
 from gpushare.extender.ui import live_page as module
@@ -142,7 +144,7 @@ async def test_all_viewers_share_one_document(monkeypatch: pytest.MonkeyPatch) -
         await state(one)
         monkeypatch.setattr(module, "REFRESH_SECONDS", 600)
         monkeypatch.setattr(PageDocument, "refresh", counted)
-        one.page._made_at = float("-inf")
+        one.page.made_at = float("-inf")
         answers = await asyncio.gather(*(one.http.get(f"{PAGE}{path}") for path in ("", "/state") * 5))
 
     assert {answer.status_code for answer in answers} == {200}
@@ -287,9 +289,8 @@ async def test_pages_opened_together_are_written_in_turns(monkeypatch: pytest.Mo
     async with extender() as one:
         await one.page.refresh()
         monkeypatch.setattr(module, "REFRESH_SECONDS", 600)
-        answers = [
-            asyncio.ensure_future(one.page._page(HttpRequest("GET", PAGE, b"", is_known=True))) for _ in range(5)
-        ]
+        write = cast("Callable[[HttpRequest], Coroutine[None, None, Answer]]", one.page.answers[wire.PATH_PAGE])
+        answers = [asyncio.ensure_future(write(HttpRequest("GET", PAGE, b"", is_known=True))) for _ in range(5)]
         done = []
         while len(done) < 5:
             before = len(done)

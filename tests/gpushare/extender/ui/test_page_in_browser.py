@@ -12,13 +12,14 @@ import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from clusters.api.waiting import eventually
 from e2e.browser import CHROMIUM, NO_CHROMIUM, Browser, browser
 from gpushare.extender.core.decisions import REFUSED
+from gpushare.serving.http_connection import HttpConnection
 from tests.gpushare.extender.ui.page_rig import PAGE, Extender, cards_node, extender
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
@@ -235,7 +236,7 @@ async def test_a_page_that_lost_its_connection_comes_back(tmp_path: Path) -> Non
     """The browser connects again by itself, and the page reads all again: it may be another extender."""
     async with extender() as one, opened(one, tmp_path) as shown:
         for member in one.page.viewers:
-            member._transport.abort()  # type: ignore[attr-defined]  # as a network does
+            cast(HttpConnection, member).abort()
         one.book.set_node(cards_node("n3", 4))
         one.page.document.version += 100
         await becomes(shown, NAMES, ["n1", "n2", "n3"])
