@@ -101,7 +101,7 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "booked": amount(sums.booked),
         "booked-note": f"{percent(sums.booked, sums.total)} of {amount(sums.total)}",
         "free": amount(sums.free),
-        "free-note": f"{percent(sums.free, sums.total)}, on well cards",
+        "free-note": f"{percent(sums.free, sums.total)}, on healthy cards",
         "largest": amount(sums.largest),
         "largest-note": f"on {escape(sums.largest_on)}" if sums.largest_on else "no card has room",
         "waiting": str(document.waiting_count),

@@ -73,7 +73,7 @@ class Extender:
 
 @contextlib.asynccontextmanager
 async def extender(*, has_page: bool = True, api: StubApi | None = None) -> AsyncIterator[Extender]:
-    """Two nodes: n1 with two well cards of 14 units, and n2 with a sick card."""
+    """Two nodes: n1 with two healthy cards of 14 units, and n2 with a sick card."""
     async with serve(api or StubApi()) as address, http_pool(address) as to_api:
         book, verdicts = Book(), Verdicts()
         binder = Binder(ApiClient(to_api), book, clock_ns=time.time_ns, monotonic=time.monotonic)
