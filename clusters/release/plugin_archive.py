@@ -23,8 +23,8 @@ from clusters.release.krew_manifest import Plugin
 PYTHONS: Final = ("3.11", "3.12", "3.13")
 # The distributions that plugins import; the other dependencies are those of the extender and the device plugin.
 NEEDED: Final = (
-    "aiohappyeyeballs", "aiohttp", "aiosignal", "attrs", "frozenlist", "idna", "msgspec", "multidict", "propcache", "pyyaml",
-    "typing-extensions", "yarl",
+    "aiohappyeyeballs", "aiohttp", "aiosignal", "attrs", "frozenlist", "idna", "msgspec", "multidict",
+    "prometheus-client", "propcache", "pyyaml", "typing-extensions", "yarl",
 )  # fmt: skip
 # As pip names platforms.
 _TAGS: Final[Mapping[str, tuple[str, ...]]] = {
