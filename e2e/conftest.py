@@ -63,6 +63,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bursts", type=int, help="random bursts of pods (default: 100 on embedded, 20 on kind, 5 elsewhere)"
     )
     group.addoption("--burst-seed", type=int, help="seed of the first burst (default: the commit)")
+    group.addoption(
+        "--random-clusters",
+        type=int,
+        default=20,
+        help="on how many simulate is compared with what happens (default: 20)",
+    )
     group.addoption("--chaos-seconds", type=float, default=60, help="how long programs are struck down (default: 60)")
     group.addoption(
         "--chaos-seed", type=int, default=1, help="seed of which program is struck when (default: %(default)s)"

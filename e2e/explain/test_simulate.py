@@ -23,7 +23,6 @@ pytestmark = pytest.mark.stand_in_only("nodes are objects without a kubelet")
 
 # More than any of these clusters has room for.
 _MANY: Final = 300
-_CASES: Final = 20
 
 
 @contextlib.asynccontextmanager
@@ -105,21 +104,11 @@ async def check(cluster: Cluster, ask: Ask, write: Callable[[dict[str, Any]], st
         assert "has-room" not in {cause["kind"] for cause in explained["causes"]}
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
-        pytest.param(0),
-        *(
-            pytest.param(first, marks=pytest.mark.thorough("five hundred clusters take a quarter of an hour"))
-            for first in range(_CASES, 500, _CASES)
-        ),
-    ],
-)
 async def test_what_is_foretold_is_what_happens(
-    bare: Cluster, ask: Ask, manifest: Callable[[dict[str, Any]], str], first: int
+    bare: Cluster, ask: Ask, manifest: Callable[[dict[str, Any]], str], request: pytest.FixtureRequest
 ) -> None:
     """As many pods are bound, on the same nodes; the largest pod fits and a larger one does not; the last pod is explained."""
-    for seed in range(first, first + _CASES):
+    for seed in range(request.config.getoption("--random-clusters")):
         try:
             async with asyncio.timeout(400):
                 await check(bare, ask, manifest, seed)

@@ -15,7 +15,7 @@ from typing import Final
 _ALWAYS: Final = ("--cluster", "--target")
 _IF_NAMED: Final = (
     "--kubernetes", "--assets", "--node-image", "--image-base", "--kubeconfig", "--context", "--restarts", "--bursts",
-    "--burst-seed", "--chaos-seconds", "--chaos-seed", "--seed", "--require-control-plane", "--slow",
+    "--burst-seed", "--random-clusters", "--chaos-seconds", "--chaos-seed", "--seed", "--require-control-plane", "--slow",
 )  # fmt: skip
 _CHOOSING: Final = ("--profile", "-k", "-m", "--quick")
 _WITHOUT_VALUE: Final = ("--require-control-plane", "--slow", "--quick")
