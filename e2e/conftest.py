@@ -66,8 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--random-clusters",
         type=int,
-        default=20,
-        help="on how many simulate is compared with what happens (default: 20)",
+        default=5,
+        help="on how many simulate is compared with what happens (default: 5)",
     )
     group.addoption("--chaos-seconds", type=float, default=60, help="how long programs are struck down (default: 60)")
     group.addoption(
