@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import yaml
+
+from gpushare.errors import UsageError
 
 WIDE: Final = "wide"
 JSON: Final = "json"
@@ -18,6 +22,24 @@ _GAP: Final = 3
 _INDENT: Final = 4
 # The one in C is ten times as fast; PyYAML is there without it on some machines.
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+# The exit code of a program that Ctrl-C ended, as shells report it.
+_INTERRUPTED: Final = 130
+
+
+def exit_code(run: Callable[[], int]) -> int:
+    """The exit code of a console script: that of ``run``, 2 for flags that make no sense, 1 if its output has lost its reader."""
+    try:
+        return run()
+    except UsageError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has seen enough (head, less); the interpreter must not flush into the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, headers: bool = True) -> str:

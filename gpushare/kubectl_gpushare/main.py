@@ -41,28 +41,18 @@ _FORMS: Final[dict[type[Arguments], tuple[Callable[[Any], str], Callable[[Any, b
     ),
     DoctorArguments: (answer_text.diagnosis_text, lambda answer, wide, headers: answer_text.diagnosis_text(answer)),
 }
-# The exit codes of --check and doctor, and of a program that Ctrl-C ended, as shells report it.
+# The exit code of --check and doctor.
 _FOUND = 3
-_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script; exit code 0, 1 if the API server refuses or is silent or the pod is unknown, 2 for flags or
-    a manifest that make no sense, 3 if doctor finds something, or
-    simulate --check has pods without room.
+    a manifest that make no sense, 3 if doctor finds something, or simulate --check has pods without room.
     """
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
-    try:
-        return run(gpushare_arguments.parse(program, words), os.environ, sys.stdin, sys.stdout, sys.stderr)  # noqa: TID251  # a main
-    except UsageError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has seen enough (head, less); the interpreter must not flush into the pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    return answer_forms.exit_code(
+        lambda: run(gpushare_arguments.parse(program, words), os.environ, sys.stdin, sys.stdout, sys.stderr)  # noqa: TID251  # a main
+    )
 
 
 def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: TextIO, err: TextIO) -> int:

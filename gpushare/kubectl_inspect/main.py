@@ -23,8 +23,6 @@ from gpushare.kubectl_inspect.node_watch import follow
 
 # The exit code of --check.
 _FOUND = 3
-# The exit code of a program that Ctrl-C ended, as shells report it.
-_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,17 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     make no sense, 3 if --check finds something.
     """
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
-    try:
-        return run(inspect_arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main
-    except UsageError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has seen enough (head, less); the interpreter must not flush into the pipe again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    return answer_forms.exit_code(
+        lambda: run(inspect_arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main
+    )
 
 
 def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:

@@ -89,7 +89,7 @@ def _names(pod: Pod) -> set[str]:
 def _other_amount(name: str, container: Container) -> int:
     resources = container.resources or Resources()
     requests, limits = resources.requests or {}, resources.limits or {}
-    return _thousandths(str(requests.get(name, limits.get(name, 0))))
+    return thousandths(str(requests.get(name, limits.get(name, 0))))
 
 
 def is_entangled(pod: Pod) -> bool:
@@ -157,11 +157,12 @@ def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
         return False
     wanted = (selector.match_labels or {}).items()
     return all(labels.get(key) == value for key, value in wanted) and all(
-        _holds(requirement, labels) for requirement in selector.match_expressions or ()
+        holds(requirement, labels) for requirement in selector.match_expressions or ()
     )
 
 
-def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+def holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    """Is a requirement of a label selector met? An operator that it does not have is met by no labels."""
     value, values = labels.get(requirement.key), requirement.values or ()
     match requirement.operator:
         case "In":
@@ -177,7 +178,8 @@ def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _thousandths(text: str) -> int:
+def thousandths(text: str) -> int:
+    """A quantity in thousandths; 0 if it cannot be read."""
     try:
         return int(parse_quantity(text) * 1000)
     except InvalidQuantityError:

@@ -31,7 +31,7 @@ _BAR: Final = 40
 
 
 class View(NamedTuple):
-    """Which nodes are shown, as the page's address says."""
+    """The choice of nodes, as the page's address has it."""
 
     words: str = ""
     show: str = "all"

@@ -6,7 +6,6 @@ Not judged: neighbours (pod affinity and spreading), volumes and ports of the ho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 from gpushare import wire
@@ -20,9 +19,8 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import (
     Toleration,
 )
 from gpushare.manifests import LabelRequirement, Pod
-from gpushare.model.eviction import other_requests
+from gpushare.model.eviction import holds, other_requests, thousandths
 from gpushare.model.pod import pod_request
-from gpushare.model.quantity import parse_quantity
 
 # Thousandths of each resource.
 Amounts = Mapping[str, int]
@@ -54,15 +52,7 @@ def amounts_of(pod: Pod) -> dict[str, int]:
 def allocatable_of(node: ScheduledNode) -> dict[str, int]:
     """The resources of a node, in thousandths."""
     amounts = (node.status.allocatable if node.status else None) or {}
-    return {name: _thousandths(str(amount)) for name, amount in amounts.items()}
-
-
-@lru_cache(maxsize=4096)
-def _thousandths(text: str) -> int:
-    try:
-        return int(parse_quantity(text) * _THOUSAND)
-    except InvalidQuantityError:
-        return 0
+    return {name: thousandths(str(amount)) for name, amount in amounts.items()}
 
 
 def rule_against(node: ScheduledNode, pod: AskedPod) -> str:
@@ -140,25 +130,14 @@ def _meets(term: NodeSelectorTerm, node: ScheduledNode) -> bool:
 
 
 def _all_hold(requirements: Iterable[LabelRequirement], labels: Mapping[str, str]) -> bool:
-    return all(_holds(one, labels.get(one.key)) for one in requirements)
+    return all(_holds(one, labels) for one in requirements)
 
 
-def _holds(requirement: LabelRequirement, value: str | None) -> bool:
-    """An operator that Kubernetes does not have is met by none."""
-    values = requirement.values or []
-    match requirement.operator:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt" if values:
-            return _compares(requirement.operator, value, values[0])
-        case _:
-            return False
+def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    """A node's labels can be compared, too, which a label selector cannot ask for."""
+    if requirement.operator in ("Gt", "Lt") and requirement.values:
+        return _compares(requirement.operator, labels.get(requirement.key), requirement.values[0])
+    return holds(requirement, labels)
 
 
 def _compares(operator: str, value: str | None, bound: str) -> bool:

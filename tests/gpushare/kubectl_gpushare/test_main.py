@@ -290,7 +290,7 @@ gpushare_pod_used_bytes{namespace="team",pod="f",uid="uid-f",card="0"} 1.3138657
 
 
 async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
-    """What they do not answer is not known, and stderr says why."""
+    """If a plugin does not answer, its values are unknown, and stderr names the reason."""
     plugins = [pod(f"plugin-{on}", 0, on) for on in "ab"]
     for one in plugins:
         one["metadata"]["labels"] = {"app.kubernetes.io/component": "device-plugin"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import msgspec
+import pytest
 
 from gpushare.extender.core.workload import Workload
 from gpushare.manifests import Node, Pod
@@ -51,16 +52,17 @@ def test_nothing_is_expected_before_anything_came() -> None:
     assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
 
 
-def test_what_is_expected_stays_until_enough_is_new() -> None:
-    """A quarter of all, and ten pods."""
+@pytest.mark.parametrize(("known", "enough"), [(80, 27), (10, 10)])
+def test_what_is_expected_stays_until_enough_is_new(known: int, enough: int) -> None:
+    """More than a quarter of all is enough, and no fewer than ten pods."""
     workload = Workload()
-    come(workload, 4, 80)
+    come(workload, 4, known)
     first = workload.outlook()
-    come(workload, 8, 26)
+    come(workload, 8, enough - 1)
     assert workload.outlook() is first
     come(workload, 8, 1)
 
-    assert expected(workload) == {PodClass(4, cpu_milli=1000): 80, PodClass(8, cpu_milli=1000): 27}
+    assert expected(workload) == {PodClass(4, cpu_milli=1000): known, PodClass(8, cpu_milli=1000): enough}
 
 
 def test_what_is_expected_is_of_some_thousands_of_pods() -> None:
@@ -181,18 +183,6 @@ def test_no_cpu_is_counted_if_no_policy_asks() -> None:
 
     workload.set_pod(pod("a"), "n")
     assert dict(workload.free_cpu) == {}
-
-
-def test_ten_pods_are_news() -> None:
-    """As long as they are a quarter of all."""
-    workload = Workload()
-    come(workload, 4, 10)
-    first = workload.outlook()
-    come(workload, 8, 9)
-    assert workload.outlook() is first
-    come(workload, 8, 1)
-
-    assert expected(workload)[PodClass(8, cpu_milli=1000)] == 10
 
 
 def test_no_pod_brings_back_a_node_that_is_gone() -> None:
