@@ -16,6 +16,8 @@ from clusters.processes.ports import free_port
 from e2e.parity.sides import authority
 
 _HOST: Final = "127.0.0.1"
+# How long calls under way may take when it closes; 0 would be for ever, and a watch ends only with its client.
+_CLOSE_SECONDS: Final = 0.1
 # Headers that are about one connection. Nothing is compressed, so that the bytes counted are those that the program reads.
 _NOT_FORWARDED: Final = frozenset(
     {"accept-encoding", "connection", "content-length", "host", "keep-alive", "transfer-encoding"}
@@ -40,11 +42,15 @@ async def _keeps(call: Call) -> bool:
     return False
 
 
+def _unaltered(call: Call, piece: bytes) -> bytes:
+    return piece
+
+
 class Door:
     """A reverse proxy on loopback, in plain HTTP; ``calls`` are in the order in which they came.
 
     ``refuse`` is asked before a call is carried: the status that answers it, or 0. ``lose`` is asked when the API server has
-    carried it out: does the connection break without an answer?
+    carried it out: does the connection break without an answer? ``alter`` gives what is passed on of a piece of an answer.
     """
 
     def __init__(self, far: Connection | None = None) -> None:
@@ -52,6 +58,7 @@ class Door:
         self.calls: list[Call] = []
         self.refuse: Callable[[Call], Awaitable[int]] = _lets_pass
         self.lose: Callable[[Call], Awaitable[bool]] = _keeps
+        self.alter: Callable[[Call, bytes], bytes] = _unaltered
         self._port = free_port()
         self.url = f"http://{_HOST}:{self._port}"
         self._far = far or Connection()
@@ -66,7 +73,7 @@ class Door:
         """Let calls in."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._carry)
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0, access_log=None)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_CLOSE_SECONDS, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, _HOST, self._port).start()
 
@@ -90,7 +97,8 @@ class Door:
             await response.prepare(request)
             async for piece in answer.pieces():
                 call.received += len(piece)
-                await response.write(piece)
+                if passed := self.alter(call, piece):
+                    await response.write(passed)
         return response
 
 

@@ -36,6 +36,7 @@ MALFORMED: Final = "malformed request"
 API_SERVER: Final = "API server"
 INTERNAL: Final = "internal error"
 OTHER: Final = "other"
+FAILURES: Final = (NOT_READY, MALFORMED, API_SERVER, INTERNAL, OTHER)
 
 # Calls of pods that wait, and audits of the book, beside ``FAILED``.
 CALLED: Final = "called"
@@ -70,10 +71,10 @@ class ExtenderMetrics:
         self.clock_ns = clock_ns
         self.latencies = {verb: Latency() for verb in VERBS}
         # By verb, verdict and reason. Known combinations are there, as 0, from the first scrape on: a rate needs a begin.
-        self.requests: Counter[tuple[str, str, str]] = Counter(
-            dict.fromkeys(((verb, GRANTED, "") for verb in VERBS), 0)
-        )
-        self.requests.update(dict.fromkeys(((FILTER, REFUSED, reason) for reason in sorted(REASONS)), 0))
+        known = [(verb, GRANTED, "") for verb in VERBS]
+        known += [(FILTER, REFUSED, reason) for reason in sorted(REASONS)]
+        known += [(verb, FAILED, reason) for verb in VERBS for reason in FAILURES]
+        self.requests: Counter[tuple[str, str, str]] = Counter(dict.fromkeys(known, 0))
         self.calls: Counter[str] = Counter({CALLED: 0, FAILED: 0})
         self.audits: Counter[str] = Counter({DONE: 0, FAILED: 0})
         # The units and objects of each kind that the last audit which came to its end put right.

@@ -30,8 +30,8 @@ class PluginMetrics:
         self.repairs = Counter(exchanged=0, held=0, failed=0)
         # Pods that the kubelet had turned away.
         self.unadmitted_pods = Counter(reported=0, deleted=0)
-        # By what was asked, as ``processes``.
-        self.nvml_errors: Counter[str] = Counter()
+        # By what was asked.
+        self.nvml_errors = Counter(processes=0, survey=0)
         # By resource.
         self.registrations: Counter[str] = Counter()
         # By UUID and number of the Xid, critical or not.

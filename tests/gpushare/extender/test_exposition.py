@@ -21,7 +21,7 @@ from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.exposition import MIB, ExtenderExposition, MetricsRoutes, scrape
-from gpushare.extender.extender_metrics import BOUNDS, REASONS, ExtenderMetrics
+from gpushare.extender.extender_metrics import BOUNDS, FAILURES, REASONS, ExtenderMetrics
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
@@ -130,13 +130,14 @@ async def test_names_kinds_and_labels_are_a_contract() -> None:
 
 
 async def test_what_is_known_beforehand_begins_at_nothing() -> None:
-    """A rate needs a beginning: each verb, each reason of filter, each bucket; nothing else yet."""
+    """A rate needs a beginning: each verb, each reason of filter, each failure, each bucket; nothing else yet."""
     extender = Extender()
     requests = await extender.values("gpushare_extender_requests_total", "verb", "verdict", "reason")
 
     assert requests == dict.fromkeys(
         [(verb, "granted", "") for verb in ("filter", "prioritize", "preempt", "bind")]
-        + [("filter", "refused", reason) for reason in REASONS],
+        + [("filter", "refused", reason) for reason in REASONS]
+        + [(verb, "failed", reason) for verb in ("filter", "prioritize", "preempt", "bind") for reason in FAILURES],
         0,
     )
     assert await extender.values("gpushare_extender_calls_total", "outcome") == {"called": 0, "failed": 0}

@@ -84,7 +84,7 @@ def test_what_happened_is_counted() -> None:
     assert plugin.values("gpushare_allocations_total", "outcome") == {"granted": 2, "refused": 1}
     assert plugin.values("gpushare_repairs_total", "outcome") == {"exchanged": 1, "held": 0, "failed": 0}
     assert plugin.values("gpushare_registrations_total", "resource") == {"aliyun.com/gpu-mem": 1}
-    assert plugin.values("gpushare_nvml_errors_total", "operation") == {"processes": 1}
+    assert plugin.values("gpushare_nvml_errors_total", "operation") == {"processes": 1, "survey": 0}
     assert plugin.values("gpushare_unadmitted_pods_total", "action") == {"reported": 1, "deleted": 0}
     assert plugin.values("gpushare_xid_events_total", "card", "xid") == {("0", "79"): 2}
 
