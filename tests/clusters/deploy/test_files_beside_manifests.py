@@ -62,6 +62,20 @@ def test_samples_name_no_node() -> None:
     assert all(not spec.keys() & {"nodeName", "nodeSelector", "affinity"} for spec in specs)
 
 
+def test_setup_as_a_pod_has_the_image_of_the_extender() -> None:
+    """A release that names another image names it in both."""
+    paths = BASE / "extender.yaml", SAMPLES / "setup" / "job.yaml"
+    extender, job = (yaml.safe_load(path.read_text()) for path in paths)
+
+    assert images_of(job) == images_of(extender)
+    assert job["metadata"]["labels"]["app.kubernetes.io/version"] == images_of(job)[0].rpartition(":")[2]
+
+
+def images_of(item: Object) -> list[str]:
+    """The images of a workload's containers."""
+    return [container["image"] for container in item["spec"]["template"]["spec"]["containers"]]
+
+
 def test_the_page_names_what_there_is() -> None:
     """Every overlay and component, and no other."""
     page = (FOLDER / "README.md").read_text()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import yaml
+
+from clusters.demo import SAMPLES
+from gpushare.setup.core.sites import MANIFESTS
+from gpushare.setup.journal import FOLDER
 from tests.clusters.deploy.reading import Object, only, plugin_of, pod_spec
 
 
@@ -35,6 +41,15 @@ def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
     assert (
         findings(pod_spec(only(objects, "DaemonSet"))) == {"hostNetwork", "hostPort", "hostPath", "runAsRoot"} | looks
     )
+
+
+def test_setup_as_a_pod_has_no_more_rights_than_it_needs() -> None:
+    """It is root without capabilities, has no account, and of the node the two folders in which it writes."""
+    spec = yaml.safe_load((SAMPLES / "setup" / "job.yaml").read_text())["spec"]["template"]["spec"]
+
+    assert findings(spec) == {"hostNetwork", "hostPID", "hostPath", "runAsRoot"}
+    assert spec["automountServiceAccountToken"] is False
+    assert {volume["hostPath"]["path"] for volume in spec["volumes"]} == {str(Path(MANIFESTS).parent), FOLDER}
 
 
 @pytest.mark.parametrize(
