@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from gpushare.kube import config
 from gpushare.kube.api_errors import NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
 from gpushare.setup.core.faults import Fault
-from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN, cluster_faults
+from gpushare.setup.core.installed_objects import (
+    EXTENDER,
+    NAMESPACE,
+    PLUGIN,
+    ScheduledPod,
+    cluster_faults,
+    scheduler_faults,
+)
+
+_POD: Final = msgspec.json.Decoder(ScheduledPod)
 
 
 class Survey(NamedTuple):
@@ -51,7 +62,8 @@ async def _objects(client: ApiClient) -> tuple[dict[str, Any] | None, dict[str, 
 
 async def faults_of(client: ApiClient, nodes: Sequence[Node]) -> list[Fault]:
     """The faults of the cluster, of which these are the nodes. Raises ApiError."""
-    return cluster_faults(*await _objects(client), nodes)
+    pods = [_POD.decode(item) async for page in client.pages("/api/v1/pods") for item in page.items or ()]
+    return [*cluster_faults(*await _objects(client), nodes), *scheduler_faults(pods)]
 
 
 async def _found(client: ApiClient, name: str) -> dict[str, Any] | None:

@@ -65,6 +65,11 @@ class NodeFiles:
             return Content(here.read_bytes(), status.st_mode & 0o7777, (status.st_uid, status.st_gid))
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except IsADirectoryError as error:
+            raise SetupRefusedError(
+                f"{path} is a folder, as kind and Docker make of a mount whose file is missing",
+                "write the file that extraMounts names on the host, and create the cluster again; else remove the folder",
+            ) from error
         except OSError as error:
             raise SetupRefusedError(f"{path} cannot be read: {error.strerror}", "run gpushare-setup as root") from error
 

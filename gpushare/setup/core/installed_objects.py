@@ -1,18 +1,35 @@
-"""The objects of gpushare that a cluster lacks."""
+"""The objects of gpushare that a cluster lacks, and the pods that never come to its extender."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from gpushare import wire
-from gpushare.manifests import Node
+from gpushare.manifests import Node, Pod, PodSpec
+from gpushare.model.pod import is_finished, names_card_resources
 from gpushare.setup.core.faults import Fault
 
 NAMESPACE: Final = "kube-system"
 EXTENDER: Final = "gpushare-schd-extender"
 PLUGIN: Final = "gpushare-device-plugin-ds"
 _INSTALL: Final = "kubectl apply -k clusters/deploy/base, with your images (clusters/deploy/README.md)"
+# The chart of JupyterHub names its scheduler so, behind the name of the release.
+_USER_SCHEDULER: Final = "user-scheduler"
+
+
+class ScheduledSpec(PodSpec, rename="camel", gc=False):
+    """The spec of a pod, with its scheduler."""
+
+    scheduler_name: str = ""
+
+
+class ScheduledPod(Pod, gc=False):
+    """A pod that names its scheduler."""
+
+    spec: ScheduledSpec = msgspec.field(default_factory=ScheduledSpec)  # type: ignore[mutable-override]  # no pod is changed
 
 
 def cluster_faults(
@@ -30,6 +47,25 @@ def cluster_faults(
     if not found and not any(_has_memory(node) for node in nodes):
         found.append(Fault(f"no node has {wire.RESOURCE_MEMORY}", f"kubectl logs -n {NAMESPACE} daemonset/{PLUGIN}"))
     return found
+
+
+def scheduler_faults(pods: Iterable[ScheduledPod]) -> list[Fault]:
+    """The fault of pods that share cards and are bound by a scheduler that asks no extender."""
+    found = [
+        pod
+        for pod in pods
+        if _USER_SCHEDULER in pod.spec.scheduler_name and names_card_resources(pod) and not is_finished(pod)
+    ]
+    if not found:
+        return []
+    first = found[0]
+    return [
+        Fault(
+            f"pod {first.metadata.namespace}/{first.metadata.name} shares a card and has JupyterHub's scheduler "
+            f"{first.spec.scheduler_name}, which does not ask the extender (pods such as this: {len(found)})",
+            "name default-scheduler as scheduler_name of the profile, or gpushare-scheduler (docs/install/jupyterhub.md)",
+        )
+    ]
 
 
 def _not_ready(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from gpushare.setup import cluster_objects
-from gpushare.setup.core.installed_objects import EXTENDER, PLUGIN
+from gpushare.setup.core.installed_objects import EXTENDER, PLUGIN, ScheduledPod, scheduler_faults
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen
 
 DEPLOYMENT = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
@@ -64,8 +65,8 @@ async def test_what_a_cluster_lacks_is_named(
 
     def respond(call: Call) -> Answer:
         assert call.method == "GET"
-        if call.path == "/api/v1/nodes":
-            return Answer({"kind": "NodeList", "metadata": {}, "items": nodes})
+        if call.path in ("/api/v1/nodes", "/api/v1/pods"):
+            return Answer({"kind": "List", "metadata": {}, "items": nodes if call.path.endswith("nodes") else []})
         found = objects[call.path.removeprefix("/apis/apps/v1/namespaces/kube-system/")]
         return Answer({"kind": "Status", "message": "not found", "code": 404}, 404) if found is None else Answer(found)
 
@@ -73,3 +74,45 @@ async def test_what_a_cluster_lacks_is_named(
         found = await cluster_objects.look(str(write_kubeconfig(tmp_path, url)), None)
 
     assert [(fault.what, fault.fix) for fault in found] == faults
+
+
+def notebook(name: str, scheduler: str, **spec: Any) -> ScheduledPod:
+    """A pod of JupyterHub that shares a card."""
+    limits = {"resources": {"limits": {"aliyun.com/gpu-mem": "2"}}}
+    pod = {"metadata": {"name": name, "namespace": "hub"}, "spec": {"schedulerName": scheduler, "containers": [limits]}}
+    return msgspec.convert({**pod, **spec}, ScheduledPod)
+
+
+def test_jupyterhubs_own_scheduler_is_a_fault() -> None:
+    """The chart's user scheduler binds pods past the extender; pods without cards, of others, and ended ones are fine."""
+    fine = [
+        notebook("by-profile", "default-scheduler"),
+        notebook("second", "gpushare-scheduler"),
+        notebook("of-a-user", "site-scheduler"),
+        notebook("over", "jupyterhub-user-scheduler", status={"phase": "Succeeded"}),
+        notebook("plain", "jupyterhub-user-scheduler", spec={"schedulerName": "jupyterhub-user-scheduler"}),
+    ]
+    past = [notebook(f"jupyter-{name}", "jupyterhub-user-scheduler") for name in ("ada", "bob")]
+
+    assert scheduler_faults(fine) == []
+    assert [str(fault) for fault in scheduler_faults([*fine, *past])] == [
+        "pod hub/jupyter-ada shares a card and has JupyterHub's scheduler jupyterhub-user-scheduler, which does not ask the "
+        "extender (pods such as this: 2)\n"
+        "  fix: name default-scheduler as scheduler_name of the profile, or gpushare-scheduler (docs/install/jupyterhub.md)"
+    ]
+
+
+async def test_check_looks_at_all_pods_of_the_cluster(tmp_path: Path) -> None:
+    """Pods are read for their scheduler."""
+    item = msgspec.to_builtins(notebook("jupyter-ada", "jupyterhub-user-scheduler"))
+
+    def respond(call: Call) -> Answer:
+        objects = {"deployments": DEPLOYMENT, "daemonsets": DAEMON_SET}
+        if call.path in ("/api/v1/nodes", "/api/v1/pods"):
+            return Answer({"kind": "List", "metadata": {}, "items": [NODE if call.path.endswith("nodes") else item]})
+        return Answer(objects[call.path.split("/")[-2]])
+
+    async with listen(ScriptedApi(respond)) as url:
+        (fault,) = await cluster_objects.look(str(write_kubeconfig(tmp_path, url)), None)
+
+    assert fault.what.startswith("pod hub/jupyter-ada shares a card")

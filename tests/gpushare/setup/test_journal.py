@@ -227,5 +227,5 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     """A file that cannot be read is an error, and is not taken for one that is not there."""
     (tmp_path / MANIFEST.lstrip("/")).mkdir(parents=True)
 
-    with pytest.raises(SetupRefusedError, match=r"kube-scheduler\.yaml cannot be read: Is a directory"):
+    with pytest.raises(SetupRefusedError, match=r"kube-scheduler\.yaml is a folder"):
         NodeFiles(tmp_path).texts()
