@@ -26,7 +26,7 @@ from e2e.observer import OwnCluster
 
 pytestmark = [
     pytest.mark.real_kubelet_only("it restarts kube-scheduler"),
-    pytest.mark.thorough("a cluster whose kube-scheduler nothing has changed"),
+    pytest.mark.thorough("a cluster with kube-scheduler as kubeadm installs it"),
 ]
 ROOT: Final = Path(__file__).parents[2]
 JOB: Final = ROOT / "clusters" / "deploy" / "samples" / "setup" / "job.yaml"

@@ -67,7 +67,7 @@ class NodeFiles:
             return None
         except IsADirectoryError as error:
             raise SetupRefusedError(
-                f"{path} is a folder, as kind and Docker make of a mount whose file is missing",
+                f"{path} is a folder, as kind and Docker make of a mount without its file",
                 "write the file that extraMounts names on the host, and create the cluster again; else remove the folder",
             ) from error
         except OSError as error:

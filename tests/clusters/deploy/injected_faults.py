@@ -139,7 +139,7 @@ class FaultySite:
         await self._create(gpu_pod("next", 1, node="u1"))
 
     async def refuse_a_bind(self) -> None:
-        """The API server fails as a pod is to be bound."""
+        """The API server fails at the binding of a pod."""
 
         async def fails(call: Call) -> int:
             return 500 if call.path.endswith("/binding") else 0

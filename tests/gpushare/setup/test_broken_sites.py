@@ -195,14 +195,14 @@ def test_a_hidden_file_is_no_copy(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_kinds_mounted_file_is_a_fault(tmp_path: Path) -> None:
-    """Docker makes a folder of an extraMount whose file is missing, and kube-scheduler cannot read it."""
+    """Docker makes a folder of an extraMount without its file, and kube-scheduler cannot read it."""
     installed(tmp_path, kubeadm(), [])
     (tmp_path / CONFIG.lstrip("/")).unlink()
     (tmp_path / CONFIG.lstrip("/")).mkdir()
 
     assert setup("check", tmp_path) == (
         3,
-        f"{CONFIG} is a folder, as kind and Docker make of a mount whose file is missing\n"
+        f"{CONFIG} is a folder, as kind and Docker make of a mount without its file\n"
         "  fix: write the file that extraMounts names on the host, and create the cluster again; else remove the folder\n",
     )
 
