@@ -275,6 +275,7 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         "slots-without-policy": says.slots > 0 and "MutatingAdmissionPolicy" not in kinds,
         "metrics": says.metrics_address == (HOST_IP, plugin["ports"][0]["containerPort"]) and "Service" in kinds,
         "monitoring": kinds >= {"ServiceMonitor", "PrometheusRule", "ConfigMap"},
+        "on-delete": only(objects, "DaemonSet")["spec"]["updateStrategy"] == {"type": "OnDelete"},
         "usage": says.usage.is_on and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
         "runtime-class-object": "RuntimeClass" in kinds,
