@@ -93,34 +93,46 @@ def version_of(cluster: Cluster, program: str, node: str | None = None) -> str:
     return str(re.findall(r"starting version=(\S+)", cluster.log(program, node))[-1])
 
 
+@pytest.mark.parametrize("has_slots", [False, True], ids=["units", "slots"])
 @pytest.mark.parametrize("order", [(EXTENDER, DEVICE_PLUGIN), (DEVICE_PLUGIN, EXTENDER)], ids=["extender", "plugin"])
 async def test_programs_change_version_under_pods(
-    own: OwnCluster, target: Target, former: Installed, present: Installed, tmp_path: Path, order: Sequence[str]
+    request: pytest.FixtureRequest,
+    own: OwnCluster,
+    former: Installed,
+    present: Installed,
+    tmp_path: Path,
+    order: Sequence[str],
+    has_slots: bool,
 ) -> None:
     """The first program goes to this version, then the other, and both go back: each pair of versions shares cards.
 
     Pods that run keep their containers and cards in each step, new pods get cards beside them, and none gets a card without room.
     """
     assert former.version != present.version
+    target: Target = request.getfixturevalue("slots_target" if has_slots else "target")
+    gib = 1024 if has_slots else 1
     links = Links(tmp_path, target)
     for program in order:
         links.choose(program, former)
     # Two cards of 14 units on each node.
     nodes = [NodeSpec(name, "t4x2") for name in NODES]
-    async with own(nodes, links.target) as cluster, observing(cluster, "upgrade") as observer:
+    async with (
+        own(nodes, links.target) as cluster,
+        observing(cluster, "upgrade", mib_per_unit=1024 // gib) as observer,
+    ):
         assert version_of(cluster, EXTENDER) == version_of(cluster, DEVICE_PLUGIN, "one") == former.version
         first = [f"{kind}-{node}" for kind in ("nine", "two-containers") for node in NODES]
-        await observer.create(*(gpu_pod(f"nine-{node}", 9, node=node) for node in NODES))
-        await observer.create(*(gpu_pod(f"two-containers-{node}", 2, 1, node=node) for node in NODES))
+        await observer.create(*(gpu_pod(f"nine-{node}", 9 * gib, node=node) for node in NODES))
+        await observer.create(*(gpu_pod(f"two-containers-{node}", 2 * gib, gib, node=node) for node in NODES))
         lives = await observer.lives(*first)
         for step, (version, program) in enumerate(product((present, former), order)):
             await switch(observer, links, program, version)
             assert await observer.lives(*lives) == lives
             new = {f"new-{step}-{node}": node for node in NODES}
-            await observer.create(*(gpu_pod(name, 3, node=node) for name, node in new.items()))
+            await observer.create(*(gpu_pod(name, 3 * gib, node=node) for name, node in new.items()))
             lives |= await observer.lives(*new)
             # A whole card, and none of the node is empty.
-            await observer.create(gpu_pod(f"too-much-{step}", 14, node="one"))
+            await observer.create(gpu_pod(f"too-much-{step}", 14 * gib, node="one"))
             await observer.waits_because(f"too-much-{step}", "nsufficient")
             await observer.check_all(*lives)
             await observer.delete(f"too-much-{step}", 0)
