@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpushare.errors import UsageError
 from gpushare.plugin_flags import ContainerFlags, Tolerance, UsageFlags
 from gpushare.settings import DevicePluginSettings, device_plugin_settings
 
@@ -38,7 +39,7 @@ def test_metrics_address_is_on_loopback_by_default(text: str, address: tuple[str
 @pytest.mark.parametrize(
     ("argv", "usage"),
     [
-        (["--usage"], UsageFlags(True, 15, Tolerance(percent=10), 60, "/proc")),
+        (["--usage"], UsageFlags(True, 15, Tolerance(percent=10), 60)),
         (
             [
                 "-usage=true",
@@ -48,7 +49,7 @@ def test_metrics_address_is_on_loopback_by_default(text: str, address: tuple[str
                 "--overuse-after=1m30s",
                 "--proc-root=/host",
             ],
-            UsageFlags(True, 2, Tolerance(bytes=256 * 1024**2), 90, "/host"),
+            UsageFlags(True, 2, Tolerance(bytes=256 * 1024**2), 90, proc_root="/host"),
         ),
     ],
     ids=["by default", "given"],
@@ -64,6 +65,16 @@ def test_a_tolerance_is_a_share_or_a_size(text: str, tolerance: tuple[int, int])
     usage = flags("--usage", f"--overuse-tolerance={text}").usage
 
     assert tolerance == (usage.tolerance.percent, usage.tolerance.bytes)
+
+
+def test_eviction_is_off_and_needs_the_use() -> None:
+    """On with its own switch, ten minutes after the report; without --usage it is an error that names both."""
+    assert not flags("--usage").usage.evict
+    given = flags("--usage", "--evict-overusers", "--eviction-grace=90s").usage
+    assert (given.evict, given.eviction_grace) == (True, 90)
+    assert flags("--usage", "--evict-overusers").usage.eviction_grace == 600
+    with pytest.raises(UsageError, match="--evict-overusers needs --usage"):
+        flags("--evict-overusers")
 
 
 def test_a_list_strategy_is_a_list_in_nvidias_words() -> None:
@@ -90,6 +101,7 @@ def test_a_card_is_named_by_either_flag() -> None:
         (["--usage-interval=fast"], "--usage-interval: 'fast', not a time such as 15s"),
         (["--overuse-after="], "--overuse-after: ''"),
         (["--overuse-after=25h"], "it takes 0s to 86400s"),
+        (["--eviction-grace=0s"], "--eviction-grace: '0s'; it takes 1s"),
         (["--overuse-tolerance=10"], "--overuse-tolerance: '10', neither a share such as 10%"),
         (["--overuse-tolerance=-1%"], "--overuse-tolerance"),
         (["--device-list-strategy=cdi"], "'cdi'; it takes envvar, volume-mounts, cdi-annotations, cdi-cri"),
