@@ -184,8 +184,6 @@ class DevicePluginSettings(ProgramSettings):
             )
         if self.mode == "ids" and self.slots_of_a_card is not None:
             raise UsageError("--slots means something with --mode slots only")
-        if self.usage.evict and not self.usage.is_on:
-            raise UsageError("--evict-overusers needs --usage: without it no use is known")
 
     @property
     def slots(self) -> int:

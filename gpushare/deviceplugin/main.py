@@ -161,7 +161,7 @@ class DevicePlugin:
         group.create_task(self.news.run())
         await self.begin()
         await self._serve(group)
-        if self.settings.usage.is_on:
+        if self.settings.usage.is_needed:
             group.create_task(self._usage_watch(self.settings.usage).run())
         group.create_task(self.watch.run())
         group.create_task(follow_declared(self.client, self.node, self.health))

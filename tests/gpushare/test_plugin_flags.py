@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gpushare.errors import UsageError
 from gpushare.plugin_flags import ContainerFlags, Tolerance, UsageFlags
 from gpushare.settings import DevicePluginSettings, device_plugin_settings
 
@@ -67,14 +66,12 @@ def test_a_tolerance_is_a_share_or_a_size(text: str, tolerance: tuple[int, int])
     assert tolerance == (usage.tolerance.percent, usage.tolerance.bytes)
 
 
-def test_eviction_is_off_and_needs_the_use() -> None:
-    """On with its own switch, ten minutes after the report; without --usage it is an error that names both."""
-    assert not flags("--usage").usage.evict
-    given = flags("--usage", "--evict-overusers", "--eviction-grace=90s").usage
-    assert (given.evict, given.eviction_grace) == (True, 90)
-    assert flags("--usage", "--evict-overusers").usage.eviction_grace == 600
-    with pytest.raises(UsageError, match="--evict-overusers needs --usage"):
-        flags("--evict-overusers")
+def test_eviction_is_off_and_has_the_use_in_it() -> None:
+    """On with its own switch, ten minutes after the report."""
+    usage, evicting = flags("--usage").usage, flags("--evict-overusers", "--eviction-grace=90s").usage
+    assert (usage.evict, usage.eviction_grace, usage.is_needed) == (False, 600, True)
+    assert (evicting.evict, evicting.eviction_grace, evicting.is_needed) == (True, 90, True)
+    assert not flags().usage.is_needed
 
 
 def test_a_list_strategy_is_a_list_in_nvidias_words() -> None:

@@ -276,6 +276,7 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         "metrics": says.metrics_address == (HOST_IP, plugin["ports"][0]["containerPort"]) and "Service" in kinds,
         "monitoring": kinds >= {"ServiceMonitor", "PrometheusRule", "ConfigMap"},
         "usage": says.usage.is_on and spec.get("hostPID") is True,
+        "evict-overusers": says.usage.evict and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
         "runtime-class-object": "RuntimeClass" in kinds,
         "several-extenders": "PodDisruptionBudget" in kinds
