@@ -26,6 +26,7 @@ EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
 EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
 EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
 EVENT_OVERUSER_EVICTED: Final = "GPUShareOveruserEvicted"
+EVENT_OVERUSER_STAYS: Final = "GPUShareOveruserStays"
 RESOURCE_SLOT: Final = "aliyun.com/gpu-slot"
 ENV_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"  # D envNVGPU
 ENV_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"  # D EnvResourceIndex
