@@ -13,7 +13,7 @@ HEARTBEAT_SECONDS: Final = 600.0
 
 
 def healthy_condition(node: ReportedNode) -> NodeCondition | None:
-    """The condition of a node whose device plugin writes one."""
+    """The condition, if the node's device plugin writes one."""
     conditions = (node.status.conditions if node.status else None) or ()
     return next((one for one in conditions if one.type == wire.CONDITION_HEALTHY), None)
 

@@ -1,7 +1,7 @@
 """Which overusing pods may be evicted, and which are due. Pure.
 
 A pod is due once it was above its limit in each look for the whole grace period, which begins with the look that reports it. A look
-in which its use is not known, or its card is not healthy, begins the period anew: nothing is evicted for what was not seen. There
+in which its use is not known, or its card is not healthy, begins the period again: nothing is evicted for what was not seen. There
 are at least ``READINGS`` such looks, however short the period is.
 """
 

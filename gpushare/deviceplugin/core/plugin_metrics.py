@@ -23,7 +23,7 @@ class PluginMetrics:
         # Read at each scrape: the cards and the pods of this node, and the pods with a container that may not start yet.
         self.cards: Callable[[], NodeCards] = lambda: NodeCards(CARDS_VERSION, "ids", "", "", ())
         self.pods: Callable[[], Iterable[Pod]] = tuple
-        # By uid why, in a word.
+        # Their reasons by uid.
         self.held: Callable[[], Mapping[str, str]] = dict
         # Answers to Allocate: ``refused`` ones end their pod.
         self.allocations = Counter(granted=0, refused=0)

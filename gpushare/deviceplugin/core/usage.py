@@ -109,7 +109,7 @@ class ShownOveruse:
 
 
 def show(before: ShownOveruse, uses: Iterable[CardUse], reported: Container[PodOnCard], now: float) -> ShownOveruse:
-    """What the Node shows after a look: the reported pods.
+    """The overuse on the Node after a look: that of the reported pods.
 
     A pod that comes or goes is shown immediately, another amount at most once in ``AMOUNTS_SECONDS``: each is a write to the
     Node. A use that is not known keeps its last amount.

@@ -39,7 +39,7 @@ def use_in(metrics: str) -> dict[tuple[str, int], int] | None:
 def top(
     reports: Iterable[NodeReport], uses: Mapping[str, Use], conditions: Mapping[str, str], hidden: Sequence[str]
 ) -> dict[str, Any]:
-    """``uses`` and ``conditions``, the status of GPUShareHealthy, are by node, of those whose plugin publishes them."""
+    """``uses`` and ``conditions``, the status of GPUShareHealthy, are by node, for nodes with a plugin that publishes them."""
     nodes, pods = list[dict[str, Any]](), list[dict[str, Any]]()
     for node in reports:
         of_node = list(_pods(node, uses.get(node.name)))

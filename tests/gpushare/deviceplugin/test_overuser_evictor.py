@@ -32,7 +32,7 @@ def texts(node: Rig, reason: str) -> list[str]:
 
 
 async def test_overuser_of_a_controller_is_evicted_after_its_time(simulate: Simulate, tmp_path: Path) -> None:
-    """Not before; once; by the eviction of this very pod; with an event that says why."""
+    """Not before; once; by the eviction of this very pod; with an event that has the reason."""
     async with rig(simulate("t4x2"), tmp_path, after=0, evicts=True) as node:
         node.run(7, 1253)
         await looks(node, 0, 15, 30, 45)
@@ -50,7 +50,7 @@ async def test_overuser_of_a_controller_is_evicted_after_its_time(simulate: Simu
 
 
 async def test_bare_pod_is_only_reported(simulate: Simulate, tmp_path: Path) -> None:
-    """Its event says why it stays."""
+    """Its event has the reason."""
     async with rig(simulate("t4x2"), tmp_path, after=0, evicts=True) as node:
         node.pods[0].metadata.owner_references = [OwnerReference("ReplicaSet", "web", "o")]
         node.run(7, 1253)
