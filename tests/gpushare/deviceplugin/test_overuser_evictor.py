@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpushare.manifests import OwnerReference
 from tests.gpushare.deviceplugin.test_usage_watch import Rig, Simulate, rig
 
+OTHER = "11111111-2222-4333-8444-555555555555"
 PATH = "/api/v1/namespaces/team/pods/player/eviction"
 BUDGET = (429, {"kind": "Status", "code": 429, "message": "it would violate the pod's disruption budget."})
 NO_RIGHT = (403, {"kind": "Status", "code": 403, "message": 'User "x" cannot create resource "pods/eviction"'})
@@ -85,7 +87,7 @@ async def test_a_look_that_shows_nothing_begins_the_time_anew(simulate: Simulate
     ],
 )
 async def test_refused_eviction_is_reported_once_and_tried_again(
-    simulate: Simulate, tmp_path: Path, refusal: Any, why: str
+    simulate: Simulate, tmp_path: Path, caplog: pytest.LogCaptureFixture, refusal: Any, why: str
 ) -> None:
     """At most once in a minute, until it is allowed."""
     async with rig(simulate("t4x2"), tmp_path, after=0, evicts=True) as node:
@@ -95,6 +97,7 @@ async def test_refused_eviction_is_reported_once_and_tried_again(
         assert tried(node) == 3
         (text,) = texts(node, "GPUShareOveruserStays")
         assert why in text
+        assert caplog.text.count("not evicted pod=team/player") == 1
         assert node.value("gpushare_overuse_evictions_total", outcome="refused") == 3
 
         node.api.fault = lambda method, path: None
@@ -111,3 +114,20 @@ async def test_pod_that_is_another_by_now_is_left_alone(simulate: Simulate, tmp_
 
         assert (tried(node), len(node.api.pods)) == (1, 1)
         assert node.value("gpushare_overuse_evictions_total", outcome="evicted") == 0
+
+
+async def test_one_pod_of_a_node_is_evicted_in_a_minute(simulate: Simulate, tmp_path: Path) -> None:
+    """The worst first: a wrong tolerance must not empty the node at once."""
+    async with rig(simulate("t4x2"), tmp_path, after=0, evicts=True) as node:
+        (first,) = node.pods
+        worse = msgspec.structs.replace(
+            first, metadata=msgspec.structs.replace(first.metadata, name="worse", uid=OTHER)
+        )
+        node.pods.append(worse)
+        node.api.pods.append({"metadata": {"name": "worse", "namespace": "team", "uid": OTHER}})
+        node.run(7, 1253)
+        node.run(8, 2000, uid=OTHER)
+        await looks(node, 0, 30, 60, 75, 119)
+        assert [pod["metadata"]["name"] for pod in node.api.pods] == ["player"]
+        await looks(node, 120)
+        assert node.api.pods == []

@@ -56,6 +56,8 @@ OVER = (20, 1101, True, True)
 @given(looks=LOOKS, after=st.integers(0, 40), grace=st.integers(1, 90))
 @example(looks=[OVER] * 6, after=20, grace=60)
 @example(looks=[*[OVER] * 3, (20, None, True, True), *[OVER] * 5], after=0, grace=60)
+@example(looks=[*[OVER] * 3, (20, 1101, False, True), *[OVER] * 5], after=0, grace=60)
+@example(looks=[*[OVER] * 3, (20, 1101, True, False), *[OVER] * 5], after=0, grace=60)
 def test_pod_is_due_after_seen_overuse_alone(
     looks: list[tuple[int, int | None, bool, bool]], after: int, grace: int
 ) -> None:
