@@ -129,6 +129,8 @@ async def test_a_cluster_fills_the_dashboard_and_raises_its_alerts(
             if not any(series in target["expr"] for series in EMPTY):
                 path = f"query?query={quote(target['expr'])}"
                 await eventually(lambda path=path: asked(prometheus, path), lambda data: data["result"], panel["title"])
+    (over,) = (await asked(prometheus, "query?query=gpushare_pod_overuse_bytes"))["result"]
+    assert (over["metric"]["pod"], int(float(over["value"][1]))) == ("greedy", (1253 - 1024) * 1024**2)
     health = {rule["health"] for group in (await asked(prometheus, "rules"))["groups"] for rule in group["rules"]}
     assert health == {"ok"}
 
