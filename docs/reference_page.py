@@ -55,7 +55,9 @@ _PROGRAMS: Final[dict[str, ModuleType]] = {
     "gpushare-setup": setup,
 }
 # The names of ``wire`` that are shown; what begins them alone is not.
-_SHOWN: Final = re.compile(r"(?:RESOURCE|ANNOTATION|WISH|ENV|LABEL|EVENT|PATH|GUARDS|UNHEALTHY)_(?!PREFIX)\w+")
+_SHOWN: Final = re.compile(
+    r"(?:RESOURCE|ANNOTATION|CONDITION|WISH|ENV|LABEL|EVENT|PATH|GUARDS|UNHEALTHY)_(?!PREFIX)\w+"
+)
 
 
 def _row(*cells: str) -> str:

@@ -25,6 +25,8 @@ NODE_RECOVERED: Final = "gpushare.aliyun.com/recovered"
 EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
 EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
 EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
+EVENT_OVERUSER_EVICTED: Final = "GPUShareOveruserEvicted"
+EVENT_OVERUSER_STAYS: Final = "GPUShareOveruserStays"
 RESOURCE_SLOT: Final = "aliyun.com/gpu-slot"
 ENV_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"  # D envNVGPU
 ENV_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"  # D EnvResourceIndex
@@ -40,6 +42,9 @@ PREEMPT: Final = "/preempt"
 EXPLAIN: Final = "/explain"
 # Ours: written on a node with room for a pod that no scheduler asks about; a pod's wishes for its card.
 NODE_ROOM: Final = "aliyun.com/gpushare-room"
+# Ours: pods that use more of a card than they booked, and the condition of a node's cards, by its device plugin.
+NODE_OVERUSE: Final = "aliyun.com/gpushare-overuse"
+NODE_HEALTHY: Final = "GPUShareHealthy"
 WISH_POLICY: Final = "gpushare.aliyun.com/policy"
 WISH_MODEL: Final = "gpushare.aliyun.com/card-model"
 WISH_UUID: Final = "gpushare.aliyun.com/card-uuid"

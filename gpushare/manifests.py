@@ -154,6 +154,30 @@ class Node(msgspec.Struct, gc=False):
     status: NodeStatus | None = None
 
 
+class NodeCondition(msgspec.Struct, rename="camel", gc=False):
+    """One condition of a node; the times are RFC 3339."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_heartbeat_time: str | None = None
+    last_transition_time: str | None = None
+
+
+class ReportedStatus(NodeStatus, gc=False):
+    """The status of a node with its conditions."""
+
+    conditions: list[NodeCondition] | None = None
+
+
+class ReportedNode(Node, gc=False):
+    """A node with its conditions, which not every reader of thousands of nodes needs."""
+
+    # A decoded object is read only.
+    status: ReportedStatus | None = None  # type: ignore[mutable-override]
+
+
 class LabelRequirement(msgspec.Struct, gc=False):
     """One of ``matchExpressions``."""
 

@@ -76,7 +76,19 @@ class UsageFlags:
         "overuse-tolerance", "above its booking by more than this a pod overuses: 10%, 256MiB, 0", "10%", _tolerance
     )
     after: float = flag("overuse-after", "how long a pod must overuse before it is reported", "60s", duration())
+    evict: bool = switch(
+        "evict-overusers",
+        "evict a pod of a controller that overuses, as far as PodDisruptionBudgets allow; it has --usage in it, and needs a role",
+    )
+    eviction_grace: float = flag(
+        "eviction-grace", "how long a reported pod must go on before it is evicted", "10m", duration(least=1.0)
+    )
     proc_root: str = flag("proc-root", "the host's /proc", "/proc")
+
+    @property
+    def is_needed(self) -> bool:
+        """Must real use be looked at?"""
+        return self.is_on or self.evict
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,11 @@ ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 # Annotation of a node, written by the extender when it has room for a pod that waits: schedulers look again. Ours.
 ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
+# Annotation of a node, written by the device plugin: pods that use more of a card than they booked, as JSON (model.overuse). Ours.
+ANNOTATION_OVERUSE: Final = "aliyun.com/gpushare-overuse"
+# Condition of a node, written by the device plugin: are all its cards well? Ours.
+CONDITION_HEALTHY: Final = "GPUShareHealthy"
+
 # Annotation of kube-scheduler's static pod, written by gpushare-setup: the digest of its file, so that the kubelet restarts it when
 # the file is another. Ours.
 ANNOTATION_SCHEDULER_FILE: Final = "aliyun.com/gpushare-scheduler-file"
@@ -87,6 +92,8 @@ EVENT_NOT_BOOKED: Final = "GPUShareNotBooked"
 EVENT_IGNORED: Final = "GPUShareIgnored"
 EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
 EVENT_MEMORY_OVERUSE_ENDED: Final = "GPUShareMemoryOveruseEnded"
+EVENT_OVERUSER_EVICTED: Final = "GPUShareOveruserEvicted"
+EVENT_OVERUSER_STAYS: Final = "GPUShareOveruserStays"
 EVENT_CARD_NOT_BOOKED: Final = "GPUShareCardNotBooked"
 EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
 EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"

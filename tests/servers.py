@@ -250,6 +250,8 @@ class StubApi:
             return (409, {"reason": "AlreadyExists"}) if item else self._create(plural, body)
         if item is None:
             return status(404, f'{plural} "{name}" not found')
+        if rest[1:] == ["eviction"]:
+            return self._change("DELETE", plural, item, body["deleteOptions"])
         return (200, item) if method == "GET" else self._change(method, plural, item, body or {})
 
     def _create(self, plural: str, item: Object) -> tuple[int, Object]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from gpushare import wire
 from gpushare.deviceplugin.allocation.verification import HoldReason
+from gpushare.deviceplugin.core.node_condition import ENDED, health_of, no_cards
+from gpushare.model.cards import CardFacts, NodeCards
 from tests.tracked_files import ROOT, tracked
 
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text()
@@ -42,7 +46,15 @@ def test_troubleshooting_explains_every_event_and_reason() -> None:
     assert sorted(word for word in words if f"| `{word}`" not in TROUBLES) == []
 
 
+def test_troubleshooting_explains_the_condition_of_a_node() -> None:
+    """Each status has a row, with its reason."""
+    well = CardFacts(0, "GPU-0", "T4", 15079, 14)
+    cards = [NodeCards(1, "ids", "GiB", "", (replace(well, healthy=healthy),)) for healthy in (True, False)]
+    for health in (*map(health_of, cards), no_cards(""), ENDED):
+        assert f"| `{health.status}`, `{health.reason}` |" in TROUBLES
+
+
 def test_troubleshooting_names_no_unknown_event() -> None:
     """A row about an event is about one that a program writes."""
     events = {text for name, text in vars(wire).items() if name.startswith("EVENT_")}
-    assert set(re.findall(r"`(GPUShare\w+)`", TROUBLES)) <= events
+    assert set(re.findall(r"`(GPUShare\w+)`", TROUBLES)) <= events | {wire.CONDITION_HEALTHY}

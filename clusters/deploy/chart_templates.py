@@ -176,12 +176,19 @@ def apply(tree: Node, operation: Mapping[str, Any], condition: str) -> None:
         parent.append(When(condition, operation["value"]))
     elif verb == "add" and isinstance(parent, dict) and at not in parent:
         parent[at] = When(condition, operation["value"])
+    elif verb == "add" and isinstance(parent, dict) and _is_same(parent[at], operation["value"]):
+        parent[at] = When(f"(or {parent[at].condition} {condition})", operation["value"])
     elif verb == "replace":
         parent[at] = Either(condition, operation["value"], parent[at])
     elif verb == "remove" and isinstance(parent, dict):
         parent[at] = When(f"(not {condition})", parent[at])
     else:
         raise ValueError(f"no template for {operation}")
+
+
+def _is_same(there: Node, value: Node) -> bool:
+    """Does another component add the same?"""
+    return isinstance(there, When) and there.value == value
 
 
 def _with_values(tree: Node, values: str) -> Node:

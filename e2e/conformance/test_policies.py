@@ -55,6 +55,9 @@ OWNER: Final = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "7
 ADDRESS: Final = [{"type": "InternalDNS", "address": "x.example"}]
 READY: Final = [{"type": "Ready", "status": "False", "reason": "Forged", "message": ""}]
 
+HEALTHY: Final = [{"type": spec.NODE_HEALTHY, "status": "True", "reason": "CardsHealthy", "message": ""}]
+REMOVED: Final = [{"$patch": "delete", "type": "Ready"}]
+
 OF_THE_PLUGIN: Final = [
     patched("foreign pod", FOREIGN, annotated(MARK), "only pods of its own node, .* is on node 'b2'"),
     patched("pod without a node", UNBOUND, annotated(MARK), "only pods of its own node, .* is on node ''"),
@@ -72,7 +75,9 @@ OF_THE_PLUGIN: Final = [
     patched("recovered", STATUS, annotated({spec.NODE_RECOVERED: "0"}), "only remove the annotation"),
     patched("capacity", STATUS, amounts(capacity={"cpu": "9"}), r"change status\.capacity cpu$"),
     patched("allocatable", STATUS, amounts(allocatable={"pods": "9"}), r"status\.allocatable pods$"),
-    patched("condition", STATUS, amounts(conditions=READY), r"change status\.conditions$"),
+    patched("condition", STATUS, amounts(conditions=READY), "only the condition GPUShareHealthy"),
+    patched("both conditions", STATUS, amounts(conditions=READY + HEALTHY), "only the condition GPUShareHealthy"),
+    patched("removed condition", STATUS, {"status": {"conditions": REMOVED}}, "only the condition GPUShareHealthy"),
     patched("address", STATUS, amounts(addresses=ADDRESS), r"change status\.addresses$"),
     # With the right of components/delete-unadmitted.
     Attempt("deletion of a foreign pod", "DELETE", FOREIGN, None, "only pods of its own node"),
@@ -82,6 +87,8 @@ OF_THE_PLUGIN: Final = [
     patched("card of a pod bound by hand", OWN, annotated({spec.POD_ALLOCATION: None, spec.POD_EXTENDER: "x"})),
     patched("its Node", STATUS, amounts()),
     patched("its Node in slots mode", STATUS, amounts(capacity={**COUNT, SPACE: "9"}, allocatable={SPACE: "9"})),
+    patched("condition of its cards", STATUS, {"status": {"conditions": HEALTHY}}),
+    patched("overuse", STATUS, annotated({spec.NODE_OVERUSE: "[]"})),
     patched("removal of recovered", STATUS, {**amounts(), **annotated({**CARDS, spec.NODE_RECOVERED: None})}),
     Attempt("deletion of its own pod", "DELETE", OWN, None),
 ]

@@ -16,7 +16,8 @@ from e2e.observer import Observer, OwnCluster, observing
 
 _CLUSTERS: Final = Path(__file__).parents[2] / "clusters"
 _NODES: Final = _CLUSTERS / "simulated" / "usage.yaml"
-_DELETE_ROLE: Final = _CLUSTERS / "deploy" / "components" / "delete-unadmitted" / "rbac.yaml"
+_COMPONENTS: Final = _CLUSTERS / "deploy" / "components"
+_ROLES: Final = [_COMPONENTS / name / "rbac.yaml" for name in ("delete-unadmitted", "evict-overusers")]
 
 
 class ObservedNamespace:
@@ -35,8 +36,9 @@ class ObservedNamespace:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def observed(own: OwnCluster) -> AsyncIterator[ObservedNamespace]:
-    """A cluster of the case's own: node u1 looks at use and deletes stuck pods, node u2 does neither."""
+    """A cluster of the case's own: u1 looks at use and deletes stuck pods, u3 evicts pods that use too much, u2 does neither."""
     async with own(load_nodes(_NODES)) as cluster, observing(cluster, "observed") as observer:
-        for manifest in yaml.safe_load_all(_DELETE_ROLE.read_text()):
-            await cluster.api.create(manifest)
+        for role in _ROLES:
+            for manifest in yaml.safe_load_all(role.read_text()):
+                await cluster.api.create(manifest)
         yield ObservedNamespace(observer)

@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from clusters.api.api_client import Object
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.targets import Target
@@ -57,3 +58,33 @@ async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer, tar
     finally:
         await heal(observer, card)
     await observer.shows(NODE, "28")
+
+
+@pytest.mark.needs("node-condition")
+async def test_condition_of_a_node_follows_its_cards(observer: Observer) -> None:
+    """True, False with the reason while a card is sick, True again; a plugin that restarts keeps the time of the change."""
+    cluster, uuids = observer.cluster, observer.uuids(NODE)
+
+    async def condition() -> Object:
+        conditions = (await cluster.api.get(NODES, NODE))["status"]["conditions"]
+        return next((one for one in conditions if one["type"] == spec.NODE_HEALTHY), {})
+
+    async def becomes(status: str, reason: str) -> Object:
+        wanted = (status, reason)
+        return await eventually(
+            condition, lambda one: (one.get("status"), one.get("reason")) == wanted, f"{spec.NODE_HEALTHY} is {status}"
+        )
+
+    well = await becomes("True", "CardsHealthy")
+    assert all(f"{uuid}) is healthy" in well["message"] for uuid in uuids.values())
+    await cluster.fake_nvml(NODE, "xid", "1", "79")
+    try:
+        sick = await becomes("False", "CardsSick")
+        assert sick["message"].startswith(f"card 1 (Tesla T4, {uuids[1]}) is sick: ")
+        await cluster.kill("device_plugin", NODE)
+        await cluster.launch("device_plugin", NODE)
+        again = await becomes("False", "CardsSick")
+        assert again["lastTransitionTime"] == sick["lastTransitionTime"]
+    finally:
+        await heal(observer, 1)
+    assert (await becomes("True", "CardsHealthy"))["message"] == well["message"]

@@ -29,6 +29,7 @@ from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
+from gpushare.deviceplugin.overuser_evictor import OveruserEvictor
 from gpushare.deviceplugin.registration import stay_registered
 from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
@@ -50,6 +51,8 @@ _LOG = logging.getLogger(__name__)
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 # How often an API server that is away is asked again, in seconds.
 _NO_API_SECONDS: Final = 2.0
+# How long the end of the plugin waits for the API server, in seconds: a kubelet waits longer before it kills.
+_END_SECONDS: Final = 2.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,6 +100,7 @@ async def _run(settings: DevicePluginSettings) -> None:
     session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing, sysfs=Path(settings.sys_root))
     # Names of events only: nothing depends on them being hard to guess.
     events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
+    plugin: DevicePlugin | None = None
     try:
         async with asyncio.TaskGroup() as group:
             # Kept in any case, served if an address is given: from the start, because a driver that is away is waited for.
@@ -110,6 +114,8 @@ async def _run(settings: DevicePluginSettings) -> None:
             await plugin.start(group)
     finally:
         thread.close(session.close)
+        if plugin is not None:
+            await plugin.end()
         await client.close()
 
 
@@ -136,6 +142,7 @@ class DevicePlugin:
         self.health = CardHealth(self.rules, settings.health.cool_down)
         self.node = NodeWriter(
             self.client, settings.node_name, settings.memory_unit, self.boot,
+            now=time.time,  # noqa: TID251  # of the condition alone
             health=self.health,
             in_use=lambda: indices_in_use(self.pods.in_admission_order()),
             max_ids=settings.max_ids,
@@ -154,13 +161,21 @@ class DevicePlugin:
         group.create_task(self.news.run())
         await self.begin()
         await self._serve(group)
-        if self.settings.usage.is_on:
+        if self.settings.usage.is_needed:
             group.create_task(self._usage_watch(self.settings.usage).run())
         group.create_task(self.watch.run())
         group.create_task(follow_declared(self.client, self.node, self.health))
         # Changes of our Node by others: by a kubelet that starts again, by an operator.
         selector = f"metadata.name={self.node.name}"
         group.create_task(Reflector(self.client, "/api/v1/nodes", Node, self.node, field_selector=selector).run())
+
+    async def end(self) -> None:
+        """Write on the Node that the plugin has ended, if the API server answers soon."""
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await self.node.end()
+        except (ApiError, TimeoutError) as error:
+            _LOG.warning("cannot write the condition of the node node=%s error=%s", self.node.name, error)
 
     async def begin(self) -> None:
         """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""
@@ -209,10 +224,11 @@ class DevicePlugin:
         group.create_task(sweeper.run())
 
     def _usage_watch(self, flags: UsageFlags) -> UsageWatch:
+        evictor = OveruserEvictor(self.client, self.metrics, self.events, flags.eviction_grace) if flags.evict else None
         return UsageWatch(
             lambda uuid: self.thread.run(functools.partial(self.session.processes, uuid)), lambda: self.node.cards,
             self.pods.in_admission_order, self.pods.identities, ProcessOwners(Path(flags.proc_root)), self.metrics,
-            self.events, flags, self.clock,
+            self.events, flags, self.clock, self.node.show_overuse, evictor,
         )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ _COUNTERS: Final = (
     ("allocations", "outcome", "Calls of Allocate by outcome; a refused one ends its pod."),
     ("repairs", "outcome", "Containers found with another card than annotated, by what was done."),
     ("unadmitted_pods", "action", "Pods that failed admission for a reason that has passed, by what was done."),
+    ("overuse_evictions", "outcome", "Evictions of pods that went on to use more than they booked, by outcome."),
     ("nvml_errors", "operation", "Answers of NVML that were errors, by what was asked."),
     ("registrations", "resource", "Registrations that the kubelet took."),
 )
@@ -85,7 +86,11 @@ class PluginExposition(Collector):
         for name, label, text in _COUNTERS:
             yield _counter(name, text, getattr(metrics, name), label)
         text = "Containers that may not start yet; their pods' events say why."
-        yield _gauge("held_containers", text, {(): len(metrics.held())})
+        yield _gauge("held_containers", text, {(): len(held := metrics.held())})
+        text = "1 for a pod with a container that may not start yet, with why."
+        known = {pod.metadata.uid: pod.metadata for pod in metrics.pods()}
+        why = {(pod.namespace, pod.name, uid, held[uid]): 1 for uid, pod in known.items() if uid in held}
+        yield _gauge("held_pod", text, why, "namespace", "pod", "uid", "reason")
         yield from self._of_pods(cards)
 
     def _of_pods(self, cards: NodeCards) -> Iterable[Metric]:
@@ -101,7 +106,7 @@ class PluginExposition(Collector):
         text = "Card memory that the pod's processes hold, as far as the driver reports it."
         yield _gauge("pod_used_bytes", text, {_of_pod(use.on): use.used for use in uses if use.used is not None}, *_POD)
         text = "Card memory above the booking, of pods that were above their limit for long enough to be reported."
-        rows = {_of_pod(use.on): use.over for use in uses if use.on in metrics.over}
+        rows = {_of_pod(use.on): use.over for use in uses if use.on in metrics.over and use.used is not None}
         yield _gauge("pod_overuse_bytes", text, rows, *_POD)
         text = "1 while a process of the pod runs on a card that the pod did not book."
         yield _gauge("pod_unbooked_card", text, {_of_pod(on): 1 for on in sorted(unbooked)}, *_POD)

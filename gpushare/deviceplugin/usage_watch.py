@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,18 +15,25 @@ from gpushare import wire
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import (
     MIB,
+    CardUse,
+    NodeUse,
     Overuse,
+    PodOnCard,
     ProcessUse,
+    ShownOveruse,
     bookings,
     judge,
     on_other_cards,
     pods_in_cgroups,
+    show,
     sum_up,
     uids_in_cgroups,
 )
+from gpushare.deviceplugin.overuser_evictor import OveruserEvictor
 from gpushare.kube.event_recorder import EventRecorder, Level
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
+from gpushare.model.overuse import encode_overuse
 from gpushare.nvml.api import NvmlError, Process
 from gpushare.plugin_flags import UsageFlags
 
@@ -37,7 +44,8 @@ _LOG = logging.getLogger(__name__)
 class UsageWatch:
     """``processes`` asks NVML for those of a card, by UUID; ``cards`` and ``pods`` are this node's as of now.
 
-    ``pods`` are those that ask for cards, ``everything`` is every pod of the node, without cards too.
+    ``pods`` are those that ask for cards, ``everything`` is every pod of the node, without cards too. ``publish`` takes the
+    overuse annotation of the Node. ``evictor`` is None if no pod may be evicted.
     """
 
     processes: Callable[[str], Awaitable[Iterable[Process]]]
@@ -49,7 +57,10 @@ class UsageWatch:
     events: EventRecorder
     rules: UsageFlags
     clock: Callable[[], float]
+    publish: Callable[[str], None]
+    evictor: OveruserEvictor | None = None
     overuse: Overuse = field(default_factory=Overuse, init=False)
+    shown: ShownOveruse = field(default_factory=ShownOveruse, init=False)
 
     async def run(self) -> None:
         """Look for ever."""
@@ -59,6 +70,29 @@ class UsageWatch:
 
     async def look(self) -> None:
         """One look at all cards. A card that does not answer is unknown, not idle."""
+        by_card, silent = await self._processes()
+        # Nothing is awaited from here to the verdict: one moment's pods and bookings.
+        now, pods, cards = self.clock(), tuple(self.pods()), self.cards()
+        known = uids_in_cgroups(self.everything())
+        uses: list[ProcessUse] = []
+        for index, found in by_card.items():
+            uses += self.owners.uses(index, found, known)
+        seen = sum_up(uses, bookings(pods, cards), known, frozenset(silent))
+        self.overuse = verdict = judge(self.overuse, seen.uses, now, self.rules.tolerance, self.rules.after)
+        self._show(seen, verdict, now)
+        # If a card does not answer, it is not known whether a process has ended.
+        unbooked = on_other_cards(seen.uses, pods) | {on for on in self.metrics.unbooked if on.index in silent}
+        begun = sorted(unbooked - self.metrics.unbooked)
+        self.metrics.unbooked = unbooked
+        self.metrics.unbooked_episodes += len(begun)
+        if self.evictor is not None:
+            self.evictor.note(verdict.reported, seen.uses, pods, cards, now)
+        await self._report_all(begun, verdict, {pod.uid: pod for pod in known.values()})
+        if self.evictor is not None:
+            await self.evictor.evict(now)
+
+    async def _processes(self) -> tuple[dict[int, tuple[Process, ...]], set[int]]:
+        """The processes of each card that answers, and the cards of which none are known."""
         by_card: dict[int, tuple[Process, ...]] = {}
         silent: set[int] = set()
         for card in self.cards().cards:
@@ -70,37 +104,36 @@ class UsageWatch:
                 _LOG.debug("processes not known uuid=%s error=%s", card.uuid, error)
         if self.owners.is_blind([process.pid for found in by_card.values() for process in found]):
             silent |= by_card.keys()
-        # Nothing is awaited from here to the verdict: one moment's pods and bookings.
-        pods, metrics = tuple(self.pods()), self.metrics
-        known = uids_in_cgroups(self.everything())
-        uses: list[ProcessUse] = []
-        for index, found in by_card.items():
-            uses += self.owners.uses(index, found, known)
-        metrics.seen = seen = sum_up(uses, bookings(pods, self.cards()), known, frozenset(silent))
-        self.overuse = verdict = judge(self.overuse, seen.uses, self.clock(), self.rules.tolerance, self.rules.after)
-        metrics.over = verdict.reported
-        metrics.overuse_episodes += len(verdict.begun)
-        # If a card does not answer, it is not known whether a process has ended.
-        unbooked = on_other_cards(seen.uses, pods) | {on for on in metrics.unbooked if on.index in silent}
-        begun = sorted(unbooked - metrics.unbooked)
-        metrics.unbooked = unbooked
-        metrics.unbooked_episodes += len(begun)
-        by_uid = {pod.uid: pod for pod in known.values()}
-        for on in begun:
+        return by_card, silent
+
+    def _show(self, seen: NodeUse, verdict: Overuse, now: float) -> None:
+        """To Prometheus, and on the Node."""
+        self.metrics.seen, self.metrics.over = seen, verdict.reported
+        self.metrics.overuse_episodes += len(verdict.begun)
+        self.shown = show(self.shown, seen.uses, verdict.reported, now)
+        self.publish(encode_overuse(self.shown.pods))
+
+    async def _report_all(
+        self, unbooked: Iterable[PodOnCard], verdict: Overuse, by_uid: Mapping[str, ObjectMeta]
+    ) -> None:
+        for on in unbooked:
             text = (
                 f"a process of this pod runs on card {on.index}, which the pod did not book; it takes memory that other pods "
                 "were promised: ask for aliyun.com/gpu-mem, and do not set NVIDIA_VISIBLE_DEVICES"
             )
             await self._report(by_uid[on.uid], wire.EVENT_CARD_NOT_BOOKED, text)
         for use in verdict.begun:
-            text = (
-                f"uses {(use.used or 0) // MIB} MiB of card {use.on.index} and booked {use.booked // MIB} MiB; it takes memory "
-                "that other pods of the card were promised: ask for more, or have it use less"
-            )
-            await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE, text)
+            await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE, self._overuse_text(use))
         for use in verdict.ended:
             text = f"keeps to its share of card {use.on.index} again ({use.booked // MIB} MiB)"
             await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE_ENDED, text, "Normal")
+
+    def _overuse_text(self, use: CardUse) -> str:
+        text = (
+            f"uses {(use.used or 0) // MIB} MiB of card {use.on.index} and booked {use.booked // MIB} MiB; it takes memory "
+            "that other pods of the card were promised: ask for more, or have it use less"
+        )
+        return text if self.evictor is None else f"{text}; {self.evictor.outlook(use)}"
 
     async def _report(self, pod: ObjectMeta, event: str, text: str, level: Level = "Warning") -> None:
         line = "reported pod=%s/%s uid=%s event=%s: %s"

@@ -16,7 +16,7 @@ import msgspec
 
 from gpushare.kube.api_errors import ApiError, TooManyRequestsError, error_for
 from gpushare.kube.http_pool import HttpPool
-from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.manifests import Node, ObjectMeta, Pod, ReportedNode
 
 _T = TypeVar("_T")
 
@@ -53,6 +53,7 @@ class Status(msgspec.Struct, gc=False):
 _LIST: Final = msgspec.json.Decoder(RawList)
 _POD: Final = msgspec.json.Decoder(Pod)
 _NODE: Final = msgspec.json.Decoder(Node)
+_REPORTED_NODE: Final = msgspec.json.Decoder(ReportedNode)
 
 
 class ApiClient:
@@ -158,10 +159,10 @@ class ApiClient:
         path = pod_path(namespace, name)
         return _decode(_POD, await self.request("GET", path), path)
 
-    async def get_node(self, name: str) -> Node:
+    async def get_node(self, name: str) -> ReportedNode:
         """One node. Raises ApiError."""
         path = f"/api/v1/nodes/{quote(name, safe='')}"
-        return _decode(_NODE, await self.request("GET", path), path)
+        return _decode(_REPORTED_NODE, await self.request("GET", path), path)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> None:
         """Bind a pod and annotate it, in one write: a Binding's annotations are merged into the pod (since 0.13).
@@ -192,6 +193,16 @@ class ApiClient:
         """Delete this very pod, with its own grace period: one re-created under its name is another. Raises ApiError."""
         path = pod_path(metadata.namespace, metadata.name)
         await self.request("DELETE", path, body={"preconditions": {"uid": metadata.uid}})
+
+    async def evict_pod(self, metadata: ObjectMeta) -> None:
+        """Delete this very pod if no PodDisruptionBudget forbids it (TooManyRequestsError). Raises ApiError."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": metadata.name, "namespace": metadata.namespace},
+            "deleteOptions": {"preconditions": {"uid": metadata.uid}},
+        }
+        await self.request("POST", pod_path(metadata.namespace, metadata.name) + "/eviction", body=body)
 
     async def patch_node_status(self, name: str, patch: Mapping[str, Any]) -> None:
         """Change part of a node's status; annotations in the patch are changed too. Raises ApiError."""

@@ -31,7 +31,8 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
 )
 from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
 from gpushare.kubectl_inspect.core.check_findings import findings
-from gpushare.manifests import Node, Pod
+from gpushare.manifests import Pod, ReportedNode
+from gpushare.model.conditions import healthy_condition
 from gpushare.setup.cluster_objects import faults_of
 
 USE_HIDDEN: Final = (
@@ -71,7 +72,7 @@ async def list_events(asked: EventsArguments, client: ApiClient, namespace: str,
 
 async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
     """The answer about use; it needs the lists of nodes and pods. Raises ApiError."""
-    nodes, pods, plugins, hidden = list[Node](), list[BoundPod](), dict[str, str](), list[str]()
+    nodes, pods, plugins, hidden = list[ReportedNode](), list[BoundPod](), dict[str, str](), list[str]()
 
     def take(pod: Pod) -> None:
         progress.note()
@@ -80,13 +81,16 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
         if (bound := bound_pod(pod)) is not None:
             pods.append(bound)
 
-    await client.read_each("/api/v1/nodes", Node, nodes.append)
+    await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
     await client.read_each("/api/v1/pods", Pod, take)
     uses = await uses_of(client, plugins)
     if silent := {pod.node for pod in pods} - uses.keys():
         hidden.append(USE_HIDDEN.format(len(silent)))
     reports, _ = report(nodes, pods)
-    answer = top(reports, uses, hidden)
+    conditions = {
+        node.metadata.name: condition.status for node in nodes if (condition := healthy_condition(node)) is not None
+    }
+    answer = top(reports, uses, conditions, hidden)
     if asked.things == "pods" and not asked.all_namespaces:
         answer["pods"] = [one for one in answer["pods"] if one["namespace"] == namespace]
     return answer
@@ -94,14 +98,14 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
 
 async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:
     """The answer about the whole cluster; it needs the lists of nodes and pods. Raises ApiError."""
-    nodes, pods, hidden = list[Node](), list[BoundPod](), list[str]()
+    nodes, pods, hidden = list[ReportedNode](), list[BoundPod](), list[str]()
 
     def take(pod: Pod) -> None:
         progress.note()
         if (bound := bound_pod(pod)) is not None:
             pods.append(bound)
 
-    await client.read_each("/api/v1/nodes", Node, nodes.append)
+    await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
     await client.read_each("/api/v1/pods", Pod, take)
     try:
         faults = await faults_of(client, nodes)
@@ -109,7 +113,7 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
         faults = []
         hidden.append(INSTALLATION_HIDDEN)
     reports, problems = report(nodes, pods)
-    return diagnosis(faults, findings(nodes, pods, reports, problems, now, asked.assumed_for), nodes, hidden)
+    return diagnosis(faults, findings(nodes, pods, reports, problems, now, asked.assumed_for), nodes, now, hidden)
 
 
 async def simulate_manifest(

@@ -21,6 +21,7 @@ from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node
 from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, entries_of, read_cards
 from gpushare.model.eviction import FIXED, Evictable
+from gpushare.model.overuse import CardOveruse, read_overuse
 from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit, parse_units
 
 _MIB: Final = 1
@@ -127,10 +128,14 @@ def published_cards(node: Node) -> NodeCards | None:
 
 
 class NodeDevices(NamedTuple):
-    """The cards of a node, nothing booked, by index. ``refusal`` is why no pod may have one, None if pods may."""
+    """The cards of a node, nothing booked, by index. ``refusal`` is why no pod may have one, None if pods may.
+
+    ``overuse`` are pods that use more than they booked, as the node publishes them; no decision depends on it.
+    """
 
     devices: tuple[Device, ...]
     refusal: str | None = None
+    overuse: tuple[CardOveruse, ...] = ()
 
 
 def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDevices:
@@ -149,7 +154,12 @@ def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDev
     cards = described if is_shown else published_cards(node)
     found = devices_of_cards(cards) if cards is not None else (Device(index, total // count) for index in range(count))
     devices = (replace(one, healthy=False) if refusal or one.index in unhealthy else one for one in found)
-    return NodeDevices(tuple(devices), refusal)
+    return NodeDevices(tuple(devices), refusal, overuse_of(node))
+
+
+def overuse_of(node: Node) -> tuple[CardOveruse, ...]:
+    """The pods that its device plugin publishes as using more than they booked."""
+    return read_overuse((node.metadata.annotations or {}).get(wire.ANNOTATION_OVERUSE))
 
 
 def devices_of(node: Node, unhealthy: frozenset[int] = frozenset()) -> tuple[Device, ...]:
@@ -219,7 +229,7 @@ class NodeInfo:
     a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index)``, the
     tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
     puts on one of the node's cards. ``counts_slots``: the node is in slots mode. ``refusal`` is why no pod may have one
-    of the cards, None if pods may.
+    of the cards, None if pods may. ``overuse`` are pods that use more than they booked, as the node publishes them.
     """
 
     name: str
@@ -233,10 +243,15 @@ class NodeInfo:
     used: int
     counts_slots: bool = False
     refusal: str | None = None
+    overuse: tuple[CardOveruse, ...] = ()
 
 
 def lay_out(
-    name: str, devices: tuple[Device, ...], bookings: Iterable[Booking], refusal: str | None = None
+    name: str,
+    devices: tuple[Device, ...],
+    bookings: Iterable[Booking],
+    refusal: str | None = None,
+    overuse: tuple[CardOveruse, ...] = (),
 ) -> NodeInfo:
     """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's.
 
@@ -275,6 +290,7 @@ def lay_out(
         used=sum(device.used for device in healthy),
         counts_slots=counts_slots,
         refusal=refusal,
+        overuse=overuse,
     )
 
 
@@ -299,7 +315,9 @@ def _in_units_of(cards: Mapping[int, Device], booking: Booking) -> Booking:
 
 def laid_anew(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
     """The same node and cards with these pods on them, and no others."""
-    return lay_out(node.name, tuple(device.booked(0, 0) for device in node.devices), bookings, node.refusal)
+    return lay_out(
+        node.name, tuple(device.booked(0, 0) for device in node.devices), bookings, node.refusal, node.overuse
+    )
 
 
 def units_on(booking: Booking, index: int) -> int:

@@ -38,7 +38,7 @@ def test_metrics_address_is_on_loopback_by_default(text: str, address: tuple[str
 @pytest.mark.parametrize(
     ("argv", "usage"),
     [
-        (["--usage"], UsageFlags(True, 15, Tolerance(percent=10), 60, "/proc")),
+        (["--usage"], UsageFlags(True, 15, Tolerance(percent=10), 60)),
         (
             [
                 "-usage=true",
@@ -48,7 +48,7 @@ def test_metrics_address_is_on_loopback_by_default(text: str, address: tuple[str
                 "--overuse-after=1m30s",
                 "--proc-root=/host",
             ],
-            UsageFlags(True, 2, Tolerance(bytes=256 * 1024**2), 90, "/host"),
+            UsageFlags(True, 2, Tolerance(bytes=256 * 1024**2), 90, proc_root="/host"),
         ),
     ],
     ids=["by default", "given"],
@@ -64,6 +64,14 @@ def test_a_tolerance_is_a_share_or_a_size(text: str, tolerance: tuple[int, int])
     usage = flags("--usage", f"--overuse-tolerance={text}").usage
 
     assert tolerance == (usage.tolerance.percent, usage.tolerance.bytes)
+
+
+def test_eviction_is_off_and_has_the_use_in_it() -> None:
+    """On with its own switch, ten minutes after the report."""
+    usage, evicting = flags("--usage").usage, flags("--evict-overusers", "--eviction-grace=90s").usage
+    assert (usage.evict, usage.eviction_grace, usage.is_needed) == (False, 600, True)
+    assert (evicting.evict, evicting.eviction_grace, evicting.is_needed) == (True, 90, True)
+    assert not flags().usage.is_needed
 
 
 def test_a_list_strategy_is_a_list_in_nvidias_words() -> None:
@@ -90,6 +98,7 @@ def test_a_card_is_named_by_either_flag() -> None:
         (["--usage-interval=fast"], "--usage-interval: 'fast', not a time such as 15s"),
         (["--overuse-after="], "--overuse-after: ''"),
         (["--overuse-after=25h"], "it takes 0s to 86400s"),
+        (["--eviction-grace=0s"], "--eviction-grace: '0s'; it takes 1s"),
         (["--overuse-tolerance=10"], "--overuse-tolerance: '10', neither a share such as 10%"),
         (["--overuse-tolerance=-1%"], "--overuse-tolerance"),
         (["--device-list-strategy=cdi"], "'cdi'; it takes envvar, volume-mounts, cdi-annotations, cdi-cri"),

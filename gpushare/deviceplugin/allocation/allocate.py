@@ -86,7 +86,7 @@ class Allocator:
     ) -> None:
         self._events = events
         self._metrics = metrics = metrics or PluginMetrics()
-        metrics.held = self.held
+        metrics.held = lambda: {uid: reason.value for uid, (reason, _) in self.held().items()}
         self.view = NodeView(client, pods, node, records, repairs=repairs)
         budget = WriteBudget(REPAIRS_A_MINUTE.most)
         self._exchange = Exchange(self.view, monotonic, metrics, budget, settled_seconds=settled_seconds)

@@ -21,6 +21,7 @@ from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard, Roster, count_cards, uuids_of
 from gpushare.deviceplugin.core.health import CardHealth, ContainerFault, Recovery
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.kube.api_errors import ApiError
 from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, NvmlError, Reports, Survey
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
@@ -88,15 +89,21 @@ class CardWatch:
             if not problem:
                 self.trouble = ""
                 return
-            self._report("no cards to share", problem, problem)
+            if self._report("no cards to share", problem, problem):
+                try:
+                    await self.node.report_no_cards(problem)
+                except ApiError as error:
+                    _LOG.warning("cannot write the condition of the node node=%s error=%s", self.node.name, error)
             await asyncio.sleep(NO_CARDS_SECONDS)
 
-    def _report(self, what: str, problem: str, trouble: str) -> None:
-        """Report a problem once, for as long as the ``trouble`` is the same."""
-        if trouble != self.trouble:
-            self.trouble = trouble
-            _LOG.warning("%s reason=%s", what, problem)
-            self.news.report(wire.EVENT_NO_CARDS, f"{what}: {problem}")
+    def _report(self, what: str, problem: str, trouble: str) -> bool:
+        """Report a problem once, for as long as the ``trouble`` is the same; is it news?"""
+        if trouble == self.trouble:
+            return False
+        self.trouble = trouble
+        _LOG.warning("%s reason=%s", what, problem)
+        self.news.report(wire.EVENT_NO_CARDS, f"{what}: {problem}")
+        return True
 
     def begin(self, remembered: Sequence[PhysicalCard]) -> None:
         """The node's cards at the start: those of the first count, and of those ``remembered`` the ones that are lost."""

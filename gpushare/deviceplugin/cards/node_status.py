@@ -14,6 +14,9 @@ them yet (or the other way round); an average over that is wrong for every card.
 
 If only health changes, sums and count stay, and every reader sees the old state or the new one. The kubelet gets it first: a card
 that is well again has its ids before a scheduler places a pod there.
+
+The condition and the overuse annotation are a write of their own after that: a policy of an earlier version that refuses them must
+not keep the cards from the Node.
 """
 
 from __future__ import annotations
@@ -39,10 +42,11 @@ from gpushare.deviceplugin.core.announced_cards import (
 from gpushare.deviceplugin.core.devices import check_ids
 from gpushare.deviceplugin.core.former_unit import unit_before
 from gpushare.deviceplugin.core.health import CardHealth, Recovery, XidRules, named_cards
+from gpushare.deviceplugin.core.node_condition import ENDED, Health, health_of, no_cards, report_for
 from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
-from gpushare.manifests import Node, ObjectMeta
+from gpushare.manifests import Node, ObjectMeta, ReportedNode
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.node import boot_of, described_cards
 from gpushare.model.quantity import MemoryUnit
@@ -65,8 +69,8 @@ class NodeWriter:
 
     ``cards`` is what is announced now, healthy or not, and may change at any await. ``nvml_indices`` has by UUID NVML's index of
     each of them that is in the machine. ``boot`` is the id of the present boot, as the Node shows it. The argument is used while
-    the Node shows none. ``in_use`` answers the card indices that pods of the node name; ``max_ids`` is
-    as in ``check_ids``; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Each of the ``listeners`` is called with
+    the Node shows none. ``now`` is in seconds since 1970; ``in_use`` answers the card indices that pods name; ``max_ids`` is as in
+    ``check_ids``; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Each of the ``listeners`` is called with
     every change of the cards, after it.
     """
 
@@ -77,6 +81,7 @@ class NodeWriter:
         unit: MemoryUnit,
         boot: str,
         *,
+        now: Callable[[], float],
         health: CardHealth | None = None,
         in_use: Callable[[], frozenset[int]] = frozenset,
         max_ids: int | None = None,
@@ -113,6 +118,10 @@ class NodeWriter:
         self._unknown_annotations: list[str] = []
         self._is_watched = False
         self._wake = asyncio.Event()
+        self._now = now
+        # The overuse annotation that the Node should have, and why the last report was refused.
+        self._overuse = ""
+        self._refusal = ""
 
     async def prepare(self) -> None:
         """Read the Node: which index its cards had, and which were sick. Raises ApiError."""
@@ -155,6 +164,12 @@ class NodeWriter:
         """Compare the Node with what should be on it, now."""
         self._wake.set()
 
+    def show_overuse(self, text: str) -> None:
+        """The overuse annotation is this from now on, "" for none."""
+        if text != self._overuse:
+            self._overuse = text
+            self.wake()
+
     # Called by the watch of our Node.
 
     def set(self, item: Node) -> None:
@@ -180,6 +195,16 @@ class NodeWriter:
             await self._exchange(node, coming)
             node = await self._read()
         await self._write(node, self.cards)
+        await self._report(node, health_of(self.cards))
+
+    async def report_no_cards(self, problem: str) -> None:
+        """The Node has no card to share, for now. Raises ApiError."""
+        await self._report(await self._read(), no_cards(problem))
+
+    async def end(self) -> None:
+        """The plugin ends: the Node does not show as watched any more. Raises ApiError."""
+        self._overuse = ""
+        await self._report(await self._read(), ENDED)
 
     async def publish_patiently(self) -> None:
         """Publish, and wait for an API server that is away."""
@@ -265,7 +290,21 @@ class NodeWriter:
         count = patch["status"]["capacity"][wire.RESOURCE_COUNT]
         _LOG.info("published node=%s cards=%s unit=%s", self.name, count, cards.unit)
 
-    async def _read(self) -> Node:
+    async def _report(self, node: ReportedNode, health: Health) -> None:
+        """Write the condition and the overuse annotation; the same refusal is worth one line."""
+        patch = report_for(node, health, self._overuse, self._now())
+        if patch is None:
+            return
+        try:
+            await self._client.patch_node_status(self.name, patch)
+        except ApiError as error:
+            if str(error) != self._refusal:
+                self._refusal = str(error)
+                _LOG.warning("cannot write the condition of the node node=%s error=%s", self.name, error)
+        else:
+            self._refusal = ""
+
+    async def _read(self) -> ReportedNode:
         node = await self._client.get_node(self.name)
         self.metadata = node.metadata
         self.isolation_off = (node.metadata.labels or {}).get(wire.LABEL_ISOLATION_OFF) == "true"

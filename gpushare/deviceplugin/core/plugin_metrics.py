@@ -6,7 +6,7 @@ Counting is always on and costs next to nothing; the library that shows it is lo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Mapping
 
 from gpushare.deviceplugin.core.usage import NodeUse, PodOnCard
 from gpushare.manifests import Pod
@@ -23,7 +23,8 @@ class PluginMetrics:
         # Read at each scrape: the cards and the pods of this node, and the pods with a container that may not start yet.
         self.cards: Callable[[], NodeCards] = lambda: NodeCards(CARDS_VERSION, "ids", "", "", ())
         self.pods: Callable[[], Iterable[Pod]] = tuple
-        self.held: Callable[[], Sized] = tuple
+        # Their reasons by uid.
+        self.held: Callable[[], Mapping[str, str]] = dict
         # Answers to Allocate: ``refused`` ones end their pod.
         self.allocations = Counter(granted=0, refused=0)
         # The card of a pod was found to be another than annotated.
@@ -40,5 +41,7 @@ class PluginMetrics:
         self.seen: NodeUse | None = None
         self.over: frozenset[PodOnCard] = frozenset()
         self.overuse_episodes = 0
+        # Pods that had overused for the whole grace period.
+        self.overuse_evictions = Counter(evicted=0, refused=0)
         self.unbooked: frozenset[PodOnCard] = frozenset()
         self.unbooked_episodes = 0

@@ -51,7 +51,7 @@ def stuck_pods(pods: Iterable[Pod], cards: NodeCards, held: Mapping[str, str]) -
     found = []
     for pod in pods:
         if not is_deleting(pod) and (cause := _cause(pod, held)) and _has_place(pod, empty):
-            owner = next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
+            owner = controller_of(pod)
             name = f"{owner.kind} {owner.name}" if owner is not None else ""
             found.append(StuckPod(pod.metadata, cause, _keep_because(pod, owner), name))
     return found
@@ -88,11 +88,21 @@ def _is_about_us(pod: Pod, message: str) -> bool:
     return any(resource in message for resource in RESOURCES) or not asks_for_others
 
 
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """The owner that replaces the pod when it is gone."""
+    return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
+
+
 def _keep_because(pod: Pod, owner: OwnerReference | None) -> str:
+    if owner is not None and owner.kind == "Job":
+        return "its Job replaces failed pods by itself and counts them"
+    return no_successor(pod, owner)
+
+
+def no_successor(pod: Pod, owner: OwnerReference | None) -> str:
+    """Why no controller would replace the pod through the API; "" if one would."""
     if owner is None:
         return "no controller would replace it; delete it and create it again"
-    if owner.kind == "Job":
-        return "its Job replaces failed pods by itself and counts them"
     if owner.kind == "Node" or MIRROR in (pod.metadata.annotations or {}):
         return "it is a static pod: its file makes it, not the API"
     return ""

@@ -25,7 +25,7 @@ out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,10 +33,13 @@ from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
 from gpushare.model.node import unit_mib
+from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import MIRROR, is_finished
 from gpushare.plugin_flags import Tolerance
 
 MIB: Final = 1024 * 1024
+# How long an amount of overuse stands on the Node at least, in seconds.
+AMOUNTS_SECONDS: Final = 60.0
 # A pod's uid; that of a static pod is 32 digits, the hash of its manifest. systemd turns the dashes into underscores.
 _UID: Final = r"(?:[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 _POD: Final = re.compile(rf"(?:^|[/:-])pod({_UID})(?=\.slice(?:[/:]|$)|/|$)")
@@ -95,6 +98,34 @@ class Overuse:
     reported: frozenset[PodOnCard] = frozenset()
     begun: tuple[CardUse, ...] = ()
     ended: tuple[CardUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOveruse:
+    """The overuse that stands on the Node since ``at`` (the clock of the caller, seconds)."""
+
+    pods: tuple[CardOveruse, ...] = ()
+    at: float = 0.0
+
+
+def show(before: ShownOveruse, uses: Iterable[CardUse], reported: Container[PodOnCard], now: float) -> ShownOveruse:
+    """The overuse on the Node after a look: that of the reported pods.
+
+    A pod that comes or goes is shown immediately, another amount at most once in ``AMOUNTS_SECONDS``: each is a write to the
+    Node. A use that is not known keeps its last amount.
+    """
+    known = {(one.uid, one.index): one for one in before.pods}
+    found = []
+    for use in uses:
+        if use.on in reported:
+            last = known.get((use.on.uid, use.on.index))
+            used = use.used // MIB if use.used is not None else last.used if last is not None else 0
+            found.append(CardOveruse(use.on.uid, use.on.index, use.booked // MIB, used))
+    pods = tuple(found)
+    is_same = {(one.uid, one.index) for one in pods} == known.keys()
+    if is_same and (set(pods) == set(before.pods) or now - before.at < AMOUNTS_SECONDS):
+        return before
+    return ShownOveruse(pods, now)
 
 
 def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:

@@ -413,8 +413,8 @@ class Book:
     def _lay_out(self, *names: str) -> None:
         for name in names if self._is_looked_at else ():
             if name in self._nodes:
-                devices, refusal = self._cards[name]
-                self._infos[name] = lay_out(name, devices, self._bookings.get(name, {}).values(), refusal)
+                devices, refusal, overuse = self._cards[name]
+                self._infos[name] = lay_out(name, devices, self._bookings.get(name, {}).values(), refusal, overuse)
                 self._answers.changed(name)
 
 

@@ -16,6 +16,7 @@ from gpushare.model.node import Device, NodeInfo, unit_of_size
 SICK: Final = 1
 OVER_BOOKED: Final = 2
 NO_SLOT: Final = 4
+OVERUSED: Final = 8
 # Numbers of each card in a row.
 CARD_NUMBERS: Final = 5
 # Nodes of a slice: a millisecond of work if all have changed.
@@ -37,6 +38,16 @@ class Card(NamedTuple):
         return 0 if self.marks & (SICK | NO_SLOT) else max(self.total - self.used, 0)
 
 
+class Overuser(NamedTuple):
+    """A pod that uses more of a card than it booked, in MiB, as the node's device plugin published it."""
+
+    card: int
+    namespace: str
+    name: str
+    booked: int
+    used: int
+
+
 class Row(NamedTuple):
     """A node. ``cards`` are the numbers of all cards in one list: it is a third of the bytes of a list for each.
 
@@ -49,6 +60,7 @@ class Row(NamedTuple):
     cards: tuple[int, ...]
     unplaced: int
     refusal: str
+    overusers: tuple[Overuser, ...] = ()
 
     def each_card(self) -> Iterator[Card]:
         """The cards, by index."""
@@ -90,8 +102,9 @@ class Entry(NamedTuple):
 
     @property
     def needs_attention(self) -> bool:
-        """Is a card sick or over-booked, a pod without a card, or the node refused?"""
-        return bool(self.sums.sick or self.sums.over_booked or self.row.unplaced or self.row.refusal)
+        """Is a card sick or over-booked, a pod without a card or with too much of one, or the node refused?"""
+        row = self.row
+        return bool(self.sums.sick or self.sums.over_booked or row.unplaced or row.refusal or row.overusers)
 
 
 class Rows:
@@ -143,9 +156,11 @@ class Rows:
 
     def _made(self, node: NodeInfo) -> Entry:
         unit = _unit_of(node.devices)
-        cards = [self._card(device) for device in node.devices]
+        overusers = _overusers(node)
+        overused = {one.card for one in overusers}
+        cards = [self._card(device, is_overused=device.index in overused) for device in node.devices]
         numbers = tuple(number for card in cards for number in card)
-        row = Row(node.name, unit, numbers, node.unplaced, node.refusal or "")
+        row = Row(node.name, unit, numbers, node.unplaced, node.refusal or "", overusers)
         largest = node.largest_free * unit
         sums = Sums(
             1, len(cards), sum(card.used for card in cards) * unit, sum(card.free for card in cards) * unit,
@@ -154,13 +169,23 @@ class Rows:
         )  # fmt: skip
         return Entry(node, row, encode_json(row), sums, frozenset(card.model for card in cards))
 
-    def _card(self, device: Device) -> Card:
+    def _card(self, device: Device, *, is_overused: bool) -> Card:
         if device.model not in self.models:
             self.models.append(device.model)
         marks = (0 if device.healthy else SICK) + (OVER_BOOKED if device.used > device.total else 0)
         if device.slots and not device.free_slots:
             marks += NO_SLOT
+        marks += OVERUSED if is_overused else 0
         return Card(device.index, device.used, device.total, self.models.index(device.model), marks)
+
+
+def _overusers(node: NodeInfo) -> tuple[Overuser, ...]:
+    """Those that are still there: a pod goes before its device plugin looks again."""
+    if not node.overuse:
+        return ()
+    there = {one.uid: one for one in node.bookings}
+    found = ((one, there[one.uid]) for one in node.overuse if one.uid in there)
+    return tuple(Overuser(one.index, pod.namespace, pod.name, one.booked, one.used) for one, pod in found)
 
 
 def _unit_of(devices: Sequence[Device]) -> int:

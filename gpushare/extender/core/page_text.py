@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode
 
 from gpushare.extender.core.page_document import PageDocument, WaitingPod
-from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, SICK, Card, Entry
+from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, OVERUSED, SICK, Card, Entry, Row
 from gpushare.extender.core.trends import Point
 from gpushare.model.quantity import MIB_PER_GIB
 
@@ -25,6 +25,7 @@ _MARKS: Final = {
     SICK: ("sick", "✕ sick"),
     OVER_BOOKED: ("over", "▲ over-booked"),
     NO_SLOT: ("slotless", "■ no free slot"),
+    OVERUSED: ("overused", "▲ overused"),
 }
 _UNITS: Final = {MIB_PER_GIB: "GiB", 1: "MiB"}
 _BAR: Final = 40
@@ -175,6 +176,7 @@ def _attention(document: PageDocument) -> Iterator[str]:
         texts = [
             f"card {card.number}: {mark}" for card in row.each_card() if (mark := _words(card, SICK | OVER_BOOKED))
         ]
+        texts += _overuses(row)
         texts += [row.refusal] * bool(row.refusal)
         texts += [f"{row.unplaced} units of pods on no card of it"] * bool(row.unplaced)
         yield f"<li>{_link(row.name)} {escape('; '.join(texts))}</li>"
@@ -182,6 +184,13 @@ def _attention(document: PageDocument) -> Iterator[str]:
         yield f'<li><a href="ui?show=attention">{len(marked) - MOST_MARKED} more nodes</a></li>'
     if not marked:
         yield "<li>Every card is well, and none is over-booked.</li>"
+
+
+def _overuses(row: Row) -> list[str]:
+    return [
+        f"card {one.card}: {one.namespace}/{one.name} uses {one.used} MiB and booked {one.booked} MiB"
+        for one in row.overusers
+    ]
 
 
 def _words(card: Card, of: int) -> str:
@@ -198,6 +207,7 @@ def _node(entry: Entry, models: Sequence[str]) -> str:
     names = ", ".join(dict.fromkeys(models[card.model] for card in cards if models[card.model])) or "not published"
     notes = [f"<b>{escape(row.refusal)}</b>"] * bool(row.refusal)
     notes += [f"<b>{row.unplaced} units on no card</b>"] * bool(row.unplaced)
+    notes += [f"<b>{escape(text)}</b>" for text in _overuses(row)]
     return (
         f'<tr><th scope="row">{_link(row.name)}<small>{escape(names)}, in {unit_word(row.unit_mib)}</small>{"".join(notes)}</th>'
         f'<td><ul class="cards">{"".join(map(_card, cards))}</ul></td>'
@@ -209,7 +219,7 @@ def _node(entry: Entry, models: Sequence[str]) -> str:
 def _card(card: Card) -> str:
     classes = " ".join(["card", *(name for mark, (name, _) in _MARKS.items() if card.marks & mark)])
     width = min(card.used * _BAR // card.total, _BAR) if card.total else 0
-    words = _words(card, SICK | OVER_BOOKED | NO_SLOT)
+    words = _words(card, SICK | OVER_BOOKED | NO_SLOT | OVERUSED)
     return (
         f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="whole" width="{_BAR}" height="6"/>'

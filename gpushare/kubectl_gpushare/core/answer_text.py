@@ -205,13 +205,16 @@ def events_names(answer: dict[str, Any]) -> str:
 def top_text(answer: dict[str, Any], kind: str, *, headers: bool = True) -> str:
     """The text of ``top``, of nodes or of pods; what is not known is a dash."""
     if kind == "nodes":
-        rows = [[one["name"], *_amounts(one), _mib(one["total"]), one["pods"]] for one in answer["nodes"]]
-        return table(("NODE", "BOOKED", "USED", "USED%", "TOTAL", "PODS"), rows, headers=headers)
+        rows = [
+            [one["name"], *_amounts(one), _mib(one["total"]), one["pods"], one["healthy"] or "-"]
+            for one in answer["nodes"]
+        ]
+        return table(("NODE", "BOOKED", "USED", "USED%", "TOTAL", "PODS", "HEALTHY"), rows, headers=headers)
     rows = [
-        [one["namespace"], one["name"], one["node"], one["card"], *_amounts(one)]
+        [one["namespace"], one["name"], one["node"], one["card"], *_amounts(one), _mib(one["overuse"])]
         for one in sorted(answer["pods"], key=lambda one: (one["namespace"], one["name"], one["card"]))
     ]
-    return table(("NAMESPACE", "NAME", "NODE", "CARD", "BOOKED", "USED", "USED%"), rows, headers=headers)
+    return table(("NAMESPACE", "NAME", "NODE", "CARD", "BOOKED", "USED", "USED%", "OVERUSE"), rows, headers=headers)
 
 
 def top_names(answer: dict[str, Any], kind: str) -> str:

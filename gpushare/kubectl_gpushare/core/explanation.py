@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from gpushare import wire
@@ -25,6 +24,7 @@ from gpushare.kubectl_gpushare.core.waiting_causes import (
     verdicts_on,
 )
 from gpushare.model.allocation import read_allocation
+from gpushare.model.conditions import time_text
 from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
 from gpushare.model.placement import Question, find
 from gpushare.model.pod import is_finished, is_lingering, was_started
@@ -189,4 +189,4 @@ def _binder(annotations: Mapping[str, str], *, named: bool) -> str:
 
 def _time(nanoseconds: int) -> str:
     """As the API writes times. An annotation's number has 19 digits at most, which is before the year 2300."""
-    return datetime.fromtimestamp(nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_text(nanoseconds // 10**9)

@@ -36,8 +36,10 @@ def use_in(metrics: str) -> dict[tuple[str, int], int] | None:
     return uses if found else None
 
 
-def top(reports: Iterable[NodeReport], uses: Mapping[str, Use], hidden: Sequence[str]) -> dict[str, Any]:
-    """``uses`` are by node, of those whose plugin publishes them."""
+def top(
+    reports: Iterable[NodeReport], uses: Mapping[str, Use], conditions: Mapping[str, str], hidden: Sequence[str]
+) -> dict[str, Any]:
+    """``uses`` and ``conditions``, the status of GPUShareHealthy, are by node, for nodes with a plugin that publishes them."""
     nodes, pods = list[dict[str, Any]](), list[dict[str, Any]]()
     for node in reports:
         of_node = list(_pods(node, uses.get(node.name)))
@@ -50,24 +52,33 @@ def top(reports: Iterable[NodeReport], uses: Mapping[str, Use], hidden: Sequence
                 "booked": _bytes(node.used, node),
                 "used": sum(known) if node.name in uses else None,
                 "pods": len({pod["uid"] for pod in of_node}),
+                "healthy": conditions.get(node.name),
             }
         )
     return {"apiVersion": API_VERSION, "kind": "MemoryUse", "nodes": nodes, "pods": pods, "hidden": list(hidden)}
 
 
 def _pods(node: NodeReport, use: Use | None) -> Iterable[dict[str, Any]]:
-    """One for each card of each pod."""
+    """One for each card of each pod.
+
+    The node names those that its plugin has reported for overuse, with their use of at most a minute ago. It counts if the plugin
+    cannot be asked.
+    """
+    reported = {(one.uid, one.index): one.used * _MIB for one in node.info.overuse}
     for booking in node.info.bookings:
         for device in node.info.devices:
             if units := units_on(booking, device.index):
+                on = booking.uid, device.index
+                booked, used = _bytes(units, node), (reported if use is None else use).get(on)
                 yield {
                     "namespace": booking.namespace,
                     "name": booking.name,
                     "uid": booking.uid,
                     "node": node.name,
                     "card": device.index,
-                    "booked": _bytes(units, node),
-                    "used": None if use is None else use.get((booking.uid, device.index)),
+                    "booked": booked,
+                    "used": used,
+                    "overuse": None if booked is None or used is None or on not in reported else max(used - booked, 0),
                 }
 
 

@@ -146,11 +146,11 @@ def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
     published = published_cards(node)
     as_listed = node if published else _with_allocatable(node)
     total = capacity(as_listed, wire.RESOURCE_MEMORY)
-    devices, refusal = read_devices(as_listed)
+    devices, refusal, overuse = read_devices(as_listed)
     unit = published.unit if published else ""
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
-    info = lay_out(node.metadata.name, devices, bookings, refusal)
+    info = lay_out(node.metadata.name, devices, bookings, refusal, overuse)
     sick = {card.index: card for card in published.cards if not card.healthy} if published else {}
     return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, sick)
 
@@ -179,7 +179,10 @@ def _in_mib(report: NodeReport) -> NodeReport:
         for one in info.bookings
     ]
     return replace(
-        report, total=report.total * mib, unit="MiB", info=lay_out(info.name, devices, bookings, info.refusal)
+        report,
+        total=report.total * mib,
+        unit="MiB",
+        info=lay_out(info.name, devices, bookings, info.refusal, info.overuse),
     )
 
 

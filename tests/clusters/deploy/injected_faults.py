@@ -236,6 +236,10 @@ FAULTS: dict[str, Fault] = {
     "GpushareCardSick": FaultySite.break_a_card,
     "GpushareDriverErrors": FaultySite.fail_the_driver,
 }
+# Alerts that no fault raises here, with the reason, and the series that they read.
+UNSEEN = {
+    "GpushareNodeUnhealthy": ("kube-state-metrics is not built; promtool judges the rule", "kube_node_status_condition")
+}
 # These take series away.
 ENDS: dict[str, Fault] = {
     "GpushareDevicePluginAbsent": FaultySite.kill_a_plugin,

@@ -78,6 +78,17 @@ def test_a_patch_is_a_condition(operation: Mapping[str, Any], after: Mapping[str
     assert tree == after
 
 
+def test_the_same_patch_of_two_components_is_one_field() -> None:
+    """Under the condition of either."""
+    tree: dict[str, Any] = {}
+    for condition in ("a", "b"):
+        chart_templates.apply(tree, {"op": "add", "path": "/hostPID", "value": True}, condition)
+
+    assert tree == {"hostPID": When("(or a b)", True)}
+    with pytest.raises(ValueError, match="hostPID"):
+        chart_templates.apply(tree, {"op": "add", "path": "/hostPID", "value": False}, "c")
+
+
 def test_a_patch_that_a_chart_cannot_express_is_refused() -> None:
     """It would be lost without a trace."""
     with pytest.raises(ValueError, match="copy"):

@@ -277,6 +277,7 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         "monitoring": kinds >= {"ServiceMonitor", "PrometheusRule", "ConfigMap"},
         "on-delete": only(objects, "DaemonSet")["spec"]["updateStrategy"] == {"type": "OnDelete"},
         "usage": says.usage.is_on and spec.get("hostPID") is True,
+        "evict-overusers": says.usage.evict and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
         "runtime-class-object": "RuntimeClass" in kinds,
         "several-extenders": "PodDisruptionBudget" in kinds

@@ -81,13 +81,13 @@ def test_each_alert_has_a_case() -> None:
 
 @pytest.mark.parametrize("expression", [*(rule["expr"] for rule in ALERTS.values()), *shown()])
 def test_each_expression_names_series_that_exist(expression: str) -> None:
-    """Series and labels are those of the reference page, or labels that a scrape adds; any other would match nothing."""
+    """Series and labels are those of the reference page or of kube-state-metrics, or labels that a scrape adds."""
     rows = re.findall(r"(?m)^\| `(gpushare_\w+)` \| (\w+) \| ([^|]*) \|", REFERENCE.read_text())
-    known: dict[str, set[str]] = {}
+    known: dict[str, set[str]] = {"kube_node_status_condition": {"condition", "status"}}
     for name, kind, labels in rows:
         for series in (f"{name}_bucket", f"{name}_sum", f"{name}_count") if kind == "histogram" else (name,):
             known.setdefault(series, set()).update(label.strip() for label in labels.split(","))
-    named = set(re.findall(r"gpushare_\w+", expression))
+    named = set(re.findall(r"(?:gpushare|kube)_\w+", expression))
     by_labels = re.findall(r"(?:by|on) \(([^)]*)\)", expression) + re.findall(r"(\w+)!?=~?\"", expression)
     labels = {label.strip() for listed in by_labels for label in listed.split(",")}
 

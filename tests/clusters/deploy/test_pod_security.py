@@ -37,7 +37,7 @@ def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
     _, says = plugin_of(objects)
 
     assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}
-    looks = {"hostPID"} if says.usage.is_on else set()
+    looks = {"hostPID"} if says.usage.is_needed else set()
     assert (
         findings(pod_spec(only(objects, "DaemonSet"))) == {"hostNetwork", "hostPort", "hostPath", "runAsRoot"} | looks
     )

@@ -228,7 +228,9 @@ async def stage(
         async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
             health = CardHealth(XidRules(), 0)
-            node = NodeWriter(client, "rig", MemoryUnit.parse("GiB"), "boot", health=health, slots=slots)
+            node = NodeWriter(
+                client, "rig", MemoryUnit.parse("GiB"), "boot", now=lambda: 0.0, health=health, slots=slots
+            )
             await node.prepare()
             node.begin(physical)
             yield Stage(api, client, Path(name), node, health, **more)

@@ -115,7 +115,7 @@ async def plugin(
         folder = Path(name)
         async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
-            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot", max_ids=10**6)
+            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot", now=lambda: 0.0, max_ids=10**6)
             await node.prepare()
             node.begin(physical)
             await node.publish()
@@ -202,12 +202,14 @@ async def test_recorded_start(name: str) -> None:
     recording = json.loads((RECORDED / f"{name}.json").read_text())
     async with plugin(recording["cards"], []) as kubelet:
         (theirs,) = (call for call in recording["api_calls_at_start"] if call["method"] == "PATCH")
-        (ours,) = (call for call in kubelet.api.calls if call["method"] == "PATCH")
+        ours, condition = (call for call in kubelet.api.calls if call["method"] == "PATCH")
 
         assert (ours["path"], ours["content_type"]) == (theirs["path"], theirs["content_type"])
         assert ours["body"]["status"] == theirs["body"]["status"]
         published = json.loads(ours["body"]["metadata"]["annotations"]["aliyun.com/gpushare-cards"])
         assert len(published["cards"]) == len(recording["cards"])
+        assert condition["body"].keys() == {"status"}
+        assert condition["body"]["status"].keys() == {"conditions"}
 
 
 async def test_a_node_without_cards_has_an_empty_list() -> None:

@@ -43,7 +43,7 @@ async def test_list_that_the_kubelet_would_refuse_fails_the_start(tmp_path: Path
     waits = "" if version == "v1.36.3" else "published node=n"
     code, log, api = await on_fake(tmp_path, version, "--memory-unit=MiB", until_log=waits)
 
-    patches = [call for call in api.calls if call["method"] == "PATCH"]
+    patches = [call for call in api.calls if call["method"] == "PATCH" and "metadata" in call["body"]]
     if version == "v1.36.3":
         assert (code, patches) == (1, [])
         assert "--memory-unit MiB makes 30720 ids, more than 4000" in log

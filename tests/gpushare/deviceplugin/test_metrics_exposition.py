@@ -62,7 +62,7 @@ async def test_a_failing_scrape_is_an_error_and_the_server_lives_on(caplog: pyte
     """The traceback is the log's, not the scraper's."""
     metrics = PluginMetrics()
 
-    def broken() -> tuple[()]:
+    def broken() -> dict[str, str]:
         raise ZeroDivisionError("secret")
 
     metrics.held = broken

@@ -137,7 +137,7 @@ async def start(api: StubApi) -> list[str]:
     """Start as the plugin's main does; the pods that still hold a card."""
     async with serve(api) as url, http_pool(url) as http:
         client, pods = ApiClient(http), NodePods()
-        own = NodeWriter(client, "n", MemoryUnit.parse("GiB"), "kernel")
+        own = NodeWriter(client, "n", MemoryUnit.parse("GiB"), "kernel", now=lambda: 0.0)
         await list_all(pods, client, "n")
         await own.prepare()
         # Names of events only.

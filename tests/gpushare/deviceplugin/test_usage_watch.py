@@ -19,6 +19,7 @@ from fake_nvml.state import State
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import ProcessUse
 from gpushare.deviceplugin.metrics_exposition import PluginExposition
+from gpushare.deviceplugin.overuser_evictor import OveruserEvictor
 from gpushare.deviceplugin.usage_watch import ProcessOwners, UsageWatch
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -49,7 +50,8 @@ class Rig:
                         "name": "player",
                         "namespace": "team",
                         "uid": UID,
-                        "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"},
+                        "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_DEV": "14"},
+                        "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "o", "controller": True}],
                     },
                     "spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}]},
                 },
@@ -58,6 +60,7 @@ class Rig:
         ]
         self.watch: UsageWatch
         self.others: list[ObjectMeta] = []
+        self.published = ""
 
     def run(self, pid: int, mib: int, card: int = 0, uid: str = UID) -> None:
         """A process in a container of the pod."""
@@ -84,9 +87,9 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]:
+async def rig(state: State, proc: Path, after: float = 60, *, evicts: bool = False) -> AsyncIterator[Rig]:
     """Everything wired as in the plugin."""
-    api, metrics = StubApi(), PluginMetrics()
+    api, metrics = StubApi(pods=[{"metadata": {"name": "player", "namespace": "team", "uid": UID}}]), PluginMetrics()
     registry = CollectorRegistry()
     registry.register(PluginExposition(metrics))
     session, thread = NvmlSession(None, listen=False), NvmlThread()
@@ -97,7 +100,8 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
             facts = [CardFacts(i, uuid, "Tesla T4", 15079, 14) for i, uuid in enumerate(it.uuids)]
             cards = NodeCards(1, "ids", "GiB", "boot", tuple(facts))
             metrics.cards, metrics.pods = lambda: cards, lambda: it.pods
-            events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
+            client = ApiClient(http)
+            events = EventRecorder(client, "test", lambda: 0.0, random.Random(1))
             it.watch = UsageWatch(
                 lambda uuid: thread.run(functools.partial(session.processes, uuid)),
                 lambda: cards,
@@ -106,8 +110,10 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
                 ProcessOwners(proc),
                 metrics,
                 events,
-                UsageFlags(True, 15, Tolerance(percent=10), after, str(proc)),
+                UsageFlags(True, 15, Tolerance(percent=10), after, proc_root=str(proc)),
                 lambda: it.now,
+                lambda text: setattr(it, "published", text),
+                OveruserEvictor(client, metrics, events, 60.0) if evicts else None,
             )
             yield it
     finally:
@@ -130,12 +136,14 @@ async def test_overuse_and_its_end_are_events_of_the_pod(simulate: Simulate, tmp
         over = {"namespace": "team", "pod": "player", "uid": UID, "card": "0"}
         assert node.value("gpushare_pod_overuse_bytes", **over) == 229 * MIB
         assert node.value("gpushare_overuse_episodes_total") == 1
+        assert node.published == f'[["{UID}",0,1024,1253]]'
 
         node.end(7)
         node.run(8, 1000)
         await node.watch.look()
         assert node.said()[1:] == [("GPUShareMemoryOveruseEnded", "Normal")]
         assert node.value("gpushare_pod_overuse_bytes", **over) is None
+        assert node.published == ""
 
 
 async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulate, tmp_path: Path) -> None:
@@ -150,6 +158,10 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulat
 
         assert node.used() is None
         assert node.said() == [("GPUShareMemoryOveruse", "Warning")]
+        over = {"namespace": "team", "pod": "player", "uid": UID, "card": "0"}
+        assert node.value("gpushare_pod_overuse_bytes", **over) is None
+        # What was seen last stays on the Node.
+        assert node.published == f'[["{UID}",0,1024,2000]]'
         assert node.value("gpushare_nvml_errors_total", operation="processes") == 1
         other = {"card": "1", "uuid": node.uuids[1], "model": "Tesla T4"}
         assert node.value("gpushare_card_unaccounted_bytes", **other) == 30 * MIB

@@ -294,7 +294,9 @@ async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
     plugins = [pod(f"plugin-{on}", 0, on) for on in "ab"]
     for one in plugins:
         one["metadata"]["labels"] = {"app.kubernetes.io/component": "device-plugin"}
-    api = StubApi(nodes=[node("a"), node("b")], pods=[*plugins, pod("f", 1, "a", 0), pod("g", 2, "b", 0)])
+    ended = node("a")
+    ended["status"]["conditions"] = [{"type": "GPUShareHealthy", "status": "Unknown"}]
+    api = StubApi(nodes=[ended, node("b")], pods=[*plugins, pod("f", 1, "a", 0), pod("g", 2, "b", 0)])
 
     async def proxying(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if not scope["path"].endswith("/proxy/metrics"):
@@ -315,12 +317,12 @@ async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
 
     assert codes == [0, 0, 0, 0]
     assert rows[1:3] == [
-        ["team", "f", "a", "0", "1024Mi", "1253Mi", "122%"],
-        ["team", "g", "b", "0", "2048Mi", "-", "-"],
+        ["team", "f", "a", "0", "1024Mi", "1253Mi", "122%", "-"],
+        ["team", "g", "b", "0", "2048Mi", "-", "-", "-"],
     ]
     assert rows[4:] == [
-        ["a", "1024Mi", "1253Mi", "122%", "28672Mi", "1"],
-        ["b", "2048Mi", "-", "-", "28672Mi", "1"],
+        ["a", "1024Mi", "1253Mi", "122%", "28672Mi", "1", "Unknown"],
+        ["b", "2048Mi", "-", "-", "28672Mi", "1", "-"],
         ["node/a"],
         ["node/b"],
     ]

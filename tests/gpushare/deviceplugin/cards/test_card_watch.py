@@ -65,7 +65,8 @@ async def test_an_applications_xid_changes_nothing(simulate: Simulate, xid: int)
         await rig.settled()
         patches = [call for call in rig.api.calls if call["method"] == "PATCH" and "/nodes/" in call["path"]]
 
-        assert (len(rig.lists), len(patches), rig.reasons()) == (1, 1, ["", ""])
+        # The cards and the condition, once each.
+        assert (len(rig.lists), len(patches), rig.reasons()) == (1, 2, ["", ""])
 
 
 async def test_the_pods_of_a_sick_card_alone_get_an_event(simulate: Simulate) -> None:

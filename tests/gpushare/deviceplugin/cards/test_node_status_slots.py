@@ -58,6 +58,7 @@ async def slotted(
     async with serve(site.api) as url, http_pool(url) as http:
         site.node = NodeWriter(
             ApiClient(http), "rig", MemoryUnit.parse("GiB"), "boot",
+            now=lambda: 0.0,
             health=site.health,
             in_use=lambda: frozenset(site.in_use),
             slots=2,

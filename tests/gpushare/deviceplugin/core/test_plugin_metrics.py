@@ -154,12 +154,16 @@ def test_two_pods_of_one_name_are_two_series() -> None:
 
 
 def test_held_containers_are_those_of_this_moment() -> None:
-    """The allocator knows them (``Allocator.held``)."""
-    plugin, held = Plugin(T4), ["uid-a", "uid-b"]
+    """The allocator knows them (``Allocator.held``); each has its pod and why, if the API shows the pod."""
+    plugin, held = Plugin(T4), {"uid-a": "NoRoom", "uid-b": "OwnerUnknown"}
+    plugin.pods = [pod("a"), pod("c")]
     plugin.metrics.held = lambda: held
     assert plugin.values("gpushare_held_containers") == {(): 2}
+    labels = "namespace", "pod", "uid", "reason"
+    assert plugin.values("gpushare_held_pod", *labels) == {("team", "a", "uid-a", "NoRoom"): 1}
 
-    held.remove("uid-a")
+    del held["uid-a"]
+    assert plugin.values("gpushare_held_pod", *labels) == {}
     assert plugin.values("gpushare_held_containers") == {(): 1}
 
 

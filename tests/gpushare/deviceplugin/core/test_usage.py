@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -15,15 +16,18 @@ from gpushare.deviceplugin.core.usage import (
     Overuse,
     PodOnCard,
     ProcessUse,
+    ShownOveruse,
     bookings,
     judge,
     on_other_cards,
     pods_in_cgroups,
+    show,
     sum_up,
     uids_in_cgroups,
 )
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.overuse import CardOveruse
 from gpushare.plugin_flags import Tolerance
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
@@ -326,3 +330,21 @@ def test_every_uid_comes_back(uid: str, container: str, qos: str, runtime: str, 
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """The kernel's texts are not ours to refuse."""
     pods_in_cgroups(text)
+
+
+def test_overuse_on_the_node_is_that_of_the_reported_pods() -> None:
+    """Immediately when a pod comes or goes; another amount after a minute; an unknown one as it was seen last."""
+    use, other = CardUse(ON, 1024 * MIB, 1253 * MIB), CardUse(PodOnCard("team", "b", "uid-b", 1), 0, 5 * MIB)
+    grown, unseen = dataclasses.replace(use, used=2000 * MIB), dataclasses.replace(use, used=None)
+    none = ShownOveruse()
+
+    assert show(none, [use, other], frozenset(), 0.0) is none
+    shown = show(none, [use, other], {ON}, 5.0)
+    assert shown == ShownOveruse((CardOveruse("uid-a", 0, 1024, 1253),), 5.0)
+    assert show(shown, [use], {ON}, 500.0) is shown
+    assert show(shown, [grown], {ON}, 64.0) is shown
+    assert show(shown, [grown], {ON}, 65.0).pods == (CardOveruse("uid-a", 0, 1024, 2000),)
+    assert show(shown, [unseen], {ON}, 500.0) is shown
+    assert show(shown, [use, other], {ON, other.on}, 6.0).pods[1] == CardOveruse("uid-b", 1, 0, 5)
+    assert show(shown, [use], frozenset(), 6.0).pods == ()
+    assert show(none, [unseen], {ON}, 6.0).pods == (CardOveruse("uid-a", 0, 1024, 0),)

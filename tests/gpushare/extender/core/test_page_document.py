@@ -104,7 +104,22 @@ def test_changes_are_what_differs_since_the_version_before(page: Page) -> None:
     changes = page.at(103)
     assert set(changes) == {"base", "version", "now", "contacts", "numbers", "nodes", "gone"}
     assert (changes["base"], changes["version"], changes["gone"]) == (2, 3, ["m"])
-    assert changes["nodes"] == [["n", 1024, [0, 2, 14, 0, 0, 1, 0, 14, 0, 0], 0, ""]]
+    assert changes["nodes"] == [["n", 1024, [0, 2, 14, 0, 0, 1, 0, 14, 0, 0], 0, "", []]]
+
+
+def test_overuse_on_a_node_is_a_change_of_its_row(page: Page) -> None:
+    """It comes and goes with the annotation of the node, and changes no number."""
+    page.book.set_pod(pod("p", 2, on="n", card=0, phase="Running"))
+    page.at()
+    overused = node("n")
+    overused.metadata.annotations = {"aliyun.com/gpushare-overuse": '[["p",0,2048,3000]]'}
+    page.book.set_node(overused)
+    changes = page.at(101)
+
+    assert set(changes) == {"base", "version", "now", "contacts", "nodes"}
+    assert [row[5] for row in changes["nodes"]] == [[[0, "default", "p", 2048, 3000]]]
+    page.book.set_node(node("n"))
+    assert [row[5] for row in page.at(102)["nodes"]] == [[]]
 
 
 def test_changes_added_to_a_document_are_the_next_one(page: Page) -> None:

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from gpushare.extender.core import page_rows as module
-from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, SICK, Card, Row, Rows, Sums
+from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, OVERUSED, SICK, Card, Overuser, Row, Rows, Sums
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.overuse import CardOveruse
 
 
 def node(name: str, *devices: Device, unplaced: int = 0, refusal: str | None = None) -> NodeInfo:
@@ -33,7 +34,7 @@ def test_a_row_has_each_card_in_units() -> None:
 
     assert rows.models == ["T4", "P4"]
     assert [*entry.row.each_card()] == [Card(0, 3, 14, 0, 0), Card(2, 10, 10, 1, 0)]
-    assert json.loads(entry.text) == ["n", 1024, [0, 3, 14, 0, 0, 2, 10, 10, 1, 0], 0, ""]
+    assert json.loads(entry.text) == ["n", 1024, [0, 3, 14, 0, 0, 2, 10, 10, 1, 0], 0, "", []]
     assert (entry.models, other.models) == ({0, 1}, {0})
     assert rows.texts() == [entry.text, rows.text_of("m")]
 
@@ -121,3 +122,16 @@ def test_rows_stay_whole_while_they_follow(monkeypatch: pytest.MonkeyPatch) -> N
     seen = [([one.row.name for one in rows.entries()], rows.sums.booked, [*rows.changed]) for _ in steps]
     assert seen == [(["a"], 0, ["a"])] * 2 + [([*"abcde"], 10 * 1024, [*"abcde"])] * 2
     assert ([one.row.name for one in rows.entries()], rows.sums.booked) == ([*"abcde"], 10 * 1024)
+
+
+def test_pods_that_overuse_are_named_while_they_are_there() -> None:
+    """With the amounts that the node publishes; the card is marked, and the node needs attention."""
+    booking = Booking("u", "team", "greedy", 1, ((0, 1),))
+    overuse = (CardOveruse("u", 0, 1024, 1253), CardOveruse("gone", 1, 1024, 2000))
+    devices = (Device(0, 14, unit_mib=1024), Device(1, 14, unit_mib=1024))
+    (entry,) = followed(lay_out("n", devices, [booking], None, overuse)).entries()
+
+    assert entry.row.overusers == (Overuser(0, "team", "greedy", 1024, 1253),)
+    assert [card.marks for card in entry.row.each_card()] == [OVERUSED, 0]
+    assert entry.needs_attention
+    assert entry.sums.free == 27 * 1024

@@ -22,6 +22,7 @@ from gpushare.extender.core.trends import Point
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.manifests import ObjectMeta
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import Request
 from tests.gpushare.extender.core.booked import node, pod
 
@@ -275,3 +276,14 @@ def test_amounts_are_rounded_to_a_tenth() -> None:
         "0 s ago", "59 s ago", "1 min ago", "2 h ago", "1 d ago", "2 d ago",
     ]  # fmt: skip
     assert [module.unit_word(mib) for mib in (1024, 1, 256)] == ["GiB", "MiB", "units of 256 MiB"]
+
+
+def test_a_pod_that_overuses_is_named_with_its_amounts() -> None:
+    """In the list of what needs attention and beside its node, and its card is marked."""
+    booking, overuse = Booking("u", "team", "<greedy>", 1, ((0, 1),)), (CardOveruse("u", 0, 1024, 1253),)
+    found = fragments(shown(lay_out("n", (Device(0, 14, model=T4),), [booking], None, overuse)), View())
+    text = "card 0: team/<greedy> uses 1253 MiB and booked 1024 MiB"
+
+    assert texts(found["attention"]) == ["n", text]
+    assert text in texts(found["nodes"])
+    assert texts(found["nodes"]).count("▲ overused") == 1

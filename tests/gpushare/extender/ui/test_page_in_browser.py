@@ -122,6 +122,25 @@ async def test_sick_and_over_booked_cards_are_marked(tmp_path: Path) -> None:
         assert await text(shown, "#attention") == "n1 card 0: ▲ over-booked"
 
 
+@pytest.mark.parametrize("words", [(), (WITHOUT_SCRIPT,)], ids=["script", "no script"])
+async def test_a_pod_that_overuses_is_named(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """With its card and both amounts, in the list and beside its node, until its plugin takes it off the node."""
+    async with extender() as one:
+        one.run_pod("greedy", 1, "n1", 1)
+        overused = cards_node("n1", 14, 14)
+        (overused.metadata.annotations or {})["aliyun.com/gpushare-overuse"] = '[["greedy",1,1024,1253]]'
+        one.book.set_node(overused)
+        line = "card 1: default/greedy uses 1253 MiB and booked 1024 MiB"
+        async with opened(one, tmp_path, "", *words) as shown:
+            assert (await text(shown, "#attention")).splitlines() == [f"n1 {line}", "n2 card 0: ✕ sick"]
+            assert line in await text(shown, "#rows th")
+            assert (await shown.evaluate(CARDS))["n1"] == ["0: 0/14", "1: 1/14 ▲ overused"]
+            one.book.set_node(cards_node("n1", 14, 14))
+            if not words:
+                await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 1/14"])
+                assert await text(shown, "#attention") == "n2 card 0: ✕ sick"
+
+
 async def test_an_address_shows_the_same_nodes_without_script(tmp_path: Path) -> None:
     """The server finds, orders and cuts into pages as the script does."""
     queries = (

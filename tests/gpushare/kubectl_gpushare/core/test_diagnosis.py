@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from gpushare.kubectl_gpushare.core.answer_text import diagnosis_text
 from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
-from gpushare.manifests import Node
+from gpushare.manifests import ReportedNode
 from gpushare.setup.core.faults import Fault
 from tests.gpushare.kubectl_gpushare.small_cluster import node
 
 LABEL = {"gpushare": "true"}
+STALE = "node a: GPUShareHealthy is True, and its device plugin has not written it for half an hour"
 
 
 def test_each_finding_has_its_advice() -> None:
     """Those of the objects first, then nodes whose plugin is silent, then those of cards and pods."""
-    silent = msgspec.convert({"metadata": {"name": "s", "labels": LABEL}}, Node)
-    answer = diagnosis([Fault("no extender", "install it")], ["node a: card 0 is over-booked"], [silent], ["x"])
+    silent = msgspec.convert({"metadata": {"name": "s", "labels": LABEL}}, ReportedNode)
+    answer = diagnosis([Fault("no extender", "install it")], ["node a: card 0 is over-booked"], [silent], 0.0, ["x"])
 
     assert [one["what"] for one in answer["findings"]] == [
         "no extender",
@@ -29,8 +31,41 @@ def test_each_finding_has_its_advice() -> None:
 
 def test_a_cluster_that_is_well_has_no_finding() -> None:
     """A node without cards needs no label."""
-    nodes = [msgspec.convert(one, Node) for one in (node(labels=LABEL), {"metadata": {"name": "cpu"}})]
-    answer = diagnosis([], [], nodes, [])
+    nodes = [msgspec.convert(one, ReportedNode) for one in (node(labels=LABEL), {"metadata": {"name": "cpu"}})]
+    answer = diagnosis([], [], nodes, 0.0, [])
 
     assert answer["findings"] == []
     assert diagnosis_text(answer) == "good: nothing that can be seen is wrong\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "heartbeat", "found"),
+    [
+        ("True", "1970-01-01T00:00:00Z", []),
+        ("False", "1970-01-01T00:00:00Z", ["node a: GPUShareHealthy is False (CardsSick): card 0 is sick"]),
+        ("Unknown", "1970-01-01T00:00:00Z", ["node a: GPUShareHealthy is Unknown (CardsSick): card 0 is sick"]),
+        (
+            "True",
+            "1969-12-31T00:00:00Z",
+            [STALE],
+        ),
+        ("True", None, [STALE]),
+    ],
+)
+def test_condition_of_a_node_is_a_finding(status: str, heartbeat: str | None, found: list[str]) -> None:
+    """One that is not True, or that its plugin has left behind."""
+    condition = {"type": "GPUShareHealthy", "status": status, "reason": "CardsSick", "message": "card 0 is sick"}
+    item = {"metadata": {"name": "a"}, "status": {"conditions": [condition | {"lastHeartbeatTime": heartbeat}]}}
+    answer = diagnosis([], [], [msgspec.convert(item, ReportedNode)], 1800.0, [])
+
+    assert [one["what"] for one in answer["findings"]] == found
+
+
+def test_overuse_on_a_node_is_a_finding() -> None:
+    """With the command that names the pods."""
+    item = {"metadata": {"name": "a", "annotations": {"aliyun.com/gpushare-overuse": '[["u",0,1,2],["v",0,1,2]]'}}}
+    answer = diagnosis([], [], [msgspec.convert(item, ReportedNode)], 0.0, [])
+
+    assert answer["findings"] == [
+        {"what": "node a: 2 pods use more of a card than they booked", "do": "kubectl gpushare top pods -A names them"}
+    ]

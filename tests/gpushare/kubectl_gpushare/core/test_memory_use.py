@@ -21,11 +21,11 @@ gpushare_pod_used_bytes{namespace="team",pod="f",uid="uid-f",card="0"} 1.3138657
 """
 
 
-def answer(*objects: Object, uses: dict[str, Any] | None = None) -> dict[str, Any]:
+def answer(*objects: Object, uses: dict[str, Any] | None = None, **conditions: str) -> dict[str, Any]:
     """The document about nodes and their pods."""
     nodes = [msgspec.convert(one, Node) for one in objects if "containers" not in one["spec"]]
     pods = [msgspec.convert(one, Pod) for one in objects if "containers" in one["spec"]]
-    return top(build(nodes, pods)[0], uses or {}, ["x"])
+    return top(build(nodes, pods)[0], uses or {}, conditions, ["x"])
 
 
 def test_the_use_that_a_plugin_publishes() -> None:
@@ -50,22 +50,22 @@ def test_what_is_no_use_is_not_taken_for_none(text: str) -> None:
 
 
 PODS = """\
-NAMESPACE   NAME   NODE   CARD   BOOKED   USED     USED%
-team        f      a      0      1024Mi   1253Mi   122%
-team        g      a      1      2048Mi   -        -
-team        h      b      0      3072Mi   -        -
+NAMESPACE   NAME   NODE   CARD   BOOKED   USED     USED%   OVERUSE
+team        f      a      0      1024Mi   1253Mi   122%    -
+team        g      a      1      2048Mi   -        -       -
+team        h      b      0      3072Mi   -        -       -
 """
 NODES = """\
-NODE   BOOKED   USED     USED%   TOTAL     PODS
-a      3072Mi   1253Mi   40%     28672Mi   2
-b      3072Mi   -        -       28672Mi   1
+NODE   BOOKED   USED     USED%   TOTAL     PODS   HEALTHY
+a      3072Mi   1253Mi   40%     28672Mi   2      False
+b      3072Mi   -        -       28672Mi   1      -
 """
 
 
 def test_use_beside_bookings() -> None:
     """A pod that its plugin does not report, and a node without a plugin that does, have a dash."""
     objects = (node("a"), node("b"), pod("f", 1, "a", 0), pod("g", 2, "a", 1), pod("h", 3, "b", 0))
-    found = answer(*objects, uses={"a": use_in(METRICS)})
+    found = answer(*objects, uses={"a": use_in(METRICS)}, a="False")
 
     assert top_text(found, "pods") == PODS
     assert top_text(found, "nodes") == NODES
@@ -77,10 +77,24 @@ def test_use_beside_bookings() -> None:
     assert found["hidden"] == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("mib", "cells"),
+    [(1253, "1253Mi   122%    229Mi"), (1000, "1000Mi   97%     0Mi"), (None, "1300Mi   126%    276Mi")],
+)
+def test_reported_overuse_is_marked(mib: int | None, cells: str) -> None:
+    """With the plugin's present figure; with that on the node if the plugin cannot be asked."""
+    one = node("a")
+    one["metadata"]["annotations"]["aliyun.com/gpushare-overuse"] = '[["uid-f",0,1024,1300],["uid-gone",0,1,2]]'
+    uses = {"a": {("uid-f", 0): mib * 1024**2}} if mib else {}
+
+    assert top_text(answer(one, pod("f", 1, "a", 0), uses=uses), "pods").splitlines()[1].endswith(cells)
+
+
 def test_a_unit_that_is_not_known_has_no_bytes() -> None:
     """The amount is not guessed."""
     odd = node("a")
     annotations = odd["metadata"]["annotations"]
     annotations["aliyun.com/gpushare-cards"] = annotations["aliyun.com/gpushare-cards"].replace('"GiB"', '"parsec"')
 
-    assert [one["booked"] for one in answer(odd, pod("f", 1, "a", 0))["pods"]] == [None]
+    (found,) = answer(odd, pod("f", 1, "a", 0))["pods"]
+    assert (found["booked"], found["overuse"]) == (None, None)

@@ -1,0 +1,32 @@
+"""The condition ``GPUShareHealthy`` of a node, and the times of conditions. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from gpushare import wire
+from gpushare.manifests import NodeCondition, ReportedNode
+
+# A condition that has not changed is written again after this, in seconds: it shows that its writer lives.
+HEARTBEAT_SECONDS: Final = 600.0
+
+
+def healthy_condition(node: ReportedNode) -> NodeCondition | None:
+    """The condition, if the node's device plugin writes one."""
+    conditions = (node.status.conditions if node.status else None) or ()
+    return next((one for one in conditions if one.type == wire.CONDITION_HEALTHY), None)
+
+
+def heartbeat_age(condition: NodeCondition, now: float) -> float | None:
+    """How long ago its writer lived, in seconds; None if that cannot be read. ``now`` is in seconds since 1970."""
+    try:
+        at = datetime.fromisoformat(condition.last_heartbeat_time or "")
+    except ValueError:
+        return None
+    return None if at.tzinfo is None else now - at.timestamp()
+
+
+def time_text(seconds: int) -> str:
+    """A time in seconds since 1970, as Kubernetes writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
