@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 COMMANDS: Final = "sh"
-# What else a block may be: documents that can be read, and text.
+# A block is of commands, or a document that can be read, or text.
 LANGUAGES: Final = (COMMANDS, "yaml", "toml", "python", "text", "{toctree}")
 RUN: Final = "run"
 RUN_BY: Final = "run by"
@@ -27,7 +27,7 @@ REASONS: Final = (
     "needs Docker and a registry",
     "needs JupyterHub",
     "needs OpenShift",
-    "does not end by itself",
+    "runs until Ctrl-C",
 )
 _BLOCK: Final = re.compile(
     rf"(?:^ *<!-- (?P<how>{RUN}|{RUN_BY}|{NOT_RUN})(?:: (?P<detail>[^\n]+?))? -->\n)?"

@@ -80,7 +80,7 @@ def test_the_reader_finds_what_is_not_marked() -> None:
 
 
 class Shell:
-    """What a reader has: a folder with the checkout's files, beside the checkout, and the lines that ``make up`` prints."""
+    """A reader: a folder with the checkout's files, beside the checkout, and the lines that ``make up`` prints."""
 
     def __init__(self, folder: Path, lines: str, kubectl: Path, extender: str) -> None:
         self.folder = folder
