@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import ast
 import re
-import signal
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
 from clusters.controlplane.binaries import Binaries
-from clusters.demo import SAMPLES
 from tests.docs.command_blocks import COMMANDS, LANGUAGES, NOT_RUN, REASONS, RUN, RUN_BY, Block, blocks_of
+from tests.docs.pasting import Shell
 from tests.tracked_files import ROOT, tracked
 
 BLOCKS: Final = {page: list(blocks_of(page, (ROOT / page).read_text())) for page in tracked() if page.endswith(".md")}
@@ -44,8 +40,6 @@ NODES: Final = """nodes:
 PODS: Final = (
     "kubectl apply -f clusters/deploy/samples/binpack-1-statefulset.yaml -f clusters/deploy/samples/latecomer.yaml"
 )
-# A make of the pages installs nothing: the tests run in the environment that it would set up.
-MAKE: Final = "-o .venv/.ready -o .venv/.runs"
 
 
 def test_each_block_has_a_language_and_a_marker() -> None:
@@ -79,56 +73,18 @@ def test_the_reader_finds_what_is_not_marked() -> None:
         second.script()
 
 
-class Shell:
-    """A reader: a folder with the checkout's files, beside the checkout, and the lines that ``make up`` prints."""
-
-    def __init__(self, folder: Path, lines: str, kubectl: Path, extender: str) -> None:
-        self.folder = folder
-        self._start = f"{lines}\nexport PATH={kubectl.parent}:$PATH EXTENDER={extender} MAKEFLAGS='{MAKE}'\n"
-        for name in {name.partition("/")[0] for name in tracked()}:
-            (folder / name).symlink_to(ROOT / name)
-        (folder / ".venv").symlink_to(sys.prefix)
-        (folder / "pod.yaml").symlink_to(SAMPLES / "latecomer.yaml")
-        (folder.parent / "gpushare").symlink_to(ROOT)
-        (folder / "etc" / "kubernetes" / "manifests").mkdir(parents=True)
-        (folder / "etc" / "kubernetes" / "manifests" / "kube-scheduler.yaml").touch()
-
-    def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        """A bash that ends at the first command that fails."""
-        environment = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
-        text = f"set -euo pipefail; shopt -s expand_aliases\n{self._start}{script}"
-        return subprocess.run(
-            ["bash"],
-            input=text,
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-
 @pytest.fixture(scope="module")
 def shell(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """On a cluster that ``python -m clusters up`` started."""
-    folder = tmp_path_factory.mktemp("pages")
+    folder = tmp_path_factory.mktemp("pages") / "site"
+    made = Shell(folder, binaries["kubectl"])
     (folder / "nodes.yaml").write_text(NODES)
-    command = [sys.executable, "-m", "clusters", "up", "--nodes", str(folder / "nodes.yaml")]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as cluster:
-        try:
-            assert cluster.stdout is not None
-            lines = list(iter(cluster.stdout.readline, "Ctrl-C ends the cluster\n"))
-            (export,) = [line for line in lines if line.startswith("  export ")]
-            (extender,) = re.findall(r"curl (http://\S+)/explain/", "".join(lines))
-            (folder / "site").mkdir()
-            made = Shell(folder / "site", export, binaries["kubectl"], extender)
-            done = made.run(PODS)
-            assert done.returncode == 0, done.stderr
-            yield made
-        finally:
-            cluster.send_signal(signal.SIGINT)
-            cluster.communicate()
+    with made.cluster(".venv/bin/python -m clusters up --nodes nodes.yaml") as printed:
+        (export,) = re.findall(r"^  export .*\n", printed, re.MULTILINE)
+        (extender,) = re.findall(r"the page: (http://\S+)/ui", printed)
+        made.begins_with += f"{export}export EXTENDER={extender}\n"
+        made.run(PODS)
+        yield made
 
 
 def kustomization_of(page: str) -> str:
@@ -144,5 +100,4 @@ def test_commands_of_a_page_run(shell: Shell, page: str) -> None:
     """Each command ends with 0, one after the other, from the page's first block to its last."""
     (shell.folder / "kustomization.yaml").write_text(kustomization_of(page))
     blocks = [one for one in BLOCKS[page] if one.how == RUN]
-    done = shell.run("".join(f"echo '# {one.place}'\n{one.script()}" for one in blocks))
-    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    shell.run("".join(f"echo '# {one.place}'\n{one.script()}" for one in blocks))
