@@ -1,11 +1,14 @@
-"""The pages name what exists: files."""
+"""The pages name what exists: files, events, reasons."""
 
 from __future__ import annotations
 
 import re
 
+from gpushare import wire
+from gpushare.deviceplugin.allocation.verification import HoldReason
 from tests.tracked_files import ROOT, tracked
 
+TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text()
 # A path in backticks: folders and a name with one of the endings of our files.
 _NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)*\.(?:py|md|yaml|toml|c|h|proto))`")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -30,3 +33,16 @@ def test_files_named_in_pages_exist() -> None:
     named = [(page, name) for page, name in _found(_NAMED) if not name.startswith("artefacts/")]
     assert named
     assert [(page, name) for page, name in named if name not in ends] == []
+
+
+def test_troubleshooting_explains_every_event_and_reason() -> None:
+    """Each event, reason of a refusal and reason of a held container has a row."""
+    words = {text for name, text in vars(wire).items() if name.startswith(("EVENT_", "REASON_"))}
+    words |= {reason.value for reason in HoldReason}
+    assert sorted(word for word in words if f"| `{word}`" not in TROUBLES) == []
+
+
+def test_troubleshooting_names_no_unknown_event() -> None:
+    """A row about an event is about one that a program writes."""
+    events = {text for name, text in vars(wire).items() if name.startswith("EVENT_")}
+    assert set(re.findall(r"`(GPUShare\w+)`", TROUBLES)) <= events
