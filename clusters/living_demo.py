@@ -23,7 +23,7 @@ WAITING_POD: Final = "latecomer"
 PAUSE_SECONDS: Final = 3.0
 _STAY: Final = 4
 _UNITS: Final = (2, 5, 9)
-# The card that falls ill, when it does in each round of so many beats, and when it is well again.
+# The card that falls ill, the number of beats of a round, and the beats of it at which the card falls ill and recovers.
 SICK_NODE: Final = "node2"
 _CARD: Final = "3"
 _ROUND: Final = 10

@@ -1,4 +1,4 @@
-"""The lines that a user pastes into a shell: beside a cluster that is up, and after a demo whose cluster has ended. Pure."""
+"""The lines that a user pastes into a shell: beside a cluster that is up, and after a demo, when the cluster has ended. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from clusters.demo import SAMPLES
 from clusters.living_demo import WAITING_POD
 
-# Of the copy of the kubeconfig, below the folder with the environment.
+# The name of the copy of the kubeconfig, below the folder with the environment.
 _COPY: Final = "demo.kubeconfig"
 _INSPECT: Final = ("kubectl", "inspect", "gpushare")
 _GPUSHARE: Final = ("kubectl", "gpushare")

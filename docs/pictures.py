@@ -22,7 +22,7 @@ PAGE: Final = Path(__file__).with_name("page.png")
 # In pixels: the upper half of the page.
 WIDTH: Final = 1000
 HEIGHT: Final = 760
-# What the picture must show, as the page has it in words.
+# The words on the page that the picture must show.
 _SHOWN: Final = (WAITING_POD, "✕ sick")
 
 

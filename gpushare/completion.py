@@ -14,7 +14,7 @@ from gpushare.flags import Flag, boolean
 NODES: Final = "nodes"
 PODS: Final = "pods"
 NAMESPACES: Final = "namespaces"
-# By the name of a flag or a positional word: the objects whose names it takes.
+# By the name of a flag or a positional word: the kind of object of which it takes a name.
 _OBJECTS: Final[Mapping[str, str]] = {"pod": PODS, "node": NODES, "namespace": NAMESPACES}
 # By the same: words that it takes and does not declare.
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {"things": (NODES, PODS)}

@@ -1,4 +1,4 @@
-"""Promises of ``up --demo``: what comes goes again, and each thing that it is to show can be seen."""
+"""Promises of ``up --demo``: each pod that comes goes again, and all that it shows can be seen."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Shell:
         (folder.parent / "gpushare").symlink_to(ROOT)
 
     def run(self, script: str) -> str:
-        """What the commands print, if each ends with 0."""
+        """The output of the commands, each of which ends with 0."""
         with self._start(script) as bash:
             printed, _ = bash.communicate(timeout=_SECONDS)
         assert bash.returncode == 0, printed[-3000:]
