@@ -7,22 +7,25 @@ import asyncio
 import contextlib
 import logging
 import os
-import shlex
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from clusters import next_steps
 from clusters.api.admission_policies import keep_programs
 from clusters.api.waiting import NotReachedError, meanwhile, unless
 from clusters.controlplane.binaries import minors
-from clusters.demo import SAMPLES, Demo, DemoError, say
+from clusters.demo import Demo, DemoError, say
 from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
+from clusters.living_demo import LIVING_NODES, PAUSE_SECONDS, live, settle
 from clusters.processes import running_clusters
-from clusters.provider import ClusterError, load_nodes
+from clusters.provider import Cluster, ClusterError, NodeSpec, load_nodes
 from clusters.providers import CONTROL_PLANE, KIND, MADE, Choices, make_cluster
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
@@ -65,7 +68,6 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument(
             "--nodes",
             type=Path,
-            default=_DEMO_NODES,
             metavar="FILE",
             help="YAML of nodes and their cards (default: the demo's three)",
         )
@@ -113,8 +115,17 @@ def _parser() -> argparse.ArgumentParser:
             "(default: one of this machine's Debian packages)",
         )
         one.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
+        one.set_defaults(lives=False, stays=verb == "up")
         if verb == "demo":
-            one.add_argument("--keep", action="store_true", help="leave the cluster up afterwards, until Ctrl-C")
+            text = "leave the cluster up afterwards, until Ctrl-C"
+            one.add_argument("--keep", action="store_true", dest="stays", help=text)
+        else:
+            one.add_argument(
+                "--demo",
+                action="store_true",
+                dest="lives",
+                help="with life: pods come and go, one waits, one uses more than it booked, a card falls ill and recovers",
+            )
     text = "end the clusters of this checkout that are still up, and remove what killed ones left"
     down = verbs.add_parser("down", help=text, description=text)
     down.add_argument("--all", action="store_true", help="those of the user's other checkouts too; says which it ends")
@@ -127,7 +138,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    nodes, target = load_nodes(arguments.nodes), load_target(arguments.target, os.environ)
+    nodes, target = _nodes(arguments), load_target(arguments.target, os.environ)
     copy = Copy(arguments.kubeconfig) if arguments.kubeconfig is not None else None
     choices = Choices(
         dict(os.environ),
@@ -141,6 +152,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     )
     cluster = make_cluster(arguments.provider, nodes, target, choices)
     say(f"starting a cluster of {len(nodes)} nodes ({_what_is_real(arguments)})")
+    last_words = ""
     with running_clusters.record():
         try:
             async with _telling("starting"):
@@ -151,13 +163,10 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
                 if not await unless(ended, demo.run):
                     return 0
                 demo.step("every step was as said")
-            if arguments.verb == "up" or arguments.keep:
-                if arguments.provider != KIND:
-                    await keep_programs(cluster.api)
-                with_cards = [node.name for node in nodes if node.box != "none"]
-                states = [(name, cluster.nvml_state(name)) for name in with_cards]
-                say(_next_steps(cluster.kubeconfig, Path(sys.executable).parent, cluster.extender_url(), states))
-                await ended.wait()
+            if arguments.stays:
+                await _stay(arguments, cluster, nodes, ended)
+            else:
+                last_words = next_steps.after(_near(Path(sys.prefix)), has_kubectl=_has_kubectl())
             return 0
         finally:
             say("ending the cluster")
@@ -165,6 +174,29 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
                 await cluster.stop()
             if copy is not None:
                 copy.remove()
+            if last_words:
+                say(last_words)
+
+
+def _nodes(arguments: argparse.Namespace) -> list[NodeSpec]:
+    """Those of the file that is named, or of the demo. Raises ClusterError."""
+    if arguments.lives and (arguments.provider == KIND or arguments.nodes):
+        raise ClusterError("--demo has nodes of its own, on the embedded cluster or the real control plane")
+    return load_nodes(arguments.nodes or (LIVING_NODES if arguments.lives else _DEMO_NODES))
+
+
+async def _stay(arguments: argparse.Namespace, cluster: Cluster, nodes: list[NodeSpec], ended: asyncio.Event) -> None:
+    """Print the ways to it, and keep it until a signal, with life if that was asked for."""
+    if arguments.provider != KIND:
+        await keep_programs(cluster.api)
+    states = [(node.name, cluster.nvml_state(node.name)) for node in nodes if node.box != "none"]
+    if arguments.lives:
+        await settle(cluster)
+    scripts, extender = Path(sys.executable).parent, cluster.extender_url()
+    say(next_steps.beside(cluster.kubeconfig, scripts, extender, states, has_kubectl=_has_kubectl()))
+    if arguments.lives:
+        await unless(ended, partial(live, cluster, PAUSE_SECONDS / arguments.speed))
+    await ended.wait()
 
 
 def _what_is_real(arguments: argparse.Namespace) -> str:
@@ -174,6 +206,15 @@ def _what_is_real(arguments: argparse.Namespace) -> str:
     if arguments.provider == CONTROL_PLANE:
         return f"control plane: the real Kubernetes {arguments.kubernetes}; {simulated}"
     return f"control plane: embedded, in this process; {simulated}"
+
+
+def _near(path: Path) -> Path:
+    """From the working directory, if it is below that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def _has_kubectl() -> bool:
+    return shutil.which("kubectl") is not None
 
 
 def _telling(what: str) -> contextlib.AbstractAsyncContextManager[None]:
@@ -193,27 +234,6 @@ def _offer(kubeconfig: Path, copy: Copy | None) -> None:
     say(f"the API server answers; in another terminal: export KUBECONFIG={kubeconfig}")
     if copy is not None:
         copy.put(kubeconfig)
-
-
-def _next_steps(kubeconfig: Path, scripts: Path, extender: str, states: Sequence[tuple[str, Path]]) -> str:
-    """Lines to paste into another shell: ``scripts`` are our console scripts, ``states`` the state files of cards by node."""
-    exports = [f"KUBECONFIG={_quoted(kubeconfig)}", f"PATH={_quoted(scripts)}:$PATH"]
-    exports += [f"FAKENVML_STATE={_quoted(path)}" for _, path in states[:1]]
-    lines = [
-        "the cluster is up. In another terminal:",
-        f"  export {' '.join(exports)}",
-        f"  kubectl apply -f {_quoted(SAMPLES / 'binpack-1-deployment.yaml')}",
-        "  kubectl inspect gpushare -d    # which pod has which card (without kubectl: kubectl-inspect-gpushare -d)",
-        f"  curl {extender}/explain/default/POD    # why a pod waits",
-    ]
-    if states:
-        lines.append(f"  fake-nvml show    # the cards of {states[0][0]}")
-        lines += [f"  fake-nvml show --state {_quoted(path)}    # of {name}" for name, path in states[1:3]]
-    return "\n".join([*lines, "Ctrl-C ends the cluster"])
-
-
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))
 
 
 if __name__ == "__main__":

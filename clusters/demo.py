@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from clusters.targets import Target
 SAMPLES: Final = Path(__file__).parent / "deploy" / "samples"
 # The MiB that cheyang/gpu-player:v2 allocates on its card, however much it booked.
 PLAYER_MIB: Final = 1253
-_HOSTNAME: Final = "kubernetes.io/hostname"
+HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class DemoError(Exception):
@@ -128,9 +128,7 @@ class Demo:
 
     async def _apply(self, manifest: str, node: str) -> None:
         """Create the objects of a sample, which names no node, with their pods on this one."""
-        for document in yaml.safe_load_all((SAMPLES / manifest).read_text()):
-            spec = document["spec"]
-            (spec["template"]["spec"] if "template" in spec else spec)["nodeSelector"] = {_HOSTNAME: node}
+        for document in on_node(manifest, node):
             await self._api.create(document)
 
     async def _running(self, names: list[str]) -> None:
@@ -162,6 +160,14 @@ class Demo:
         table = await output_of([*argv, *arguments], {**self._environment, **environment})
         self._say(indent(f"$ kubectl inspect gpushare {' '.join(arguments)}\n{table}"))
         return table
+
+
+def on_node(manifest: str, node: str) -> Iterator[Object]:
+    """The objects of a sample, with their pods on this node."""
+    for document in yaml.safe_load_all((SAMPLES / manifest).read_text()):
+        spec = document["spec"]
+        (spec["template"]["spec"] if "template" in spec else spec)["nodeSelector"] = {HOSTNAME: node}
+        yield document
 
 
 def expect(condition: bool, what: str) -> None:

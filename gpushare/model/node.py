@@ -37,6 +37,7 @@ class Device:
     ``slots`` is how many containers the card takes at the same time on a node in slots mode, ``slots_used`` how many are booked;
     0 slots mean that the node is in ids mode, which does not count containers. ``uuid``, ``model`` and ``numa`` are empty
     if the node does not publish them. ``unit_mib`` is how many MiB a unit is, 0 if the node does not publish that.
+    ``reason`` is why it is sick, as the node publishes it; no decision depends on it.
     """
 
     index: int
@@ -49,6 +50,7 @@ class Device:
     slots_used: int = 0
     numa: int = 0
     unit_mib: int = 0
+    reason: str = ""
 
     @property
     def free(self) -> int:
@@ -65,7 +67,8 @@ class Device:
         if used == self.used and slots_used == self.slots_used:
             return self
         return Device(
-            self.index, self.total, used, self.healthy, self.uuid, self.model, self.slots, slots_used, self.numa, self.unit_mib
+            self.index, self.total, used, self.healthy, self.uuid, self.model, self.slots, slots_used, self.numa, self.unit_mib,
+            self.reason,
         )  # fmt: skip
 
     def holds(self, units: int, slots: int) -> bool:
@@ -173,8 +176,8 @@ def devices_of_cards(cards: NodeCards) -> Iterator[Device]:
     for card in sorted(cards.cards, key=lambda card: card.index):
         slots = card.slots if cards.mode == MODE_SLOTS else 0
         yield Device(
-            card.index, card.units, 0, card.healthy, card.uuid, card.model, slots, numa=card.numa, unit_mib=mib
-        )
+            card.index, card.units, 0, card.healthy, card.uuid, card.model, slots, numa=card.numa, unit_mib=mib, reason=card.reason
+        )  # fmt: skip
 
 
 def unit_mib(cards: NodeCards) -> int:

@@ -109,6 +109,7 @@ class PageDocument:
             ),
             "numbers": encode_json(self.sums._asdict() | {"waiting": self.waiting_count}),
             "models": encode_json(self.rows.models),
+            "reasons": encode_json(self.rows.reasons),
             "waiting": encode_json(self.waiting),
             "decisions": encode_json(self.decisions),
             "trends": encode_json(self.points),

@@ -92,13 +92,17 @@ class Sums(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A row with its sums, and the node that it was made of; ``text`` is the row as JSON, ``models`` are those of its cards."""
+    """A row with its sums, and the node that it was made of; ``text`` is the row as JSON, ``models`` are those of its cards.
+
+    ``pods`` has a line, namespace/name, for each pod on the node: that is searched in a tenth of the time of a list.
+    """
 
     node: NodeInfo
     row: Row
     text: bytes
     sums: Sums
     models: frozenset[int]
+    pods: str
 
     @property
     def needs_attention(self) -> bool:
@@ -110,7 +114,7 @@ class Entry(NamedTuple):
 class Rows:
     """The rows as they were when ``follow`` came to its end last, by name; ``models`` only grows.
 
-    ``changed`` and ``gone`` are what that one changed.
+    ``changed`` and ``gone`` are what that one changed. ``reasons`` are why cards are sick, by the node and the card's index.
     """
 
     def __init__(self) -> None:
@@ -118,12 +122,14 @@ class Rows:
         self.sums = Sums()
         self.changed: Sequence[str] = ()
         self.gone: Sequence[str] = ()
+        self.reasons: dict[str, dict[int, str]] = {}
         self._kept: dict[str, Entry] = {}
 
     def follow(self, nodes: Sequence[NodeInfo]) -> Iterator[None]:
         """Become these nodes, which are by name; between two steps the caller may let others work, but begin no second one."""
         kept: dict[str, Entry] = {}
         changed: list[str] = []
+        reasons: dict[str, dict[int, str]] = {}
         sums = Sums()
         for number, node in enumerate(nodes, 1):
             before = self._kept.get(node.name)
@@ -132,10 +138,12 @@ class Rows:
                 changed.append(node.name)
             kept[node.name] = now
             sums = sums.plus(now.sums)
+            if now.sums.sick:
+                reasons[node.name] = {one.index: one.reason for one in node.devices if one.reason and not one.healthy}
             if number % _NODES_AT_ONCE == 0:
                 yield
         self.changed, self.gone = changed, [name for name in self._kept if name not in kept]
-        former, self._kept, self.sums = self._kept, kept, sums
+        former, self._kept, self.sums, self.reasons = self._kept, kept, sums, reasons
         # To free all that has changed takes long, too, so it is not left to the end of this function.
         for number, name in enumerate(changed, 1):
             former.pop(name, None)
@@ -167,7 +175,8 @@ class Rows:
             sum(card.total for card in cards) * unit, largest, node.name,
             sum(bool(card.marks & SICK) for card in cards), sum(bool(card.marks & OVER_BOOKED) for card in cards),
         )  # fmt: skip
-        return Entry(node, row, encode_json(row), sums, frozenset(card.model for card in cards))
+        pods = "\n".join(f"{one.namespace}/{one.name}" for one in node.bookings)
+        return Entry(node, row, encode_json(row), sums, frozenset(card.model for card in cards), pods)
 
     def _card(self, device: Device, *, is_overused: bool) -> Card:
         if device.model not in self.models:

@@ -19,6 +19,8 @@ from gpushare.model.quantity import MIB_PER_GIB
 ROWS_OF_A_PAGE: Final = 50
 # Marked nodes that are listed one by one.
 MOST_MARKED: Final = 10
+# Words that are looked for in the names of pods: each costs a millisecond with 5,000 nodes and 40,000 pods.
+MOST_WORDS: Final = 8
 SHOWN: Final = {"all": "all nodes", "attention": "needs attention", "free": "has room", "full": "full"}
 SORTED: Final = {"name": "by name", "free": "largest block first", "booked": "most booked first"}
 _MARKS: Final = {
@@ -86,8 +88,15 @@ def chosen(document: PageDocument, view: View) -> list[Entry]:
 
 
 def _has(entry: Entry, looked_for: Sequence[tuple[str, set[int]]]) -> bool:
-    name, models = entry.row.name, entry.models
-    return all(word in name or not models.isdisjoint(having) for word, having in looked_for)
+    name, models, pods = entry.row.name, entry.models, entry.pods
+    return all(word in name or word in pods or not models.isdisjoint(having) for word, having in looked_for)
+
+
+def holders(document: PageDocument, view: View) -> dict[str, list[str]]:
+    """For each of the first words of a view, the nodes with a pod that has it in its namespace/name."""
+    entries = document.rows.entries()
+    words = view.words.lower().split()[:MOST_WORDS]
+    return {word: [one.row.name for one in entries if word in one.pods] for word in words}
 
 
 def fragments(document: PageDocument, view: View) -> dict[str, str]:
@@ -174,7 +183,9 @@ def _attention(document: PageDocument) -> Iterator[str]:
     for entry in marked[:MOST_MARKED]:
         row = entry.row
         texts = [
-            f"card {card.number}: {mark}" for card in row.each_card() if (mark := _words(card, SICK | OVER_BOOKED))
+            f"card {card.number}: {mark}{_because(document, row.name, card)}"
+            for card in row.each_card()
+            if (mark := _words(card, SICK | OVER_BOOKED))
         ]
         texts += _overuses(row)
         texts += [row.refusal] * bool(row.refusal)
@@ -195,6 +206,12 @@ def _overuses(row: Row) -> list[str]:
 
 def _words(card: Card, of: int) -> str:
     return ", ".join(text for mark, (_, text) in _MARKS.items() if card.marks & of & mark)
+
+
+def _because(document: PageDocument, node: str, card: Card) -> str:
+    """Why a card is sick, behind its mark."""
+    reason = document.rows.reasons.get(node, {}).get(card.number)
+    return f": {reason}" if reason else ""
 
 
 def _link(name: str) -> str:

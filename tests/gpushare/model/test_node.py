@@ -54,7 +54,7 @@ def test_cards_come_from_the_annotation_where_it_is_valid() -> None:
     assert devices_of(node(gpus("38", "3"), encode_cards(MIXED))) == (
         Device(0, 14, uuid="GPU-a", model="Tesla T4", unit_mib=1024),
         Device(1, 14, uuid="GPU-b", model="Tesla T4", numa=1, unit_mib=1024),
-        Device(2, 10, healthy=False, uuid="GPU-c", model="GeForce GTX 1080 Ti", unit_mib=1024),
+        Device(2, 10, healthy=False, uuid="GPU-c", model="GeForce GTX 1080 Ti", unit_mib=1024, reason="Xid 79"),
     )
 
 

@@ -61,6 +61,16 @@ def test_sick_over_booked_and_slotless_cards_are_marked(device: Device, marks: i
     assert entry.needs_attention is bool(marks & (SICK | OVER_BOOKED))
 
 
+def test_a_sick_card_has_the_reason_that_its_node_published() -> None:
+    """By node and card; a healthy card has none, whatever is published, and a node that is well is not there."""
+    sick = Device(1, 14, healthy=False, reason="Xid 48")
+    rows = followed(
+        node("n", Device(0, 14, reason="old"), sick, Device(2, 14, healthy=False)), node("m", Device(0, 14))
+    )
+    assert rows.reasons == {"n": {1: "Xid 48"}}
+    assert followed(node("n", Device(0, 14)), rows=rows).reasons == {}
+
+
 def test_lost_pods_and_a_refusal_need_attention() -> None:
     """A pod on no card, and a node that may not be used, are rare and need a person."""
     lost, refused = followed(node("a", Device(0, 4), unplaced=3), node("b", Device(0, 4), refusal="newer")).entries()

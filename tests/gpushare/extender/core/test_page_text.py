@@ -17,7 +17,7 @@ from gpushare.extender.core.book import Book
 from gpushare.extender.core.decisions import NOT_BOUND, Decision, Decisions
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.page_document import Facts, PageDocument, WaitingPod
-from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, percent, view_of
+from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, holders, percent, view_of
 from gpushare.extender.core.trends import Point
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.manifests import ObjectMeta
@@ -30,7 +30,7 @@ T4, P4 = "Tesla T4", "Tesla P4"
 NODES = (
     lay_out("big-1", (Device(0, 40, 10, model=P4, unit_mib=1024),), []),
     lay_out("full-1", (Device(0, 14, 14, model=T4, unit_mib=1024),), []),
-    lay_out("sick-1", (Device(0, 14, 2, healthy=False, model=T4), Device(1, 14, 13, model=T4)), []),
+    lay_out("sick-1", (Device(0, 14, 2, healthy=False, model=T4, reason="Xid <48>"), Device(1, 14, 13, model=T4)), []),
     lay_out("odd-1", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], "too new"),
 )
 
@@ -107,8 +107,18 @@ def test_a_link_leads_to_another_page_of_the_same(view: View, page: int) -> None
     ],
 )
 def test_nodes_are_found_by_words_and_state(view: View, names: list[str]) -> None:
-    """Each word is in the node's name or in the model of one of its cards."""
+    """Each word is in the node's name, in the model of one of its cards, or in a pod of it with its namespace."""
     assert [one.row.name for one in chosen(shown(*NODES), view)] == names
+
+
+def test_the_nodes_of_pods_are_found_by_word() -> None:
+    """Each of the first words has its own nodes; what is behind them is not looked for."""
+    web, batch = Booking("u", "team", "web-0", 3, ((0, 3),)), Booking("v", "team", "batch", 3, ((0, 3),))
+    document = shown(lay_out("a", (Device(0, 14),), [web, batch]), lay_out("b", (Device(0, 14),), [web]))
+    assert holders(document, View("TEAM/b web none")) == {"team/b": ["a"], "web": ["a", "b"], "none": []}
+    assert [one.row.name for one in chosen(document, View("b web"))] == ["a", "b"]
+    assert [one.row.name for one in chosen(document, View("batch"))] == ["a"]
+    assert len(holders(document, View(" ".join(map(str, range(100)))))) == module.MOST_WORDS
 
 
 def test_a_node_without_cards_can_be_sorted() -> None:
@@ -163,9 +173,9 @@ def test_a_bar_is_as_long_as_the_booked_part() -> None:
 
 
 def test_the_list_of_trouble_names_card_and_mark() -> None:
-    """In one line for each node; a link finds the rest."""
+    """In one line for each node, with why a card is sick; a link finds the rest."""
     assert texts(fragments(shown(*NODES), View())["attention"]) == [
-        "sick-1", "card 0: ✕ sick", "odd-1", "card 0: ▲ over-booked; too new; 3 units of pods on no card of it",
+        "sick-1", "card 0: ✕ sick: Xid <48>", "odd-1", "card 0: ▲ over-booked; too new; 3 units of pods on no card of it",
     ]  # fmt: skip
     for more in (0, 2):
         many = shown(*(lay_out(f"n{number}", (Device(0, 1, 2),), []) for number in range(module.MOST_MARKED + more)))

@@ -30,11 +30,13 @@ PAGE = "/gpushare-scheduler/ui"
 Document = dict[str, Any]
 
 
-def cards_node(name: str, *units: int, sick: tuple[int, ...] = (), model: str = "Tesla T4") -> Node:
+def cards_node(
+    name: str, *units: int, sick: tuple[int, ...] = (), model: str = "Tesla T4", reason: str = "Xid 48"
+) -> Node:
     """A node of our plugin, with cards of these units."""
     cards = [
         {"index": at, "uuid": f"GPU-{name}-{at}", "model": model, "mib": size * 1024, "units": size, "slots": 0,
-         "healthy": at not in sick, "reason": "", "numa": 0}
+         "healthy": at not in sick, "reason": reason if at in sick else "", "numa": 0}
         for at, size in enumerate(units)
     ]  # fmt: skip
     described = json.dumps({"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": cards})

@@ -297,3 +297,12 @@ async def test_pages_opened_together_are_written_in_turns(monkeypatch: pytest.Mo
             await asyncio.sleep(0)
             done = [answer for answer in answers if answer.done()]
             assert len(done) - before <= 1
+
+
+async def test_the_nodes_of_a_pod_are_found() -> None:
+    """By the words of the query, in the document of the moment."""
+    async with extender() as one:
+        one.run_pod("web-0", 2, "n1", 0)
+        answer = await one.http.get(f"{PAGE}/find?q=web+nothing")
+        assert (answer.status_code, answer.json()) == (200, {"web": ["n1"], "nothing": []})
+        assert (await one.http.get(f"{PAGE}/find")).json() == {}

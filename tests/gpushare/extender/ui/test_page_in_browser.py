@@ -37,6 +37,8 @@ VIOLATIONS = (
 )
 # How much wider the page is than the window.
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# The server has answered which nodes have pods with the words of the search.
+HAS_FOUND = "view.q.toLowerCase().split(/\\s+/).filter(Boolean).every(word => holders.has(word))"
 IS_LIVE = "document.getElementById('fresh').className === 'live'"
 
 
@@ -109,13 +111,18 @@ async def test_sick_and_over_booked_cards_are_marked(tmp_path: Path) -> None:
     async with extender() as one, opened(one, tmp_path) as shown:
         one.run_pod("over", 20, "n1", 0)
         await becomes(shown, CARDS, {"n1": ["0: 20/14 ▲ over-booked", "1: 0/14"], "n2": ["0: 0/10 ✕ sick"]})
-        assert (await text(shown, "#attention")).splitlines() == ["n1 card 0: ▲ over-booked", "n2 card 0: ✕ sick"]
+        assert (await text(shown, "#attention")).splitlines() == [
+            "n1 card 0: ▲ over-booked", "n2 card 0: ✕ sick: Xid 48",
+        ]  # fmt: skip
         places = [("n1", 0), ("n1", 1), ("n2", 0)]
         for colour, expected in (("mark", [True, False, False]), ("sick", [False, False, True])):
             assert [await shown.evaluate(f"{has}('{colour}')('{node}', {card})") for node, card in places] == expected
         assert "1 sick and 1 over-booked" in await shown.evaluate(
             "document.getElementById('map').getAttribute('aria-label')"
         )
+
+        one.book.set_node(cards_node("n2", 10, sick=(0,), reason="lost"))
+        await becomes(shown, "document.getElementById('attention').innerText.includes('✕ sick: lost')", True)
 
         one.book.set_node(cards_node("n2", 10))
         await becomes(shown, f"({CARDS}).n2", ["0: 0/10"])
@@ -160,6 +167,7 @@ async def test_an_address_shows_the_same_nodes_without_script(tmp_path: Path) ->
                     await shown.visit(f"{one.url}{PAGE}{query}")
                     if not words:
                         await becomes(shown, IS_LIVE, True)
+                        await becomes(shown, HAS_FOUND, True)
                     around = [await text(shown, name) for name in ("#count", "#pages")]
                     seen.append([query, await shown.evaluate(NAMES), await shown.evaluate(CARDS), *around])
 
@@ -286,3 +294,15 @@ async def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:
         one.verbs.decisions.note(1, REFUSED, "ns", "p", evil)
         await becomes(shown, f"document.getElementById('decisions').innerText.includes({json.dumps(evil)})", True)
         assert await shown.evaluate("[document.querySelectorAll('img').length, window.evil === undefined]") == [0, True]
+
+
+async def test_a_pod_is_found_by_its_name(tmp_path: Path) -> None:
+    """Its node is shown while the words are in the field, also if the pod came later, and as the server writes the page."""
+    names = "[...document.querySelectorAll('#rows tr th [data-node]')].map(one => one.textContent)"
+    async with extender() as one, opened(one, tmp_path, "?q=default/web") as shown:
+        await becomes(shown, names, [])
+        one.run_pod("web-0", 2, "n1", 0)
+        await becomes(shown, names, ["n1"])
+        written = await one.http.get(f"{PAGE}?q=default/web")
+        assert 'data-node="n1"' in written.text
+        assert 'data-node="n2"' not in written.text.partition('id="rows"')[2]

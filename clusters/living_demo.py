@@ -1,0 +1,122 @@
+"""A small cluster that lives, until it is cancelled: pods come and go, one waits, one uses more than it booked, and a card
+falls ill and recovers. It never holds more pods than at its start and ``_STAY`` visitors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.api.api_client import MERGE_PATCH, ApiError
+from clusters.api.resources import NODES, PODS
+from clusters.demo import HOSTNAME, on_node
+from clusters.provider import Cluster
+
+LIVING_NODES: Final = Path(__file__).parent / "simulated" / "living.yaml"
+WAITING_POD: Final = "latecomer"
+# Between two beats, in seconds; and how many beats a visitor stays.
+PAUSE_SECONDS: Final = 3.0
+_STAY: Final = 4
+_UNITS: Final = (2, 5, 9)
+# The card that falls ill, the number of beats of a round, and the beats of it at which the card falls ill and recovers.
+SICK_NODE: Final = "node2"
+_CARD: Final = "3"
+_ROUND: Final = 10
+_ILL_AT: Final = 3
+_WELL_AT: Final = 7
+# An error of the card's memory, for which it is not used until it was reset.
+_XID: Final = "48"
+_RECOVERED: Final = "gpushare.aliyun.com/recovered"
+_IMAGE: Final = "cheyang/gpu-player:v2"
+_MIB: Final = 1024
+_LABEL: Final = "app"
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The changes of one beat: a visitor that comes, one that goes, a card that falls ill or is well again."""
+
+    comes: str
+    units: int
+    goes: str
+    falls_ill: bool
+    recovers: bool
+
+
+def beat(number: int) -> Beat:
+    """The beat of that number, from 0. Pure."""
+    return Beat(
+        comes=f"visitor-{number}",
+        units=_UNITS[number % len(_UNITS)],
+        goes=f"visitor-{number - _STAY}" if number >= _STAY else "",
+        falls_ill=number % _ROUND == _ILL_AT,
+        recovers=number % _ROUND == _WELL_AT,
+    )
+
+
+def first_pods() -> Iterator[dict[str, Any]]:
+    """Pods that stay: node3's cards are filled, one waits for a card of it, and one uses more than it booked. Pure."""
+    yield from on_node("fill.yaml", "node3")
+    yield from on_node("latecomer.yaml", "node3")
+    yield _pod("greedy", 1, {HOSTNAME: "node1"}, holds_mib=1253)
+
+
+def visitor(name: str, units: int) -> dict[str, Any]:
+    """A pod that keeps to its booking. Pure."""
+    pod = _pod(name, units, {"visitors": "welcome"}, holds_mib=units * _MIB * 3 // 4)
+    return pod | {"metadata": {"name": name, "labels": {_LABEL: "visitor"}}}
+
+
+def _pod(name: str, units: int, where: dict[str, str], *, holds_mib: int) -> dict[str, Any]:
+    variables = [{"name": "SIMULATED_HOLDS_MIB", "value": str(holds_mib)}]
+    limits = {"limits": {"aliyun.com/gpu-mem": str(units)}}
+    container = {"name": "main", "image": _IMAGE, "env": variables, "resources": limits}
+    spec = {"nodeSelector": where, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+async def settle(cluster: Cluster) -> None:
+    """Create the pods that stay, if they are not there, and delete what an earlier life has left. Raises ApiError."""
+    for left in await cluster.api.list(PODS, "default", label_selector=f"{_LABEL}=visitor"):
+        await cluster.api.delete_exactly(PODS, left)
+    for pod in first_pods():
+        await _create(cluster, pod)
+
+
+async def live(cluster: Cluster, pause_seconds: float = PAUSE_SECONDS) -> None:
+    """Go on until cancelled. A pod that a user has deleted is no error. Raises ApiError, ClusterError."""
+    for number in itertools.count():
+        await _act(cluster, beat(number))
+        await asyncio.sleep(pause_seconds)
+
+
+async def _act(cluster: Cluster, now: Beat) -> None:
+    if now.goes:
+        with _unless("NotFound"):
+            await cluster.api.delete(PODS, now.goes, "default")
+    await _create(cluster, visitor(now.comes, now.units))
+    if now.falls_ill:
+        await cluster.fake_nvml(SICK_NODE, "xid", _CARD, _XID)
+    if now.recovers:
+        annotations = {"metadata": {"annotations": {_RECOVERED: _CARD}}}
+        await cluster.api.patch(NODES, SICK_NODE, annotations, content_type=MERGE_PATCH)
+
+
+async def _create(cluster: Cluster, pod: dict[str, Any]) -> None:
+    with _unless("AlreadyExists"):
+        await cluster.api.create(pod)
+
+
+@contextlib.contextmanager
+def _unless(reason: str) -> Iterator[None]:
+    """An answer with this reason is no error."""
+    try:
+        yield
+    except ApiError as error:
+        if error.reason != reason:
+            raise

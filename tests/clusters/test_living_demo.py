@@ -1,0 +1,84 @@
+"""Promises of ``up --demo``: each pod that comes goes again, and all that it shows can be seen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from clusters.api.resources import EVENTS, PODS
+from clusters.api.waiting import eventually, meanwhile
+from clusters.living_demo import LIVING_NODES, SICK_NODE, WAITING_POD, beat, first_pods, live, settle, visitor
+from clusters.provider import load_nodes
+from clusters.providers import Choices, make_cluster
+from clusters.targets import load_target
+
+BEATS = [beat(number) for number in range(100)]
+MOST_PODS = len(list(first_pods())) + 4
+
+
+def test_each_visitor_goes_and_few_are_there() -> None:
+    """A visitor comes with each beat, and from the fifth on the oldest goes, so that at most four stay."""
+    there: list[str] = []
+    for one in BEATS:
+        there += [one.comes]
+        if one.goes:
+            there.remove(one.goes)
+        assert len(there) <= 4
+    assert len({one.comes for one in BEATS}) == len(BEATS)
+
+
+def test_a_card_that_falls_ill_is_well_again_in_time() -> None:
+    """The two alternate, and the first illness is early."""
+    changes = ["ill" if one.falls_ill else "well" for one in BEATS if one.falls_ill or one.recovers]
+    assert changes == ["ill", "well"] * 10
+    assert any(one.falls_ill for one in BEATS[:5])
+
+
+def test_visitors_keep_to_their_booking() -> None:
+    """Only the pod that is named for it uses more."""
+    for units in {one.units for one in BEATS}:
+        (container,) = visitor("v", units)["spec"]["containers"]
+        assert int(container["env"][0]["value"]) < units * 1024
+    assert [pod["metadata"]["name"] for pod in first_pods()][-2:] == [WAITING_POD, "greedy"]
+
+
+async def test_a_living_cluster_shows_all_that_it_is_for(tmp_path: Path) -> None:
+    """Pods come and go, one waits, one overuses, a card falls ill and recovers; the number of pods is bounded."""
+    choices = Choices({**os.environ, "TMPDIR": str(tmp_path)})
+    cluster = make_cluster("embedded", load_nodes(LIVING_NODES), load_target("gpushare"), choices)
+    await cluster.start()
+    seen: set[tuple[str, str]] = set()
+
+    async def look() -> set[tuple[str, str]]:
+        events = await cluster.api.list(EVENTS)
+        seen.update((event["involvedObject"]["name"], event["reason"]) for event in events)
+        pods = await cluster.api.list(PODS, "default")
+        assert len([pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]) <= MOST_PODS
+        seen.update((pod["metadata"]["name"], pod["status"]["phase"]) for pod in pods)
+        return seen
+
+    async def pod_is_gone() -> Any:
+        return await cluster.api.find(PODS, "visitor-0", "default")
+
+    wanted = {
+        ("visitor-0", "Running"),
+        ("visitor-5", "Running"),
+        (WAITING_POD, "FailedScheduling"),
+        ("greedy", "GPUShareMemoryOveruse"),
+        (SICK_NODE, "GPUShareCardUnhealthy"),
+        (SICK_NODE, "GPUShareCardRecovered"),
+    }
+    try:
+        await settle(cluster)
+        async with meanwhile(live(cluster, pause_seconds=0.3)):
+            await eventually(look, wanted.issubset, f"all of {wanted}")
+            await eventually(pod_is_gone, lambda found: found is None, "the first visitor is gone")
+        assert (WAITING_POD, "Running") not in seen
+        # It goes on where another one stopped, and a user may have deleted its pods.
+        await cluster.api.delete(PODS, "greedy", "default")
+        await settle(cluster)
+        async with meanwhile(live(cluster, pause_seconds=0.1)):
+            await eventually(look, lambda found: ("visitor-9", "Running") in found, "a second life goes on")
+    finally:
+        await cluster.stop()
