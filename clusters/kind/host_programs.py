@@ -61,10 +61,10 @@ class HostPrograms:
         await all_or_none(*extenders, *(self.equip(node) for node in nodes))
 
     async def equip(self, node: str) -> None:
-        """Start the node's plugin; if the target has none, write what one announces, for an extender alone."""
+        """Start the node's plugin; for an extender without one, write what it announces."""
         if DEVICE_PLUGIN in self._target.programs:
             await self.start_plugin(node)
-        else:
+        elif EXTENDER in self._target.programs:
             await announce_cards(self._around.api, node, self._around.workers.simulated(node).cards())
 
     async def start_extender(self) -> None:

@@ -126,7 +126,8 @@ class KindCluster:
         self._door = ExtenderDoor(
             self._equipment.kubectl, self.kubeconfig, self.workers.control_plane, environment, log
         )
-        await self._stack.enter_async_context(self._door.open())
+        if EXTENDER in self._target.programs:
+            await self._stack.enter_async_context(self._door.open())
         if self._is_deployed:
             programs = DeployedPrograms(self.api, self.workers.container, self.workers.sets, self._folder)
             self._programs, self._logs = programs, self._logs_of(programs)

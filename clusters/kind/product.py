@@ -56,7 +56,9 @@ def is_in_images(target: Target) -> bool:
 
 
 def scheduler_of(target: Target) -> str:
-    """The text of the target's KubeSchedulerConfiguration, for the control plane's node."""
+    """The text of the target's KubeSchedulerConfiguration, for the control plane's node; "" if it asks for none."""
+    if target.extender_or_none is None and not target.scheduler:
+        return ""
     path = target.extender_or_none.path if target.extender_or_none is not None else ""
     configuration = target.scheduler_configuration(f"http://127.0.0.1:{EXTENDER_PORT}{path}")
     return yaml.safe_dump({**configuration, "clientConnection": {"kubeconfig": _SCHEDULERS_KUBECONFIG}})
