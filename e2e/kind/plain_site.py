@@ -6,7 +6,6 @@ and the plugin's is the one of simulated cards, under its own name. Nothing else
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import yaml
 
+from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from clusters.deploy.render import BASE, FOLDER
 from clusters.kind.kind_cluster import KindCluster
@@ -27,6 +27,7 @@ from clusters.kind.program_images.build import ProgramImages
 from clusters.processes.commands import output_of
 from clusters.provider import NodeSpec
 from clusters.simulated_node import new_cards
+from e2e.site.picture import condition
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = ROOT / "docs" / "install"
@@ -35,6 +36,7 @@ REGISTRY: Final = "registry.example/gpushare"
 _PLUGIN: Final = f"{REGISTRY}/device-plugin"
 SIMULATED: Final = f"{_PLUGIN}-simulated"
 _MANIFEST: Final = "/etc/kubernetes/manifests/kube-scheduler.yaml"
+_BEFORE: Final = "/root/kube-scheduler.yaml.before"
 _FLAG: Final = f"--config={SCHEDULER_CONFIG}"
 # A kubelet looks at its static pods every twenty seconds, and kube-scheduler's probe begins ten seconds after its start.
 _RESTARTED_SECONDS: Final = 120.0
@@ -43,9 +45,9 @@ _PASSING: Final = ("events", "componentstatuses", "pods")
 
 
 def blocks(page: str, language: str = "yaml") -> list[str]:
-    """What a reader copies from a page: its blocks in this language, in order."""
-    found = re.findall(rf"^ *```{language}\n(.*?)^ *```", (PAGES / page).read_text(), re.DOTALL | re.MULTILINE)
-    return [textwrap.dedent(block) for block in found]
+    """The blocks of a page in this language, in order, as a reader copies them."""
+    found = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", (PAGES / page).read_text(), re.DOTALL | re.MULTILINE)
+    return [textwrap.dedent(text) for kind, text in found if kind == language]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +98,46 @@ class PlainSite:
         container = self.cluster.workers.container(node).container
         await docker(self.docker, "cp", f"{made}/.", f"{container}:{CARDS}")
 
+    async def forget_cards(self, node: str) -> None:
+        """Run the last commands of docs/install/index.md, for a node that shares no longer."""
+        *of_the_cluster, of_the_node = blocks("index.md", "")[-1].splitlines()
+        for command in of_the_cluster:
+            await self.run(command.replace("NODE", node))
+        container = self.cluster.workers.container(node.replace("CONTROL", self.control_plane))
+        await container.execute(*shlex.split(of_the_node))
+
     async def configure_scheduler(self) -> None:
         """The edit by hand of docs/install/kubeadm.md, unless it is done, and the restart that the kubelet makes of it."""
         node = self.cluster.workers.container(self.control_plane)
         manifest = yaml.safe_load(await node.execute("cat", _MANIFEST))
         if _FLAG in manifest["spec"]["containers"][0]["command"]:
             return
-        await node.execute("cp", _MANIFEST, "/root/kube-scheduler.yaml.before")
+        await node.execute("cp", _MANIFEST, _BEFORE)
         edited = self.folder / "kube-scheduler.yaml"
         edited.write_text(yaml.safe_dump(with_part(manifest, yaml.safe_load(blocks("kubeadm.md")[0]))))
         copies = {BASE / "scheduler-config.yaml": SCHEDULER_CONFIG, edited: "/root/kube-scheduler.yaml"}
         for source, target in copies.items():
             await docker(self.docker, "cp", str(source), f"{node.container}:{target}")
         await node.execute("mv", "/root/kube-scheduler.yaml", _MANIFEST)
+        await self._scheduler_is_ready(has_flag=True)
 
-        async def scheduler() -> tuple[bool, bool]:
-            pod = json.loads(await self.run("kubectl -n kube-system get pod kube-scheduler-CONTROL -o json"))
-            conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", ())}
-            return _FLAG in pod["spec"]["containers"][0]["command"], conditions.get("Ready") == "True"
+    async def put_back_scheduler(self) -> None:
+        """The way back of that page: the copy in the place of the manifest."""
+        await self.cluster.workers.container(self.control_plane).execute("mv", _BEFORE, _MANIFEST)
+        await self._scheduler_is_ready(has_flag=False)
 
-        await eventually(scheduler, all, "kube-scheduler is ready with its flag", seconds=_RESTARTED_SECONDS)
+    async def _scheduler_is_ready(self, *, has_flag: bool) -> None:
+        async def schedulers() -> list[tuple[bool, bool]]:
+            pods = await self.cluster.api.list(PODS, "kube-system", label_selector="component=kube-scheduler")
+            return [
+                (_FLAG in pod["spec"]["containers"][0]["command"], condition(pod, "Ready") == "True") for pod in pods
+            ]
+
+        what = f"kube-scheduler is ready with{'' if has_flag else 'out'} its flag"
+        await eventually(schedulers, lambda seen: seen == [(has_flag, True)], what, seconds=_RESTARTED_SECONDS)
 
     async def objects(self) -> set[str]:
-        """The names of all objects, but for what comes and goes by itself, and for pods of others."""
+        """The names of all objects, less events and pods of others."""
         kinds = (await self.run("kubectl api-resources --verbs=list --output=name")).split()
         listed = ",".join(kind for kind in kinds if not kind.startswith(_PASSING))
         named = await self.run("kubectl get --all-namespaces --output=name", listed)
