@@ -62,7 +62,7 @@ LABEL org.opencontainers.image.title="gpushare device plugin on SIMULATED cards"
       gpushare.simulated=true
 COPY --from=own /own/simulated /opt/simulated-nvml
 COPY --from=compiled /compiled/libraries /opt/simulated-nvml/libraries
-ENV PATH=/opt/gpushare/bin:/opt/simulated-nvml/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+ENV PATH=/opt/simulated-nvml/bin:/opt/gpushare/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     FAKENVML_LIBRARIES=/opt/simulated-nvml/libraries \
     FAKENVML_STATE=/var/lib/gpushare-simulated/state
 ENTRYPOINT ["/opt/simulated-nvml/bin/gpushare-device-plugin-simulated"]

@@ -12,6 +12,7 @@ from typing import Any, Final
 from e2e import spec
 from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import gpu_containers
+from e2e.site.node_cards import offers
 
 Object = Mapping[str, Any]
 
@@ -89,5 +90,5 @@ def words_of(container: Object) -> list[str]:
 
 
 def _shares(node: Object) -> bool:
-    capacity = node.get("status", {}).get("capacity") or {}
-    return is_labelled(node) or spec.RESOURCE_MEMORY in capacity or spec.NODE_CARDS in annotations_of(node)
+    # A kubelet goes on to write 0 for a resource whose plugin has left.
+    return is_labelled(node) or offers(node, spec.RESOURCE_MEMORY) or spec.NODE_CARDS in annotations_of(node)

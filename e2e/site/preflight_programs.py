@@ -46,7 +46,7 @@ def extender(picture: ClusterPicture) -> Iterator[Seen]:
 
 
 def extender_service(picture: ClusterPicture) -> Iterator[Seen]:
-    """kube-scheduler reaches the extender: on the host's network, or by a Service."""
+    """kube-scheduler reaches the extender: in the same pod, on the host's network, or by a Service."""
     pods = picture.programs(EXTENDER)
     services = [(name, ports) for name, is_ours, ports in picture.services() if is_ours]
     for name, ports in services:
@@ -54,7 +54,9 @@ def extender_service(picture: ClusterPicture) -> Iterator[Seen]:
         yield ok(f"service {name}", f"on node port {numbers}" if ports else "inside the cluster")
     if services or not pods:
         return
-    if all(pod["spec"].get("hostNetwork") for pod in pods):
+    if all(_scheduling(pod) is not None for pod in pods):
+        yield ok("cluster", f"none is needed: a {_SCHEDULER} is in the extender's pod")
+    elif all(pod["spec"].get("hostNetwork") for pod in pods):
         yield ok("cluster", f"none is needed: the extender is on port {default_ports.EXTENDER} of its node")
     else:
         todo = "apply clusters/deploy/base, which puts it on the host's network, or overlays/nodeport"

@@ -235,6 +235,22 @@ def test_a_second_scheduler_may_be_the_one_with_a_config() -> None:
     assert judged == {"pod kube-system/kube-scheduler-cp": "unknown", "pod kube-system/mine": "ok"}
 
 
+def test_a_node_that_shares_no_longer_has_no_line() -> None:
+    """Its label and its description are gone, and its kubelet shows that it has 0 of the memory."""
+    former = node("former", labels={"x": ""}, capacity={spec.RESOURCE_MEMORY: "0"})
+    assert not any("former" in line.subject for line in lines({NODES: [node(), former]}))
+
+
+def test_a_second_scheduler_needs_no_service() -> None:
+    """Kube-scheduler calls the extender on the loopback of the pod that both are in."""
+    both = pod("extender", on="a1", component="gpushare-schd-extender")
+    both["spec"] |= {"hostNetwork": False}
+    assert only("extender service", {PODS: [plugin(), both]}).judgement == "wrong"
+
+    both["spec"]["containers"] += [{"name": "kube-scheduler", "image": "it:1", "command": ["kube-scheduler"]}]
+    assert only("extender service", {PODS: [plugin(), both]}).judgement == "ok"
+
+
 @pytest.mark.parametrize(
     ("changed", "words"), [(deployment(2, 2), "do not know of each other"), (deployment(ready=0), "0 of 1 are ready")]
 )

@@ -67,6 +67,15 @@ def test_the_scheduler_reads_the_configuration_that_we_ship() -> None:
     assert render.SCHEDULER_PATCH.read_text() in control_plane["kubeadmConfigPatches"]
 
 
+def test_a_scheduler_without_a_file_is_as_kubeadm_installs_it() -> None:
+    """No file is mounted, and kubeadm gets no patch for kube-scheduler."""
+    arguments = (Path("/run"), "gpushare-c", "i", [], Path("/cache/images"), Path("/run/logs"))
+    control_plane, *_ = cluster_config(*arguments, has_scheduler=False)["nodes"]
+
+    assert "/etc/kubernetes/scheduler-gpushare-config.yaml" not in mounts(control_plane)
+    assert [one for one in patches_of(control_plane, "ClusterConfiguration") if "scheduler" in one] == []
+
+
 def test_every_node_can_put_its_cards_into_containers() -> None:
     """The patch for containerd is in the cluster's configuration, and the control plane mounts the empty folder of cards."""
     made = config(Worker("a1", Path("/tmp/gs/n/a1")))

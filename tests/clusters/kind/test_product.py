@@ -10,7 +10,7 @@ import yaml
 
 from clusters.kind.product import PLUGIN_LABEL, PluginSet, fitted, is_in_images, plugin_sets, scheduler_of
 from clusters.provider import ClusterError, NodeSpec
-from clusters.targets import load_target
+from clusters.targets import Target, load_target
 
 DAEMON_SET: dict[str, Any] = {
     "kind": "DaemonSet",
@@ -128,6 +128,11 @@ def test_manifests_without_a_program_are_refused_by_name() -> None:
 def test_images_hold_our_programs_alone(target: str, expected: bool) -> None:
     """Other programs would be given the flags of ours, and end."""
     assert is_in_images(load_target(target)) is expected
+
+
+def test_a_scheduler_without_an_extender_gets_no_file() -> None:
+    """A target of no programs leaves kube-scheduler as it is."""
+    assert scheduler_of(Target(name="nothing")) == ""
 
 
 def test_a_scheduler_asks_a_foreign_extender_as_its_target_says() -> None:

@@ -53,6 +53,8 @@ def install_own(checkout: Path, target: Path) -> None:
     _part(environment, target)
     simulated = target / "simulated"
     (simulated / "bin" / "gpushare-device-plugin-simulated").write_text((checkout / SIMULATED_PROGRAM).read_text())
+    # Manifests of sites with real cards run on simulated ones with another image alone.
+    (simulated / "bin" / "gpushare-device-plugin").symlink_to("gpushare-device-plugin-simulated")
     for script in (simulated / "bin").iterdir():
         script.chmod(0o755)
     _compile(target)

@@ -99,6 +99,16 @@ def test_the_simulated_plugin_sees_the_cards_of_a_state_file(
     assert done.stdout == "418.87.00 Tesla T4\n", done.stderr
 
 
+def test_the_simulated_plugin_has_the_name_that_manifests_call(
+    environment: dict[str, str], images: ProgramImages
+) -> None:
+    """With another image alone, the manifests of a site with real cards run on simulated ones."""
+    done = run(environment, "--entrypoint=gpushare-device-plugin", images.device_plugin_simulated)
+
+    assert done.returncode == 1
+    assert "no state file" in done.stderr
+
+
 def test_the_simulated_plugin_says_what_it_lacks(environment: dict[str, str], images: ProgramImages) -> None:
     """A node without a state file."""
     done = run(environment, images.device_plugin_simulated)
