@@ -48,7 +48,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(filter controlplane,$(CLUSTER)),--require-control-plane)
 
-.PHONY: help demo test test-all check fix up down e2e conformance flakes parity soak soak-is-unknown control-plane chart-tools docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate pictures verify site wheels release release-chart constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e conformance flakes parity soak soak-is-unknown control-plane chart-tools docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate picture verify site wheels release release-chart constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -186,8 +186,8 @@ generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, the cha
 	@$(BIN)/python docs/reference_page.py
 	@$(BIN)/python docs/compatibility_page.py
 
-pictures: $(READY) #+ Draw docs/page.png, the picture of the README, by chromium
-	@$(BIN)/python -m docs.pictures
+picture: $(READY) #+ Draw docs/page.png, the picture of the README, by chromium
+	@$(BIN)/python -m docs.page_picture
 
 GENERATED = git ls-files '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' clusters/deploy/chart/templates docs/reference.md docs/compatibility.md | xargs sha256sum
 verify: $(READY) ## Fail if a generated file is not what its source says, and write it again

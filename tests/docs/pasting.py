@@ -14,8 +14,9 @@ from typing import Final
 from clusters.demo import SAMPLES
 from tests.tracked_files import ROOT, tracked
 
-# A make of the pages installs nothing: the tests run in the environment that it would set up.
-_MAKE: Final = "-o .venv/.ready -o .venv/.runs"
+# A make of the pages finds the environment of the tests ready, and can install nothing into it: that ends with an error.
+_READY: Final = (".runs", ".ready")
+_MAKE: Final = " -- CAN_RUN=.runs READY=.ready PIP=false PYTHON=false"
 _SECONDS: Final = 300
 # The last line that a cluster prints once it is up.
 _IS_UP: Final = "Ctrl-C ends the cluster\n"
@@ -32,6 +33,8 @@ class Shell:
         for name in {name.partition("/")[0] for name in tracked()}:
             (folder / name).symlink_to(ROOT / name)
         (folder / ".venv").symlink_to(sys.prefix)
+        for name in _READY:
+            (folder / name).touch()
         (folder / "pod.yaml").symlink_to(SAMPLES / "latecomer.yaml")
         (folder.parent / "gpushare").symlink_to(ROOT)
 

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from clusters.controlplane.binaries import Binaries
 from tests.docs.command_blocks import blocks_of
 from tests.docs.pasting import Shell
@@ -46,6 +48,17 @@ def test_the_demo_and_its_six_commands_work(tmp_path: Path, binaries: Binaries) 
         assert "the page: http://127.0.0.1:" in living
         answers = shell.run("\n".join(commands))
     assert left_out(block_with("Why:"), answers) == []
+
+
+@pytest.mark.thorough("the demo once more; up prints the same lines")
+def test_a_demo_that_is_kept_has_its_page(tmp_path: Path, binaries: Binaries) -> None:
+    """Its cluster stays until Ctrl-C, with the page's address, and explain answers about the demo's own pod."""
+    shell = Shell(tmp_path / "site", binaries["kubectl"])
+    with shell.cluster("make demo ARGS=--keep") as printed:
+        assert "the page: http://127.0.0.1:" in printed
+        assert "Six commands" not in printed
+        (export,) = re.findall(r"^  export .*\n", printed, re.MULTILINE)
+        assert "has card 0 of node node3" in shell.run(f"{export}kubectl gpushare explain latecomer")
 
 
 def test_a_line_that_is_not_printed_is_found() -> None:

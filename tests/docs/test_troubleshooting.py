@@ -37,6 +37,11 @@ CODES: Final = {
     "fake-nvml": (fake_nvml.__doc__ or "").partition("Exit codes:")[2],
     "python -m clusters": clusters.main.__doc__,
     "python -m e2e": case_run.CODES_HELP,
+    # Not imported: Locust changes the standard library.
+    "python -m load": (ROOT / "load" / "play" / "run_command.py")
+    .read_text()
+    .partition("Exit codes:")[2]
+    .partition('"""')[0],
 }
 
 

@@ -14,9 +14,9 @@ import pytest
 from clusters.controlplane.binaries import Binaries
 from gpushare.completion_script import answer
 from gpushare.flags import flags_of
-from gpushare.kubectl_gpushare import completion_main as of_gpushare
+from gpushare.kubectl_gpushare import gpushare_completion as of_gpushare
 from gpushare.kubectl_gpushare.gpushare_arguments import ExplainArguments
-from gpushare.kubectl_inspect import completion_main as of_inspect
+from gpushare.kubectl_inspect import inspect_completion as of_inspect
 from tests.clusters.conftest import binaries
 from tests.servers import StubApi, kubeconfig, serve
 from tests.tracked_files import ROOT
@@ -28,9 +28,9 @@ PODS = [
 ]
 PROGRAMS = {
     "kubectl-gpushare": "kubectl_gpushare.main",
-    "kubectl_complete-gpushare": "kubectl_gpushare.completion_main",
+    "kubectl_complete-gpushare": "kubectl_gpushare.gpushare_completion",
     "kubectl-inspect-gpushare": "kubectl_inspect.main",
-    "kubectl_complete-inspect-gpushare": "kubectl_inspect.completion_main",
+    "kubectl_complete-inspect-gpushare": "kubectl_inspect.inspect_completion",
 }
 
 

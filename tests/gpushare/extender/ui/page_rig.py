@@ -31,7 +31,7 @@ Document = dict[str, Any]
 
 
 def cards_node(
-    name: str, *units: int, sick: tuple[int, ...] = (), model: str = "Tesla T4", reason: str = "Xid 48"
+    name: str, *units: int, sick: tuple[int, ...] = (), model: str = "Tesla T4", reason: str = ""
 ) -> Node:
     """A node of our plugin, with cards of these units."""
     cards = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.pictures import HEIGHT, PAGE, WIDTH, draw
+from docs.page_picture import HEIGHT, PAGE, WIDTH, draw
 from e2e.browser import CHROMIUM, NO_CHROMIUM
 
 MOST_BYTES = 150_000
