@@ -20,8 +20,10 @@ def healthy_condition(node: ReportedNode) -> NodeCondition | None:
 
 def heartbeat_age(condition: NodeCondition, now: float) -> float | None:
     """How long ago its writer lived, in seconds; None if that cannot be read. ``now`` is in seconds since 1970."""
+    if condition.last_heartbeat_time is None:
+        return None
     try:
-        at = datetime.fromisoformat(condition.last_heartbeat_time or "")
+        at = datetime.fromisoformat(condition.last_heartbeat_time)
     except ValueError:
         return None
     return None if at.tzinfo is None else now - at.timestamp()

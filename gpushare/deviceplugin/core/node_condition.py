@@ -56,7 +56,7 @@ def report_for(node: ReportedNode, health: Health, overuse: str, now: float) -> 
         patch["metadata"] = {"annotations": {wire.ANNOTATION_OVERUSE: overuse or None}}
     shown = healthy_condition(node)
     age = None if shown is None else heartbeat_age(shown, now)
-    is_shown = shown is not None and Health(shown.status, shown.reason or "", shown.message or "") == health
+    is_shown = shown is not None and (shown.status, shown.reason, shown.message) == health
     # A clock that went back must not silence the heartbeat.
     if not is_shown or age is None or not -HEARTBEAT_SECONDS < age < HEARTBEAT_SECONDS:
         at = time_text(int(now))

@@ -28,6 +28,10 @@ class Streak(NamedTuple):
     since: float
     readings: int
 
+    def longer(self) -> Streak:
+        """The same with one more look."""
+        return Streak(self.since, self.readings + 1)
+
     def is_due(self, now: float, grace_seconds: float) -> bool:
         """Has the pod had its time?"""
         return self.readings >= READINGS and now - self.since >= grace_seconds
@@ -43,10 +47,7 @@ def streaks(
     """The streaks after one more look. ``reported`` are above their limit, if their use is known in ``uses``."""
     healthy = {card.index for card in cards.cards if card.healthy}
     seen = [use.on for use in uses if use.on in reported and use.used is not None and use.on.index in healthy]
-    return {
-        on: Streak(before[on].since if on in before else now, before.get(on, Streak(now, 0)).readings + 1)
-        for on in seen
-    }
+    return {on: before[on].longer() if on in before else Streak(now, 1) for on in seen}
 
 
 def keep_because(pod: Pod, index: int, cards: NodeCards) -> str:

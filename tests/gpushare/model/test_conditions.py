@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import pytest
 
@@ -26,6 +28,15 @@ def test_condition_of_a_node_is_ours_alone() -> None:
 def test_age_of_a_heartbeat_is_read_or_not_known(text: str | None, age: float | None) -> None:
     """A time without its zone could be any."""
     assert heartbeat_age(NodeCondition(last_heartbeat_time=text), 600.0) == age
+
+
+def test_a_time_is_written_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the zone of the machine is."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "XXX-5")
+        time.tzset()
+        assert time_text(100) == "1970-01-01T00:01:40Z"
+    time.tzset()
 
 
 def test_a_time_that_is_written_is_read_again() -> None:

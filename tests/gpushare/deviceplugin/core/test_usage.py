@@ -334,7 +334,7 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 
 def test_overuse_on_the_node_is_that_of_the_reported_pods() -> None:
     """Immediately when a pod comes or goes; another amount after a minute; an unknown one as it was seen last."""
-    use, other = CardUse(ON, 1024 * MIB, 1253 * MIB), CardUse(PodOnCard("team", "b", "uid-b", 1), 0, 5 * MIB)
+    use, other = CardUse(ON, 1024 * MIB + 7, 1253 * MIB + 5), CardUse(PodOnCard("team", "b", "uid-b", 1), 0, 5 * MIB)
     grown, unseen = dataclasses.replace(use, used=2000 * MIB), dataclasses.replace(use, used=None)
     none = ShownOveruse()
 
