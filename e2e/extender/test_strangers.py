@@ -13,7 +13,6 @@ import pytest
 import pytest_asyncio
 
 from e2e import spec
-from e2e.builders import gpu_pod
 from e2e.extender.extender_stage import ExtenderStage
 from e2e.extender.strangers import Caller, idle_connections
 
@@ -32,14 +31,16 @@ OTHERS: Final = pytest.mark.thorough("all verbs are read by the same server")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def book(stage: ExtenderStage) -> AsyncIterator[ExtenderStage]:
+async def book(stage: ExtenderStage, name: str) -> AsyncIterator[ExtenderStage]:
     """A book with something in it, which is the same in the end; and the extender goes on."""
-    await stage.observer.run(gpu_pod("there", 3, node="a1"))
-    await stage.used("a1", 3)
+    # A node of its own: the others may show what cases before this one found.
+    await stage.node(name, 14)
+    await stage.booked("there", name, 0, 3)
+    await stage.used(name, 3)
     before = await stage.observer.inspect()
     yield stage
     assert await stage.observer.inspect() == before
-    assert await stage.fits(stage.pod("p", 11), "a1") == ["a1"]
+    assert await stage.fits(stage.pod("p", 11), name) == [name]
 
 
 def posts(stage: ExtenderStage) -> tuple[str, ...]:
@@ -183,11 +184,11 @@ async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp
 
 
 @pytest.mark.promise("EXT-010")
-async def test_ten_thousand_idle_connections(book: ExtenderStage) -> None:
+async def test_ten_thousand_idle_connections(book: ExtenderStage, name: str) -> None:
     """A question beside them is answered; the extender may close those that have waited longest."""
     parts = urlsplit(of(book, spec.FILTER))
     assert parts.hostname is not None
     connections = await asyncio.to_thread(idle_connections, parts.hostname, parts.port or 80, IDLE_CONNECTIONS)
     with connections:
         assert await NOBODY.status(of(book, spec.INSPECT)) == 200
-        assert await book.fits(book.pod("p", 11), "a1") == ["a1"]
+        assert await book.fits(book.pod("p", 11), name) == [name]

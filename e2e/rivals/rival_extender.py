@@ -29,7 +29,8 @@ _ROOT: Final = "/gpushare-scheduler"
 _BAN: Final = "unhealthy-gpu-"
 # Late enough that a scheduler has asked before.
 _LATE_SECONDS: Final = 8.0
-_RUSH_SECONDS: Final = 0.2
+# More deletions at the same moment are lost; those of one case, when it has ended, are fewer.
+_RUSH_PODS, _RUSH_SECONDS = 8, 0.2
 # A queue of names is quick: another pod has the name by then only if that pod comes at the same moment.
 _QUEUE_SECONDS: Final = 0.005
 _MALFORMED: Final = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
@@ -43,7 +44,7 @@ class Watcher:
         self._seen: set[str] = set()
         self.is_synced = asyncio.Event()
         self._held: dict[str, tuple[str, Object]] = {}
-        self._is_busy = False
+        self._leaving = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -117,18 +118,24 @@ class Watcher:
             self._book.put(pod)
 
     async def _later(self, kind: str, pod: Object) -> None:
-        is_gone = kind == "DELETED"
-        if "d16-deletes-lost-in-a-rush" in self._faults and is_gone and self._is_busy:
+        await asyncio.sleep(_QUEUE_SECONDS)
+        if "d17-keyed-by-name" in self._faults and any(_is_successor(one, pod) for one in self._book.pods.values()):
             return
-        self._is_busy = self._is_busy or is_gone
-        is_rush = "d16-deletes-lost-in-a-rush" in self._faults and (is_gone or not is_over(pod))
-        late = _LATE_SECONDS if "d29-learns-late" in self._faults else _QUEUE_SECONDS
-        await asyncio.sleep(_RUSH_SECONDS if is_rush else late)
-        self._is_busy = self._is_busy and not is_gone
-        now = [one for one in self._book.pods.values() if one["metadata"]["name"] == pod["metadata"]["name"]]
-        if "d17-keyed-by-name" in self._faults and any(one["metadata"]["uid"] != pod["metadata"]["uid"] for one in now):
-            return
+        if "d16-deletes-lost-in-a-rush" in self._faults and kind == "DELETED":
+            if self._leaving == _RUSH_PODS:
+                return
+            self._leaving += 1
+            await asyncio.sleep(_RUSH_SECONDS)
+            self._leaving -= 1
+        if "d29-learns-late" in self._faults and (kind == "DELETED" or is_over(pod)):
+            await asyncio.sleep(_LATE_SECONDS)
         self._apply(kind, pod)
+
+
+def _is_successor(one: Object, pod: Object) -> bool:
+    """Has another pod the name of this one?"""
+    one, pod = one["metadata"], pod["metadata"]
+    return (one["namespace"], one["name"]) == (pod["namespace"], pod["name"]) and one["uid"] != pod["uid"]
 
 
 class Door:

@@ -22,7 +22,7 @@ class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default answers are judged of all, and times of ours alone: how fast another extender is, is no promise of this project.
     """
 
-    verb: Literal["filter", "prioritize", "bind", "inspect", "explain"]
+    verb: Literal["filter", "prioritize", "bind", "inspect", "explain", "ui", "ui/state", "ui/events"]
     figure: Literal["p50", "p95", "p99", "p999", "failures", "refused"]
     most: Annotated[float, msgspec.Meta(ge=0)]
     over: str = "floor"

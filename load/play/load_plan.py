@@ -60,6 +60,7 @@ class Plan(msgspec.Struct, frozen=True):
     schedulers: int = 1
     inspectors: int = 0
     what_if: int = 0
+    viewers: int = 0
     seed: int = 1
 
 

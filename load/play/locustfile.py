@@ -14,12 +14,15 @@ import os
 import random
 import ssl
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
+import gevent
 import requests
 from gevent.pool import Group
 from locust import FastHttpUser, LoadTestShape, constant, events, stats, task
+from locust.user.task import LOCUST_STATE_RUNNING
 
 from load.play import load_plan as plans
 from load.play.load_plan import SHAPES, TRACE, weighed
@@ -44,9 +47,11 @@ _JSON: Final = {"content-type": "application/json", "accept-encoding": "identity
 # How long a pod waits that fits nowhere, as kube-scheduler's back-off, in seconds.
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 10.0
 _LOOK_SECONDS: Final = 1.0
+# An open page gets a message every ten seconds at least.
+_SILENT_SECONDS: Final = 15.0
 
 
-_USERS: Final = PLAN.schedulers + PLAN.inspectors + PLAN.what_if
+_USERS: Final = PLAN.schedulers + PLAN.inspectors + PLAN.what_if + PLAN.viewers
 _SHAPE: Final = weighed(PLAN.weights) if PLAN.shape == TRACE else SHAPES[PLAN.shape]
 _TIMEOUT_SECONDS: Final = 5.0
 # How often Locust shows its table, in seconds.
@@ -84,9 +89,18 @@ class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
     concurrency = 1000
 
     def ask(
-        self, extender: plans.Asked, verb: str, body: bytes | None = None, found: dict[str, str] | None = None
+        self,
+        extender: plans.Asked,
+        verb: str,
+        body: bytes | None = None,
+        found: dict[str, str] | None = None,
+        *,
+        stream: bool = False,
     ) -> Any:
-        """A response in a context; its caller decides whether it was a failure. ``found`` is recorded when that ends."""
+        """A response in a context; its caller decides whether it was a failure. ``found`` is recorded when that ends.
+
+        The time of a stream is until its headers are there.
+        """
         # Locust copies what it is given here, but not what that holds: what is found out later is in there.
         context = {"verb": verb, "extender": extender.name, "found": {} if found is None else found}
         return self.client.request(
@@ -97,6 +111,7 @@ class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
             name=verb if len(PLAN.extenders) == 1 else f"{verb}, {extender.name}",
             catch_response=True,
             context=context,
+            stream=stream,
         )
 
 
@@ -244,6 +259,36 @@ class WhatIf(Looker):
     fixed_count = PLAN.what_if
     verb = "explain"
     body: bytes | None = pod_in_question("what-if", 2)
+
+
+class Viewer(Caller):
+    """A browser that has the page of our extender open, which is the first of the plan."""
+
+    abstract = not PLAN.viewers
+    fixed_count = PLAN.viewers
+    network_timeout = connection_timeout = _SILENT_SECONDS
+
+    @task  # type: ignore[untyped-decorator]  # Locust is not typed
+    def view(self) -> None:
+        """Get the page and its document, and follow the changes until the run ends."""
+        for verb in ("ui", "ui/state"):
+            with self.ask(PLAN.extenders[0], verb) as response:
+                if response.status_code != 200:
+                    response.failure(f"status {response.status_code}")
+        with self.ask(PLAN.extenders[0], "ui/events", stream=True) as response:
+            if wrong := f"status {response.status_code}" if response.status_code != 200 else self._follow(response):
+                response.failure(wrong)
+
+    def _follow(self, response: Any) -> str:
+        """What was wrong with the stream; nothing if the run has ended first."""
+        # Beside it, as the next message can be ten seconds away when the run ends.
+        reading = gevent.spawn(deque, response.iter_content(), 0)
+        try:
+            while self._state == LOCUST_STATE_RUNNING and not reading.ready():
+                reading.join(_LOOK_SECONDS)
+            return "the stream has ended" if reading.ready() else ""
+        finally:
+            reading.kill()
 
 
 class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed

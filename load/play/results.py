@@ -15,7 +15,7 @@ _MADE: Final = "each reported bind is made"
 _AS_ORDERED: Final = "each bind is made on the node of its order"
 _NOT_MADE: Final = "each refused bind is left unmade"
 FLOOR: Final = "does nothing"
-VERBS: Final = ("filter", "prioritize", "bind", "inspect", "explain")
+VERBS: Final = ("filter", "prioritize", "bind", "inspect", "explain", "ui", "ui/state", "ui/events")
 # Each figure of a row that is a time, with its share of all requests.
 CUTS: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 # With fewer requests than this the one of a thousand is an accident.

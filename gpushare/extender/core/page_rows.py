@@ -157,8 +157,8 @@ class Rows:
         largest = node.largest_free * unit
         sums = Sums(
             1, len(cards), sum(card.used for card in cards) * unit, sum(card.free for card in cards) * unit,
-            sum(card.total for card in cards) * unit, largest, node.name if largest else "",
-            sum(card.marks & SICK > 0 for card in cards), sum(card.marks & OVER_BOOKED > 0 for card in cards),
+            sum(card.total for card in cards) * unit, largest, node.name,
+            sum(bool(card.marks & SICK) for card in cards), sum(bool(card.marks & OVER_BOOKED) for card in cards),
         )  # fmt: skip
         pods = "\n".join(f"{one.namespace}/{one.name}" for one in node.bookings)
         return Entry(node, row, encode_json(row), sums, frozenset(card.model for card in cards), pods)

@@ -52,7 +52,7 @@ _DEFAULTS: Final = {"q": "", "show": "all", "sort": "name", "page": "1"}
 
 def view_of(query: str) -> View:
     """The view that an address asks for; a value that makes no sense counts as not given."""
-    given = _DEFAULTS | {name: texts[-1] for name, texts in parse_qs(query, max_num_fields=None).items()}
+    given = _DEFAULTS | {name: texts[-1] for name, texts in parse_qs(query).items()}
     page = int(given["page"]) if given["page"].isascii() and given["page"].isdigit() and len(given["page"]) < 6 else 1
     return View(
         given["q"].strip()[:253],
@@ -139,10 +139,9 @@ def freshness(document: PageDocument) -> str:
     """How old this is: it is as old as the last answer of the API server about nodes or pods."""
     if not document.facts.is_ready:
         return "The extender has not read the cluster yet."
-    ages = [ago(document.now - at) for at in map(document.facts.contacts.get, ("nodes", "pods")) if at is not None]
-    return "The API server last answered about " + ", about ".join(
-        f"{name} {age}" for name, age in zip(("nodes", "pods"), ages, strict=False)
-    )
+    contacts = document.facts.contacts
+    ages = [f"{name} {ago(document.now - at)}" for name in ("nodes", "pods") if (at := contacts.get(name)) is not None]
+    return f"The API server last answered about {', about '.join(ages)}"
 
 
 def amount(mib: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -31,7 +32,7 @@ class Trends:
     def __init__(self) -> None:
         self._points: deque[Point] = deque(maxlen=MOST_POINTS)
         self._counted: Mapping[str, int] = {}
-        self._due = float("-inf")
+        self._due = -math.inf
 
     def is_due(self, now: float) -> bool:
         """Is a minute over since the last point?"""

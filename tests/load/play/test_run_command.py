@@ -123,6 +123,8 @@ def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> N
         1,
         "--what-if",
         1,
+        "--viewers",
+        2,
         "-o",
         out,
         "--bounds",
@@ -132,7 +134,7 @@ def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> N
     assert done.returncode == 0, done.stderr
     run = json.loads((out / "load.json").read_text())
     found = {row["verb"]: row for row in run["rows"]}
-    assert found.keys() >= {"filter", "prioritize", "bind", "inspect", "explain"}
+    assert found.keys() >= {"filter", "prioritize", "bind", "inspect", "explain", "ui", "ui/state", "ui/events"}
     assert all(row["failures"] == 0 and row["count"] > 0 for row in run["rows"]), run["failures"]
     counts = run["outcome"]["counts"]
     assert 0 < counts["ended"] == counts["binds"] <= counts["created"]

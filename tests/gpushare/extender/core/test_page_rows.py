@@ -47,6 +47,7 @@ def test_a_row_has_each_card_in_units() -> None:
         (Device(0, 14, 14), 0, 0),
         (Device(0, 14, 15, healthy=False), SICK + OVER_BOOKED, 0),
         (Device(0, 14, 4, slots=2, slots_used=2), NO_SLOT, 0),
+        (Device(0, 14, 4, healthy=False, slots=2, slots_used=2), SICK + NO_SLOT, 0),
         (Device(0, 14, 4, slots=2, slots_used=1), 0, 10),
     ],
 )
@@ -113,6 +114,12 @@ def test_only_changed_nodes_are_made_again() -> None:
     followed(same, node("b", Device(0, 4, 1)), rows=rows)
     assert (rows.changed, rows.gone) == (["b"], [])
     assert rows.entries()[1].row == Row("b", 1024, (0, 1, 4, 0, 0), 0, "")
+
+
+def test_before_the_first_nodes_there_is_nothing() -> None:
+    """No sums and no changes."""
+    rows = Rows()
+    assert (rows.entries(), rows.sums, rows.changed, rows.gone) == ([], Sums(), (), ())
 
 
 def test_rows_stay_whole_while_they_follow(monkeypatch: pytest.MonkeyPatch) -> None:

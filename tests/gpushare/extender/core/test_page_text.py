@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +18,7 @@ from gpushare.extender.core.decisions import NOT_BOUND, Decision, Decisions
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.page_document import Facts, PageDocument, WaitingPod
 from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, holders, percent, view_of
+from gpushare.extender.core.trends import Point
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.manifests import ObjectMeta
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
@@ -56,7 +61,7 @@ def texts(html: str) -> list[str]:
     [
         ("", View()),
         ("q=%20gpu+t4%20&show=full&sort=free&page=3", View("gpu t4", "full", "free", 3)),
-        ("show=x&sort=&page=-1&other=1", View()),
+        ("show=x&sort=x&page=-1&other=1", View()),
         ("page=0", View()),
         ("page=123456", View()),
         ("page=²", View()),
@@ -117,8 +122,11 @@ def test_the_nodes_of_pods_are_found_by_word() -> None:
 
 def test_a_node_without_cards_can_be_sorted() -> None:
     """Cards of nothing have no share that is booked."""
-    document = shown(lay_out("none", (Device(0, 0),), []))
-    assert len(chosen(document, View(sort="booked"))) == 1
+    tiny, large = (
+        lay_out(name, (Device(0, size, used, unit_mib=1),), []) for name, size, used in (("b", 1, 1), ("a", 8, 7))
+    )
+    document = shown(lay_out("none", (Device(0, 0),), []), large, tiny)
+    assert [one.row.name for one in chosen(document, View(sort="booked"))] == ["b", "a", "none"]
     assert "0% of 0 GiB" in texts(fragments(document, View())["nodes"])
 
 
@@ -135,6 +143,28 @@ def test_a_row_has_text_for_each_mark() -> None:
     assert found[at + 1 : at + 5] == ["not published, in MiB", "0:", "2/14000", "■ no free slot"]
 
 
+def test_each_place_of_the_page_has_its_text() -> None:
+    """The names of the fragments are those that ``page.html`` has, and no other."""
+    places = re.findall("{{(.+?)}}", (files("gpushare.extender.ui") / "page.html").read_text())
+    assert sorted(fragments(shown(), View())) == sorted({*places})
+
+
+def test_classes_and_links_are_those_of_the_script() -> None:
+    """Each fragment of a small cluster, to the byte: the style and the script find them by these."""
+    document = shown(
+        lay_out("a/b", (Device(0, 10, 3, model=T4), Device(1, 8, 9, healthy=False, model=P4)), []),
+        lay_out("c", (Device(0, 10),), []),
+    )
+    document.waiting = [
+        WaitingPod("ns/1", "p/1", 2, "full", {"full": 1}, 1, 1, 0),
+        WaitingPod("n", "q", 2, "", {}, 2, 1, 0),
+    ]
+    document.decisions = [Decision(40, "bound", "ns", "p", "n")] * 2
+    document.points = [Point(40, 1024, 2048, 3072, 512, 5, 6, 7)] * 2
+    written = yaml.safe_load(Path(__file__).with_name("page_fragments.yaml").read_text())
+    assert fragments(document, View("", "all", "free")) == written
+
+
 def test_a_bar_is_as_long_as_the_booked_part() -> None:
     """An over-booked card's bar is full, and that of a card without units empty."""
     rows = fragments(shown(lay_out("n", (Device(0, 8, 2), Device(1, 8, 9), Device(2, 0)), [])), View())["nodes"]
@@ -146,8 +176,10 @@ def test_the_list_of_trouble_names_card_and_mark() -> None:
     assert texts(fragments(shown(*NODES), View())["attention"]) == [
         "sick-1", "card 0: ✕ sick: Xid <48>", "odd-1", "card 0: ▲ over-booked; too new; 3 units of pods on no card of it",
     ]  # fmt: skip
-    many = shown(*(lay_out(f"n{number}", (Device(0, 1, 2),), []) for number in range(module.MOST_MARKED + 2)))
-    assert texts(fragments(many, View())["attention"])[-2:] == ["card 0: ▲ over-booked", "2 more nodes"]
+    for more in (0, 2):
+        many = shown(*(lay_out(f"n{number}", (Device(0, 1, 2),), []) for number in range(module.MOST_MARKED + more)))
+        found = texts(fragments(many, View())["attention"])
+        assert found[2 * module.MOST_MARKED - 1 :] == ["card 0: ▲ over-booked", "2 more nodes"][: 1 + (more > 0)]
     assert texts(fragments(shown(*NODES[:2]), View())["attention"]) == ["Every card is well, and none is over-booked."]
 
 
@@ -158,6 +190,7 @@ def test_many_nodes_come_in_pages() -> None:
 
     assert (texts(first["pages"]), texts(last["pages"])) == (["page 1 of 3", "next"], ["previous", "page 3 of 3"])
     assert 'href="ui?q=n&amp;page=2" rel="next"' in first["pages"]
+    assert 'href="ui?q=n&amp;page=2" rel="prev"' in last["pages"]
     assert texts(fragments(document, View("n", page=2))["pages"]) == ["previous", "page 2 of 3", "next"]
     assert (first["count"], first["nodes"].count("<tr>"), last["nodes"].count("<tr>")) == (
         "101 of 101 nodes; 101 cards in all",
@@ -197,8 +230,8 @@ def test_waiting_pods_and_decisions_are_told() -> None:
     assert texts(found["hour"]) == ["0 s ago", "0 GiB", "28 GiB", "14 GiB", "2", "0"]
     assert (found["waiting"], found["pods-more"], found["program"]) == ("2", "", "gpushare 1.2, policy spread")
     assert (found["largest"], found["largest-note"]) == ("14 GiB", "on n")
-    document.waiting_count = 5
-    assert fragments(document, View())["pods-more"] == "3 more wait"
+    document.waiting_count = 3
+    assert fragments(document, View())["pods-more"] == "1 more wait"
 
 
 def test_an_empty_cluster_has_a_page() -> None:
@@ -209,11 +242,19 @@ def test_an_empty_cluster_has_a_page() -> None:
         ["No node is like that."], ["No pod waits for a card."], ["No decision since the extender started."], ["No minute yet."],
     ]  # fmt: skip
     assert (found["largest-note"], found["booked-note"]) == ("no card has room", "0% of 0 GiB")
+    assert [re.findall(r'colspan="(\d)"', found[name]) for name in ("nodes", "pods", "decisions", "hour")] == [
+        ["4"],
+        ["2"],
+        ["3"],
+        ["6"],
+    ]
 
 
 def test_freshness_is_the_age_of_the_last_answers() -> None:
     """About nodes and pods; before the first list there is none."""
     assert freshness(shown()) == "The API server last answered about nodes 1 min ago, about pods 2 s ago"
+    only_pods = Facts("", "", True, {"nodes": None, "pods": 98})
+    assert freshness(shown(facts=only_pods)) == "The API server last answered about pods 2 s ago"
     assert freshness(shown(facts=Facts("", "", False, {}))) == "The extender has not read the cluster yet."
 
 
@@ -239,8 +280,8 @@ def test_amounts_are_rounded_to_a_tenth() -> None:
     assert [amount(mib) for mib in sizes] == [
         "0 GiB", "0 GiB", "0.1 GiB", "1 GiB", "1.5 GiB", "13 GiB", "9,999.9 GiB", "10,000 GiB", "9.8 TiB", "15.6 TiB",
     ]  # fmt: skip
-    assert [percent(1, 3), percent(0, 0)] == ["33%", "0%"]
-    assert [ago(seconds) for seconds in (-1, 59.9, 60, 7200, 200_000)] == [
-        "0 s ago", "59 s ago", "1 min ago", "2 h ago", "2 d ago",
+    assert [percent(1, 3), percent(4, 4), percent(0, 0)] == ["33%", "100%", "0%"]
+    assert [ago(seconds) for seconds in (-1, 59.9, 60, 7200, 86_400, 200_000)] == [
+        "0 s ago", "59 s ago", "1 min ago", "2 h ago", "1 d ago", "2 d ago",
     ]  # fmt: skip
     assert [module.unit_word(mib) for mib in (1024, 1, 256)] == ["GiB", "MiB", "units of 256 MiB"]
