@@ -145,7 +145,7 @@ def _wrong_pair(node: FleetNode) -> Iterator[Fault]:
 
 
 def _not_for_the_original(node: FleetNode) -> Iterator[Fault]:
-    first = node.info.devices[0].total if node.info.devices else 0
+    first = next((device.total for device in node.info.devices), 0)
     for device in node.info.devices if node.plugin is Plugin.OURS else ():
         where = f"node {node.name}, card {device.index}"
         if device.total < first:
