@@ -133,11 +133,13 @@ def is_written_here(document: Any) -> bool:
     if len(ours) != 1:
         return False
     tls = ours[0].get("tlsConfig")
-    files = Tls(*map(tls.get, ("caFile", "certFile", "keyFile"))) if isinstance(tls, dict) else None
+    files = (
+        Tls(*(str(tls.get(key) or "") for key in ("caFile", "certFile", "keyFile"))) if isinstance(tls, dict) else None
+    )
     connection = document.get("clientConnection")
-    kubeconfig = connection.get("kubeconfig") if isinstance(connection, dict) else ""
+    kubeconfig = str(connection.get("kubeconfig")) if isinstance(connection, dict) else ""
     verbs = [verb for verb in VERBS if f"{verb}Verb" in ours[0]]
-    url = ours[0].get("urlPrefix")
+    url = str(ours[0].get("urlPrefix"))
     return any(
         _document(minor, url, verbs, files, kubeconfig, is_policy=minor == OLDEST) == document
         for minor in (OLDEST, *_VERSIONS)

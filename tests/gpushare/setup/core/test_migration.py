@@ -18,6 +18,9 @@ UNEQUAL = node(total="25", cards=[14, 11])
 AGAIN = "run gpushare-setup migrate"
 REPLACE = "delete the pod, and its owner makes another"
 ROOM = "delete pods of that card until the others fit; their owners make others"
+CHANGING = f"{AGAIN} --back again in a moment"
+NO_NUMBER = ", not a number from 0 up"
+COUNTS = "node n counts in {}, the plugin to come in GiB, and 1 pod of it hold memory"
 DRAIN = "drain the node first, or give the plugin to come, and gpushare-setup migrate{}, the unit {} (GiB or MiB)"
 LOOK = (
     f"{AGAIN} again in a moment, then read the log of its plugin: kubectl -n kube-system get pods "
@@ -46,22 +49,22 @@ def test_good_pods_are_not_in_the_way(course: Course, nodes: list[Node], extende
         (THERE, UNEQUAL, [pod("a", "12", "1")], "card 1: 12 units are booked, and it has 11 (d/a 12)", ROOM),
         (THERE, node(), [pod(card="2")], "pod d/p names card 2, and node n has the cards 0, 1", REPLACE),
         (THERE, node(), [pod(card=None)], "pod d/p holds 3 units of node n and names no card", REPLACE),
-        (THERE, node(), [pod(card="x")], "names no card: annotation ALIYUN_COM_GPU_MEM_IDX is 'x', not a number from 0 up", REPLACE),
-        (THERE, node(), [pod(size="15k")], "annotation ALIYUN_COM_GPU_MEM_DEV is '15k', not a number from 0 up", REPLACE),
-        (THERE, node(total="30k"), [pod(size="15000")], "counts in MiB, the plugin to come in GiB, and 1 pod of it hold memory", DRAIN.format("", "MiB")),
+        (THERE, node(), [pod(card="x")], f"names no card: annotation ALIYUN_COM_GPU_MEM_IDX is 'x'{NO_NUMBER}", REPLACE),
+        (THERE, node(), [pod(size="15k")], f"annotation ALIYUN_COM_GPU_MEM_DEV is '15k'{NO_NUMBER}", REPLACE),
+        (THERE, node(total="30k"), [pod(size="15000")], COUNTS.format("MiB"), DRAIN.format("", "MiB")),
         (THERE, node(), [pod(units="3", size="15000")], "pod d/p was bound in MiB, and node n counts in GiB", REPLACE),
         (THERE, node(total="0"), [pod(), pod("q")], "node n offers no card memory, and 2 pods of it hold some", LOOK),
         (THERE, node(total="0"), [], "node n offers no card memory", LOOK),
-        (BACK, node(cards=[14, 14], unit="256MiB"), [pod()], "counts in 256MiB, the plugin to come in GiB, and 1 pod of it hold memory", DRAIN.format(" --back", "256MiB")),
-        (BACK, node(cards=[14, 14], unit="?"), [pod()], "counts in an unknown unit, the plugin to come in GiB, and 1 pod of it hold memory", DRAIN.format(" --back", "an unknown unit")),
+        (BACK, node(cards=[14, 14], unit="256MiB"), [pod()], COUNTS.format("256MiB"), DRAIN.format(" --back", "256MiB")),
+        (BACK, node(cards=[14, 14], unit="?"), [pod()], COUNTS.format("an unknown unit"), DRAIN.format(" --back", "an unknown unit")),
         (BACK, UNEQUAL, [], "card 1: it has 11 units, and the original's plugin offers 14 of each card", TAKE_OUT),
         (
             BACK, node(total="25", cards=[11, 14]), [pod(card="1", units="12")],
             "card 1: 12 units are booked, and the original's plugin offers 11 of each card (d/p 12)", ROOM,
         ),
-        (BACK, OURS, [on_several({"0": 1, "1": 2})], "pod d/p is on the cards 0 and 1, and the original's extender books one", REPLACE),
+        (BACK, OURS, [on_several({"0": 1, "1": 2})], "d/p is on the cards 0 and 1, and the original's extender books one", REPLACE),
         (BACK, OURS, [pod(init="5")], "pod d/p holds 5 units with its init containers, and the original counts 3", FEWER),
-        (BACK, OURS, [pod(REPAIR="1", EXTENDER="gpushare/1")], "the card of pod d/p is being changed", f"{AGAIN} --back again in a moment"),
+        (BACK, OURS, [pod(REPAIR="1", EXTENDER="gpushare/1")], "the card of pod d/p is being changed", CHANGING),
         # Its card is not known, so neither is its unit.
         (Course(MemoryUnit(1)), node(total="30k"), [pod(card=None)], "pod d/p holds 3 units of node n and names no card", REPLACE),
         (Course(MemoryUnit(1)), node(total="30k"), [pod()], "pod d/p was bound in GiB, and node n counts in MiB", REPLACE),

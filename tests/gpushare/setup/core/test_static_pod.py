@@ -54,7 +54,7 @@ def test_a_port_may_have_a_name_and_flags_may_be_arguments() -> None:
 
     assert pod.probe == ("https", 7)
     assert pod.at == ("spec", "containers", 0, "args")
-    assert (list(pod.flags)[0], pod.flags["v"], pod.flags["a"]) == ("bind-address", "2", "true")
+    assert (next(iter(pod.flags)), pod.flags["v"], pod.flags["a"]) == ("bind-address", "2", "true")
 
 
 @pytest.mark.parametrize(
