@@ -56,7 +56,7 @@ def test_good_pods_are_not_in_the_way(course: Course, nodes: list[Node], extende
         (THERE, node(total="0"), [pod(), pod("q")], "node n offers no card memory, and 2 pods of it hold some", LOOK),
         (THERE, node(total="0"), [], "node n offers no card memory", LOOK),
         (BACK, node(cards=[14, 14], unit="256MiB"), [pod()], COUNTS.format("256MiB"), DRAIN.format(" --back", "256MiB")),
-        (BACK, node(cards=[14, 14], unit="?"), [pod()], COUNTS.format("an unknown unit"), DRAIN.format(" --back", "an unknown unit")),
+        (BACK, node(cards=[14, 14], unit="?"), [pod()], COUNTS.format("an unknown unit"), "drain the node first"),
         (BACK, UNEQUAL, [], "card 1: it has 11 units, and the original's plugin offers 14 of each card", TAKE_OUT),
         (
             BACK, node(total="25", cards=[11, 14]), [pod(card="1", units="12")],
