@@ -118,6 +118,7 @@ _BY_RULE: Final = (
     (node_rules.NOT_SELECTED, NODE_SELECTOR),
 )
 _MOST_MESSAGES: Final = 3
+_FAILED: Final = "FailedScheduling"
 # kube-scheduler's words for a call of an extender that failed, and the extender's own while it starts.
 _FAILED_CALL: Final = re.compile(
     rf'Post "[^"]*{wire.PATH_PREFIX}/|with extender at URL|extender has not read the cluster'
@@ -227,9 +228,9 @@ def scheduler_report(pod: AskedPod, events: Sequence[Event]) -> tuple[str, str]:
     for condition in (pod.status.conditions if pod.status else None) or ():
         if condition.type == "PodScheduled" and condition.status != "True":
             return condition.reason or "", condition.message or ""
-    failed = [event for event in events if event.reason == "FailedScheduling"]
+    failed = [event for event in events if event.reason == _FAILED]
     last = max(failed, key=lambda event: event.when, default=None)
-    return ("", "") if last is None else (last.reason or "", last.message or "")
+    return ("", "") if last is None else (_FAILED, last.message or "")
 
 
 def causes_of_pod(pod: AskedPod, events: Sequence[Event]) -> list[Cause]:
