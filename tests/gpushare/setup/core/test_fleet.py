@@ -76,9 +76,9 @@ def test_each_card_has_the_bookings_of_its_pods() -> None:
 
     assert [device.used for device in found.info.devices] == [2048, 0]
     assert (found.info.name, found.info.unplaced) == ("n", 3)
-    assert [(one.uid, one.namespace, one.name, one.units) for one in found.info.bookings] == [
-        ("a", "d", "a", 2048),
-        ("b", "d", "b", 3),
+    assert [(one.uid, one.namespace, one.name, one.units, one.card_size) for one in found.info.bookings] == [
+        ("a", "d", "a", 2048, 0),
+        ("b", "d", "b", 3, 0),
     ]
     (later,) = fleet_of([node(cards=[14, 14], v=2)], [])
     assert later.info.refusal == "the node's GPUs are described by a newer version of gpushare"

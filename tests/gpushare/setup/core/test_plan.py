@@ -83,6 +83,16 @@ URL = "http://10.0.0.9:12345/gpushare-scheduler"
 EXTRA_ARGS = "services:\n  scheduler:\n    extra_args:\n      {}: /a=b.yaml\n"
 RKE_KUBECONFIG = "/etc/kubernetes/ssl/kubecfg-kube-scheduler.yaml"
 KINDS = {
+    "kubeadm": Kind(
+        kubeadm(flags="    - --config=/a=b.yaml\n"), Wish(extender_url=URL), "kubeadm", CONFIG, MANIFEST,
+        [
+            ("spec.containers.0.command", f"--config={CONFIG}", True),
+            ("spec.containers.0.volumeMounts", {"mountPath": CONFIG, "name": "gpushare-scheduler", "readOnly": True}, True),
+            ("spec.volumes", {"hostPath": {"path": CONFIG, "type": "File"}, "name": "gpushare-scheduler"}, True),
+            ("metadata.annotations.aliyun.com/gpushare-scheduler-file", "42a89ea5bfe4e567", False),
+        ],
+        "/etc/kubernetes/scheduler.conf", "",
+    ),
     "RKE": Kind(
         rke(f"kubernetes_version: v1.20.15-rancher1-1\n{EXTRA_ARGS.format('config')}"),
         Wish(extender_url=URL, rke_cluster=CLUSTER_YML), "RKE", CONFIG, CLUSTER_YML,
@@ -273,6 +283,16 @@ def test_a_removal_needs_no_flags_of_the_installation() -> None:
 def test_a_removal_takes_no_file_of_others_away(files: dict[str, str], wish: Wish) -> None:
     """A person's own file of kube-scheduler, under the same flag, is not taken away by an uninstall."""
     assert removal(files, wish)[1] == []
+
+
+def test_a_removal_that_would_change_more_is_refused() -> None:
+    """A list in brackets is left to a person."""
+    config = "/etc/rancher/k3s/scheduler-gpushare-config.yaml"
+
+    assert refused(lambda: removal(k3s(f"kube-scheduler-arg: [v=2, config={config}]\n"), Wish(30))) == (
+        f"{K3S_CONFIG}: kube-scheduler-arg is written in a form that is not edited here",
+        f'remove from kube-scheduler-arg by hand: "config={config}"',
+    )
 
 
 def test_a_file_of_tls_has_to_be_there() -> None:
