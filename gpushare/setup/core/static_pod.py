@@ -102,7 +102,7 @@ def _mounts(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[t
 
 
 def _probe(container: Mapping[str, Any]) -> tuple[str, int]:
-    """A kubelet asks by HTTP if the probe names no scheme; kube-scheduler serves HTTPS if no probe says otherwise."""
+    """A kubelet asks by HTTP if the probe names no scheme; kube-scheduler without a probe serves HTTPS."""
     asked = (container.get("livenessProbe") or {}).get("httpGet") or {"port": 10259, "scheme": "HTTPS"}
     port = asked["port"]
     named = {one.get("name"): one["containerPort"] for one in container.get("ports") or []}

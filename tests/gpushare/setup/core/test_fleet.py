@@ -70,7 +70,7 @@ def test_a_pods_card_and_binder_are_read() -> None:
 
 
 def test_each_card_has_the_bookings_of_its_pods() -> None:
-    """In the node's present unit, also if a pod was bound in another; a node that is refused says why."""
+    """In the node's present unit, also if a pod was bound in another; a node that gets no pods has the reason."""
     seen = node(total="30k")
     (found,) = fleet_of([seen], [pod("a", "2", size="14"), pod("b", "3", None)])
 
