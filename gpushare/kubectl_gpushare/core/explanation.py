@@ -158,7 +158,7 @@ def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, An
     """Each card of the node as it would be without the pod, and the card that the policy would choose now."""
     others = [one for one in info.bookings if one.uid != booking.uid]
     without = laid_anew(info, others)
-    chosen = find(without, asked) if asked.request.units else ""
+    chosen = find(without, asked)
     return {
         "cards": [
             {

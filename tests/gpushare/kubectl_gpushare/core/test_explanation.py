@@ -74,6 +74,9 @@ def test_a_full_card_names_the_pods_that_would_have_to_end() -> None:
     answer = explained(pod(), node("a", 14), pod("f", 12, "a", 0))
 
     assert [one["name"] for one in answer["nodes"][0]["cards"][0]["roomIfEnded"]] == ["f"]
+    lower = (node(), pod("f", 12, "a", 0), pod("g", 12, "a", 1))
+    found = [explained(pod(priority=number), *lower)["nodes"][0] for number in (0, 5)]
+    assert ["preemption" in one for one in found] == [False, True]
 
 
 def test_a_node_that_a_rule_excludes_comes_last() -> None:

@@ -189,6 +189,13 @@ def test_a_split_takes_several_cards() -> None:
     ]  # fmt: skip
 
 
+def test_a_whole_card_is_one_of_that_size() -> None:
+    """A larger one is none."""
+    answer = simulated(pod(units=14, wishes={"split": "whole"}), node("a", 14, 14, 20), replicas=9)
+
+    assert answer["fits"] == answer["placed"] == 2
+
+
 def test_a_split_counts_under_its_first_card() -> None:
     """A node may have cards of two models."""
     mixed = node("a", 8, 4)

@@ -23,6 +23,7 @@ def causes(asked: Object, *objects: Object, events: tuple[Event, ...] = (), **mo
 
 
 FULL = (pod("f1", 12, "a", 0), pod("f2", 12, "a", 1))
+LINGERS = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
 SMALL = (pod("f1", 2, "a", 0), pod("f2", 2, "a", 1))
 TAINTED = {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}
 
@@ -64,6 +65,21 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
         {kinds.NO_SUCH_CARD},
         pod(wishes={"card-model": "A100"}, priority=5),
         (node(), *FULL),
+    ),
+    "only a card that is not wished for": (
+        {kinds.FULL},
+        pod(priority=5, wishes={"card-uuid": "GPU-0"}),
+        (node(), pod("f", 12, "a", 0, priority=9), pod("g", 12, "a", 1)),
+    ),
+    "only a card that is sick": (
+        {kinds.FRAGMENTED},
+        pod(units=3, priority=5),
+        (
+            node("a", 14, 14, 14, sick="lost"),
+            pod("f", 12, "a", 0, priority=9),
+            pod("g", 12, "a", 1, priority=9),
+            pod("h", 12, "a", 2) | {"status": LINGERS},
+        ),
     ),
     "sick, as large as the pod": ({kinds.SICK}, pod(units=14), (node("a", 14, sick="lost"),)),
     "the card of the group is sick": (
