@@ -83,6 +83,7 @@ def test_a_waiting_pod_on_wide_lines() -> None:
 
     assert text == WIDE
     assert "NODE" not in text_of(asked, *objects, headers=False)
+    assert text_of(asked, *objects).count("   takes it   -\n") == 2
     assert text_of(asked, *objects).endswith("14       too full   team/f (6), team/g (6)\n")
 
 

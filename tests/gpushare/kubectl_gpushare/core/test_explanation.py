@@ -60,7 +60,7 @@ def test_a_node_that_takes_the_pod_comes_first() -> None:
 
 def test_times_are_those_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the zone of the person is."""
-    monkeypatch.setenv("TZ", "X-9")
+    monkeypatch.setenv("TZ", "JST-9")
     time.tzset()
     try:
         assert explained(pod("p", 4, "a", 0), node())["boundAt"] == "2026-09-21T14:13:20Z"
