@@ -136,14 +136,13 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """One node's answer: ``rule`` is kube-scheduler's reason, ``reason`` the extender's; both empty: it takes the pod.
+    """One node's answer: ``rule`` is kube-scheduler's reason, empty if it has none.
 
     ``kinds`` are the kinds of waiting that it counts under, with a text about each.
     """
 
     name: str
     rule: str
-    reason: str
     kinds: tuple[tuple[str, str], ...]
 
 
@@ -160,7 +159,7 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
         # The sum over its cards is a worse reason than the cards themselves.
         rule = rule or node_rules.short_of(state.free_on(name), others if reason else wanted)
         kinds = _of_rule(rule) if rule else _of_cards(info, asked, reason, state.nodes[name], subject.priority)
-        found.append(NodeVerdict(name, rule, reason, tuple(kinds)))
+        found.append(NodeVerdict(name, rule, tuple(kinds)))
     return found
 
 

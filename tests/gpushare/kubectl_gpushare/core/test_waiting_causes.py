@@ -59,7 +59,7 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "cpu": ({kinds.RESOURCES}, pod(limits={"cpu": "9"}), (node(),)),
     "room": ({kinds.HAS_ROOM}, pod(), (node(),)),
     "room beside a node without cards": ({kinds.HAS_ROOM}, pod(), ({"metadata": {"name": "0"}, "spec": {}}, node())),
-    "no card is asked for": ({kinds.HAS_ROOM}, pod(units=0), (node(), *FULL)),
+    "no card is asked for": ({kinds.HAS_ROOM}, pod(units=0), (node("a", 14, sick="lost"),)),
     "a pod of all of a card": ({kinds.FRAGMENTED, kinds.NO_PREEMPTION}, pod(units=14, priority=5), (node(), *SMALL)),
     "another model would have room": (
         {kinds.NO_SUCH_CARD},
@@ -147,7 +147,10 @@ def test_a_sick_card_is_named_with_its_reason() -> None:
     group = {"same-card": "g"}
     others = causes(pod(wishes=group), node(sick="lost"), pod("f", 12, "a", 0, wishes=group))
 
-    assert lost[kinds.SICK]["message"] == "node a: card 0: lost"
+    for whole in (causes(pod(units=14), node("a", 14, sick="lost")), lost):
+        assert whole[kinds.SICK]["message"] == "node a: card 0: lost"
+    sick_group = causes(pod(wishes=group), node(sick="lost"), pod("f", 2, "a", 1, wishes=group))
+    assert sick_group[kinds.SICK]["message"] == "node a: card 1: lost"
     assert declared[kinds.SICK]["message"] == "node a: card 0: declared sick"
     assert set(others) == {kinds.GROUP_FULL}
 
