@@ -61,9 +61,11 @@ def test_condition_of_a_node_is_a_finding(status: str, heartbeat: str | None, fo
     """One that is not True, or that its plugin has left behind."""
     condition = {"type": "GPUShareHealthy", "status": status, "reason": "CardsSick", "message": "card 0 is sick"}
     item = {"metadata": {"name": "a"}, "status": {"conditions": [condition | {"lastHeartbeatTime": heartbeat}]}}
-    answer = diagnosis([], [], [msgspec.convert(item, ReportedNode)], 1800.0, [])
+    nodes = [msgspec.convert(one, ReportedNode) for one in ({"metadata": {"name": "without"}}, item)]
+    findings = diagnosis([], [], nodes, 1800.0, [])["findings"]
 
-    assert [one["what"] for one in answer["findings"]] == found
+    assert [one["what"] for one in findings] == found
+    assert {one["do"] for one in findings} <= {"docs/troubleshooting.md has each event, reason and state"}
 
 
 def test_overuse_on_a_node_is_a_finding() -> None:

@@ -88,8 +88,10 @@ def test_reported_overuse_is_marked(mib: int | None, cells: str) -> None:
     one = node("a")
     one["metadata"]["annotations"]["aliyun.com/gpushare-overuse"] = '[["uid-f",0,1024,1300],["uid-gone",0,1,2]]'
     uses = {"a": {("uid-f", 0): mib * 1024**2}} if mib else {}
+    found = answer(one, pod("f", 1, "a", 0), uses=uses)
 
-    assert top_text(answer(one, pod("f", 1, "a", 0), uses=uses), "pods").splitlines()[1].endswith(cells)
+    assert top_text(found, "pods").splitlines()[1].endswith(cells)
+    assert found["pods"][0]["overuse"] == max((mib or 1300) - 1024, 0) * 1024**2
 
 
 def test_a_unit_that_is_not_known_has_no_bytes() -> None:
@@ -97,6 +99,7 @@ def test_a_unit_that_is_not_known_has_no_bytes() -> None:
     odd = node("a")
     annotations = odd["metadata"]["annotations"]
     annotations["aliyun.com/gpushare-cards"] = annotations["aliyun.com/gpushare-cards"].replace('"GiB"', '"parsec"')
+    annotations["aliyun.com/gpushare-overuse"] = '[["uid-f",0,1024,1300]]'
 
     (found,) = answer(odd, pod("f", 1, "a", 0))["pods"]
-    assert (found["booked"], found["overuse"]) == (None, None)
+    assert (found["booked"], found["used"], found["overuse"]) == (None, 1300 * 1024**2, None)

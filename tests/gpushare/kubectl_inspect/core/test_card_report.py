@@ -247,8 +247,9 @@ def test_nodes_of_different_units_are_shown_in_mebibytes() -> None:
 
 
 def test_two_units_are_shown_as_one() -> None:
-    """Cards, containers and why a node is refused stay what they are; only the amounts are in MiB."""
+    """Cards, containers, overuse and why a node is refused stay what they are; only the amounts are in MiB."""
     later = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
+    later["aliyun.com/gpushare-overuse"] = '[["u",0,1024,1300]]'
     nodes = [node("ids", annotations=later), node("slots", units="163840", annotations=slotted(81920, 81920))]
     (ids, slots), _ = build(nodes, [pod("b", "20001", on("1"), node="slots")])
 
@@ -256,6 +257,7 @@ def test_two_units_are_shown_as_one() -> None:
         "MiB", "ids", "the node's GPUs are described by a newer version of gpushare",
     )  # fmt: skip
     assert [card.total for card in ids.info.devices] == [14336, 14336]
+    assert [one.used for one in ids.info.overuse] == [1300]
     assert [card.slots_used for card in slots.info.devices] == [0, 1]
 
 
