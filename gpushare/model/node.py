@@ -112,6 +112,12 @@ def capacity(node: Node, resource: str) -> int:
         return 0
 
 
+def is_unoffered(node: Node) -> bool:
+    """Does the node report cards, and its kubelet offer none of them? It does so for minutes after its device plugin is gone."""
+    offered = (node.status.allocatable if node.status else None) or {}
+    return any(capacity(node, one) and offered.get(one) == "0" for one in (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT))
+
+
 def described_cards(node: Node) -> Description:
     """The content of the node's cards annotation, whether it agrees with the capacity or not."""
     return read_cards((node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS))

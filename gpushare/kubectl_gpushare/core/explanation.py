@@ -13,6 +13,8 @@ from gpushare.kubectl_gpushare.core.node_rules import not_judged
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from gpushare.kubectl_gpushare.core.waiting_causes import (
     BAD_WISH,
+    EXTENDER_AWAY,
+    HAS_ROOM,
     KINDS,
     NOT_SHARED,
     Cause,
@@ -103,6 +105,9 @@ def _event(event: Event) -> dict[str, Any]:
 def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
     verdicts = verdicts_on(subject, asked, state)
     causes = [*causes_of_pod(subject.rules, events), *by_kind(verdicts)]
+    if any(cause.kind == EXTENDER_AWAY for cause in causes):
+        # Its advice is to wait for a scheduler that asks in vain.
+        causes = [cause for cause in causes if cause.kind != HAS_ROOM]
     if not verdicts and state.nodes:
         causes.append(Cause(NOT_SHARED))
     reason, text = scheduler_report(subject.rules, events)

@@ -17,7 +17,7 @@ from gpushare.extender.core.explain import room_if_ended, wanted_of, why_no_pree
 from gpushare.kubectl_gpushare.core import node_rules
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Event, ScheduledNode
-from gpushare.model.node import NodeInfo, described_cards
+from gpushare.model.node import NodeInfo, described_cards, is_unoffered
 from gpushare.model.placement import CURABLE, Question, reason_against
 
 EXTENDER_AWAY: Final = "extender-away"
@@ -37,6 +37,7 @@ SICK: Final = "sick"
 NO_SUCH_CARD: Final = "no-such-card"
 TOO_SMALL: Final = "too-small"
 SLOT_MISSING: Final = "slot-missing"
+NOT_OFFERED: Final = "not-offered"
 RESOURCES: Final = "resources"
 NODE_SELECTOR: Final = "node-selector"
 TAINT: Final = "taint"
@@ -86,6 +87,10 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     SLOT_MISSING: (
         f"a container asks for {wire.RESOURCE_MEMORY} without {wire.RESOURCE_SLOT}",
         f"add {wire.RESOURCE_SLOT}: 1 to its limits, or install the policy that does",
+    ),
+    NOT_OFFERED: (
+        "the node has cards and offers none of them: its device plugin is away or waits",
+        "kubectl gpushare doctor names the node; see docs/troubleshooting.md, At night",
     ),
     RESOURCES: ("the node has too little of something else", "ask for less of it, or end other pods of the node"),
     NODE_SELECTOR: ("the pod's node selector or affinity excludes the node", "correct the selector, or label the node"),
@@ -158,13 +163,17 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
         rule = node_rules.rule_against(state.nodes[name], subject.rules)
         # The sum over its cards is a worse reason than the cards themselves.
         rule = rule or node_rules.short_of(state.free_on(name), others if reason else wanted)
-        kinds = _of_rule(rule) if rule else _of_cards(info, asked, reason, state.nodes[name], subject.priority)
+        unoffered = not reason and is_unoffered(state.nodes[name])
+        kinds = _of_rule(rule, unoffered=unoffered) if rule else _of_cards(info, asked, reason, state.nodes[name], subject.priority)
         found.append(NodeVerdict(name, rule, reason, tuple(kinds)))
     return found
 
 
-def _of_rule(rule: str) -> Iterator[tuple[str, str]]:
-    yield next((kind for text, kind in _BY_RULE if rule.startswith(text)), RESOURCES), rule
+def _of_rule(rule: str, *, unoffered: bool) -> Iterator[tuple[str, str]]:
+    """``unoffered``: the kubelet offers none of the node's cards, so these are not what other pods have taken."""
+    of_cards = any(one in rule for one in (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT))
+    short = NOT_OFFERED if unoffered and of_cards else RESOURCES
+    yield next((kind for text, kind in _BY_RULE if rule.startswith(text)), short), rule
 
 
 def _of_cards(

@@ -29,6 +29,17 @@ def test_each_finding_has_its_advice() -> None:
     assert answer["hidden"] == ["x"]
 
 
+def test_a_node_whose_cards_are_not_offered_is_a_finding() -> None:
+    """The kubelet offers none for minutes after the device plugin is gone."""
+    there = node()
+    gone = there["status"] | {"allocatable": there["status"]["allocatable"] | {"aliyun.com/gpu-mem": "0"}}
+    nodes = [msgspec.convert(one, ReportedNode) for one in (there, there | {"status": gone})]
+
+    (found,) = diagnosis([], [], nodes, 0.0, [])["findings"]
+    assert found["what"] == "node a has cards and offers none of them: is its device plugin away?"
+    assert "spec.nodeName=a" in found["do"]
+
+
 def test_a_cluster_that_is_well_has_no_finding() -> None:
     """A node without cards needs no label."""
     nodes = [msgspec.convert(one, ReportedNode) for one in (node(labels=LABEL), {"metadata": {"name": "cpu"}})]

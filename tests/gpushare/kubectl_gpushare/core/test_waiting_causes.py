@@ -21,6 +21,12 @@ def causes(asked: Object, *objects: Object, events: tuple[Event, ...] = (), **mo
     return {cause["kind"]: cause for cause in answer["causes"]}
 
 
+def unoffered(item: Object, resource: str) -> Object:
+    """The node after its device plugin is gone: the kubelet offers none of the resource."""
+    status = item["status"]
+    return item | {"status": status | {"allocatable": status["allocatable"] | {resource: "0"}}}
+
+
 FULL = (pod("f1", 12, "a", 0), pod("f2", 12, "a", 1))
 TAINTED = {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}
 
@@ -54,6 +60,18 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "cordoned": ({kinds.CORDONED}, pod(), (node(spec={"unschedulable": True}),)),
     "too small": ({kinds.TOO_SMALL}, pod(units=15), (node(),)),
     "cpu": ({kinds.RESOURCES}, pod(limits={"cpu": "9"}), (node(),)),
+    "no plugin": ({kinds.NOT_OFFERED}, pod(), (unoffered(node(), "aliyun.com/gpu-mem"),)),
+    "no plugin, in slots mode": (
+        {kinds.NOT_OFFERED},
+        pod(limits={"aliyun.com/gpu-slot": "1"}),
+        (unoffered(node("a", 15_079, slots=8), "aliyun.com/gpu-slot"),),
+    ),
+    "no plugin, and no cards wanted": (
+        {kinds.RESOURCES},
+        pod(units=0, limits={"cpu": "9"}),
+        (unoffered(node(), "aliyun.com/gpu-mem"),),
+    ),
+    "no plugin, and a taint": ({kinds.TAINT}, pod(), (unoffered(node(spec=TAINTED), "aliyun.com/gpu-mem"),)),
     "room": ({kinds.HAS_ROOM}, pod(), (node(),)),
     "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
     "no nodes are seen": (set(), pod(), ()),
@@ -81,6 +99,7 @@ def test_the_extender_is_away() -> None:
     by_event = causes(pod(conditions=[{"type": "Ready", "status": "False"}]), node(), events=(new, old))
 
     assert by_condition[kinds.EXTENDER_AWAY]["message"] == by_event[kinds.EXTENDER_AWAY]["message"] == AWAY
+    assert set(by_condition) == set(by_event) == {kinds.EXTENDER_AWAY}
     assert kinds.EXTENDER_AWAY not in causes(pod(conditions=[]), node(), events=(old,))
 
 
