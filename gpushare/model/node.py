@@ -113,7 +113,13 @@ def capacity(node: Node, resource: str) -> int:
 
 
 def is_unoffered(node: Node) -> bool:
-    """Does the node report cards, and its kubelet offer none of them? It does so for minutes after its device plugin is gone."""
+    """Does the node report cards, and its kubelet offer none of them? It does so for minutes after its device plugin is gone.
+
+    If all cards are sick, the kubelet offers none either, and that is another matter.
+    """
+    cards, _ = described_cards(node)
+    if cards and not any(card.healthy for card in cards.cards):
+        return False
     offered = (node.status.allocatable if node.status else None) or {}
     return any(capacity(node, one) and offered.get(one) == "0" for one in (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT))
 

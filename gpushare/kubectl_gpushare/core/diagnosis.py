@@ -47,7 +47,8 @@ def _silent_nodes(nodes: Iterable[Node]) -> Iterator[Fault]:
         if (node.metadata.labels or {}).get(_LABEL) == "true" and not capacity(node, wire.RESOURCE_MEMORY):
             yield Fault(f"node {name} has the label {_LABEL}=true and reports no {wire.RESOURCE_MEMORY}", look)
         if is_unoffered(node):
-            yield Fault(f"node {name} has cards and offers none of them: is its device plugin away?", look)
+            what = f"node {name} has cards and offers none of them: its device plugin is away or waits"
+            yield Fault(what, f"kubectl gpushare events {name}; {look}")
 
 
 def _sick_nodes(nodes: Iterable[ReportedNode], now: float) -> Iterator[Fault]:

@@ -163,16 +163,15 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
         rule = node_rules.rule_against(state.nodes[name], subject.rules)
         # The sum over its cards is a worse reason than the cards themselves.
         rule = rule or node_rules.short_of(state.free_on(name), others if reason else wanted)
-        unoffered = not reason and is_unoffered(state.nodes[name])
-        kinds = _of_rule(rule, unoffered=unoffered) if rule else _of_cards(info, asked, reason, state.nodes[name], subject.priority)
+        node = state.nodes[name]
+        kinds = _of_rule(rule, node) if rule else _of_cards(info, asked, reason, node, subject.priority)
         found.append(NodeVerdict(name, rule, reason, tuple(kinds)))
     return found
 
 
-def _of_rule(rule: str, *, unoffered: bool) -> Iterator[tuple[str, str]]:
-    """``unoffered``: the kubelet offers none of the node's cards, so these are not what other pods have taken."""
+def _of_rule(rule: str, node: ScheduledNode) -> Iterator[tuple[str, str]]:
     of_cards = any(one in rule for one in (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT))
-    short = NOT_OFFERED if unoffered and of_cards else RESOURCES
+    short = NOT_OFFERED if of_cards and is_unoffered(node) else RESOURCES
     yield next((kind for text, kind in _BY_RULE if rule.startswith(text)), short), rule
 
 

@@ -30,13 +30,14 @@ def test_each_finding_has_its_advice() -> None:
 
 
 def test_a_node_whose_cards_are_not_offered_is_a_finding() -> None:
-    """The kubelet offers none for minutes after the device plugin is gone."""
-    there = node()
-    gone = there["status"] | {"allocatable": there["status"]["allocatable"] | {"aliyun.com/gpu-mem": "0"}}
-    nodes = [msgspec.convert(one, ReportedNode) for one in (there, there | {"status": gone})]
+    """The kubelet offers none for minutes after the device plugin is gone. It offers none of sick cards either: no such finding."""
+    there, sick = node(), node("s", 14, sick="lost")
+    for one in (there, sick):
+        one["status"]["allocatable"] = one["status"]["allocatable"] | {"aliyun.com/gpu-mem": "0"}
+    nodes = [msgspec.convert(one, ReportedNode) for one in (there, sick, node("well"))]
 
     (found,) = diagnosis([], [], nodes, 0.0, [])["findings"]
-    assert found["what"] == "node a has cards and offers none of them: is its device plugin away?"
+    assert found["what"] == "node a has cards and offers none of them: its device plugin is away or waits"
     assert "spec.nodeName=a" in found["do"]
 
 
