@@ -113,15 +113,17 @@ def capacity(node: Node, resource: str) -> int:
 
 
 def is_unoffered(node: Node) -> bool:
-    """Does the node report cards, and its kubelet offer none of them? It does so for minutes after its device plugin is gone.
+    """Does the node have cards, and its kubelet offer none of them, as it does once its device plugin is gone?
 
-    If all cards are sick, the kubelet offers none either, and that is another matter.
+    For five minutes the capacity stays, then it is 0, too, and only the annotation of our plugin shows that there are cards. If all
+    of these are sick, the kubelet offers none either, and that is another matter.
     """
-    cards, _ = described_cards(node)
-    if cards and not any(card.healthy for card in cards.cards):
-        return False
     offered = (node.status.allocatable if node.status else None) or {}
-    return any(capacity(node, one) and offered.get(one) == "0" for one in (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT))
+    cards, _ = described_cards(node)
+    if cards is None:
+        return bool(capacity(node, wire.RESOURCE_MEMORY)) and offered.get(wire.RESOURCE_MEMORY) == "0"
+    resource = wire.RESOURCE_SLOT if cards.mode == MODE_SLOTS else wire.RESOURCE_MEMORY
+    return any(card.healthy for card in cards.cards) and offered.get(resource, "0") == "0"
 
 
 def described_cards(node: Node) -> Description:

@@ -46,7 +46,7 @@ def _silent_nodes(nodes: Iterable[Node]) -> Iterator[Fault]:
         look = f"kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={name}, and the device plugin's log"
         if (node.metadata.labels or {}).get(_LABEL) == "true" and not capacity(node, wire.RESOURCE_MEMORY):
             yield Fault(f"node {name} has the label {_LABEL}=true and reports no {wire.RESOURCE_MEMORY}", look)
-        if is_unoffered(node):
+        elif is_unoffered(node):
             what = f"node {name} has cards and offers none of them: its device plugin is away or waits"
             yield Fault(what, f"kubectl gpushare events {name}; {look}")
 

@@ -152,26 +152,29 @@ class NodeVerdict:
 
 
 def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[NodeVerdict]:
-    """The answer of each node that has shared cards."""
+    """The answer of each node that has shared cards, or had them until its device plugin ended."""
     wanted = node_rules.amounts_of(subject.pod)
-    others = {name: amount for name, amount in wanted.items() if name != wire.RESOURCE_MEMORY}
+    beside_cards = {name: amount for name, amount in wanted.items() if name != wire.RESOURCE_MEMORY}
     found: list[NodeVerdict] = []
     for name, info in state.snapshot().nodes.items():
-        if not info.devices and not info.refusal:
+        node = state.nodes[name]
+        unoffered = is_unoffered(node)
+        if not info.devices and not info.refusal and not unoffered:
             continue
         reason = reason_against(info, asked) if asked.request.units else ""
-        rule = node_rules.rule_against(state.nodes[name], subject.rules)
-        # The sum over its cards is a worse reason than the cards themselves.
-        rule = rule or node_rules.short_of(state.free_on(name), others if reason else wanted)
-        node = state.nodes[name]
-        kinds = _of_rule(rule, node) if rule else _of_cards(info, asked, reason, node, subject.priority)
+        rule = node_rules.rule_against(node, subject.rules)
+        # The sum over its cards is a worse reason than the cards themselves, except if the kubelet offers none of them.
+        counted = wanted if unoffered or not reason else beside_cards
+        rule = rule or node_rules.short_of(state.free_on(name), counted)
+        short = NOT_OFFERED if unoffered else RESOURCES
+        kinds = _of_rule(rule, short) if rule else _of_cards(info, asked, reason, node, subject.priority)
         found.append(NodeVerdict(name, rule, reason, tuple(kinds)))
     return found
 
 
-def _of_rule(rule: str, node: ScheduledNode) -> Iterator[tuple[str, str]]:
+def _of_rule(rule: str, short_of_cards: str) -> Iterator[tuple[str, str]]:
     of_cards = any(one in rule for one in (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT))
-    short = NOT_OFFERED if of_cards and is_unoffered(node) else RESOURCES
+    short = short_of_cards if of_cards else RESOURCES
     yield next((kind for text, kind in _BY_RULE if rule.startswith(text)), short), rule
 
 

@@ -21,10 +21,15 @@ def causes(asked: Object, *objects: Object, events: tuple[Event, ...] = (), **mo
     return {cause["kind"]: cause for cause in answer["causes"]}
 
 
-def unoffered(item: Object, resource: str) -> Object:
-    """The node after its device plugin is gone: the kubelet offers none of the resource."""
-    status = item["status"]
-    return item | {"status": status | {"allocatable": status["allocatable"] | {resource: "0"}}}
+def unoffered(item: Object, resource: str, *shown: str) -> Object:
+    """The node after its device plugin is gone: none of the resource is allocatable, nor in the other amounts of ``shown``."""
+    amounts = item["status"]["allocatable"] | {resource: "0"}
+    return item | {"status": item["status"] | dict.fromkeys(("allocatable", *shown), amounts)}
+
+
+def of_the_original(item: Object) -> Object:
+    """The node as the original's plugin leaves it: its cards are in no annotation."""
+    return item | {"metadata": item["metadata"] | {"annotations": {}}}
 
 
 FULL = (pod("f1", 12, "a", 0), pod("f2", 12, "a", 1))
@@ -61,6 +66,13 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "too small": ({kinds.TOO_SMALL}, pod(units=15), (node(),)),
     "cpu": ({kinds.RESOURCES}, pod(limits={"cpu": "9"}), (node(),)),
     "no plugin": ({kinds.NOT_OFFERED}, pod(), (unoffered(node(), "aliyun.com/gpu-mem"),)),
+    "no plugin for long": ({kinds.NOT_OFFERED}, pod(), (unoffered(node(), "aliyun.com/gpu-mem", "capacity"),)),
+    "no plugin of the original": (
+        {kinds.NOT_OFFERED},
+        pod(),
+        (of_the_original(unoffered(node(), "aliyun.com/gpu-mem")),),
+    ),
+    "no plugin, and full": ({kinds.NOT_OFFERED}, pod(), (unoffered(node(), "aliyun.com/gpu-mem"), *FULL)),
     "no plugin, in slots mode": (
         {kinds.NOT_OFFERED},
         pod(limits={"aliyun.com/gpu-slot": "1"}),
