@@ -44,11 +44,13 @@ _OUR_EVENTS: Final = "GPUShare"
 
 
 def explain_pod(subject: Subject, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
-    """The document about a pod that exists."""
+    """The document about a pod that exists; events of an earlier pod of the name are not its own."""
+    uid = subject.metadata.uid
+    events = [event for event in events if event.involved_object.uid in (None, "", uid)]
     answer = _head(subject.metadata.namespace, subject.metadata.name, state) | {
         "events": [_event(one) for one in _of_interest(events)]
     }
-    answer["pod"]["uid"] = subject.metadata.uid
+    answer["pod"]["uid"] = uid
     if is_finished(subject.pod):
         return answer | {"state": ENDED}
     try:
