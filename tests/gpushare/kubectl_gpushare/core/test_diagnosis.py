@@ -29,7 +29,7 @@ def test_each_finding_has_its_advice() -> None:
     assert answer["hidden"] == ["x"]
 
 
-def test_a_node_whose_cards_are_not_offered_is_a_finding() -> None:
+def test_cards_that_a_node_does_not_offer_are_a_finding() -> None:
     """The kubelet offers none for minutes after the device plugin is gone. It offers none of sick cards either: no such finding."""
     there, sick = node(), node("s", 14, sick="lost")
     for one in (there, sick):
