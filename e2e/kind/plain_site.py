@@ -100,7 +100,7 @@ class PlainSite:
 
     async def forget_cards(self, node: str) -> None:
         """Run the last commands of docs/install/index.md, for a node that shares no longer."""
-        *of_the_cluster, of_the_node = blocks("index.md", "")[-1].splitlines()
+        *of_the_cluster, of_the_node = blocks("index.md", "sh")[-1].replace("\\\n", "").splitlines()
         for command in of_the_cluster:
             await self.run(command.replace("NODE", node))
         container = self.cluster.workers.container(node.replace("CONTROL", self.control_plane))

@@ -90,5 +90,5 @@ def words_of(container: Object) -> list[str]:
 
 
 def _shares(node: Object) -> bool:
-    # A kubelet goes on to write 0 for a resource whose plugin has left.
+    # A kubelet goes on to write 0 for a resource after its plugin has left.
     return is_labelled(node) or offers(node, spec.RESOURCE_MEMORY) or spec.NODE_CARDS in annotations_of(node)

@@ -9,6 +9,7 @@
 * ``core`` has the decisions, which are pure.
 * ``kubelet_records`` reads which container has which ids.
 * ``stuck_pod_sweeper`` reports pods that failed admission for a reason that has passed, and deletes those that it may.
-* ``usage_watch`` measures the real use of pods. ``metrics_exposition`` serves ``/metrics``.
+* ``usage_watch`` measures the real use of pods, and ``overuser_evictor`` evicts those that go on to use too much.
+* ``metrics_exposition`` serves ``/metrics``.
 * ``proto`` has the kubelet's gRPC messages.
 """

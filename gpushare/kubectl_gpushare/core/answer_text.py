@@ -72,7 +72,7 @@ def _flat(value: object) -> str:
 
 def _scheduler(answer: dict[str, Any]) -> str:
     known = answer.get("scheduler", {})
-    return ": ".join(filter(None, (known.get("reason", ""), known.get("message", ""))))
+    return ": ".join(filter(None, map(known.get, ("reason", "message"))))
 
 
 def _bound_facts(answer: dict[str, Any]) -> list[tuple[str, object]]:
@@ -82,15 +82,15 @@ def _bound_facts(answer: dict[str, Any]) -> list[tuple[str, object]]:
     chosen = ", ".join(map(str, answer.get("policyWouldChoose", ())))
     return [
         ("Bound by", answer.get("boundBy") or "no extender: no annotation names a card"),
-        ("Bound at", answer.get("boundAt", "")),
+        ("Bound at", answer.get("boundAt")),
         ("Started", started if "started" in answer else ""),
         ("Policy now", f"without the pod it would choose card {chosen} of this node" if chosen else ""),
-        ("Problem", answer.get("problem", "")),
+        ("Problem", answer.get("problem")),
     ]
 
 
 def _causes(answer: dict[str, Any]) -> str:
-    lines = ["\nWhy:\n"]
+    lines: list[str] = []
     for cause in answer.get("causes", ()):
         nodes = ""
         if "nodes" in cause:
@@ -100,7 +100,7 @@ def _causes(answer: dict[str, Any]) -> str:
         lines.append(f"  {cause['kind']}: {cause['means']}{nodes}\n")
         lines += [f"      {printable(cause['message'])}\n"] if cause.get("message") else []
         lines.append(f"      → {cause['do']}\n")
-    return "".join(lines) if len(lines) > 1 else ""
+    return "".join(["\nWhy:\n", *lines]) if lines else ""
 
 
 def _waiting_cards(answer: dict[str, Any], wide: bool, headers: bool) -> str:

@@ -140,7 +140,7 @@ def nodes_of(
     names = sorted(rules, key=lambda name: (bool(rules[name]), -known[name].largest_free, name))[: cards.MOST_NODES]
     described = cards.explain(asked, state.snapshot(), {}, names, priority)["nodes"]
     found = [one | {"fits": one["fits"] and not rules[one["name"]], "rule": rules[one["name"]]} for one in described]
-    return sorted(found, key=lambda one: (bool(one["rule"]), not one["fits"])), len(rules) - len(names)
+    return sorted(found, key=lambda one: bool(one["rule"])), len(rules) - len(names)
 
 
 def _bound(subject: Subject, asked: Question, state: ClusterState) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, An
     """Each card of the node as it would be without the pod, and the card that the policy would choose now."""
     others = [one for one in info.bookings if one.uid != booking.uid]
     without = laid_anew(info, others)
-    chosen = find(without, asked) if asked.request.units else ""
+    chosen = find(without, asked)
     return {
         "cards": [
             {

@@ -123,6 +123,7 @@ _BY_RULE: Final = (
     (node_rules.NOT_SELECTED, NODE_SELECTOR),
 )
 _MOST_MESSAGES: Final = 3
+_FAILED: Final = "FailedScheduling"
 # kube-scheduler's words for a call of an extender that failed, and the extender's own while it starts.
 _FAILED_CALL: Final = re.compile(
     rf'Post "[^"]*{wire.PATH_PREFIX}/|with extender at URL|extender has not read the cluster'
@@ -140,14 +141,13 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """One node's answer: ``rule`` is kube-scheduler's reason, ``reason`` the extender's; both empty: it takes the pod.
+    """One node's answer: ``rule`` is kube-scheduler's reason, empty if it has none.
 
     ``kinds`` are the kinds of waiting that it counts under, with a text about each.
     """
 
     name: str
     rule: str
-    reason: str
     kinds: tuple[tuple[str, str], ...]
 
 
@@ -168,7 +168,7 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
         rule = rule or node_rules.short_of(state.free_on(name), counted)
         short = NOT_OFFERED if unoffered else RESOURCES
         kinds = _of_rule(rule, short) if rule else _of_cards(info, asked, reason, node, subject.priority)
-        found.append(NodeVerdict(name, rule, reason, tuple(kinds)))
+        found.append(NodeVerdict(name, rule, tuple(kinds)))
     return found
 
 
@@ -238,9 +238,9 @@ def scheduler_report(pod: AskedPod, events: Sequence[Event]) -> tuple[str, str]:
     for condition in (pod.status.conditions if pod.status else None) or ():
         if condition.type == "PodScheduled" and condition.status != "True":
             return condition.reason or "", condition.message or ""
-    failed = [event for event in events if event.reason == "FailedScheduling"]
+    failed = [event for event in events if event.reason == _FAILED]
     last = max(failed, key=lambda event: event.when, default=None)
-    return ("", "") if last is None else (last.reason or "", last.message or "")
+    return ("", "") if last is None else (_FAILED, last.message or "")
 
 
 def causes_of_pod(pod: AskedPod, events: Sequence[Event]) -> list[Cause]:

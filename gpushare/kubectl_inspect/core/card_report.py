@@ -82,7 +82,7 @@ def _node_of(name: str, sizes: Mapping[int, int]) -> Node:
         wire.RESOURCE_MEMORY: sum(sizes.values()),
         wire.RESOURCE_COUNT: len(sizes),
     }
-    return Node(ObjectMeta(name, annotations={wire.ANNOTATION_CARDS: text}), NodeStatus(amounts, amounts))
+    return Node(ObjectMeta(name, annotations={wire.ANNOTATION_CARDS: text}), NodeStatus(amounts))
 
 
 def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:

@@ -128,7 +128,7 @@ def details(nodes: Sequence[NodeReport], *, headers: bool = True) -> str:
     Without ``headers`` one line for each pod, which begins with its node.
     """
     if not headers:
-        return align(_row([node.name, *pod.split("\t")], ended=False) for node in nodes for pod in _pod_rows(node))
+        return align(_row([node.name, pod], ended=False) for node in nodes for pod in _pod_rows(node))
     return align(_lines_of_details(nodes))
 
 

@@ -21,7 +21,7 @@ def _rows(node: NodeReport) -> Iterable[list[object]]:
         pods = sum(1 for one in node.info.bookings if units_on(one, device.index))
         yield [
             node.name, node.address, device.index, device.model or "-", device.uuid or "-", device.used, device.total,
-            node.unit or "-", _health(device, node), pods,
+            node.unit, _health(device, node), pods,
         ]  # fmt: skip
     if node.info.unplaced:
         yield [node.name, node.address, "-", "-", "-", node.info.unplaced, "-", node.unit or "-", "pending", "-"]

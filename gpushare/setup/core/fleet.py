@@ -111,9 +111,9 @@ def _node(node: Node, held: Sequence[tuple[Holder, Booking]]) -> FleetNode | Non
     devices, refusal, _ = read_devices(node)
     info = lay_out(node.metadata.name, devices, (booking for _, booking in held), refusal)
     average = total // count if devices else 0
-    published = published_cards(node) if devices else None
+    published = published_cards(node)
     plugin, unit = Plugin.NONE, 0
-    if published is not None:
+    if devices and published is not None:
         plugin, unit = Plugin.OURS, unit_mib(published)
     elif devices:
         plugin, unit = Plugin.ORIGINAL, unit_of_size(average)

@@ -119,11 +119,12 @@ def _over_booked(node: FleetNode) -> Iterator[Fault]:
 
 def _units(node: FleetNode, course: Course) -> Iterator[Fault]:
     if node.plugin is course.leaves and node.unit != course.unit.mib and node.holders:
-        unit = MemoryUnit(node.unit) if node.unit else "an unknown unit"
+        unit = MemoryUnit(node.unit) if node.unit else None
+        or_keep = f", or give the plugin to come, and {course.command}, the unit {unit} (GiB or MiB)" if unit else ""
         yield Fault(
-            f"node {node.name} counts in {unit}, the plugin to come in {course.unit}, and "
+            f"node {node.name} counts in {unit or 'an unknown unit'}, the plugin to come in {course.unit}, and "
             f"{_amount(len(node.holders), 'pod')} of it hold memory",
-            f"drain the node first, or give the plugin to come, and {course.command}, the unit {unit} (GiB or MiB)",
+            f"drain the node first{or_keep}",
         )
     for pod in node.holders:
         size = pod.allocation.card_size if pod.allocation is not None else 0
@@ -145,7 +146,7 @@ def _wrong_pair(node: FleetNode) -> Iterator[Fault]:
 
 
 def _not_for_the_original(node: FleetNode) -> Iterator[Fault]:
-    first = node.info.devices[0].total if node.info.devices else 0
+    first = next((device.total for device in node.info.devices), 0)
     for device in node.info.devices if node.plugin is Plugin.OURS else ():
         where = f"node {node.name}, card {device.index}"
         if device.total < first:

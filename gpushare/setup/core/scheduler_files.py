@@ -57,7 +57,7 @@ def reads_policy_only(minor: int) -> bool:
 
 def versions_read(minor: int) -> tuple[str, ...]:
     """The versions of KubeSchedulerConfiguration with extenders that this release reads, the one to write first."""
-    return next((versions for first, versions in sorted(_VERSIONS.items(), reverse=True) if minor >= first), ())
+    return next((versions for first, versions in sorted(_VERSIONS.items(), reverse=True) if minor >= first))
 
 
 def scheduler_file(
@@ -74,7 +74,7 @@ def scheduler_file(
     if document["kind"] == _POLICY:
         return json.dumps(document, indent=2) + "\n"
     head = f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; written by gpushare-setup.\n"
-    return head + yaml.safe_dump(document, sort_keys=False, width=10_000)
+    return head + yaml.safe_dump(document, sort_keys=False)
 
 
 def _document(
@@ -124,7 +124,7 @@ def extenders_of(document: Any) -> list[dict[str, Any]]:
 
 def is_gpushares(extender: dict[str, Any]) -> bool:
     """Is it gpushare's or the original's?"""
-    return str(extender.get("urlPrefix", "")).rstrip("/").endswith(wire.PATH_PREFIX)
+    return str(extender.get("urlPrefix")).removesuffix("/").endswith(wire.PATH_PREFIX)
 
 
 def is_written_here(document: Any) -> bool:
@@ -134,12 +134,12 @@ def is_written_here(document: Any) -> bool:
         return False
     tls = ours[0].get("tlsConfig")
     files = (
-        Tls(tls.get("caFile", ""), tls.get("certFile", ""), tls.get("keyFile", "")) if isinstance(tls, dict) else None
+        Tls(*(str(tls.get(key) or "") for key in ("caFile", "certFile", "keyFile"))) if isinstance(tls, dict) else None
     )
     connection = document.get("clientConnection")
-    kubeconfig = connection.get("kubeconfig", "") if isinstance(connection, dict) else ""
+    kubeconfig = str(connection.get("kubeconfig")) if isinstance(connection, dict) else ""
     verbs = [verb for verb in VERBS if f"{verb}Verb" in ours[0]]
-    url = ours[0].get("urlPrefix", "")
+    url = str(ours[0].get("urlPrefix"))
     return any(
         _document(minor, url, verbs, files, kubeconfig, is_policy=minor == OLDEST) == document
         for minor in (OLDEST, *_VERSIONS)

@@ -148,7 +148,7 @@ def _static_pod(files: Mapping[str, str], wish: Wish) -> Site:
     minor = _minor(pod.image, wish)
     flag, name = (POLICY, "policy.json") if reads_policy_only(minor) else (CONFIG, "config.yaml")
     file = f"/etc/kubernetes/scheduler-gpushare-{name}"
-    kubeconfig = pod.flags.get("kubeconfig", "")
+    kubeconfig = pod.flags.get("kubeconfig")
     if not kubeconfig:
         raise SetupRefusedError(
             f"{MANIFEST}: kube-scheduler has no --kubeconfig, so its account is unknown",
@@ -165,8 +165,8 @@ def _rke(files: Mapping[str, str], wish: Wish) -> Site:
     """RKE writes its containers again from cluster.yml; each of them has /etc/kubernetes mounted."""
     if wish.rke_cluster and wish.rke_cluster not in files:
         raise SetupRefusedError(f"{wish.rke_cluster} is not there", "name RKE's cluster.yml with --rke-cluster")
-    document = load(files.get(wish.rke_cluster, ""), wish.rke_cluster) or {}
-    minor = _minor(str(document.get("kubernetes_version", "")), wish)
+    document = _mapping(load(files.get(wish.rke_cluster, ""), wish.rke_cluster))
+    minor = _minor(str(document.get("kubernetes_version")), wish)
     flag, name = (POLICY, "policy.json") if reads_policy_only(minor) else (CONFIG, "config.yaml")
     file = f"/etc/kubernetes/scheduler-gpushare-{name}"
     at = ("services", "scheduler", "extra_args")
@@ -182,11 +182,12 @@ def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
     config, key = RANCHER_CONFIG.format(kind), "kube-scheduler-arg"
     keys = (key, "kube-scheduler-extra-mount")
     for path in sorted(files):
-        if path.startswith(f"{config}.d/") and any(one.rstrip("+") in keys for one in load(files[path], path) or {}):
+        names = _mapping(load(files[path], path)) if path.startswith(f"{config}.d/") else {}
+        for name in [one for one in keys if one in names or f"{one}+" in names]:
             raise SetupRefusedError(
-                f"{path}: sets {key}, which wins over {config}", f"move its list of {key} to {config}"
+                f"{path}: sets {name}, which wins over {config}", f"move its list of {name} to {config}"
             )
-    arguments = (load(files.get(config, ""), config) or {}).get(key) or []
+    arguments = _mapping(load(files.get(config, ""), config)).get(key) or []
     if not isinstance(arguments, list):
         raise SetupRefusedError(f"{config}: {key} is one text", f"write it as a list: {key}: [{arguments}]")
     flags = dict(str(one).partition("=")[::2] for one in arguments)

@@ -38,7 +38,7 @@ class SchedulerPod:
     def on_node(self, path: str) -> str | None:
         """The path of the node that the container sees as ``path``; None if it is not mounted."""
         inside_out: dict[str, str] = {mount["mountPath"]: volume["hostPath"]["path"] for mount, volume in self.mounts}
-        for inside in sorted(inside_out, key=len, reverse=True):
+        for inside in sorted(inside_out, reverse=True):
             if path == inside or path.startswith(f"{inside}/"):
                 return inside_out[inside] + path[len(inside) :]
         return None
@@ -102,10 +102,11 @@ def _mounts(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[t
 
 
 def _probe(container: Mapping[str, Any]) -> tuple[str, int]:
-    asked = (container.get("livenessProbe") or {}).get("httpGet") or {}
-    port = asked.get("port", 10259)
+    """A kubelet asks by HTTP if the probe names no scheme; kube-scheduler without a probe serves HTTPS."""
+    asked = (container.get("livenessProbe") or {}).get("httpGet") or {"port": 10259, "scheme": "HTTPS"}
+    port = asked["port"]
     named = {one.get("name"): one["containerPort"] for one in container.get("ports") or []}
-    return str(asked.get("scheme", "HTTPS")).lower(), int(named.get(port, port))
+    return str(asked.get("scheme", "HTTP")).lower(), int(named.get(port, port))
 
 
 def entries(pod: SchedulerPod, flag: str, files: Mapping[str, str], digest: str) -> list[Entry]:

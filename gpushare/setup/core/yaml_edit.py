@@ -115,10 +115,7 @@ def _child(node: Node, step: str | int) -> Node | None:
         return child
     if not isinstance(node, MappingNode):
         return None
-    found: list[Node] = [value for key, value in node.value if key.value == step]
-    if len(found) > 1:
-        raise _CannotEditError
-    return found[0] if found else None
+    return next((value for key, value in node.value if key.value == step), None)
 
 
 def _put(text: str, root: Any, entry: Entry) -> str:
@@ -146,7 +143,7 @@ def _is_null(node: Node | None) -> bool:
 
 
 def _block(value: Any, column: int) -> str:
-    lines = yaml.safe_dump(value, sort_keys=False, default_flow_style=False, width=10_000)
+    lines = yaml.safe_dump(value, sort_keys=False)
     return str(lines.replace("\n", "\n" + " " * column))
 
 

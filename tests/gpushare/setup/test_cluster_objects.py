@@ -52,7 +52,8 @@ def write_kubeconfig(folder: Path, url: str) -> Path:
             [(f"daemonset {PLUGIN}: no node has the label gpushare=true", "kubectl label node NODE gpushare=true")],
         ),
         (
-            DEPLOYMENT, DAEMON_SET, [NODE | {"status": {"capacity": {"aliyun.com/gpu-mem": "0"}}}],
+            DEPLOYMENT, DAEMON_SET,
+            [{"status": {"capacity": one}} for one in ({"aliyun.com/gpu-mem": "0"}, {"aliyun.com/gpu-mem": 0}, {"cpu": "8"})],
             [("no node has aliyun.com/gpu-mem", f"kubectl logs -n kube-system daemonset/{PLUGIN}")],
         ),
     ],

@@ -30,9 +30,7 @@ PAGE = "/gpushare-scheduler/ui"
 Document = dict[str, Any]
 
 
-def cards_node(
-    name: str, *units: int, sick: tuple[int, ...] = (), model: str = "Tesla T4", reason: str = ""
-) -> Node:
+def cards_node(name: str, *units: int, sick: tuple[int, ...] = (), model: str = "Tesla T4", reason: str = "") -> Node:
     """A node of our plugin, with cards of these units."""
     cards = [
         {"index": at, "uuid": f"GPU-{name}-{at}", "model": model, "mib": size * 1024, "units": size, "slots": 0,

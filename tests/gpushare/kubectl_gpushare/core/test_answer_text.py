@@ -47,6 +47,81 @@ def test_a_waiting_pod() -> None:
     assert text_of(asked, node("a", 14), pod("f", 12, "a", 0)) == WAITING
 
 
+WIDE = """\
+Pod:        team/p
+State:      waits
+Asks for:   14 units, policy binpack, priority 0
+Scheduler:  Unschedulable: 0/1 nodes
+Not judged: topology spread, volumes
+
+Why:
+  has-room: a card has room now, and the scheduler has not asked again (2 nodes: b, c)
+      → wait a minute; percentageOfNodesToScore may keep the scheduler from the node
+  full: the cards of the node have too little free, in sum too (1 node: a)
+      Insufficient GPU Memory in one device
+      → end the pods of one card, or add a node
+
+NODE   CARD   MODEL      FREE   TOTAL   WANTED   REASON     ROOM IF ENDED            UUID
+b      0      -          14     14      14       takes it   -                        -
+c      0      Tesla T4   14     14      14       takes it   -                        GPU-0
+a      0      Tesla T4   2      14      14       too full   team/f (6), team/g (6)   GPU-0
+"""
+
+
+def plain(name: str, *units: int) -> Object:
+    """A node of the original's plugin, which publishes no models."""
+    found: Object = json.loads(json.dumps(node(name, *units)))
+    del found["metadata"]["annotations"]
+    return found
+
+
+def test_a_waiting_pod_on_wide_lines() -> None:
+    """With the UUID of each card; what is not known is a dash."""
+    asked = pod(units=14, volumes=[{"persistentVolumeClaim": {}}], topologySpreadConstraints=[{}])
+    objects = (node("a", 14), plain("b", 14), node("c", 14), pod("f", 6, "a", 0), pod("g", 6, "a", 0))
+    text = text_of(asked, *objects, wide=True)
+
+    assert text == WIDE
+    assert "NODE" not in text_of(asked, *objects, headers=False)
+    assert text_of(asked, *objects).count("   takes it   -\n") == 2
+    assert text_of(asked, *objects).endswith("14       too full   team/f (6), team/g (6)\n")
+
+
+def test_wishes_are_shown_as_they_are_written() -> None:
+    """Several models with a comma between them."""
+    asked = pod(wishes={"card-model": "T4,A100", "same-card": "web"})
+
+    assert "Asks for:  4 units, policy binpack, priority 0, card-model=t4,a100, same-card=web\n" in text_of(
+        asked, node()
+    )
+
+
+SPLIT = """\
+Pod:      team/p
+State:    has card 0, 1 of node a
+Asks for: 4 units, policy binpack, priority 0, split=2,2
+Bound by: another extender
+Started:  yes
+
+NODE   CARD   MODEL   HELD   FREE WITHOUT IT   TOTAL   SHARED WITH              UUID
+a      0      -       2      10                14      team/g (2), team/h (2)   -
+a      1      -       2      14                14      -                        -
+"""
+
+
+def test_a_pod_on_two_cards() -> None:
+    """Each card has its neighbours."""
+    asked = pod("p", 4, "a", wishes={"split": "2,2"})
+    asked["metadata"]["annotations"]["scheduler.framework.gpushare.allocation"] = json.dumps({"0": {"0": 2, "1": 2}})
+    objects = (plain("a", 14, 14), pod("g", 2, "a", 0), pod("h", 2, "a", 0))
+    text = text_of(asked, *objects, wide=True)
+
+    assert text == SPLIT
+    assert "\nPolicy now: without the pod it would choose card 0, 1 of this node\n" in text_of(asked, node())
+    assert "SHARED" not in text_of(asked, *objects, headers=False)
+    assert text_of(asked, *objects).endswith("14      -\n")
+
+
 BOUND = """\
 Pod:        team/p
 State:      has card 0 of node a
@@ -73,15 +148,16 @@ def test_a_bound_pod() -> None:
 
 def test_a_bound_pod_that_has_not_started() -> None:
     """The kubelet has not reported, or reports what contradicts the phase; a node without models shows dashes."""
-    plain: Object = json.loads(json.dumps(node("a", 14)))
-    del plain["metadata"]["annotations"]
+    bare = plain("a", 14)
     new, lingers = pod("p", 4, "a", 0), pod("p", 4, "a", 0)
     new["status"] = {"phase": "Pending"}
     lingers["status"] = {"phase": "Failed", "containerStatuses": [{"state": {"running": {}}}]}
 
-    assert "Started:    no; the kubelet has not reported" in text_of(new, plain)
-    assert "a      0      -       4" in text_of(new, plain, wide=True)
-    assert "keeps its card" in text_of(lingers, plain)
+    assert "Started:    no; the kubelet has not reported" in text_of(new, bare)
+    assert "a      0      -       4" in text_of(new, bare, wide=True)
+    assert (
+        "Started:    its phase has ended, but its status still shows running containers, so it keeps its card\n"
+    ) in text_of(lingers, bare)
 
 
 def test_a_bound_pod_without_a_card() -> None:
@@ -90,7 +166,9 @@ def test_a_bound_pod_without_a_card() -> None:
 
     assert "State:    has no card of node gone" in text
     assert "Bound by: no extender: no annotation names a card" in text
-    assert "NODE" not in text
+    assert text.endswith("Started:  yes\n")
+    absent = text_of(pod("p", 4, "a", 9), node())
+    assert "\nProblem:    annotations name card 9, but node a has the cards [0, 1]: booked on none\n" in absent
 
 
 def test_a_bound_pod_with_a_wish_that_cannot_be_read() -> None:
@@ -99,6 +177,7 @@ def test_a_bound_pod_with_a_wish_that_cannot_be_read() -> None:
 
     assert "bad-wish" in text
     assert "Started" not in text
+    assert "Scheduler" not in text_of(pod(wishes={"x": "y"}), node())
 
 
 def test_a_pod_that_has_ended_or_never_was() -> None:
@@ -121,6 +200,8 @@ def test_events_are_shown_last() -> None:
     assert answer_text.explanation_text(answer).endswith(
         "LAST SEEN              REASON         COUNT   MESSAGE\n2026-01-01T00:00:00Z   GPUShareHeld   1       text\n"
     )
+    never = explain_pod(subject(pod()), cluster(), [event("GPUShareHeld", "text")])
+    assert answer_text.explanation_text(never).endswith("\n-           GPUShareHeld   1       text\n")
 
 
 def test_many_nodes_are_cut() -> None:
@@ -142,7 +223,12 @@ def test_names_of_nodes() -> None:
     waiting = explain_pod(subject(pod()), cluster(node("a"), node("b", 3)), ())
     bound = explain_pod(subject(pod("p", 4, "a", 0)), cluster(node("a"), pod("p", 4, "a", 0)), ())
 
-    assert [answer_text.explanation_names(one) for one in (waiting, bound)] == ["node/a\n", "node/a\n"]
+    both = explain_pod(subject(pod()), cluster(node("a"), node("b")), ())
+    absent = explain_absent("team", "web", (), cluster())
+
+    assert [answer_text.explanation_names(one) for one in (waiting, bound, both, absent)] == [
+        "node/a\n", "node/a\n", "node/a\nnode/b\n", "",
+    ]  # fmt: skip
 
 
 SIMULATED = """\
@@ -170,6 +256,27 @@ def test_a_simulation() -> None:
 
     assert answer_text.simulation_text(answer) == SIMULATED
     assert answer_text.simulation_names(answer) == "node/a\n"
+
+
+def test_several_objects_are_simulated() -> None:
+    """A block for each; one that cannot be read has no cards, and rules that are not judged are named."""
+    state = cluster(node("a", 4), node("b", 4))
+    free = pod(volumes=[{"persistentVolumeClaim": {}}], topologySpreadConstraints=[{}])
+    answer = {
+        "workloads": [
+            simulate("pod/p", subject(free), 2, state),
+            simulate("pod/q", subject(pod(wishes={"x": "y"})), 1, state),
+        ]
+    }
+    first, second = answer_text.simulation_text(answer, headers=False).split("\n\nObject:")
+    lines = first.splitlines()
+
+    assert lines[4] == "Not judged:     topology spread, volumes"
+    assert [line.split() for line in lines[5:]] == [
+        [], ["Tesla", "T4", "GiB", "2", "2", "4"], [], ["a", "0", "1"], ["b", "0", "1"],
+    ]  # fmt: skip
+    assert second.startswith("         pod/q\nPlaced:         0 of 1\nFit until full: 0\n\nWhy:\n  bad-wish: ")
+    assert answer_text.simulation_names(answer) == "node/a\nnode/b\n"
 
 
 def test_many_places_are_cut() -> None:

@@ -26,6 +26,11 @@ def test_each_finding_has_its_advice() -> None:
         "node a: card 0 is over-booked",
     ]
     assert diagnosis_text(answer).startswith("no extender\n  → install it\nnode s ")
+    assert (answer["apiVersion"], answer["kind"]) == ("kubectl.gpushare.aliyun.com/v1", "Diagnosis")
+    assert answer["findings"][1]["do"].startswith(
+        "kubectl -n kube-system get pods -o wide --field-selector spec.nodeName=s, "
+    )
+    assert answer["findings"][-1]["do"] == "docs/troubleshooting.md has each event, reason and state"
     assert answer["hidden"] == ["x"]
 
 

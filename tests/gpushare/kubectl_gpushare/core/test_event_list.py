@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gpushare.kubectl_gpushare.core.answer_text import events_names, events_text
 from gpushare.kubectl_gpushare.core.event_list import event_list
+from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from tests.gpushare.kubectl_gpushare.small_cluster import event
 
 
@@ -24,3 +27,26 @@ def test_our_events_come_in_their_order() -> None:
     assert [line.split() for line in bare] == [line.split() for line in lines[1:]]
     assert events_names(answer) == "pod/b\npod/a\n"
     assert answer["hidden"] == ["x"]
+
+
+def test_what_an_event_lacks_is_a_dash() -> None:
+    """A document of events has an empty text, and a count of one, for what is not there."""
+    answer = event_list(
+        [msgspec.convert({"involvedObject": {"kind": "Node", "name": "n"}, "reason": "GPUShareX"}, Event)], ()
+    )
+
+    assert answer == {
+        "apiVersion": "kubectl.gpushare.aliyun.com/v1",
+        "kind": "EventList",
+        "events": [
+            {
+                "when": "", "type": "", "reason": "GPUShareX", "object": "node/n", "namespace": "", "count": 1, "message": "",
+            }
+        ],
+        "hidden": [],
+    }  # fmt: skip
+    assert events_text(answer) == (
+        "LAST SEEN   NAMESPACE   OBJECT   REASON      COUNT   MESSAGE\n-           -           node/n   GPUShareX   1\n"
+    )
+    warning = msgspec.structs.replace(event("GPUShareHeld", "x"), type="Warning")
+    assert event_list([warning], ())["events"][0]["type"] == "Warning"

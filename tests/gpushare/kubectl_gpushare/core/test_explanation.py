@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+import pytest
+
 from gpushare.extender.core.explain import MOST_NODES
-from gpushare.kubectl_gpushare.core.explanation import explain_pod
+from gpushare.kubectl_gpushare.core.explanation import explain_absent, explain_pod
 from gpushare.kubectl_gpushare.core.waiting_causes import BAD_WISH
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject
 
@@ -28,11 +31,52 @@ def test_a_waiting_pod_is_shown_card_by_card() -> None:
     ]  # fmt: skip
 
 
+def test_a_document_names_its_version_and_kind() -> None:
+    """So a program knows what it reads, of a pod that is absent too."""
+    state = cluster()
+    state.hidden.append("events")
+
+    assert explain_absent("team", "web", (), state) == {
+        "apiVersion": "kubectl.gpushare.aliyun.com/v1",
+        "kind": "Explanation",
+        "pod": {"namespace": "team", "name": "web"},
+        "hidden": ["events"],
+        "state": "absent",
+        "causes": [],
+    }
+    assert explained(pod(), node())["scheduler"]["name"] == ""
+
+
+def test_a_node_that_takes_the_pod_comes_first() -> None:
+    """Before one that is too full or has no such card, and that before one that a rule excludes."""
+    asked = pod(wishes={"card-model": "A100"})
+    objects = (node("a", spec={"unschedulable": True}, model="A100"), node("b"), node("c", 4, model="A100"))
+    many = (node(f"n{at:03}", 14) for at in range(MOST_NODES))
+
+    assert [one["name"] for one in explained(asked, *objects)["nodes"]] == ["c", "b", "a"]
+    left = explained(pod(), node("a", spec={"unschedulable": True}), node("b", 13), *many)
+    assert (left["nodes"][-1]["name"], left["nodesLeftOut"]) == (f"n{MOST_NODES - 1:03}", 2)
+
+
+def test_times_are_those_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the zone of the person is."""
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    try:
+        assert explained(pod("p", 4, "a", 0), node())["boundAt"] == "2026-09-21T14:13:20Z"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_a_full_card_names_the_pods_that_would_have_to_end() -> None:
     """The pods are those of the card."""
     answer = explained(pod(), node("a", 14), pod("f", 12, "a", 0))
 
     assert [one["name"] for one in answer["nodes"][0]["cards"][0]["roomIfEnded"]] == ["f"]
+    lower = (node(), pod("f", 12, "a", 0), pod("g", 12, "a", 1))
+    found = [explained(pod(priority=number), *lower)["nodes"][0] for number in (0, 5)]
+    assert ["preemption" in one for one in found] == [False, True]
 
 
 def test_a_node_that_a_rule_excludes_comes_last() -> None:
@@ -111,6 +155,9 @@ def test_a_bound_pod_on_a_node_that_is_not_seen() -> None:
 def test_a_bound_pod_without_card_memory() -> None:
     """It has no card."""
     assert explained(pod("p", 0, "a"), node())["cards"] == []
+    asked = pod("p", 0, "a")
+    compared = cluster(node(), asked, policy="fragmentation")
+    assert explain_pod(subject(asked), compared, ())["cards"] == []
 
 
 def test_a_wish_that_cannot_be_read_is_the_cause() -> None:
@@ -120,6 +167,8 @@ def test_a_wish_that_cannot_be_read_is_the_cause() -> None:
 
     assert [[cause["kind"] for cause in one["causes"]] for one in found] == [[BAD_WISH], [BAD_WISH]]
     assert [(one["state"], one.get("node")) for one in found] == [("waiting", None), ("bound", "a")]
+    assert (found[0]["fits"], found[0]["nodes"]) == ([], [])
+    assert found[0]["causes"][0]["message"].startswith("annotation gpushare.aliyun.com/x ")
 
 
 def test_a_pod_that_has_ended() -> None:

@@ -74,6 +74,8 @@ def test_use_beside_bookings() -> None:
     assert [one["booked"] for one in found["nodes"]] == [3 * GIB, 3 * GIB]
     assert top_names(found, "pods") == "pod/f\npod/g\npod/h\n"
     assert top_names(found, "nodes") == "node/a\nnode/b\n"
+    assert (found["apiVersion"], found["kind"]) == ("kubectl.gpushare.aliyun.com/v1", "MemoryUse")
+    assert top_text(found, "pods", headers=False).startswith("team ")
     assert found["hidden"] == ["x"]
 
 

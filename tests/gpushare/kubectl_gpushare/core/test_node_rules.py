@@ -51,6 +51,9 @@ def against(spec: dict[str, Any], of_node: dict[str, Any] | None = None) -> str:
         (labelled("zone", "DoesNotExist"), False),
         (labelled("size", "Gt", "6"), True),
         (labelled("size", "Lt", "6"), False),
+        (labelled("size", "Lt", "8"), True),
+        (labelled("size", "Gt", "7"), False),
+        (labelled("size", "Lt", "7"), False),
         (labelled("word", "Gt", "6"), False),
         (labelled("absent", "Lt", "6"), False),
         (labelled("size", "Gt"), False),
@@ -78,6 +81,14 @@ def test_a_taint_is_tolerated(toleration: dict[str, Any], is_tolerated: bool) ->
     expected = "" if is_tolerated else "node(s) had untolerated taint {k: v}"
 
     assert against({"tolerations": [toleration]}, {"taints": [TAINT]}) == expected
+
+
+def test_a_taint_without_value_is_tolerated_by_its_key() -> None:
+    """No value is the empty one."""
+    bare = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+
+    assert against({}, bare) == "node(s) had untolerated taint {k: }"
+    assert against({"tolerations": [{"key": "k"}]}, bare) == ""
 
 
 def test_a_preference_keeps_no_pod_away() -> None:
@@ -113,6 +124,8 @@ def test_how_many_pods_the_resources_hold() -> None:
     """The scarcest decides, and less than nothing is nothing."""
     assert node_rules.times_in({"pods": 9000, "cpu": 5000}, {"pods": 1000, "cpu": 2000}) == 2
     assert node_rules.times_in({"pods": -1000}, {"pods": 1000}) == 0
+    assert node_rules.times_in({"pods": 9, "a/a": 0}, {"pods": 1, "a/a": 1}) == 0
+    assert node_rules.times_in({"pods": 9}, {"pods": 1, "a/a": 1}) == 0
 
 
 def test_amounts_that_cannot_be_read_are_none() -> None:

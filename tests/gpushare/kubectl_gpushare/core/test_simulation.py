@@ -6,6 +6,7 @@ import json
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from gpushare.errors import GpushareError
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
 from gpushare.kubectl_gpushare.core.node_rules import amounts_of, rule_against, short_of
 from gpushare.kubectl_gpushare.core.simulation import simulate
+from gpushare.manifests import ConfigMap
 from gpushare.model.placement import find
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, node, pod, subject
 
@@ -132,6 +134,8 @@ def test_pods_of_a_group_follow_the_first() -> None:
     taken = simulated(asked, node(), pod("f", 9, "a", 0, wishes={"same-card": "g"}), replicas=5)
     nowhere = simulated(asked, node("a", 3))
 
+    beside = simulated(asked, node("a"), node("b"), pod("f", 6, "a", 0), replicas=5)
+    assert (beside["fits"], beside["placed"], places(beside)) == (2, 2, [("a", [0], 2)])
     assert (free["fits"], free["placed"], places(free)) == (3, 3, [("a", [0], 3)])
     assert (taken["fits"], taken["placed"]) == (1, 1)
     assert (nowhere["fits"], nowhere["placed"]) == (0, 0)
@@ -146,16 +150,61 @@ def test_slots_limit_a_card() -> None:
     assert (with_slots["fits"], with_slots["placed"]) == (6, 6)
     assert (without["placed"], without["models"][0]["largest"]) == (0, 0)
     assert [cause["kind"] for cause in without["causes"]] == ["slot-missing"]
+    assert (without["causes"][0]["nodes"], "causes" in simulated(pod(limits=slot), *objects)) == (1, False)
+    assert with_slots["models"][0]["largest"] == 15_000
+
+    two = pod(limits=slot)
+    two["spec"]["containers"] *= 2
+    many = node("a", 15_000, 15_000, slots=3, amounts={"aliyun.com/gpu-slot": "99"})
+    for one, fits in ((pod(limits=slot), 6), (two, 2)):
+        answer = simulated(one, many, replicas=9)
+        assert (repr(answer["fits"]), answer["placed"]) == (str(fits), fits)
+    assert simulated(pod(limits=slot), node("a", 15_000, slots=1))["models"][0]["largest"] == 15_000
+
+
+def test_the_largest_pod_is_what_the_sum_allows() -> None:
+    """kube-scheduler counts a pod without a card too; and what a node does not report, it has not."""
+    taken = simulated(pod(), node("a", 14), pod("f", 2, "a"))
+    silent = node("a", 14)
+    silent["status"] = silent["status"] | {"allocatable": {"cpu": "8", "pods": "110"}}
+
+    assert repr(taken["models"][0]["largest"]) == "12"
+    assert simulated(pod(), silent)["models"][0]["largest"] == 0
+
+
+def test_a_sick_card_is_none_of_its_model() -> None:
+    """Only those that take pods are counted."""
+    assert [one["cards"] for one in simulated(pod(), node(sick="lost"))["models"]] == [1]
 
 
 def test_a_split_takes_several_cards() -> None:
     """Each pod has a card for each part."""
     answer = simulated(pod(units=6, wishes={"split": "4,2"}), node("a", 4, 4, 4), replicas=9)
 
+    apart = simulated(pod(units=6, wishes={"split": "3,3"}), node("a", 5, 5, 5), replicas=9)
+    assert apart["fits"] == apart["placed"] == 1
     assert answer["fits"] == answer["placed"] == 2
     assert [[(card["id"], card["units"]) for card in one["cards"]] for one in answer["placements"]] == [
         [(0, 4), (1, 2)], [(1, 2), (2, 4)],
     ]  # fmt: skip
+
+
+def test_a_whole_card_is_one_of_that_size() -> None:
+    """A larger one is none."""
+    answer = simulated(pod(units=14, wishes={"split": "whole"}), node("a", 14, 14, 20), replicas=9)
+
+    assert answer["fits"] == answer["placed"] == 2
+
+
+def test_a_split_counts_under_its_first_card() -> None:
+    """A node may have cards of two models."""
+    mixed = node("a", 8, 4)
+    annotations = mixed["metadata"]["annotations"]
+    first, last = annotations["aliyun.com/gpushare-cards"].rsplit("Tesla T4", 1)
+    annotations["aliyun.com/gpushare-cards"] = f"{first}A10{last}"
+    answer = simulated(pod(units=12, wishes={"split": "8,4"}), mixed)
+
+    assert [(one["model"], one["fits"]) for one in answer["models"]] == [("A10", 0), ("Tesla T4", 1)]
 
 
 def test_a_pod_without_card_memory_is_placed_by_rules() -> None:
@@ -170,6 +219,7 @@ def test_a_wish_that_cannot_be_read_has_no_room() -> None:
     answer = simulated(pod(wishes={"x": "y"}), node())
 
     assert (answer["placed"], answer["fits"], answer["causes"][0]["kind"]) == (0, 0, "bad-wish")
+    assert answer["causes"][0]["message"].startswith("annotation gpushare.aliyun.com/x ")
 
 
 def test_no_cluster_has_no_room() -> None:
@@ -200,11 +250,27 @@ def test_models_are_shown_by_their_unit() -> None:
 
 def test_fragmentation_counts_the_cpu_of_every_pod() -> None:
     """Pods without cards too, because their CPU is gone."""
-    other = pod("o", 0, "a", limits={"cpu": "2"})
+    other, asked = pod("o", 0, "a"), pod()
+    for one in (other, asked):
+        one["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "2"}
     state = cluster(node(), other, pod("f", 4, "a", 0), policy="fragmentation")
 
-    assert state.snapshot().free_cpu["a"] == 8000
+    assert state.snapshot().free_cpu["a"] == 6000
     assert state.snapshot().outlook() is not None
+    question = state.question_of(subject(asked))
+    assert question.cpu_milli == 2000
+    state.assume("a", subject(asked), question.request, ((0, 4),))
+    assert state.snapshot().free_cpu["a"] == 4000
+    assert "a" not in cluster(node(), other).snapshot().free_cpu
+
+
+def test_a_pod_of_one_unit_holds_its_card() -> None:
+    """A ConfigMap without indices declares no card sick."""
+    state = cluster(node(), pod("f", 1, "a", 0))
+    state.set_sick(msgspec.convert({"metadata": {"name": "unhealthy-gpu-a"}}, ConfigMap))
+    info = state.snapshot().nodes["a"]
+
+    assert (info.used, [device.healthy for device in info.devices]) == (1, [True, True])
 
 
 def test_a_question_that_makes_no_sense_is_an_error() -> None:

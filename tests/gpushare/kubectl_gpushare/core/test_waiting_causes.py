@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpushare import wire
@@ -33,6 +34,8 @@ def of_the_original(item: Object) -> Object:
 
 
 FULL = (pod("f1", 12, "a", 0), pod("f2", 12, "a", 1))
+LINGERS = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+SMALL = (pod("f1", 2, "a", 0), pod("f2", 2, "a", 1))
 TAINTED = {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}
 
 WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
@@ -85,6 +88,35 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     ),
     "no plugin, and a taint": ({kinds.TAINT}, pod(), (unoffered(node(spec=TAINTED), "aliyun.com/gpu-mem"),)),
     "room": ({kinds.HAS_ROOM}, pod(), (node(),)),
+    "room beside a node without cards": ({kinds.HAS_ROOM}, pod(), ({"metadata": {"name": "0"}, "spec": {}}, node())),
+    "no card is asked for": ({kinds.HAS_ROOM}, pod(units=0), (node("a", 14, sick="lost"),)),
+    "a pod of all of a card": ({kinds.FRAGMENTED, kinds.NO_PREEMPTION}, pod(units=14, priority=5), (node(), *SMALL)),
+    "another model would have room": (
+        {kinds.NO_SUCH_CARD},
+        pod(wishes={"card-model": "A100"}, priority=5),
+        (node(), *FULL),
+    ),
+    "only a card that is not wished for": (
+        {kinds.FULL},
+        pod(priority=5, wishes={"card-uuid": "GPU-0"}),
+        (node(), pod("f", 12, "a", 0, priority=9), pod("g", 12, "a", 1)),
+    ),
+    "only a card that is sick": (
+        {kinds.FRAGMENTED},
+        pod(units=3, priority=5),
+        (
+            node("a", 14, 14, 14, sick="lost"),
+            pod("f", 12, "a", 0, priority=9),
+            pod("g", 12, "a", 1, priority=9),
+            pod("h", 12, "a", 2) | {"status": LINGERS},
+        ),
+    ),
+    "sick, as large as the pod": ({kinds.SICK}, pod(units=14), (node("a", 14, sick="lost"),)),
+    "the card of the group is sick": (
+        {kinds.SICK},
+        pod(wishes={"same-card": "g"}),
+        (node(sick="lost"), pod("f", 2, "a", 1, wishes={"same-card": "g"})),
+    ),
     "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
     "no nodes are seen": (set(), pod(), ()),
     "gated": ({kinds.GATED, kinds.HAS_ROOM}, pod(schedulingGates=[{"name": "g"}]), (node(),)),
@@ -123,7 +155,9 @@ def test_a_quota_refuses_a_pod_that_does_not_exist() -> None:
         event("FailedCreate", "denied", "web-2"),
         event("Other", text, "web-1"),
     ]
+    silent = [msgspec.structs.replace(events[1], message=None)]
     state = cluster()
+    assert "message" not in explain_absent("team", "web", silent, state)["causes"][0]
     found = {
         name: [cause["kind"] for cause in explain_absent("team", name, events, state)["causes"]]
         for name in ("web", "web-1-x", "web-1", "w-1-x")
@@ -144,9 +178,60 @@ def test_a_sick_card_is_named_with_its_reason() -> None:
     group = {"same-card": "g"}
     others = causes(pod(wishes=group), node(sick="lost"), pod("f", 12, "a", 0, wishes=group))
 
-    assert lost[kinds.SICK]["message"] == "node a: card 0: lost"
+    for whole in (causes(pod(units=14), node("a", 14, sick="lost")), lost):
+        assert whole[kinds.SICK]["message"] == "node a: card 0: lost"
+    sick_group = causes(pod(wishes=group), node(sick="lost"), pod("f", 2, "a", 1, wishes=group))
+    assert sick_group[kinds.SICK]["message"] == "node a: card 1: lost"
     assert declared[kinds.SICK]["message"] == "node a: card 0: declared sick"
     assert set(others) == {kinds.GROUP_FULL}
+
+
+def test_a_sick_card_that_is_full_is_not_named() -> None:
+    """Well again, it would not hold the pod; a card of the original's plugin has no reason."""
+    full = causes(pod(), node("a", 14, sick="lost"), pod("f", 12, "a", 0))
+    plain = node("a", 14)
+    del plain["metadata"]["annotations"]
+    declared = causes(pod(), plain, sick={"unhealthy-gpu-a": "0"})
+
+    assert full[kinds.SICK]["message"] == wire.REASON_ALL_CARDS_UNHEALTHY
+    assert declared[kinds.SICK]["message"] == "node a: card 0: declared sick"
+
+
+def test_messages_of_a_kind_stand_beside_each_other() -> None:
+    """Each once; a kind that needs none has none."""
+    found = causes(pod(), *(node(f"n{at}", spec={"taints": [TAINTED["taints"][0] | {"value": at}]}) for at in "xyx"))
+    room = causes(pod(), node())
+
+    assert found[kinds.TAINT]["message"] == (
+        "node(s) had untolerated taint {gpu: x}; node(s) had untolerated taint {gpu: y}"
+    )
+    assert "message" not in room[kinds.HAS_ROOM]
+    assert "message" not in causes(pod(priority=5), node(), *FULL)[kinds.NO_PREEMPTION]
+
+
+def test_a_scheduler_that_has_not_reported_is_named() -> None:
+    """A condition that is met is no report."""
+    met = [{"type": "PodScheduled", "status": "True", "reason": "Done"}]
+    unnamed, named = causes(pod(conditions=met), node()), causes(pod(conditions=[], schedulerName="mine"), node())
+
+    assert unnamed[kinds.NOT_ASKED]["message"] == "schedulerName: default-scheduler"
+    assert named[kinds.NOT_ASKED]["message"] == "schedulerName: mine"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "events", "reason"),
+    [
+        ([], (), ""),
+        ([{"type": "PodScheduled", "status": "False"}], (), ""),
+        ([], (msgspec.structs.replace(event("FailedScheduling", ""), message=None),), "FailedScheduling"),
+    ],
+)
+def test_a_report_may_have_no_text(conditions: list[Object], events: tuple[Event, ...], reason: str) -> None:
+    """Then its text is empty."""
+    answer = explain_pod(subject(pod(conditions=conditions)), cluster(node()), events)
+
+    assert (answer["scheduler"]["reason"], answer["scheduler"]["message"]) == (reason, "")
+    assert [one["message"] for one in answer["events"]] == [""] * len(events)
 
 
 def test_a_node_of_a_newer_plugin_is_no_sick_one() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.kubectl_inspect.core.card_report import NodeReport, build
-from gpushare.manifests import Node, Pod
+from gpushare.kubectl_inspect.core.card_report import NodeReport, bound_pod, build
+from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.model.node import Booking
 
 
 def node(name: str = "n", units: str = "28", count: str = "2", **changes: Any) -> Node:
@@ -139,10 +140,30 @@ def test_the_unit_is_known_or_guessed(units: str, annotations: dict[str, str] | 
     assert one(units=units, annotations=annotations).unit == unit
 
 
+def test_the_unit_of_one_card_is_guessed() -> None:
+    """A node of one unit is shown too."""
+    assert (one(units="1", count="1").unit, one(units="101", count="1").unit) == ("GiB", "MiB")
+
+
+def test_a_described_node_is_shown_by_its_capacity() -> None:
+    """The cards that are described are all of it, whatever is allocatable now."""
+    report = one(annotations=cards(14, 14), allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
+
+    assert (report.total, report.is_published, report.info.name) == (28, True, "n")
+
+
+def test_a_pods_booking_is_what_it_asks_for() -> None:
+    """Without annotations it has no card, and so no size of one."""
+    bound = bound_pod(pod("p", "3"))
+
+    assert bound is not None
+    assert bound.booking == Booking("p", "default", "p", 3, ())
+
+
 @pytest.mark.parametrize("allocatable", [None, {}, {"aliyun.com/gpu-mem": "0"}, {"aliyun.com/gpu-mem": "odd"}])
 def test_a_node_without_card_memory_is_left_out(allocatable: dict[str, str] | None) -> None:
     """An amount that is 0, absent or unreadable counts as none."""
-    assert build([node(allocatable=allocatable)], []) == ((), ())
+    assert build([node(allocatable=allocatable), Node(ObjectMeta("new"))], []) == ((), ())
 
 
 def test_nodes_and_pods_are_sorted_by_name() -> None:
@@ -155,8 +176,9 @@ def test_nodes_and_pods_are_sorted_by_name() -> None:
 
 def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     """Each such pod is a problem with its name."""
-    _, problems = build([node()], [pod("p", "4", on("x")), pod("q", "1.5", on("0")), pod("r", "1", on("0"))])
+    ((report,), problems) = build([node()], [pod("p", "4", on("x")), pod("q", "1.5", on("0")), pod("r", "1", on("0"))])
 
+    assert report.used == 5, "an amount that cannot be read is none"
     assert [problem.partition(": ")[0] for problem in problems] == ["pod default/p", "pod default/q"]
 
 
@@ -222,6 +244,19 @@ def test_nodes_of_different_units_are_shown_in_mebibytes() -> None:
         "slots": ("MiB", 20001, 163840, [0, 20001]),
         "odd": ("stones", 0, 2, [0, 0]),
     }
+
+
+def test_two_units_are_shown_as_one() -> None:
+    """Cards, containers and why a node is refused stay what they are; only the amounts are in MiB."""
+    later = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
+    nodes = [node("ids", annotations=later), node("slots", units="163840", annotations=slotted(81920, 81920))]
+    (ids, slots), _ = build(nodes, [pod("b", "20001", on("1"), node="slots")])
+
+    assert (ids.unit, ids.info.name, ids.info.refusal) == (
+        "MiB", "ids", "the node's GPUs are described by a newer version of gpushare",
+    )  # fmt: skip
+    assert [card.total for card in ids.info.devices] == [14336, 14336]
+    assert [card.slots_used for card in slots.info.devices] == [0, 1]
 
 
 def test_guessed_units_stay_as_the_original_shows_them() -> None:

@@ -33,6 +33,7 @@ def test_a_card_with_more_than_it_has() -> None:
     units = found(node(annotations=cards(14, 14)), pod("a", "15", on("0")))
     slots = found(node(annotations=cards(14, 14, slots=1)), pod("a", "1", on("0")), pod("b", "1", on("0")))
 
+    assert found(node(annotations=cards(14, 14, slots=1)), pod("a", "1", on("0"))) == []
     assert units == ["node n: card 0 is over-booked: 15 of 14 units"]
     assert slots == ["node n: card 0 is over-booked: 2 of 1 slots"]
 
@@ -68,6 +69,8 @@ def test_nodes_that_may_not_be_seen_are_known_by_their_pods() -> None:
 
     assert [(card.index, card.used, card.total) for card in reports[0].info.devices] == [(0, 5, 5), (2, 7, 80)]
     assert (reports[0].info.unplaced, problems) == (6, ())
+    assert (reports[0].unit, reports[0].is_published) == ("GiB", True)
+    assert {(card.model, card.uuid) for card in reports[0].info.devices} == {("", "")}
 
 
 def test_pods_without_a_part_in_a_report_are_left_out() -> None:

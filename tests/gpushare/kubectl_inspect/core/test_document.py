@@ -20,6 +20,7 @@ def document(form: str = JSON, units: str = "28", annotations: Any = None, *pods
     """The document of one node, parsed."""
     reports, problems = build([node(units=units, annotations=annotations or cards(14, 14))], pods)
     text = "".join(render(form, reports, problems))
+    assert text.startswith("{") == (form == JSON)
     return dict(json.loads(text) if form == JSON else yaml.safe_load(text))
 
 

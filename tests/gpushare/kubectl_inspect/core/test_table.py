@@ -48,6 +48,41 @@ def test_summary_of_several_nodes() -> None:
     )
 
 
+def test_summary_without_pending_pods() -> None:
+    """No column for them; without headers the lines of the nodes alone."""
+    nodes = [node("a", {0: 14}, ("p", 3, {0: 3}))]
+
+    assert shown(summary(nodes)) == textwrap.dedent(
+        """\
+        NAME  IPADDRESS  GPU0(Allocated/Total)  GPU Memory(GiB)
+        a     10.0.0.1   3/14                   3/14
+        -----------------------------------------
+        Allocated/Total GPU Memory In Cluster:
+        3/14 (21%)··
+        """
+    )
+    assert summary(nodes, headers=False) == "a  10.0.0.1  3/14  3/14\n"
+
+
+def test_summary_of_no_nodes() -> None:
+    """No unit, no dashes and nothing of nothing."""
+    assert shown(summary([])) == textwrap.dedent(
+        """\
+        NAME  IPADDRESS  GPU Memory()
+
+        Allocated/Total GPU Memory In Cluster:
+        0/0 (0%)··
+        """
+    )
+
+
+def test_details_without_headers() -> None:
+    """A line for each pod, which begins with its node."""
+    nodes = [node("a", {0: 14}, ("p", 3, {0: 3})), node("bb", {0: 8}, ("q", 4, {0: 1}))]
+
+    assert shown(details(nodes, headers=False)) == "a   p  default  3··\nbb  q  default  1  3··\n"
+
+
 def test_details_of_several_nodes() -> None:
     """Each node with its own cards; all lines of dashes as long as the first node's."""
     table = details(

@@ -10,7 +10,7 @@ WIDE = """\
 NODE   IPADDRESS   CARD   MODEL   UUID    ALLOCATED   TOTAL   UNIT   HEALTH        PODS
 n      10.0.0.1    0      T4      GPU-0   15          14      GiB    over-booked   1
 n      10.0.0.1    1      T4      GPU-1   0           14      GiB    lost          0
-n      10.0.0.1    2      T4      GPU-2   3           14      GiB    ok            1
+n      10.0.0.1    2      T4      GPU-2   14          14      GiB    ok            1
 n      10.0.0.1    -      -       -       2           -       GiB    pending       -
 """
 
@@ -18,11 +18,24 @@ n      10.0.0.1    -      -       -       2           -       GiB    pending    
 def test_each_card_has_a_line() -> None:
     """With its health; units on no card have one, too."""
     described = node(units="42", count="3", annotations=cards(14, 14, 14, sick={1: "lost"}))
-    reports, _ = build([described], [pod("a", "15", on("0")), pod("b", "3", on("2")), pod("c", "2")])
+    reports, _ = build([described], [pod("a", "15", on("0")), pod("b", "14", on("2")), pod("c", "2")])
 
     assert wide(reports) == WIDE
     assert wide(reports, headers=False).count("\n") == 4
-    assert names(reports) == "node/n\n"
+
+
+def test_nodes_are_named_as_kubectl_takes_them() -> None:
+    """A line for each."""
+    reports, _ = build([node("a"), node("b")], [])
+
+    assert names(reports) == "node/a\nnode/b\n"
+
+
+def test_a_node_without_cards_has_a_line_for_its_pods() -> None:
+    """Neither card nor unit is known of it."""
+    reports, _ = build([node(units="3000000", count="3000000")], [pod("a", "3", on("0"))])
+
+    assert wide(reports, headers=False).split() == ["n", "10.0.0.1", "-", "-", "-", "3", "-", "-", "pending", "-"]
 
 
 def test_a_node_of_the_originals_plugin_has_dashes() -> None:

@@ -20,6 +20,7 @@ from tests.gpushare.setup.core.fleets import node, on_several, pod
         # Left behind by a plugin of ours: it does not agree with the capacity.
         (node(total="28", cards=[14, 11]), Plugin.ORIGINAL, 1024, 14, (14, 14)),
         (node(total="0"), Plugin.NONE, 0, 0, ()),
+        (node(total="0", count="1", cards=[0]), Plugin.NONE, 0, 0, ()),
         (node(count="0"), Plugin.NONE, 0, 0, ()),
     ],
 )
@@ -66,6 +67,21 @@ def test_a_pods_card_and_binder_are_read() -> None:
         (((0, 1), (1, 2)), 3, 3, True, True),
     ]
     assert [one.problem is None for one in found.holders] == [True, True, False, True, True]
+
+
+def test_each_card_has_the_bookings_of_its_pods() -> None:
+    """In the node's present unit, also if a pod was bound in another; a node that gets no pods has the reason."""
+    seen = node(total="30k")
+    (found,) = fleet_of([seen], [pod("a", "2", size="14"), pod("b", "3", None)])
+
+    assert [device.used for device in found.info.devices] == [2048, 0]
+    assert (found.info.name, found.info.unplaced) == ("n", 3)
+    assert [(one.uid, one.namespace, one.name, one.units, one.card_size) for one in found.info.bookings] == [
+        ("a", "d", "a", 2048, 0),
+        ("b", "d", "b", 3, 0),
+    ]
+    (later,) = fleet_of([node(cards=[14, 14], v=2)], [])
+    assert later.info.refusal == "the node's GPUs are described by a newer version of gpushare"
 
 
 def test_a_request_that_is_no_number_is_a_problem() -> None:

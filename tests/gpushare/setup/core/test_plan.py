@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 import yaml
@@ -10,13 +12,32 @@ import yaml
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.plan import Change, installation, named_files, node_faults, removal
 from gpushare.setup.core.scheduler_files import Tls, scheduler_file
-from gpushare.setup.core.sites import K0S_KUBECONFIG, MANIFEST, RANCHER_CONFIG, Wish, recognise
+from gpushare.setup.core.sites import (
+    K0S_CONFIG,
+    K0S_KUBECONFIG,
+    MANIFEST,
+    RANCHER_CONFIG,
+    SECOND_SCHEDULER,
+    Wish,
+    recognise,
+)
 from tests.gpushare.setup.node_trees import CLUSTER_YML, RKE_CLUSTER, k0s, k3s, kubeadm, rke, rke2
 
 CONFIG = "/etc/kubernetes/scheduler-gpushare-config.yaml"
 POLICY = "/etc/kubernetes/scheduler-gpushare-policy.json"
+K3S_CONFIG = RANCHER_CONFIG.format("k3s")
+ELSEWHERE = f"run it on a control plane node; if the provider keeps that (EKS, GKE, AKS, ACK), {SECOND_SCHEDULER}"
+UNNAMED = "the node's files do not name the release of Kubernetes"
+NAME_IT = "pass --kubernetes with it, such as 1.30"
 OWN = "    - --{}=/etc/kubernetes/scheduler.conf\n"
 OTHER = {"kind": "KubeSchedulerConfiguration", "extenders": [{"urlPrefix": "http://127.0.0.1:8/other"}]}
+
+
+def refused(of: Callable[[], object]) -> tuple[str, str]:
+    """The fault, and its fix, with which this is refused."""
+    with pytest.raises(SetupRefusedError) as error:
+        of()
+    return error.value.fault.what, error.value.fault.fix
 
 
 def after(files: dict[str, str], wish: Wish) -> dict[str, str]:
@@ -42,6 +63,89 @@ SITES = {
 }
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A node's own files, and what a scheduler has on it."""
+
+    files: dict[str, str]
+    wish: Wish
+    name: str
+    file: str
+    document: str
+    entries: list[tuple[str, object, bool]]
+    kubeconfig: str
+    restart: str
+    has_process: bool = True
+    is_by_hand: bool = False
+
+
+URL = "http://10.0.0.9:12345/gpushare-scheduler"
+EXTRA_ARGS = "services:\n  scheduler:\n    extra_args:\n      {}: /a=b.yaml\n"
+RKE_KUBECONFIG = "/etc/kubernetes/ssl/kubecfg-kube-scheduler.yaml"
+KINDS = {
+    "kubeadm": Kind(
+        kubeadm(flags="    - --config=/a=b.yaml\n"), Wish(extender_url=URL), "kubeadm", CONFIG, MANIFEST,
+        [
+            ("spec.containers.0.command", f"--config={CONFIG}", True),
+            ("spec.containers.0.volumeMounts", {"mountPath": CONFIG, "name": "gpushare-scheduler", "readOnly": True}, True),
+            ("spec.volumes", {"hostPath": {"path": CONFIG, "type": "File"}, "name": "gpushare-scheduler"}, True),
+            ("metadata.annotations.aliyun.com/gpushare-scheduler-file", "42a89ea5bfe4e567", False),
+        ],
+        "/etc/kubernetes/scheduler.conf", "",
+    ),
+    "RKE": Kind(
+        rke(f"kubernetes_version: v1.20.15-rancher1-1\n{EXTRA_ARGS.format('config')}"),
+        Wish(extender_url=URL, rke_cluster=CLUSTER_YML), "RKE", CONFIG, CLUSTER_YML,
+        [("services.scheduler.extra_args.config", CONFIG, False)], RKE_KUBECONFIG, "rke up", is_by_hand=True,
+    ),
+    "RKE without its cluster.yml": Kind(
+        rke(), Wish(20, extender_url=URL), "RKE", CONFIG, "cluster.yml",
+        [("services.scheduler.extra_args.config", CONFIG, False)], RKE_KUBECONFIG, "rke up", is_by_hand=True,
+    ),
+    "RKE of 1.17": Kind(
+        rke(EXTRA_ARGS.format("policy-config-file")), Wish(17, extender_url=URL, rke_cluster=CLUSTER_YML),
+        "RKE", POLICY, CLUSTER_YML,
+        [("services.scheduler.extra_args.policy-config-file", POLICY, False)], "", "rke up", is_by_hand=True,
+    ),
+    "RKE2": Kind(
+        rke2("kube-scheduler-arg: [config=/a=b.yaml]\n"), Wish(extender_url=URL), "RKE2",
+        "/etc/rancher/rke2/scheduler-gpushare-config.yaml", "/etc/rancher/rke2/config.yaml",
+        [
+            ("kube-scheduler-arg", "config=/etc/rancher/rke2/scheduler-gpushare-config.yaml", True),
+            ("kube-scheduler-extra-mount", ":".join(["/etc/rancher/rke2/scheduler-gpushare-config.yaml"] * 2), True),
+        ],
+        "/var/lib/rancher/rke2/server/cred/scheduler.kubeconfig", "systemctl restart rke2-server",
+    ),
+    "k3s": Kind(
+        k3s("kube-scheduler-arg: [v=2, config=/a=b.yaml]\n"), Wish(30, extender_url=URL), "k3s",
+        "/etc/rancher/k3s/scheduler-gpushare-config.yaml", "/etc/rancher/k3s/config.yaml",
+        [("kube-scheduler-arg", "config=/etc/rancher/k3s/scheduler-gpushare-config.yaml", True)],
+        "/var/lib/rancher/k3s/server/cred/scheduler.kubeconfig", "systemctl restart k3s", has_process=False,
+    ),
+    "k0s": Kind(
+        k0s(k0s()["/etc/k0s/k0s.yaml"].replace("{}", "{extraArgs: {config: /a=b.yaml}}")), Wish(30, extender_url=URL), "k0s",
+        "/etc/k0s/scheduler-gpushare-config.yaml", "/etc/k0s/k0s.yaml",
+        [("spec.scheduler.extraArgs.config", "/etc/k0s/scheduler-gpushare-config.yaml", False)],
+        "/var/lib/k0s/pki/scheduler.conf", "systemctl restart k0scontroller",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_kind_of_node_has_its_own_places(name: str) -> None:
+    """The scheduler's file, the file that names it, the account, and the command that restarts the scheduler."""
+    kind = KINDS[name]
+    site = recognise(kind.files, kind.wish)
+    document = yaml.safe_load(site.text)
+
+    assert (site.name, site.file, site.document, site.restart) == (kind.name, kind.file, kind.document, kind.restart)
+    assert (site.has_process, site.is_by_hand) == (kind.has_process, kind.is_by_hand)
+    assert [(".".join(map(str, one.at)), one.value, one.is_item) for one in site.entries] == kind.entries
+    assert document.get("clientConnection", {"kubeconfig": ""}) == {"kubeconfig": kind.kubeconfig}
+    assert document["extenders"][0]["urlPrefix"] == URL
+    assert site.current == ({} if name == "RKE without its cluster.yml" else {site.flag: "/a=b.yaml"})
+
+
 @pytest.mark.parametrize("name", SITES)
 def test_a_second_installation_changes_nothing(name: str) -> None:
     """Once a node has what it has to have, no change is planned."""
@@ -61,6 +165,7 @@ def test_the_removal_gives_back_what_was_there(name: str) -> None:
     files, wish = SITES[name]
     new = after(files, wish)
     _, changes = removal(new, wish)
+    assert {change.path: change.old for change in changes} == {change.path: new[change.path] for change in changes}
     left = new | {change.path: change.new for change in changes}
 
     assert {path: text for path, text in left.items() if text is not None} == files
@@ -87,7 +192,7 @@ def test_a_file_of_an_older_release_is_written_again() -> None:
     files[MANIFEST] = files[MANIFEST].replace(":v1.24.", ":v1.29.")
     site, changes = installation(files, Wish())
 
-    assert [change.path for change in changes] == [CONFIG, MANIFEST]
+    assert [(change.path, change.old) for change in changes] == [(CONFIG, files[CONFIG]), (MANIFEST, files[MANIFEST])]
     assert "kubescheduler.config.k8s.io/v1\n" in str(changes[0].new)
     assert site.minor == 29
 
@@ -108,10 +213,10 @@ def test_another_configuration_stays_unless_it_is_given_up() -> None:
     """A scheduler that has a file already keeps it, until a person lets it go; the flag is then the one that changes."""
     files = kubeadm(flags=OWN.format("config"))
 
-    with pytest.raises(
-        SetupRefusedError, match=r"already has --config=/etc/kubernetes/scheduler.conf, which gpushare-setup did not"
-    ):
-        installation(files, Wish())
+    assert refused(lambda: installation(files, Wish())) == (
+        f"{MANIFEST}: kube-scheduler already has --config=/etc/kubernetes/scheduler.conf, which gpushare-setup did not write",
+        "take it out, or replace it: run gpushare-setup apply --replace",
+    )
     text = after(files, Wish(is_replacing=True))[MANIFEST]
     assert text.count("--config=") == 1
     assert f"--config={CONFIG}\n" in text
@@ -124,14 +229,21 @@ def test_an_extender_of_another_program_is_never_taken_away(minor: int) -> None:
     files = kubeadm(minor, flags=OWN.format(flag)) | {"/etc/kubernetes/scheduler.conf": yaml.safe_dump(OTHER)}
 
     assert "/etc/kubernetes/scheduler.conf" in named_files(files, Wish())
-    with pytest.raises(SetupRefusedError, match="asks the extender of another program: http://127.0.0.1:8/other"):
-        installation(files, Wish(is_replacing=True))
+    assert refused(lambda: installation(files, Wish(is_replacing=True))) == (
+        "/etc/kubernetes/scheduler.conf: kube-scheduler asks the extender of another program: http://127.0.0.1:8/other",
+        f"add gpushare's extender to that file by hand; {MANIFEST} is not changed",
+    )
 
 
 def test_the_flag_of_another_release_has_to_go_first() -> None:
     """A Policy beside a configuration would win or stop kube-scheduler."""
-    with pytest.raises(SetupRefusedError, match=r"has --policy-config-file=.*of Kubernetes 1\.22 it needs --config"):
-        installation(kubeadm(22, flags=OWN.format("policy-config-file")), Wish(is_replacing=True))
+    files = kubeadm(22, flags=OWN.format("policy-config-file"))
+
+    assert refused(lambda: installation(files, Wish(is_replacing=True))) == (
+        f"{MANIFEST}: kube-scheduler has --policy-config-file=/etc/kubernetes/scheduler.conf, "
+        "and of Kubernetes 1.22 it needs --config",
+        "take --policy-config-file out, then run gpushare-setup apply",
+    )
 
 
 def test_a_policy_is_written_for_old_releases() -> None:
@@ -173,37 +285,102 @@ def test_a_removal_takes_no_file_of_others_away(files: dict[str, str], wish: Wis
     assert removal(files, wish)[1] == []
 
 
+def test_a_removal_that_would_change_more_is_refused() -> None:
+    """A list in brackets is left to a person."""
+    config = "/etc/rancher/k3s/scheduler-gpushare-config.yaml"
+
+    assert refused(lambda: removal(k3s(f"kube-scheduler-arg: [v=2, config={config}]\n"), Wish(30))) == (
+        f"{K3S_CONFIG}: kube-scheduler-arg is written in a form that is not edited here",
+        f'remove from kube-scheduler-arg by hand: "config={config}"',
+    )
+
+
 def test_a_file_of_tls_has_to_be_there() -> None:
     """kube-scheduler ends if a file of TLS is not there, so nothing is changed before."""
-    with pytest.raises(SetupRefusedError, match=r"/etc/g/ca\.crt is not on this node"):
-        installation(kubeadm(), SITES["kubeadm 1.30"][1])
+    assert refused(lambda: installation(kubeadm(), SITES["kubeadm 1.30"][1])) == (
+        "/etc/g/ca.crt is not on this node, and kube-scheduler would not start", "put it there first",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("files", "wish", "what"),
+    ("files", "wish", "what", "fix"),
     [
-        ({}, Wish(), "no kube-scheduler of a known kind"),
+        ({}, Wish(), "no kube-scheduler of a known kind is on this node", ELSEWHERE),
         (
-            kubeadm() | {K0S_KUBECONFIG: ""},
-            Wish(),
-            "the schedulers of several kinds of cluster: /etc/kubernetes/manifests/kube-sch.*k0s",
+            kubeadm() | {K0S_KUBECONFIG: ""}, Wish(),
+            f"this node has the schedulers of several kinds of cluster: {MANIFEST}, {K0S_KUBECONFIG}",
+            "remove what an earlier installation left behind",
         ),
         (
-            {MANIFEST: kubeadm()[MANIFEST].replace("    - --kubeconfig=/etc/kubernetes/scheduler.conf\n", "")},
-            Wish(),
-            "no --kubeconfig",
+            {MANIFEST: kubeadm()[MANIFEST].replace("    - --kubeconfig=/etc/kubernetes/scheduler.conf\n", "")}, Wish(),
+            f"{MANIFEST}: kube-scheduler has no --kubeconfig, so its account is unknown",
+            "add --kubeconfig=/etc/kubernetes/scheduler.conf",
         ),
-        ({MANIFEST: kubeadm()[MANIFEST].replace("v1.30.4", "latest")}, Wish(), "do not name the release"),
-        (kubeadm(37), Wish(), r"1\.37 is not known here"),
-        (rke2(image="x:v1.18.2"), Wish(), r"rke2 of Kubernetes 1\.18 is not known here"),
-        (rke(), Wish(20, rke_cluster=CLUSTER_YML), f"{CLUSTER_YML} is not there"),
-        (k0s("- a\n"), Wish(30), "spec.scheduler.extraArgs.config is written in a form"),
+        ({MANIFEST: kubeadm()[MANIFEST].replace("v1.30.4", "latest")}, Wish(), UNNAMED, NAME_IT),
+        (k3s(), Wish(), UNNAMED, NAME_IT),
+        (rke("a: 1\n"), Wish(rke_cluster=CLUSTER_YML), UNNAMED, NAME_IT),
+        (
+            kubeadm(37), Wish(), "Kubernetes 1.37 is not known here (1.17 to 1.36)",
+            "use a gpushare-setup of that release, or pass --kubernetes with a release whose file yours reads",
+        ),
+        (
+            rke2(image="x:v1.18.2"), Wish(), "rke2 of Kubernetes 1.18 is not known here",
+            "update the cluster to 1.19 or newer",
+        ),
+        (
+            rke(), Wish(20, rke_cluster=CLUSTER_YML), f"{CLUSTER_YML} is not there",
+            "name RKE's cluster.yml with --rke-cluster",
+        ),
+        (
+            k0s("- a\n"), Wish(30), f"{K0S_CONFIG}: spec.scheduler.extraArgs.config is written in a form that is not edited here",
+            'add to spec.scheduler.extraArgs.config by hand: "/etc/k0s/scheduler-gpushare-config.yaml"',
+        ),
+        (
+            rke("- a\n"), Wish(20, rke_cluster=CLUSTER_YML),
+            f"{CLUSTER_YML}: services.scheduler.extra_args.config is written in a form that is not edited here",
+            f'add to services.scheduler.extra_args.config by hand: "{CONFIG}"',
+        ),
+        (
+            k3s("- a\n"), Wish(30), f"{K3S_CONFIG}: kube-scheduler-arg is written in a form that is not edited here",
+            'add to kube-scheduler-arg by hand: "config=/etc/rancher/k3s/scheduler-gpushare-config.yaml"',
+        ),
+        *(
+            (
+                k3s() | {f"{K3S_CONFIG}.d/a.yaml": f"{name}: [a]\n"}, Wish(30),
+                f"{K3S_CONFIG}.d/a.yaml: sets {name.rstrip('+')}, which wins over {K3S_CONFIG}",
+                f"move its list of {name.rstrip('+')} to {K3S_CONFIG}",
+            )
+            for name in ("kube-scheduler-arg", "kube-scheduler-arg+", "kube-scheduler-extra-mount")
+        ),
+    ],
+)  # fmt: skip
+def test_what_would_be_a_guess_is_refused(files: dict[str, str], wish: Wish, what: str, fix: str) -> None:
+    """A node that is not understood is not changed."""
+    assert refused(lambda: installation(files, wish)) == (what, fix)
+
+
+OWN_FILE = kubeadm(flags=OWN.format("config")) | {"/etc/kubernetes/scheduler.conf": "a: ["}
+
+
+@pytest.mark.parametrize(
+    ("files", "wish", "path"),
+    [
+        (kubeadm() | {MANIFEST: "a: ["}, Wish(), MANIFEST),
+        (rke("a: ["), Wish(20, rke_cluster=CLUSTER_YML), CLUSTER_YML),
+        (k3s("a: ["), Wish(30), K3S_CONFIG),
+        (k3s() | {f"{K3S_CONFIG}.d/a.yaml": "a: ["}, Wish(30), f"{K3S_CONFIG}.d/a.yaml"),
+        (k0s("a: ["), Wish(30), K0S_CONFIG),
+        (kubeadm() | {CONFIG: "a: ["}, Wish(), CONFIG),
+        (kubeadm() | {CONFIG: "a: ["}, Wish(is_replacing=True), CONFIG),
+        (OWN_FILE, Wish(), "/etc/kubernetes/scheduler.conf"),
     ],
 )
-def test_what_would_be_a_guess_is_refused(files: dict[str, str], wish: Wish, what: str) -> None:
-    """A node that is not understood is not changed."""
-    with pytest.raises(SetupRefusedError, match=what):
-        installation(files, wish)
+def test_a_file_that_is_no_yaml_is_named(files: dict[str, str], wish: Wish, path: str) -> None:
+    """A file that cannot be read is named, and nothing is changed."""
+    assert refused(lambda: installation(files, wish)) == (
+        f"{path}, line 1: no YAML: expected the node content, but found '<stream end>'",
+        "mend the file, or restore it from a copy",
+    )
 
 
 def test_a_release_that_a_person_names_counts() -> None:
@@ -223,6 +400,7 @@ def test_a_file_of_k3s_that_sets_other_things_is_no_obstacle() -> None:
 
 def test_a_difference_names_what_is_not_there() -> None:
     """The difference of a file that comes or goes is against /dev/null, and a missing end of line is shown."""
+    assert Change("/f", "a\nb\n", "a\nc\n").diff() == "--- /f\n+++ /f\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n"
     assert Change("/f", None, "a\n").diff() == "--- /dev/null\n+++ /f\n@@ -0,0 +1 @@\n+a\n"
     assert Change("/f", "a", None).diff() == "--- /f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n\\ No newline at end of file\n"
 

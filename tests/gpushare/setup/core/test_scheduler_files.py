@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpushare.setup.core import scheduler_files
-from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.faults import Fault, SetupRefusedError
 from gpushare.setup.core.scheduler_files import Tls, file_faults, is_written_here, reads_policy_only, scheduler_file
 
 DEPLOY = Path(__file__).parents[4] / "clusters" / "deploy"
@@ -52,19 +52,89 @@ def test_each_release_gets_a_version_that_it_serves(minor: int) -> None:
     assert file_faults(document, minor, "f", scheduler_file(minor, tls=TLS)) == []
 
 
+POLICY = """\
+{
+  "kind": "Policy",
+  "apiVersion": "v1",
+  "extenders": [
+    {
+      "urlPrefix": "http://127.0.0.1:12345/gpushare-scheduler",
+      "filterVerb": "filter",
+      "prioritizeVerb": "prioritize",
+      "preemptVerb": "preempt",
+      "bindVerb": "bind",
+      "weight": 1,
+      "enableHttps": false,
+      "httpTimeout": 10000000000,
+      "nodeCacheCapable": true,
+      "managedResources": [
+        {
+          "name": "aliyun.com/gpu-mem",
+          "ignoredByScheduler": false
+        }
+      ],
+      "ignorable": false
+    }
+  ]
+}
+"""
+CONFIGURATION = """\
+# Of kube-scheduler of Kubernetes 1.30, which reads it at its start; written by gpushare-setup.
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection:
+  kubeconfig: /etc/kubernetes/scheduler.conf
+leaderElection:
+  leaderElect: true
+profiles:
+- schedulerName: default-scheduler
+extenders:
+- urlPrefix: http://127.0.0.1:12345/gpushare-scheduler
+  filterVerb: filter
+  prioritizeVerb: prioritize
+  preemptVerb: preempt
+  bindVerb: bind
+  weight: 1
+  enableHTTPS: true
+  tlsConfig:
+    caFile: /etc/kubernetes/gpushare/ca.crt
+    certFile: /etc/kubernetes/gpushare/tls.crt
+    keyFile: /etc/kubernetes/gpushare/tls.key
+  httpTimeout: 10s
+  nodeCacheCapable: true
+  managedResources:
+  - name: aliyun.com/gpu-mem
+    ignoredByScheduler: false
+  ignorable: false
+"""
+
+
+def test_the_files_are_these_to_the_byte() -> None:
+    """A person reads them, so their fields stay in this order."""
+    assert scheduler_file(17) == POLICY
+    assert scheduler_file(30, tls=TLS) == CONFIGURATION
+
+
 @pytest.mark.parametrize(("minor", "kind"), [(17, "Policy"), (20, "Policy"), (22, "Policy")])
 def test_a_policy_is_written_on_wish_up_to_1_22(minor: int, kind: str) -> None:
     """A site that stays with its Policy gets one, as JSON, while its release reads it."""
     assert json.loads(scheduler_file(minor, policy=True))["kind"] == kind
-    with pytest.raises(SetupRefusedError, match=r"1\.23 reads no Policy"):
+    with pytest.raises(
+        SetupRefusedError, match=r"1\.23 reads no Policy: 1.23 removed it\n  fix: leave the Policy out$"
+    ):
         scheduler_file(23, policy=True)
 
 
 @pytest.mark.parametrize("minor", [16, 37])
 def test_an_unknown_release_is_refused(minor: int) -> None:
     """No file is guessed for a release that is not in the table."""
-    with pytest.raises(SetupRefusedError, match=rf"Kubernetes 1\.{minor} is not known here"):
+    with pytest.raises(SetupRefusedError) as refused:
         scheduler_file(minor)
+
+    assert refused.value.fault == Fault(
+        f"Kubernetes 1.{minor} is not known here (1.17 to 1.36)",
+        "use a gpushare-setup of that release, or pass --kubernetes with a release whose file yours reads",
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,8 +194,9 @@ OTHER = {"urlPrefix": "http://127.0.0.1:9/other", "bindVerb": "bind"}
         ),
         (
             edited(20),
-            29,
-            "f: Kubernetes 1.29 does not read 'kubescheduler.config.k8s.io/v1beta1', but kubescheduler.config.k8s.io/v1",
+            28,
+            "f: Kubernetes 1.28 does not read 'kubescheduler.config.k8s.io/v1beta1', but kubescheduler.config.k8s.io/v1, "
+            "kubescheduler.config.k8s.io/v1beta3",
         ),
         (edited(30, urlPrefix="http://127.0.0.1/other"), 30, "f: gpushare's extender is there 0 times, and not once"),
         (
@@ -142,9 +213,9 @@ OTHER = {"urlPrefix": "http://127.0.0.1:9/other", "bindVerb": "bind"}
             "f: another extender binds too, and only one may",
         ),
         (
-            edited(30) | {"clientConnection": None},
+            edited(30) | {"clientConnection": {"qps": 5}},
             30,
-            f"f: clientConnection is None, and not {{'kubeconfig': '{scheduler_files.KUBECONFIG}'}}",
+            f"f: clientConnection is {{'qps': 5}}, and not {{'kubeconfig': '{scheduler_files.KUBECONFIG}'}}",
         ),
     ],
 )
@@ -163,5 +234,22 @@ def test_an_older_version_that_is_still_read_is_no_fault() -> None:
     document = edited(23, httpTimeout="1m", weight=10)
 
     assert file_faults(document, 28, "f", scheduler_file(28)) == []
+
+
+def test_fields_that_are_not_there_have_their_defaults() -> None:
+    """False, and a time-out of five seconds; a prefix may end with a slash."""
+    document = edited(30, urlPrefix=scheduler_files.EXTENDER_URL)
+    for name in ("enableHTTPS", "ignorable", "httpTimeout", "weight"):
+        del document["extenders"][0][name]
+    slashed = edited(30, urlPrefix=f"{scheduler_files.EXTENDER_URL}/")
+
+    assert file_faults(document, 30, "f", scheduler_file(30)) == []
+    assert [fault.what.partition(" ")[2] for fault in file_faults(slashed, 30, "f", scheduler_file(30))] == [
+        f"urlPrefix of the extender is '{scheduler_files.EXTENDER_URL}/', and not '{scheduler_files.EXTENDER_URL}'"
+    ]
+
+
+def test_only_old_releases_read_nothing_but_a_policy() -> None:
+    """KubeSchedulerConfiguration has extenders since 1.19."""
     assert reads_policy_only(18)
     assert not reads_policy_only(19)

@@ -13,16 +13,20 @@ from tests.gpushare.setup.node_trees import kubeadm
 
 TEXT = kubeadm()[MANIFEST]
 FILES = {"gpushare-scheduler": "/etc/kubernetes/a.yaml", "gpushare-ca": "/etc/gpushare/ca.crt"}
+RESTORE = "restore the file that kubeadm wrote: kubeadm init phase control-plane scheduler"
+ONCE = "write each flag once, as one item of the list: --name=value"
 
 
 def with_mount(path: str, on_node: str) -> str:
     """The manifest with a person's own mount."""
     return TEXT.replace(
         "    volumeMounts:\n",
-        f"    volumeMounts:\n    - {{name: own, mountPath: {path}}}\n    - {{name: none, mountPath: /tmp}}\n",
+        f"    volumeMounts:\n    - {{name: own, mountPath: {path}}}\n    - {{name: none, mountPath: /tmp}}\n"
+        "    - {name: part, mountPath: /part, subPath: b.yaml}\n",
     ).replace(
         "  volumes:\n",
-        f"  volumes:\n  - {{name: own, hostPath: {{path: {on_node}}}}}\n  - {{name: none, emptyDir: {{}}}}\n",
+        f"  volumes:\n  - {{name: own, hostPath: {{path: {on_node}}}}}\n  - {{name: none, emptyDir: {{}}}}\n"
+        "  - {name: part, hostPath: {path: /srv}}\n",
     )
 
 
@@ -31,7 +35,9 @@ def test_the_manifest_is_read() -> None:
     pod = static_pod.read(TEXT, "f")
 
     assert pod.minor == 30
-    assert pod.flags["kubeconfig"] == "/etc/kubernetes/scheduler.conf"
+    assert pod.flags == {
+        "bind-address": "127.0.0.1", "kubeconfig": "/etc/kubernetes/scheduler.conf", "leader-elect": "true",
+    }  # fmt: skip
     assert pod.probe == ("https", 10259)
     assert pod.on_node("/etc/kubernetes/scheduler.conf") == "/etc/kubernetes/scheduler.conf"
     assert pod.on_node("/etc/kubernetes/other") is None
@@ -43,11 +49,25 @@ def test_a_port_may_have_a_name_and_flags_may_be_arguments() -> None:
         "    name: kube-scheduler\n",
         "    name: kube-scheduler\n    ports:\n    - {containerPort: 7, name: probe-port}\n    args: [--v=2, --a]\n",
     )
+    text = text.replace("    - kube-scheduler\n", "    - /usr/local/bin/kube-scheduler\n")
     pod = static_pod.read(text, "f")
 
     assert pod.probe == ("https", 7)
     assert pod.at == ("spec", "containers", 0, "args")
-    assert (pod.flags["v"], pod.flags["a"]) == ("2", "true")
+    assert (next(iter(pod.flags)), pod.flags["v"], pod.flags["a"]) == ("bind-address", "2", "true")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "probe"),
+    [
+        ("scheme: HTTPS", "scheme: HTTP", ("http", 10259)),
+        ("        scheme: HTTPS\n", "", ("http", 10259)),
+        ("livenessProbe", "readinessProbe", ("https", 10259)),
+    ],
+)
+def test_health_is_asked_for_as_the_kubelet_does(old: str, new: str, probe: tuple[str, int]) -> None:
+    """By HTTP if the probe names no scheme, and at the port of kube-scheduler if there is no probe."""
+    assert static_pod.read(TEXT.replace(old, new), "f").probe == probe
 
 
 @pytest.mark.parametrize(
@@ -67,26 +87,31 @@ def test_a_folder_of_the_node_may_be_mounted() -> None:
     """A path below a mounted folder is found on the node."""
     pod = static_pod.read(with_mount("/etc/kubernetes", "/srv/kubernetes"), "f")
 
+    assert pod.on_node("/etc/kubernetes/scheduler.conf") == "/etc/kubernetes/scheduler.conf", "the longest wins"
+    assert pod.on_node("/part") is None, "it is one part of what is mounted"
+
     assert pod.on_node("/etc/kubernetes/policy.json") == "/srv/kubernetes/policy.json"
     assert pod.on_node("/etc/kubernetes2/policy.json") is None
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "what"),
+    ("old", "new", "what", "fix"),
     [
-        ("    - kube-scheduler\n", "    - /bin/sh\n", "f: no container has the command kube-scheduler"),
-        ("spec:", "specification:", "f: no pod that runs kube-scheduler: KeyError('spec')"),
-        ("port: 10259", "port: unknown", "f: no pod that runs kube-scheduler: ValueError"),
-        ("    - --leader-elect=true\n", "    - --leader-elect\n    - 'true'\n", "f: 'true' is no flag"),
-        ("    - --leader-elect=true\n", "    - --kubeconfig=/a\n", "f: '--kubeconfig=/a' is there twice"),
+        ("    - kube-scheduler\n", "    - /bin/sh\n", "f: no container has the command kube-scheduler", RESTORE),
+        ("spec:", "specification:", "f: no pod that runs kube-scheduler: KeyError('spec') is missing", RESTORE),
+        ("port: 10259", "port: unknown", "f: no pod that runs kube-scheduler: ValueError", RESTORE),
+        ("    - --leader-elect=true\n", "    - --leader-elect\n    - 'true'\n", "f: 'true' is no flag", ONCE),
+        ("    - --leader-elect=true\n", "    - --kubeconfig=/a\n", "f: '--kubeconfig=/a' is there twice", ONCE),
+        ("spec:", "spec: [", "f, line 12: no YAML", "mend the file, or restore it from a copy"),
     ],
 )
-def test_a_manifest_of_another_form_is_refused(old: str, new: str, what: str) -> None:
+def test_a_manifest_of_another_form_is_refused(old: str, new: str, what: str, fix: str) -> None:
     """A manifest in which the scheduler cannot be read is refused, with what is missing."""
     with pytest.raises(SetupRefusedError) as refused:
         static_pod.read(TEXT.replace(old, new), "f")
 
     assert refused.value.fault.what.startswith(what)
+    assert refused.value.fault.fix == fix
 
 
 def test_the_manifest_gets_flag_mounts_and_digest() -> None:
@@ -97,6 +122,9 @@ def test_the_manifest_gets_flag_mounts_and_digest() -> None:
 
     assert pod["spec"]["containers"][0]["command"][-1] == "--config=/etc/kubernetes/a.yaml"
     assert pod["metadata"]["annotations"] == {"aliyun.com/gpushare-scheduler-file": "123"}
+    assert pod["spec"]["containers"][0]["volumeMounts"][:-1] == [
+        {"mountPath": path, "name": name, "readOnly": True} for name, path in reversed(FILES.items())
+    ]
     assert all(static_pod.read(text, "f").on_node(path) == path for path in FILES.values())
     assert removed(text, entries, "f") == TEXT
 
@@ -114,6 +142,7 @@ def test_a_mount_of_another_file_is_refused() -> None:
     pod = static_pod.read(with_mount("/etc/kubernetes/a.yaml", "/srv/b.yaml"), "f")
 
     with pytest.raises(
-        SetupRefusedError, match=r"/etc/kubernetes/a\.yaml of the container is /srv/b\.yaml of the node"
+        SetupRefusedError,
+        match=r"/etc/kubernetes/a\.yaml of the container is /srv/b\.yaml of the node\n  fix: take that mount out$",
     ):
         static_pod.entries(pod, "config", FILES, "123")

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.faults import Fault, SetupRefusedError
 from gpushare.setup.core.yaml_edit import Entry, applied, load, removed
 
 ARGUMENT = Entry(("arg",), "config=/x", is_item=True)
 EXTRA = Entry(("spec", "extra", "config"), "/x")
-VOLUME = Entry(("spec", "volumes"), {"name": "ours", "path": "/x"}, is_item=True)
+VOLUME = Entry(("spec", "volumes"), {"name": "ours", "at": "/x"}, is_item=True)
+DEEP = Entry(("spec", "scheduler", "extraArgs", "config"), "/x")
+ITEM = Entry(("list", 0, "extra", "deep", "config"), "/x")
 CASES = {
     "nothing is there": ("", ARGUMENT, "arg:\n- config=/x\n"),
     "comments alone": ("# mine", ARGUMENT, "# mine\narg:\n- config=/x\n"),
+    "one comment and an end of line": ("# mine\n", ARGUMENT, "# mine\narg:\n- config=/x\n"),
+    "a list with other things": ("arg:\n- a: 1\n", ARGUMENT, "arg:\n- a: 1\n- config=/x\n"),
     "a head and other keys": ("# mine\na: 1  # one\n", ARGUMENT, "# mine\narg:\n- config=/x\na: 1  # one\n"),
     "a list with comments": (
         "arg:\n    - 'v=2'   # two\n\n# b\nb: ~\n",
@@ -39,7 +47,7 @@ CASES = {
     "items of keys": (
         "spec:\n  volumes:\n  # first\n  - name: a\n    path: /a\n",
         VOLUME,
-        "spec:\n  volumes:\n  # first\n  - name: ours\n    path: /x\n  - name: a\n    path: /a\n",
+        "spec:\n  volumes:\n  # first\n  - name: ours\n    at: /x\n  - name: a\n    path: /a\n",
     ),
 }
 
@@ -76,7 +84,12 @@ def test_a_key_behind_a_dash_goes_and_the_dash_stays() -> None:
     """The first key of an item stands behind its dash, which the next key gets."""
     entry = Entry(("list", 0, "extra"), "x")
 
-    assert removed("list:\n- extra: x\n  # second\n  name: a\n", [entry], "f") == "list:\n- name: a\n"
+    assert removed("list:\n- extra: x\n  # second\n  name: a\n  b: 1\n", [entry], "f") == "list:\n- name: a\n  b: 1\n"
+
+
+def test_an_empty_first_line_stays() -> None:
+    """A document may begin with one."""
+    assert removed("\narg:\n- config=/x\nb: 1\n", [ARGUMENT], "f") == "\nb: 1\n"
 
 
 @pytest.mark.parametrize(
@@ -91,14 +104,23 @@ def test_a_key_behind_a_dash_goes_and_the_dash_stays() -> None:
         ("arg:\n- |\n  several\n\n  lines\nb: 1\n", ARGUMENT),
         ("spec:\n  volumes:\n  - name: ours\n    path: /other\n", VOLUME),
         ("spec: &same {a: 1}\nother: *same\n", EXTRA),
+        ("spec:\n  scheduler: &same\n    extraArgs:\n      a: 1\n  other: *same\n", DEEP),
+        ("list:\n- &same\n  extra:\n    deep:\n      a: 1\n- *same\n", ITEM),
+        ("list:\n- extra: &same\n    deep:\n      a: 1\n  other: *same\n", ITEM),
+        ("spec:\n  extra:\n    config: {a: 1}\n", EXTRA),
+        ("arg:\n  a: 1\n", ARGUMENT),
     ],
 )
 def test_a_form_that_is_not_edited_is_refused(text: str, entry: Entry) -> None:
     """A text in which an edit would change more than its entry is refused, with what to do by hand."""
-    with pytest.raises(
-        SetupRefusedError, match=r"f: (arg|spec)[a-z.]* is written in a form .*\n  fix: add to .* by hand: "
-    ):
+    with pytest.raises(SetupRefusedError) as refused:
         applied(text, [entry], "f")
+
+    place = ".".join(map(str, entry.at))
+    assert refused.value.fault == Fault(
+        f"f: {place} is written in a form that is not edited here",
+        f"add to {place} by hand: {json.dumps(entry.value)}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,15 +133,25 @@ def test_a_form_that_is_not_edited_is_refused(text: str, entry: Entry) -> None:
 )
 def test_a_removal_that_would_take_more_is_refused(text: str, entry: Entry) -> None:
     """An entry in braces or brackets, or the whole item of a list, is left to a person."""
-    with pytest.raises(SetupRefusedError, match="fix: remove from .* by hand"):
+    with pytest.raises(SetupRefusedError, match=r"^f: .* is written in a form .*\n  fix: remove from .* by hand"):
         removed(text, [entry], "f")
 
 
-@pytest.mark.parametrize("text", ["a: [1\n", "a: 1\n---\nb: 2\n", "a: \x07\n"])
-def test_what_is_no_document_is_refused(text: str) -> None:
-    """A file that is no YAML document is refused by its name."""
-    with pytest.raises(SetupRefusedError, match=r"^f(, line \d+)?: no YAML: "):
-        load(text, "f")
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a: [1\n", "f, line 2: no YAML: expected ',' or ']', but got '<stream end>'"),
+        ("a: 1\n---\nb: 2\n", "f, line 2: no YAML: but found another document"),
+        ("a: \x07\n", "f: no YAML: not one YAML document"),
+    ],
+)
+@pytest.mark.parametrize("read", [load, lambda text, path: applied(text, [ARGUMENT], path)])
+def test_what_is_no_document_is_refused(text: str, what: str, read: Callable[[str, str], Any]) -> None:
+    """A file that is no YAML document is refused by its name and the line."""
+    with pytest.raises(SetupRefusedError) as refused:
+        read(text, "f")
+
+    assert refused.value.fault == Fault(what, "mend the file, or restore it from a copy")
 
 
 KEYS = st.sampled_from(["spec", "extra", "arg", "a", "b"])
