@@ -112,6 +112,20 @@ def capacity(node: Node, resource: str) -> int:
         return 0
 
 
+def is_unoffered(node: Node) -> bool:
+    """Does the node have cards, and its kubelet offer none of them, as it does once its device plugin is gone?
+
+    For five minutes the capacity stays, then it is 0, too, and only the annotation of our plugin shows that there are cards. If all
+    of these are sick, the kubelet offers none either, and that is another matter.
+    """
+    offered = (node.status.allocatable if node.status else None) or {}
+    cards, _ = described_cards(node)
+    if cards is None:
+        return bool(capacity(node, wire.RESOURCE_MEMORY)) and offered.get(wire.RESOURCE_MEMORY) == "0"
+    resource = wire.RESOURCE_SLOT if cards.mode == MODE_SLOTS else wire.RESOURCE_MEMORY
+    return any(card.healthy for card in cards.cards) and offered.get(resource, "0") == "0"
+
+
 def described_cards(node: Node) -> Description:
     """The content of the node's cards annotation, whether it agrees with the capacity or not."""
     return read_cards((node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS))

@@ -75,6 +75,14 @@ def test_each_refusal_to_bind_has_a_row() -> None:
     assert {row for row in rows if not any(row in text for text in texts)} == set()
 
 
+def test_each_alert_has_a_row() -> None:
+    """The table for the night has the alerts, and no other names of their kind."""
+    groups = yaml.safe_load((BASE.parent / "components" / "monitoring" / "alerts.yaml").read_text())["spec"]["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+    night = TROUBLES.partition("## At night\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(Gpushare\w+)`", night)) == alerts
+
+
 def test_each_policy_that_refuses_has_a_row() -> None:
     """The table has the policies of base, each by its name."""
     documents = [one for path in BASE.glob("*-policy.yaml") for one in yaml.safe_load_all(path.read_text())]

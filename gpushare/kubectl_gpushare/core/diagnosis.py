@@ -9,7 +9,7 @@ from gpushare import wire
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION
 from gpushare.manifests import Node, ReportedNode
 from gpushare.model.conditions import HEARTBEAT_SECONDS, healthy_condition, heartbeat_age
-from gpushare.model.node import capacity, overuse_of
+from gpushare.model.node import capacity, is_unoffered, overuse_of
 from gpushare.setup.core.faults import Fault
 
 _LABEL: Final = "gpushare"
@@ -43,11 +43,12 @@ def diagnosis(
 def _silent_nodes(nodes: Iterable[Node]) -> Iterator[Fault]:
     for node in nodes:
         name = node.metadata.name
+        look = f"kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={name}, and the device plugin's log"
         if (node.metadata.labels or {}).get(_LABEL) == "true" and not capacity(node, wire.RESOURCE_MEMORY):
-            yield Fault(
-                f"node {name} has the label {_LABEL}=true and reports no {wire.RESOURCE_MEMORY}",
-                f"kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={name}, and the device plugin's log",
-            )
+            yield Fault(f"node {name} has the label {_LABEL}=true and reports no {wire.RESOURCE_MEMORY}", look)
+        elif is_unoffered(node):
+            what = f"node {name} has cards and offers none of them: its device plugin is away or waits"
+            yield Fault(what, f"kubectl gpushare events {name}; {look}")
 
 
 def _sick_nodes(nodes: Iterable[ReportedNode], now: float) -> Iterator[Fault]:

@@ -13,6 +13,8 @@ from gpushare.kubectl_gpushare.core.node_rules import not_judged
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from gpushare.kubectl_gpushare.core.waiting_causes import (
     BAD_WISH,
+    EXTENDER_AWAY,
+    HAS_ROOM,
     KINDS,
     NOT_SHARED,
     Cause,
@@ -42,11 +44,13 @@ _OUR_EVENTS: Final = "GPUShare"
 
 
 def explain_pod(subject: Subject, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
-    """The document about a pod that exists."""
+    """The document about a pod that exists; events of an earlier pod of the name are not its own."""
+    uid = subject.metadata.uid
+    events = [event for event in events if event.involved_object.uid in (None, "", uid)]
     answer = _head(subject.metadata.namespace, subject.metadata.name, state) | {
         "events": [_event(one) for one in _of_interest(events)]
     }
-    answer["pod"]["uid"] = subject.metadata.uid
+    answer["pod"]["uid"] = uid
     if is_finished(subject.pod):
         return answer | {"state": ENDED}
     try:
@@ -103,6 +107,9 @@ def _event(event: Event) -> dict[str, Any]:
 def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
     verdicts = verdicts_on(subject, asked, state)
     causes = [*causes_of_pod(subject.rules, events), *by_kind(verdicts)]
+    if any(cause.kind == EXTENDER_AWAY for cause in causes):
+        # Its advice is to wait for a scheduler that asks in vain.
+        causes = [cause for cause in causes if cause.kind != HAS_ROOM]
     if not verdicts and state.nodes:
         causes.append(Cause(NOT_SHARED))
     reason, text = scheduler_report(subject.rules, events)

@@ -17,7 +17,7 @@ from gpushare.extender.core.explain import room_if_ended, wanted_of, why_no_pree
 from gpushare.kubectl_gpushare.core import node_rules
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Event, ScheduledNode
-from gpushare.model.node import NodeInfo, described_cards
+from gpushare.model.node import NodeInfo, described_cards, is_unoffered
 from gpushare.model.placement import CURABLE, Question, reason_against
 
 EXTENDER_AWAY: Final = "extender-away"
@@ -37,6 +37,7 @@ SICK: Final = "sick"
 NO_SUCH_CARD: Final = "no-such-card"
 TOO_SMALL: Final = "too-small"
 SLOT_MISSING: Final = "slot-missing"
+NOT_OFFERED: Final = "not-offered"
 RESOURCES: Final = "resources"
 NODE_SELECTOR: Final = "node-selector"
 TAINT: Final = "taint"
@@ -86,6 +87,10 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     SLOT_MISSING: (
         f"a container asks for {wire.RESOURCE_MEMORY} without {wire.RESOURCE_SLOT}",
         f"add {wire.RESOURCE_SLOT}: 1 to its limits, or install the policy that does",
+    ),
+    NOT_OFFERED: (
+        "the node has cards and offers none of them: its device plugin is away or waits",
+        "kubectl gpushare doctor names the node; see docs/troubleshooting.md, At night",
     ),
     RESOURCES: ("the node has too little of something else", "ask for less of it, or end other pods of the node"),
     NODE_SELECTOR: ("the pod's node selector or affinity excludes the node", "correct the selector, or label the node"),
@@ -147,24 +152,30 @@ class NodeVerdict:
 
 
 def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[NodeVerdict]:
-    """The answer of each node that has shared cards."""
+    """The answer of each node that has shared cards, or had them until its device plugin ended."""
     wanted = node_rules.amounts_of(subject.pod)
-    others = {name: amount for name, amount in wanted.items() if name != wire.RESOURCE_MEMORY}
+    beside_cards = {name: amount for name, amount in wanted.items() if name != wire.RESOURCE_MEMORY}
     found: list[NodeVerdict] = []
     for name, info in state.snapshot().nodes.items():
-        if not info.devices and not info.refusal:
+        node = state.nodes[name]
+        unoffered = is_unoffered(node)
+        if not info.devices and not info.refusal and not unoffered:
             continue
         reason = reason_against(info, asked) if asked.request.units else ""
-        rule = node_rules.rule_against(state.nodes[name], subject.rules)
-        # The sum over its cards is a worse reason than the cards themselves.
-        rule = rule or node_rules.short_of(state.free_on(name), others if reason else wanted)
-        kinds = _of_rule(rule) if rule else _of_cards(info, asked, reason, state.nodes[name], subject.priority)
+        rule = node_rules.rule_against(node, subject.rules)
+        # The sum over its cards is a worse reason than the cards themselves, except if the kubelet offers none of them.
+        counted = wanted if unoffered or not reason else beside_cards
+        rule = rule or node_rules.short_of(state.free_on(name), counted)
+        short = NOT_OFFERED if unoffered else RESOURCES
+        kinds = _of_rule(rule, short) if rule else _of_cards(info, asked, reason, node, subject.priority)
         found.append(NodeVerdict(name, rule, tuple(kinds)))
     return found
 
 
-def _of_rule(rule: str) -> Iterator[tuple[str, str]]:
-    yield next((kind for text, kind in _BY_RULE if rule.startswith(text)), RESOURCES), rule
+def _of_rule(rule: str, short_of_cards: str) -> Iterator[tuple[str, str]]:
+    of_cards = any(one in rule for one in (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT))
+    short = short_of_cards if of_cards else RESOURCES
+    yield next((kind for text, kind in _BY_RULE if rule.startswith(text)), short), rule
 
 
 def _of_cards(

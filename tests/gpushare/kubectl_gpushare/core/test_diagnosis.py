@@ -34,6 +34,18 @@ def test_each_finding_has_its_advice() -> None:
     assert answer["hidden"] == ["x"]
 
 
+def test_cards_that_a_node_does_not_offer_are_a_finding() -> None:
+    """The kubelet offers none for minutes after the device plugin is gone. It offers none of sick cards either: no such finding."""
+    there, sick = node(), node("s", 14, sick="lost")
+    for one in (there, sick):
+        one["status"]["allocatable"] = one["status"]["allocatable"] | {"aliyun.com/gpu-mem": "0"}
+    nodes = [msgspec.convert(one, ReportedNode) for one in (there, sick, node("well"))]
+
+    (found,) = diagnosis([], [], nodes, 0.0, [])["findings"]
+    assert found["what"] == "node a has cards and offers none of them: its device plugin is away or waits"
+    assert "spec.nodeName=a" in found["do"]
+
+
 def test_a_cluster_that_is_well_has_no_finding() -> None:
     """A node without cards needs no label."""
     nodes = [msgspec.convert(one, ReportedNode) for one in (node(labels=LABEL), {"metadata": {"name": "cpu"}})]

@@ -192,6 +192,15 @@ def test_events_of_interest_come_newest_first() -> None:
     assert [one["message"] for one in answer["events"]] == ["new", "old", "unknown"]
 
 
+def test_events_of_an_earlier_pod_are_not_shown() -> None:
+    """A pod of the same name had another uid."""
+    ours, before = (event("GPUShareHeld", text) for text in ("ours", "before"))
+    ours.involved_object.uid, before.involved_object.uid = "uid-p", "uid-gone"
+    answer = explain_pod(subject(pod()), cluster(node()), [ours, before])
+
+    assert [one["message"] for one in answer["events"]] == ["ours"]
+
+
 def test_the_schedulers_word_and_the_nominated_node() -> None:
     """Both are as the pod's status has them."""
     one = pod(schedulerName="mine")

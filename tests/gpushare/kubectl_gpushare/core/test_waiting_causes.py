@@ -22,6 +22,17 @@ def causes(asked: Object, *objects: Object, events: tuple[Event, ...] = (), **mo
     return {cause["kind"]: cause for cause in answer["causes"]}
 
 
+def unoffered(item: Object, resource: str, *shown: str) -> Object:
+    """The node after its device plugin is gone: none of the resource is allocatable, nor in the other amounts of ``shown``."""
+    amounts = item["status"]["allocatable"] | {resource: "0"}
+    return item | {"status": item["status"] | dict.fromkeys(("allocatable", *shown), amounts)}
+
+
+def of_the_original(item: Object) -> Object:
+    """The node as the original's plugin leaves it: its cards are in no annotation."""
+    return item | {"metadata": item["metadata"] | {"annotations": {}}}
+
+
 FULL = (pod("f1", 12, "a", 0), pod("f2", 12, "a", 1))
 LINGERS = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
 SMALL = (pod("f1", 2, "a", 0), pod("f2", 2, "a", 1))
@@ -57,6 +68,25 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "cordoned": ({kinds.CORDONED}, pod(), (node(spec={"unschedulable": True}),)),
     "too small": ({kinds.TOO_SMALL}, pod(units=15), (node(),)),
     "cpu": ({kinds.RESOURCES}, pod(limits={"cpu": "9"}), (node(),)),
+    "no plugin": ({kinds.NOT_OFFERED}, pod(), (unoffered(node(), "aliyun.com/gpu-mem"),)),
+    "no plugin for long": ({kinds.NOT_OFFERED}, pod(), (unoffered(node(), "aliyun.com/gpu-mem", "capacity"),)),
+    "no plugin of the original": (
+        {kinds.NOT_OFFERED},
+        pod(),
+        (of_the_original(unoffered(node(), "aliyun.com/gpu-mem")),),
+    ),
+    "no plugin, and full": ({kinds.NOT_OFFERED}, pod(), (unoffered(node(), "aliyun.com/gpu-mem"), *FULL)),
+    "no plugin, in slots mode": (
+        {kinds.NOT_OFFERED},
+        pod(limits={"aliyun.com/gpu-slot": "1"}),
+        (unoffered(node("a", 15_079, slots=8), "aliyun.com/gpu-slot"),),
+    ),
+    "no plugin, and no cards wanted": (
+        {kinds.RESOURCES},
+        pod(units=0, limits={"cpu": "9"}),
+        (unoffered(node(), "aliyun.com/gpu-mem"),),
+    ),
+    "no plugin, and a taint": ({kinds.TAINT}, pod(), (unoffered(node(spec=TAINTED), "aliyun.com/gpu-mem"),)),
     "room": ({kinds.HAS_ROOM}, pod(), (node(),)),
     "room beside a node without cards": ({kinds.HAS_ROOM}, pod(), ({"metadata": {"name": "0"}, "spec": {}}, node())),
     "no card is asked for": ({kinds.HAS_ROOM}, pod(units=0), (node("a", 14, sick="lost"),)),
@@ -113,6 +143,7 @@ def test_the_extender_is_away() -> None:
     by_event = causes(pod(conditions=[{"type": "Ready", "status": "False"}]), node(), events=(new, old))
 
     assert by_condition[kinds.EXTENDER_AWAY]["message"] == by_event[kinds.EXTENDER_AWAY]["message"] == AWAY
+    assert set(by_condition) == set(by_event) == {kinds.EXTENDER_AWAY}
     assert kinds.EXTENDER_AWAY not in causes(pod(conditions=[]), node(), events=(old,))
 
 
