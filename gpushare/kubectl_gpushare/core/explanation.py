@@ -108,7 +108,7 @@ def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Seq
     verdicts = verdicts_on(subject, asked, state)
     causes = [*causes_of_pod(subject.rules, events), *by_kind(verdicts)]
     if any(cause.kind == EXTENDER_AWAY for cause in causes):
-        # Its advice is to wait for a scheduler that asks in vain.
+        # It advises to wait for a scheduler that asks in vain.
         causes = [cause for cause in causes if cause.kind != HAS_ROOM]
     if not verdicts and state.nodes:
         causes.append(Cause(NOT_SHARED))
