@@ -30,6 +30,7 @@ pytestmark = [
     pytest.mark.needs("takeover"),
     pytest.mark.real_kubelet_only("a stand-in runs no pods of a DaemonSet"),
     pytest.mark.thorough("a cluster of its own"),
+    pytest.mark.minutes_on_kind(2, "the embedded cluster migrates in each run"),
 ]
 
 ROOT: Final = Path(__file__).parents[2]

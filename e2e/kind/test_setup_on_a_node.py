@@ -171,6 +171,7 @@ async def test_apply_and_rollback_restart_the_scheduler(node: Node) -> None:
     await node.is_asked(expected=False)
 
 
+@pytest.mark.minutes_on_kind(2, "CI plays an apply that succeeds, and one that is cut off")
 async def test_a_broken_configuration_is_rolled_back(node: Node) -> None:
     """kube-scheduler ends at its file: ``apply`` itself puts the files back, and waits until kube-scheduler is well."""
     before = await node.files()

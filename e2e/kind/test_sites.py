@@ -68,7 +68,8 @@ _UNTAINTED: Final = (
     f"kubectl taint node CONTROL {_ROLE}:NoSchedule-",
     f"kubectl taint node CONTROL {_ROLE}=:NoSchedule",
 )
-_RARE: Final = pytest.mark.minutes_on_kind(1, "CI plays the sites that differ in more than labels and taints")
+_RARE: Final = pytest.mark.minutes_on_kind(2, "CI plays a site by Helm and one by kubectl")
+_IN_CI: Final = ("jupyterhub", "kubeadm")
 SITES: Final = {
     "second-scheduler": Site("overlays/second-scheduler", "managed.md", is_second_scheduler=True),
     "jupyterhub": Site(values=_SECOND, is_second_scheduler=True),
@@ -134,9 +135,7 @@ async def plain(
         yield site
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=_RARE) if name in ("k3s-like", "single-node") else name for name in SITES]
-)
+@pytest.mark.parametrize("name", [name if name in _IN_CI else pytest.param(name, marks=_RARE) for name in SITES])
 async def test_three_pods_share_a_card_on_each_site(plain: PlainSite, tmp_path: Path, name: str) -> None:
     """By what was installed alone; then the report passes, and what takes the installation out leaves no object."""
     site, before = SITES[name], await plain.objects()
