@@ -174,7 +174,8 @@ class FaultySite:
     async def fail_the_driver(self) -> None:
         """The driver cannot list the processes of cards any more."""
         call = "nvmlDeviceGetComputeRunningProcesses*"
-        await self.cluster.fake_nvml("u1", "fail", call, "--with", "UNKNOWN")
+        # Not on u1: the overuse of its pod would not be known any more.
+        await self.cluster.fake_nvml("u3", "fail", call, "--with", "UNKNOWN")
 
     async def kill_a_plugin(self) -> None:
         """The plugin of a node is killed, and stays down."""
