@@ -45,9 +45,7 @@ class Completion:
 def complete(declared: Sequence[Flag], words: Sequence[str]) -> Completion:
     """The completion of the last word, behind the others; an empty one begins a word."""
     *before, typed = words or [""]
-    by_option = {
-        f"-{'-' * (len(name) > 1)}{name}": one for one in declared for name in one.names if not one.is_positional
-    }
+    by_option = {_option(name): one for one in declared for name in one.names if not one.is_positional}
     option, equals, value = typed.partition("=")
     if equals and option in by_option:
         return _value_of(by_option[option], value, prefix=f"{option}=")
@@ -61,13 +59,18 @@ def complete(declared: Sequence[Flag], words: Sequence[str]) -> Completion:
 
 def value_given(declared: Sequence[Flag], words: Sequence[str], name: str) -> str | None:
     """The value that the words give a flag, the last one; None if they give none."""
-    (names,) = [{f"-{'-' * (len(name) > 1)}{name}" for name in one.names} for one in declared if one.name == name]
+    (options,) = [{*map(_option, one.names)} for one in declared if one.name == name]
     found = None
     for word, after in zip(words, [*words[1:], None], strict=False):
         option, equals, value = word.partition("=")
-        if option in names:
+        if option in options:
             found = value if equals else after
     return found
+
+
+def _option(name: str) -> str:
+    """A flag as it is written: one letter with one dash."""
+    return f"-{name}" if len(name) == 1 else f"--{name}"
 
 
 def _value_of(one: Flag, typed: str, prefix: str = "") -> Completion:

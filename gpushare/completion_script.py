@@ -14,7 +14,7 @@ from gpushare.flags import Flag
 from gpushare.kube import config
 from gpushare.manifests import AnyObject
 
-# A shell waits meanwhile.
+# The shell waits for the answer.
 _SECONDS: Final = 2.0
 
 

@@ -154,7 +154,7 @@ async def test_a_preemption_that_is_impossible_in_sum_is_named(bare: Cluster, as
 
 
 async def test_an_extender_that_is_away_is_named(bare: Cluster, ask: Ask) -> None:
-    """The scheduler's words have its URL. A card has room, and no advice is to wait."""
+    """The scheduler's message has its URL. A card has room, and no cause advises to wait."""
     async with stage(bare, "away", node_of("n", 14)) as observer:
         await bare.kill("extender")
         try:

@@ -40,7 +40,7 @@ _BEFORE: Final = "/root/kube-scheduler.yaml.before"
 _FLAG: Final = f"--config={SCHEDULER_CONFIG}"
 # A kubelet looks at its static pods every twenty seconds, and kube-scheduler's probe begins ten seconds after its start.
 _RESTARTED_SECONDS: Final = 120.0
-# Made and removed all the time, on a cluster where nothing is installed too.
+# Kubernetes itself makes and removes these on any cluster.
 _PASSING: Final = ("events", "componentstatuses", "pods")
 
 
@@ -148,7 +148,7 @@ class PlainSite:
 
 
 def with_part(manifest: dict[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """The pod with what a page adds to it: lists grow, but for the name of the program, which stands in both."""
+    """The pod with what a page adds to it: lists grow, except with the name of the program, which both have."""
     spec, more = manifest["spec"], part["spec"]
     (container,), (addition,) = spec["containers"], more["containers"]
     container["command"] += addition["command"][1:]

@@ -60,7 +60,7 @@ class Node:
         self._image = image
 
     async def begin(self, *arguments: str) -> str:
-        """Create the Job as shipped but for the node, the image and the arguments; the name of its pod."""
+        """Create the shipped Job with this node, image and arguments; the name of its pod."""
         job: Object = yaml.safe_load(JOB.read_text())
         pod = job["spec"]["template"]["spec"]
         pod["nodeName"] = self.name

@@ -24,7 +24,7 @@ from gpushare.model.cards import NodeCards
 
 _LOG = logging.getLogger(__name__)
 
-# A wrong tolerance must not empty a node at once.
+# A wrong tolerance must not empty a node within a minute.
 EVICTIONS_A_MINUTE: Final = 1
 _RIGHT: Final = "the plugin may not evict pods: apply components/evict-overusers"
 _BUDGET: Final = "a PodDisruptionBudget allows no eviction now"
@@ -72,7 +72,7 @@ class OveruserEvictor:
         return f"it is not evicted: {why}" if why else f"it is evicted if it goes on for {self.grace:.0f} s"
 
     async def evict(self, now: float) -> None:
-        """Evict those whose time has passed, the worst first."""
+        """Evict the pods whose grace period is over, the worst first."""
         for on, (use, pod, why) in sorted(self.overusers.items(), key=lambda one: (-one[1][0].over, one[0])):
             is_due = self.streaks[on].is_due(now, self.grace) and not why and on.uid not in self.evicted
             if is_due and not self.budget.spent(now) and self.tries.take(on.uid, now):

@@ -280,7 +280,7 @@ class Viewer(Caller):
                 response.failure(wrong)
 
     def _follow(self, response: Any) -> str:
-        """What was wrong with the stream; nothing if the run has ended first."""
+        """The fault of the stream; "" if the run has ended first."""
         # Beside it, as the next message can be ten seconds away when the run ends.
         reading = gevent.spawn(deque, response.iter_content(), 0)
         try:
