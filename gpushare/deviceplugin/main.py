@@ -174,8 +174,8 @@ class DevicePlugin:
         try:
             async with asyncio.timeout(_END_SECONDS):
                 await self.node.end()
-        except (ApiError, TimeoutError) as error:
-            _LOG.warning("cannot write the condition of the node node=%s error=%s", self.node.name, error)
+        except TimeoutError:
+            _LOG.warning("the API server is silent: the condition stays node=%s", self.node.name)
 
     async def begin(self) -> None:
         """Wait for the cards, give them their indices, and report what has changed while no plugin ran. Raises TooManyIdsError."""

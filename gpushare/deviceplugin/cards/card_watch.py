@@ -21,7 +21,6 @@ from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard, Roster, count_cards, uuids_of
 from gpushare.deviceplugin.core.health import CardHealth, ContainerFault, Recovery
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.kube.api_errors import ApiError
 from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, NvmlError, Reports, Survey
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
@@ -90,10 +89,7 @@ class CardWatch:
                 self.trouble = ""
                 return
             if self._report("no cards to share", problem, problem):
-                try:
-                    await self.node.report_no_cards(problem)
-                except ApiError as error:
-                    _LOG.warning("cannot write the condition of the node node=%s error=%s", self.node.name, error)
+                await self.node.report_no_cards(problem)
             await asyncio.sleep(NO_CARDS_SECONDS)
 
     def _report(self, what: str, problem: str, trouble: str) -> bool:

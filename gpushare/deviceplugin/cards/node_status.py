@@ -195,16 +195,16 @@ class NodeWriter:
             await self._exchange(node, coming)
             node = await self._read()
         await self._write(node, self.cards)
-        await self._report(node, health_of(self.cards))
+        await self._report(health_of(self.cards), node)
 
     async def report_no_cards(self, problem: str) -> None:
-        """The Node has no card to share, for now. Raises ApiError."""
-        await self._report(await self._read(), no_cards(problem))
+        """The Node has no card to share, for now."""
+        await self._report(no_cards(problem))
 
     async def end(self) -> None:
-        """The plugin ends: the Node does not show as watched any more. Raises ApiError."""
+        """The plugin ends: the Node does not show as watched any more."""
         self._overuse = ""
-        await self._report(await self._read(), ENDED)
+        await self._report(ENDED)
 
     async def publish_patiently(self) -> None:
         """Publish, and wait for an API server that is away."""
@@ -290,12 +290,15 @@ class NodeWriter:
         count = patch["status"]["capacity"][wire.RESOURCE_COUNT]
         _LOG.info("published node=%s cards=%s unit=%s", self.name, count, cards.unit)
 
-    async def _report(self, node: ReportedNode, health: Health) -> None:
-        """Write the condition and the overuse annotation; the same refusal is worth one line."""
-        patch = report_for(node, health, self._overuse, self._now())
-        if patch is None:
-            return
+    async def _report(self, health: Health, node: ReportedNode | None = None) -> None:
+        """Write the condition and the overuse annotation, if ``node``, or what is read now, has others.
+
+        The same failure is worth one line.
+        """
         try:
+            patch = report_for(node or await self._read(), health, self._overuse, self._now())
+            if patch is None:
+                return
             await self._client.patch_node_status(self.name, patch)
         except ApiError as error:
             if str(error) != self._refusal:
