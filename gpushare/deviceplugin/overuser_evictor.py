@@ -13,7 +13,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.deviceplugin.core.overuser_eviction import Streak, keep_because, streaks
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.stuck_pods import controller_of
+from gpushare.deviceplugin.core.stuck_pods import controller_of, name_of
 from gpushare.deviceplugin.core.usage import MIB, CardUse, PodOnCard
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import ApiError, ConflictError, MissingRightError, NotFoundError, TooManyRequestsError
@@ -79,7 +79,7 @@ class OveruserEvictor:
                 await self._evict(use, pod, now)
 
     async def _evict(self, use: CardUse, pod: Pod, now: float) -> None:
-        metadata, owner = pod.metadata, controller_of(pod)
+        metadata = pod.metadata
         try:
             await self.client.evict_pod(metadata)
         except (NotFoundError, ConflictError):
@@ -91,10 +91,9 @@ class OveruserEvictor:
             self.evicted.add(metadata.uid)
             self.budget.take("", now)
             self.metrics.overuse_evictions["evicted"] += 1
-            name = f"{owner.kind} {owner.name}" if owner is not None else ""
             text = (
                 f"evicted: it used {(use.used or 0) // MIB} MiB of card {use.on.index} and booked {use.booked // MIB} MiB, for "
-                f"{now - self.streaks[use.on].since:.0f} s after it was reported; {name} replaces it"
+                f"{now - self.streaks[use.on].since:.0f} s after it was reported; {name_of(controller_of(pod))} replaces it"
             )
             _LOG.warning("evicted pod=%s/%s uid=%s: %s", metadata.namespace, metadata.name, metadata.uid, text)
             await self.events.record("Pod", metadata, wire.EVENT_OVERUSER_EVICTED, text)

@@ -52,8 +52,7 @@ def stuck_pods(pods: Iterable[Pod], cards: NodeCards, held: Mapping[str, str]) -
     for pod in pods:
         if not is_deleting(pod) and (cause := _cause(pod, held)) and _has_place(pod, empty):
             owner = controller_of(pod)
-            name = f"{owner.kind} {owner.name}" if owner is not None else ""
-            found.append(StuckPod(pod.metadata, cause, _keep_because(pod, owner), name))
+            found.append(StuckPod(pod.metadata, cause, _keep_because(pod, owner), name_of(owner)))
     return found
 
 
@@ -91,6 +90,11 @@ def _is_about_us(pod: Pod, message: str) -> bool:
 def controller_of(pod: Pod) -> OwnerReference | None:
     """The owner that replaces the pod when it is gone."""
     return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
+
+
+def name_of(owner: OwnerReference | None) -> str:
+    """An owner, for people; "" for none."""
+    return f"{owner.kind} {owner.name}" if owner is not None else ""
 
 
 def _keep_because(pod: Pod, owner: OwnerReference | None) -> str:
