@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from clusters.api.api_client import MERGE_PATCH, ApiError
 from clusters.api.resources import NODES, PODS
-from clusters.demo import HOSTNAME, on_node
+from clusters.demo import HOSTNAME, PLAYER_MIB, on_node
 from clusters.provider import Cluster
 
 LIVING_NODES: Final = Path(__file__).parent / "simulated" / "living.yaml"
@@ -63,7 +63,7 @@ def first_pods() -> Iterator[dict[str, Any]]:
     """Pods that stay: node3's cards are filled, one waits for a card of it, and one uses more than it booked. Pure."""
     yield from on_node("fill.yaml", "node3")
     yield from on_node("latecomer.yaml", "node3")
-    yield _pod("greedy", 1, {HOSTNAME: "node1"}, holds_mib=1253)
+    yield _pod("greedy", 1, {HOSTNAME: "node1"}, holds_mib=PLAYER_MIB)
 
 
 def visitor(name: str, units: int) -> dict[str, Any]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple
 
 from gpushare.kube import config
 from gpushare.kube.api_errors import NotFoundError
@@ -19,11 +17,10 @@ from gpushare.setup.core.installed_objects import (
     NAMESPACE,
     PLUGIN,
     ScheduledPod,
+    bypasses_extender,
     cluster_faults,
     scheduler_faults,
 )
-
-_POD: Final = msgspec.json.Decoder(ScheduledPod)
 
 
 class Survey(NamedTuple):
@@ -38,7 +35,14 @@ class Survey(NamedTuple):
 async def look(kubeconfig: str, context: str | None) -> list[Fault]:
     """The faults of the cluster. Raises GpushareError."""
     async with _client(kubeconfig, context) as client:
-        return await faults_of(client, await client.list_nodes())
+        bypassing = list[ScheduledPod]()
+
+        def take(pod: ScheduledPod) -> None:
+            if bypasses_extender(pod):
+                bypassing.append(pod)
+
+        await client.read_each("/api/v1/pods", ScheduledPod, take)
+        return await faults_of(client, await client.list_nodes(), bypassing)
 
 
 async def survey(kubeconfig: str | None, context: str | None) -> Survey:
@@ -60,10 +64,9 @@ async def _objects(client: ApiClient) -> tuple[dict[str, Any] | None, dict[str, 
     return await _found(client, f"deployments/{EXTENDER}"), await _found(client, f"daemonsets/{PLUGIN}")
 
 
-async def faults_of(client: ApiClient, nodes: Sequence[Node]) -> list[Fault]:
-    """The faults of the cluster, of which these are the nodes. Raises ApiError."""
-    pods = [_POD.decode(item) async for page in client.pages("/api/v1/pods") for item in page.items or ()]
-    return [*cluster_faults(*await _objects(client), nodes), *scheduler_faults(pods)]
+async def faults_of(client: ApiClient, nodes: Sequence[Node], bypassing: Sequence[ScheduledPod]) -> list[Fault]:
+    """The faults of the cluster, of which these are the nodes and the pods that bypass the extender. Raises ApiError."""
+    return [*cluster_faults(*await _objects(client), nodes), *scheduler_faults(bypassing)]
 
 
 async def _found(client: ApiClient, name: str) -> dict[str, Any] | None:

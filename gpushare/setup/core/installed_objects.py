@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -49,20 +49,20 @@ def cluster_faults(
     return found
 
 
-def scheduler_faults(pods: Iterable[ScheduledPod]) -> list[Fault]:
-    """The fault of pods that share cards and are bound by a scheduler that asks no extender."""
-    found = [
-        pod
-        for pod in pods
-        if _USER_SCHEDULER in pod.spec.scheduler_name and names_card_resources(pod) and not is_finished(pod)
-    ]
-    if not found:
+def bypasses_extender(pod: ScheduledPod) -> bool:
+    """Does the pod share a card, and is it bound by a scheduler that asks no extender?"""
+    return _USER_SCHEDULER in pod.spec.scheduler_name and names_card_resources(pod) and not is_finished(pod)
+
+
+def scheduler_faults(bypassing: Sequence[ScheduledPod]) -> list[Fault]:
+    """The fault of the pods that bypass the extender."""
+    if not bypassing:
         return []
-    first = found[0]
+    first = bypassing[0]
     return [
         Fault(
             f"pod {first.metadata.namespace}/{first.metadata.name} shares a card and has JupyterHub's scheduler "
-            f"{first.spec.scheduler_name}, which does not ask the extender (pods such as this: {len(found)})",
+            f"{first.spec.scheduler_name}, which does not ask the extender (pods such as this: {len(bypassing)})",
             "name default-scheduler as scheduler_name of the profile, or gpushare-scheduler (docs/install/jupyterhub.md)",
         )
     ]

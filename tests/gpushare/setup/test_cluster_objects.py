@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpushare.setup import cluster_objects
-from gpushare.setup.core.installed_objects import EXTENDER, PLUGIN, ScheduledPod, scheduler_faults
+from gpushare.setup.core.installed_objects import EXTENDER, PLUGIN, ScheduledPod, bypasses_extender, scheduler_faults
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen
 
 DEPLOYMENT = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
@@ -95,8 +95,10 @@ def test_jupyterhubs_own_scheduler_is_a_fault() -> None:
     ]
     past = [notebook(f"jupyter-{name}", "jupyterhub-user-scheduler") for name in ("ada", "bob")]
 
-    assert scheduler_faults(fine) == []
-    assert [str(fault) for fault in scheduler_faults([*fine, *past])] == [
+    assert not any(map(bypasses_extender, fine))
+    assert all(map(bypasses_extender, past))
+    assert scheduler_faults([]) == []
+    assert [str(fault) for fault in scheduler_faults(past)] == [
         "pod hub/jupyter-ada shares a card and has JupyterHub's scheduler jupyterhub-user-scheduler, which does not ask the "
         "extender (pods such as this: 2)\n"
         "  fix: name default-scheduler as scheduler_name of the profile, or gpushare-scheduler (docs/install/jupyterhub.md)"
