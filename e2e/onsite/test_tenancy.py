@@ -14,7 +14,7 @@ import pytest_asyncio
 from clusters.api.api_client import MERGE_PATCH, ApiClient, Object
 from clusters.api.connection import Connection
 from clusters.api.resources import LEASES, NAMESPACES, PODS
-from clusters.api.waiting import eventually
+from clusters.api.waiting import eventually, until
 from clusters.provider import Cluster
 from e2e.attacks.door import Call, Door
 from e2e.builders import plain_container
@@ -187,7 +187,7 @@ async def test_a_run_that_was_stopped_spares_the_next_run(cluster: Cluster, entr
     async with contextlib.AsyncExitStack() as stack:
         async with stopped.held():
             await stopped.create(a_pod("early"))
-            entrance.door.refuse = refusing("PATCH")
+            await keep_from_renewing(entrance.door)
             next_run = run_of(cluster.api, "next")
             await stack.enter_async_context(next_run.held())
             await next_run.create(a_pod("theirs"))
@@ -244,7 +244,7 @@ async def test_an_outage_does_not_end_a_run(cluster: Cluster, entrance: Entrance
     """A run that could not renew its lease for longer than it lasts goes on if no other took it in between."""
     run = run_of(entrance.api, "one")
     async with run.held():
-        entrance.door.refuse = refusing("PATCH")
+        await keep_from_renewing(entrance.door)
         await asyncio.sleep(2 * tenancy.LEASE_SECONDS)
         entrance.door.refuse = refusing()
         await run.create(a_pod("after"))
@@ -353,6 +353,15 @@ def refusing(*methods: str, code: int = 503, times: int | None = None) -> Callab
         return code if call.method in methods and next(left, None) is not None else 0
 
     return refuse
+
+
+async def keep_from_renewing(door: Door) -> None:
+    """Refuse the renewals of a lease; the first was refused, so none that was let in before is still under way."""
+    before = len(door.calls)
+    door.refuse = refusing("PATCH")
+    await until(
+        lambda: [call.method for call in door.calls[before:]], lambda came: "PATCH" in came, "a renewal was refused"
+    )
 
 
 async def everything(cluster: Cluster) -> set[tuple[str, str]]:
