@@ -11,6 +11,8 @@ import pytest_asyncio
 import yaml
 
 from clusters.provider import load_nodes
+from clusters.targets import Target
+from e2e import spec
 from e2e.metrics import samples_in
 from e2e.observer import Observer, OwnCluster, observing
 
@@ -21,10 +23,11 @@ _ROLES: Final = [_COMPONENTS / name / "rbac.yaml" for name in ("delete-unadmitte
 
 
 class ObservedNamespace:
-    """A case's namespace on it."""
+    """A case's namespace on it; ``gib`` is how many units a GiB has."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer, gib: int) -> None:
         self.observer = observer
+        self.gib = gib
 
     async def values(self, node: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
         """One series of a node's plugin, read as Prometheus does: these labels to value."""
@@ -35,10 +38,10 @@ class ObservedNamespace:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def observed(own: OwnCluster) -> AsyncIterator[ObservedNamespace]:
+async def observed(own: OwnCluster, target: Target) -> AsyncIterator[ObservedNamespace]:
     """A cluster of the case's own: u1 looks at use and deletes stuck pods, u3 evicts pods that use too much, u2 does neither."""
     async with own(load_nodes(_NODES)) as cluster, observing(cluster, "observed") as observer:
         for role in _ROLES:
             for manifest in yaml.safe_load_all(role.read_text()):
                 await cluster.api.create(manifest)
-        yield ObservedNamespace(observer)
+        yield ObservedNamespace(observer, 1024 if target.device_plugin.resource == spec.RESOURCE_SLOT else 1)

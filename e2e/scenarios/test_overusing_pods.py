@@ -43,7 +43,10 @@ async def overusers_on_the_page(observed: ObservedNamespace, node: str) -> list[
 async def test_five_places_show_the_same_overuse(observed: ObservedNamespace, target: Target) -> None:
     """Event, metric, dashboard, `kubectl gpushare top` and the page name the pod, the card and both amounts; all end with it."""
     observer = observed.observer
-    await observer.run(gpu_pod("greedy", 1, node="u1", plays=DEMO), gpu_pod("modest", 2, node="u1", plays=DEMO))
+    await observer.run(
+        gpu_pod("greedy", observed.gib, node="u1", plays=DEMO),
+        gpu_pod("modest", 2 * observed.gib, node="u1", plays=DEMO),
+    )
 
     text = await observer.event_text("greedy", spec.EVENT_MEMORY_OVERUSE)
     assert text.startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
@@ -77,12 +80,12 @@ async def test_an_overuser_is_evicted_and_a_bare_one_stays(observed: ObservedNam
     """A controller's pod is replaced, one that a PodDisruptionBudget protects stays, and so does a pod without a controller."""
     observer = observed.observer
     api = observer.cluster.api
-    plays = gpu_pod("any", 1, node="u3", plays=DEMO)["spec"]
+    plays = gpu_pod("any", observed.gib, node="u3", plays=DEMO)["spec"]
     budget = {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kept"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}},
     }  # fmt: skip
-    bare = gpu_pod("bare", 1, node="u3", plays=DEMO)
+    bare = gpu_pod("bare", observed.gib, node="u3", plays=DEMO)
     await observer.create(budget, controller("ReplicaSet", "kept", plays, replicas=1), bare)
 
     async def of(app: str) -> list[Object]:

@@ -19,9 +19,9 @@ async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: Observed
     """The demo's player holds 1253 MiB on a booking of 1024: event and metric on the node that looks; gone with the pod."""
     observer = observed.observer
     await observer.run(
-        gpu_pod("greedy", 1, node="u1", plays=DEMO),
-        gpu_pod("modest", 2, node="u1", plays=DEMO),
-        gpu_pod("unseen", 1, node="u2", plays=DEMO),
+        gpu_pod("greedy", observed.gib, node="u1", plays=DEMO),
+        gpu_pod("modest", 2 * observed.gib, node="u1", plays=DEMO),
+        gpu_pod("unseen", observed.gib, node="u2", plays=DEMO),
     )
 
     text = await observer.event_text("greedy", spec.EVENT_MEMORY_OVERUSE)
