@@ -122,6 +122,7 @@ _BY_RULE: Final = (
     (node_rules.OTHER_NODE, NODE_SELECTOR),
     (node_rules.NOT_SELECTED, NODE_SELECTOR),
 )
+_OF_CARDS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 _MOST_MESSAGES: Final = 3
 _FAILED: Final = "FailedScheduling"
 # kube-scheduler's words for a call of an extender that failed, and the extender's own while it starts.
@@ -154,7 +155,7 @@ class NodeVerdict:
 def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[NodeVerdict]:
     """The answer of each node that has shared cards, or had them until its device plugin ended."""
     wanted = node_rules.amounts_of(subject.pod)
-    beside_cards = {name: amount for name, amount in wanted.items() if name != wire.RESOURCE_MEMORY}
+    beside_cards = {name: amount for name, amount in wanted.items() if name not in _OF_CARDS}
     found: list[NodeVerdict] = []
     for name, info in state.snapshot().nodes.items():
         node = state.nodes[name]
@@ -173,7 +174,7 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
 
 
 def _of_rule(rule: str, short_of_cards: str) -> Iterator[tuple[str, str]]:
-    of_cards = any(one in rule for one in (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT))
+    of_cards = any(one in rule for one in _OF_CARDS)
     short = short_of_cards if of_cards else RESOURCES
     yield next((kind for text, kind in _BY_RULE if rule.startswith(text)), short), rule
 

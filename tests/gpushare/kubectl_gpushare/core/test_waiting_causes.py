@@ -43,6 +43,11 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "fragmented": ({kinds.FRAGMENTED, kinds.NO_PREEMPTION}, pod(priority=5), (node(), *FULL)),
     "fragmented, of equal priority": ({kinds.FRAGMENTED}, pod(), (node(), *FULL)),
     "sick": ({kinds.SICK}, pod(), (node("a", 14, sick="lost"),)),
+    "sick, in slots mode": (
+        {kinds.SICK},
+        pod(limits={"aliyun.com/gpu-slot": "1"}),
+        (unoffered(node("a", 15_079, slots=8, sick="lost"), "aliyun.com/gpu-slot"),),
+    ),
     "one card full and one sick": ({kinds.FULL, kinds.SICK}, pod(), (node(sick="lost"), pod("f", 12, "a", 0))),
     "sick and full": ({kinds.SICK}, pod(), (node("a", 14, sick="lost"), pod("f", 12, "a", 0))),
     "no such model": ({kinds.NO_SUCH_CARD}, pod(wishes={"card-model": "A100"}), (node(),)),
@@ -51,7 +56,7 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "no slot free": (
         {kinds.NO_SLOT},
         pod(limits={"aliyun.com/gpu-slot": "1"}),
-        (node("a", 15_079, slots=1, amounts={"aliyun.com/gpu-slot": "9"}), pod("f", 4, "a", 0)),
+        (node("a", 15_079, slots=1), pod("f", 4, "a", 0, limits={"aliyun.com/gpu-slot": "1"})),
     ),
     "same card full": (
         {kinds.GROUP_FULL},
