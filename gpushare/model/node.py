@@ -330,7 +330,7 @@ def _in_units_of(cards: Mapping[int, Device], booking: Booking) -> Booking:
     return replace(booking, shares=shares, units=math.ceil(booking.units * scale), card_size=0)
 
 
-def laid_anew(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
+def laid_out_with(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
     """The same node and cards with these pods on them, and no others."""
     return lay_out(
         node.name, tuple(device.booked(0, 0) for device in node.devices), bookings, node.refusal, node.overuse

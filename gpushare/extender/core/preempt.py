@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare.model.eviction import Amounts, Budgets, by_namespace, protected
-from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
+from gpushare.model.node import Booking, NodeInfo, laid_out_with, units_on
 from gpushare.model.placement import Question, Snapshot, reason_against
 
 # Half of the range of priorities, which are 32 bits wide.
@@ -127,7 +127,7 @@ def _by_worth(bookings: Iterable[Booking], priority: int) -> list[Booking]:
 
 def _without(node: NodeInfo, uids: Collection[str]) -> NodeInfo:
     """The node as it would be if these pods ended."""
-    return laid_anew(node, [booking for booking in node.bookings if booking.uid not in uids])
+    return laid_out_with(node, [booking for booking in node.bookings if booking.uid not in uids])
 
 
 def _are_enough(

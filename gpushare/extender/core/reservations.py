@@ -16,7 +16,7 @@ import msgspec
 
 from gpushare.bounds import RESERVATIONS
 from gpushare.errors import GpushareError
-from gpushare.model.node import Booking, NodeInfo, laid_anew
+from gpushare.model.node import Booking, NodeInfo, laid_out_with
 
 _FORM: Final = 1
 
@@ -127,4 +127,4 @@ def laid_on(node: NodeInfo, guard: Guard) -> NodeInfo:
     """The node with the reservations of pods that it does not show yet."""
     shown = {booking.uid for booking in node.bookings}
     missing = [one.booking(uid) for uid, one in guard.pods.items() if uid not in shown]
-    return laid_anew(node, [*node.bookings, *missing]) if missing else node
+    return laid_out_with(node, [*node.bookings, *missing]) if missing else node

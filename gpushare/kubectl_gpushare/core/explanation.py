@@ -27,7 +27,7 @@ from gpushare.kubectl_gpushare.core.waiting_causes import (
 )
 from gpushare.model.allocation import read_allocation
 from gpushare.model.conditions import time_text
-from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
+from gpushare.model.node import Booking, NodeInfo, laid_out_with, units_on
 from gpushare.model.placement import Question, find
 from gpushare.model.pod import is_finished, is_lingering, was_started
 
@@ -164,7 +164,7 @@ def _bound(subject: Subject, asked: Question, state: ClusterState) -> dict[str, 
 def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, Any]:
     """Each card of the node as it would be without the pod, and the card that the policy would choose now."""
     others = [one for one in info.bookings if one.uid != booking.uid]
-    without = laid_anew(info, others)
+    without = laid_out_with(info, others)
     chosen = find(without, asked)
     return {
         "cards": [

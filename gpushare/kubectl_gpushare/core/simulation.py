@@ -21,7 +21,7 @@ from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
 from gpushare.kubectl_gpushare.core.node_rules import amounts_of, not_judged, rule_against, short_of, times_in
 from gpushare.kubectl_gpushare.core.waiting_causes import BAD_WISH, KINDS, NOT_SHARED, Cause, by_kind, verdicts_on
 from gpushare.model.allocation import Shares
-from gpushare.model.node import Booking, Device, NodeInfo, laid_anew
+from gpushare.model.node import Booking, Device, NodeInfo, laid_out_with
 from gpushare.model.placement import Question, find
 from gpushare.model.quantity import MemoryUnit
 
@@ -159,7 +159,7 @@ def _split_on_node(info: NodeInfo, asked: Question, most: int) -> Counter[_Kind]
             break
         found[kinds[shares[0][0]]] += 1
         booking = Booking(f"simulated-{number}", "", "", asked.request.units, shares, asked.request.slots)
-        info = laid_anew(info, [*info.bookings, booking])
+        info = laid_out_with(info, [*info.bookings, booking])
     return found
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.node import Booking, Device, laid_anew, lay_out, unit_of_size, units_now
+from gpushare.model.node import Booking, Device, laid_out_with, lay_out, unit_of_size, units_now
+from gpushare.model.overuse import CardOveruse
 
 
 @given(st.integers(0, 100), st.integers(0, 300))
@@ -94,10 +95,19 @@ def test_a_change_of_unit_promises_no_memory_twice(mib: int, phases: list[tuple[
 def test_a_converted_booking_is_converted_once() -> None:
     """Laying the pods of a node out again keeps their amounts."""
     node = lay_out("n", (card(15360, MIB),), [Booking("u", "d", "p", 14, ((0, 14),), card_size=15)])
-    again = laid_anew(node, node.bookings)
+    again = laid_out_with(node, node.bookings)
 
     assert (node.devices[0].used, again.devices[0].used, again.bookings[0].units) == (14336, 14336, 14336)
     assert again.bookings[0].card_size == 0
+
+
+def test_a_node_laid_out_again_keeps_what_it_published() -> None:
+    """Its refusal and its overuse are the node's, whatever pods are on it."""
+    overuse = (CardOveruse("u", 0, 1024, 2048),)
+    node = lay_out("n", (card(15360, MIB),), [], "newer", overuse)
+    again = laid_out_with(node, [])
+
+    assert (again.name, again.refusal, again.overuse) == ("n", "newer", overuse)
 
 
 def test_a_card_that_is_not_there_has_no_unit() -> None:

@@ -17,7 +17,7 @@ from gpushare.model.node import (
     NodeInfo,
     boot_of,
     devices_of,
-    laid_anew,
+    laid_out_with,
     lay_out,
     parse_unhealthy,
     units_on,
@@ -196,8 +196,8 @@ def test_a_laid_out_node_has_its_sums() -> None:
     laid = (Device(0, 14, 9), Device(1, 6, 6), Device(2, 8, 2, healthy=False), Device(3, 10))
     rooms = ((5, 0), (10, 3))
     assert info == NodeInfo("n", laid, tuple(bookings), 10, 14, 0, rooms, 30, 15, counts_slots=False, refusal="why")
-    assert laid_anew(info, bookings) == info
-    assert laid_anew(info, []) == lay_out("n", cards, [], "why")
+    assert laid_out_with(info, bookings) == info
+    assert laid_out_with(info, []) == lay_out("n", cards, [], "why")
 
 
 def test_a_share_on_a_card_that_is_not_there_is_unplaced() -> None:
@@ -244,7 +244,7 @@ def test_a_booking_takes_its_slots_of_each_of_its_cards() -> None:
 
     assert [(device.slots_used, device.free_slots) for device in info.devices] == [(2, 0), (2, 1)]
     assert (info.counts_slots, info.largest_free, info.largest_total, info.unplaced) == (True, 37, 80, 0)
-    assert laid_anew(info, info.bookings) == info
+    assert laid_out_with(info, info.bookings) == info
 
 
 def test_a_node_in_ids_mode_counts_no_slots() -> None:

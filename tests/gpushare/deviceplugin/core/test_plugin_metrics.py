@@ -89,6 +89,14 @@ def test_what_happened_is_counted() -> None:
     assert plugin.values("gpushare_xid_events_total", "card", "xid") == {("0", "79"): 2}
 
 
+def test_outcomes_that_are_known_begin_at_0() -> None:
+    """Prometheus sees the first of each as an increase."""
+    plugin = Plugin(T4)
+
+    assert plugin.values("gpushare_nvml_errors_total", "operation") == {"processes": 0, "survey": 0}
+    assert plugin.values("gpushare_overuse_evictions_total", "outcome") == {"evicted": 0, "refused": 0}
+
+
 def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
     """Xids too; another card in its place begins at nothing."""
     plugin = Plugin(T4, SICK)

@@ -15,6 +15,7 @@ from gpushare.extender.core.explain import describe_node, nodes_with_cards
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.page_document import MOST_WAITING, Facts, PageDocument
 from gpushare.extender.core.verdicts import Verdicts
+from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.pod import Request
 from tests.gpushare.extender.core.booked import node, pod
 
@@ -120,6 +121,18 @@ def test_overuse_on_a_node_is_a_change_of_its_row(page: Page) -> None:
     assert [row[5] for row in changes["nodes"]] == [[[0, "default", "p", 2048, 3000]]]
     page.book.set_node(node("n"))
     assert [row[5] for row in page.at(102)["nodes"]] == [[]]
+
+
+def test_the_document_has_why_cards_are_sick(page: Page) -> None:
+    """By node and card, as the node published it; none is sick at first."""
+    page.at()
+    assert page.whole()["reasons"] == {}
+    cards = (CardFacts(0, "GPU-0", "", 14336, 14), CardFacts(1, "GPU-1", "", 14336, 14, healthy=False, reason="Xid 48"))
+    sick = node("n")
+    sick.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(NodeCards(1, "ids", "GiB", "", cards))}
+    page.book.set_node(sick)
+
+    assert page.at(101)["reasons"] == page.whole()["reasons"] == {"n": {"1": "Xid 48"}}
 
 
 def test_changes_added_to_a_document_are_the_next_one(page: Page) -> None:

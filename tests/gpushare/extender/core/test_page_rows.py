@@ -67,8 +67,17 @@ def test_a_sick_card_has_the_reason_that_its_node_published() -> None:
     rows = followed(
         node("n", Device(0, 14, reason="old"), sick, Device(2, 14, healthy=False)), node("m", Device(0, 14))
     )
+    assert Rows().reasons == {}
     assert rows.reasons == {"n": {1: "Xid 48"}}
     assert followed(node("n", Device(0, 14)), rows=rows).reasons == {}
+
+
+def test_a_row_has_a_line_for_each_pod() -> None:
+    """It is searched by namespace and name."""
+    pods = [Booking(name, "ns", name, 1, ((0, 1),)) for name in "pq"]
+    (entry,) = followed(lay_out("n", (Device(0, 14),), pods)).entries()
+
+    assert entry.pods.splitlines() == ["ns/p", "ns/q"]
 
 
 def test_lost_pods_and_a_refusal_need_attention() -> None:

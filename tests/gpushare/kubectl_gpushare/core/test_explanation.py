@@ -193,12 +193,13 @@ def test_events_of_interest_come_newest_first() -> None:
 
 
 def test_events_of_an_earlier_pod_are_not_shown() -> None:
-    """A pod of the same name had another uid."""
-    ours, before = (event("GPUShareHeld", text) for text in ("ours", "before"))
-    ours.involved_object.uid, before.involved_object.uid = "uid-p", "uid-gone"
-    answer = explain_pod(subject(pod()), cluster(node()), [ours, before])
+    """A pod of the same name had another uid; an event without one counts."""
+    events = [event("GPUShareHeld", text) for text in ("uid-p", "uid-gone", "")]
+    for one in events:
+        one.involved_object.uid = one.message
+    answer = explain_pod(subject(pod()), cluster(node()), events)
 
-    assert [one["message"] for one in answer["events"]] == ["ours"]
+    assert [one["message"] for one in answer["events"]] == ["uid-p", ""]
 
 
 def test_the_schedulers_word_and_the_nominated_node() -> None:
