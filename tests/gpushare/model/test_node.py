@@ -17,6 +17,7 @@ from gpushare.model.node import (
     NodeInfo,
     boot_of,
     devices_of,
+    is_unoffered,
     laid_out_with,
     lay_out,
     parse_unhealthy,
@@ -47,6 +48,29 @@ def node(capacity: dict[str, object] | None, annotation: str | None = None) -> N
 def gpus(memory: object, count: object) -> dict[str, object]:
     """Capacity with cards."""
     return {"cpu": "8", "aliyun.com/gpu-mem": memory, "aliyun.com/gpu-count": count}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "allocatable", "annotation", "is_so"),
+    [
+        (gpus("28", "2"), "0", None, True),
+        (gpus("28", "2"), "14", None, False),
+        (gpus("0", "0"), "0", None, False),
+        ({"cpu": "8"}, None, None, False),
+        (gpus("38", "3"), "0", encode_cards(MIXED), True),
+        (gpus("0", "0"), None, encode_cards(MIXED), True),
+        (gpus("38", "3"), "28", encode_cards(MIXED), False),
+    ],
+)
+def test_a_node_whose_plugin_is_gone_offers_no_card(
+    capacity: dict[str, object], allocatable: str | None, annotation: str | None, *, is_so: bool
+) -> None:
+    """Its capacity or its annotation has cards, and no unit of them may be used; a node without cards is no such node."""
+    one = node(capacity, annotation)
+    assert one.status is not None
+    one.status.allocatable = {} if allocatable is None else {"aliyun.com/gpu-mem": allocatable}
+
+    assert is_unoffered(one) is is_so
 
 
 def test_cards_come_from_the_annotation_where_it_is_valid() -> None:
