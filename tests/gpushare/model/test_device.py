@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -24,8 +24,11 @@ def test_a_sick_card_has_nothing_free() -> None:
 
 
 def test_a_booked_card_is_the_same_card() -> None:
-    """Every other fact stays, also one that is added later."""
-    card = Device(3, 14, 2, healthy=False, uuid="u", model="m", slots=4, slots_used=1, numa=1, unit_mib=1024)
+    """Every other fact stays; a fact that is added later has to be here, too."""
+    card = Device(
+        3, 14, 2, healthy=False, uuid="u", model="m", slots=4, slots_used=1, numa=1, unit_mib=1024, reason="r"
+    )
+    assert all(getattr(card, field.name) != field.default for field in fields(card))
 
     assert card.booked(5, 2) == replace(card, used=5, slots_used=2)
     assert card.booked(2, 2) == replace(card, slots_used=2)
