@@ -356,7 +356,7 @@ def refusing(*methods: str, code: int = 503, times: int | None = None) -> Callab
 
 
 async def keep_from_renewing(door: Door) -> None:
-    """Refuse the renewals of a lease; the first was refused, so none that was let in before is still under way."""
+    """Refuse all renewals, and wait until one was refused: the renewals that the door let in before have ended then."""
     before = len(door.calls)
     door.refuse = refusing("PATCH")
     await until(

@@ -18,8 +18,9 @@ from e2e.site.node_cards import amount, described
 
 pytestmark = pytest.mark.needs("health")
 
-# Two cards of 14 units.
+# Two cards of 14 units, and in slots mode of SLOTS slots each.
 NODE: Final = "a2"
+SLOTS: Final = 48
 
 
 async def heal(observer: Observer, card: int, node: str = NODE) -> None:
@@ -30,19 +31,19 @@ async def heal(observer: Observer, card: int, node: str = NODE) -> None:
     cluster = observer.cluster
     await cluster.fake_nvml(node, "repair", observer.uuids(node)[card])
 
-    async def told() -> list[int]:
+    async def sick_cards() -> list[int]:
         shown = await cluster.api.get(NODES, node)
         cards = described(shown)
         if cards is None:
             return []
         sick = [one.index for one in cards.cards.values() if not one.healthy]
         if sick and spec.NODE_RECOVERED not in shown["metadata"]["annotations"]:
-            word = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, sick))}}}
-            await cluster.api.patch(NODES, node, word)
+            recovered = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, sick))}}}
+            await cluster.api.patch(NODES, node, recovered)
         return sick
 
-    await eventually(told, lambda sick: not sick, f"all cards of {node} are well")
-    # The kubelet may report it later; the next case would begin with the units of the other cards alone.
+    await eventually(sick_cards, lambda sick: not sick, f"all cards of {node} are well")
+    # The kubelet reports the units later than the plugin; the next case would take those of the other cards for all.
     await eventually(
         lambda: withheld(observer, node), lambda amounts: not any(amounts.values()), f"{node} offers all units"
     )
@@ -58,15 +59,17 @@ async def withheld(observer: Observer, node: str) -> dict[str, int]:
 @pytest.mark.promise("DP-006", "DP-021")
 async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer, target: Target) -> None:
     """A pod on it goes on, and gets an event if cards are published; a new one gets the other card; repaired, it is back."""
+    resource = spec.RESOURCE_SLOT if target.device_plugin.resource == spec.RESOURCE_SLOT else spec.RESOURCE_MEMORY
+    whole = {spec.RESOURCE_MEMORY: 28, spec.RESOURCE_SLOT: 2 * SLOTS}[resource]
+
+    async def allocatable() -> int:
+        return amount(await observer.cluster.api.get(NODES, NODE), resource, "allocatable")
+
     (pod,) = await observer.run(gpu_pod("on-it", 3, node=NODE))
     card = card_of(pod)
     await observer.cluster.fake_nvml(NODE, "xid", str(card), "79")
     try:
-        resource = target.device_plugin.resource
-        half = amount(await observer.cluster.api.get(NODES, NODE), resource) // 2
-        await eventually(
-            lambda: withheld(observer, NODE), lambda amounts: amounts[resource] == half, "one card's units are withheld"
-        )
+        await eventually(allocatable, lambda units: units == whole // 2, "the units of one of two cards are left")
 
         if "cards-annotation" in target.claims:
             await observer.event_text("on-it", spec.EVENT_CARD_UNHEALTHY)
@@ -75,6 +78,7 @@ async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer, tar
         await observer.check_right_cards("on-it", "beside")
     finally:
         await heal(observer, card)
+    assert await allocatable() == whole
 
 
 @pytest.mark.needs("node-condition")

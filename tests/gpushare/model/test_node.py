@@ -65,7 +65,7 @@ def gpus(memory: object, count: object) -> dict[str, object]:
 def test_a_node_whose_plugin_is_gone_offers_no_card(
     capacity: dict[str, object], allocatable: str | None, annotation: str | None, *, is_so: bool
 ) -> None:
-    """Its capacity or its annotation has cards, and no unit of them may be used; a node without cards is no such node."""
+    """Its capacity or its annotation has cards, and pods may use no unit of them; a node without cards is another matter."""
     one = node(capacity, annotation)
     assert one.status is not None
     one.status.allocatable = {} if allocatable is None else {"aliyun.com/gpu-mem": allocatable}
