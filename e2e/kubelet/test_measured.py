@@ -19,7 +19,7 @@ from clusters.api.waiting import eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from e2e.kubelet.kubelet_stage import Stage, held_by
-from e2e.kubelet.sample_plugin import SamplePlugin, healthy, pods_listed
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.worker import Worker
 
 # A kubelet answers Get unasked from this minor of Kubernetes 1 on, and shows the health of devices from that one on.
@@ -206,18 +206,22 @@ async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
 
 async def test_a_burst_of_questions_is_turned_away(stage: Stage) -> None:
     """PodResources answers ResourceExhausted to questions beyond a burst of ten and a hundred a second."""
+    async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
+        pods_of = pb_grpc.PodResourcesListerStub(channel).List
 
-    async def ask() -> str:
-        try:
-            await pods_listed(stage.kubelet.pod_resources_socket)
-        except grpc.aio.AioRpcError as error:
-            return f"{error.code().name}: {error.details()}"
-        return ""
+        async def refusal() -> str | None:
+            try:
+                await pods_of(pb.ListPodResourcesRequest())
+            except grpc.aio.AioRpcError as error:
+                return f"{error.code().name}: {error.details()}"
+            return None
 
-    answers = await asyncio.gather(*(ask() for _ in range(60)))
-    refusals = {answer for answer in answers if answer}
-    assert {"RESOURCE_EXHAUSTED"} == {one.partition(":")[0] for one in refusals}
-    assert all("rejected by rate limit" in one for one in refusals)
+        async def refusals() -> set[str]:
+            return {one for one in await asyncio.gather(*(refusal() for _ in range(60))) if one is not None}
+
+        # A busy machine may stretch sixty questions over more than half a second, and then each of them is answered.
+        found = await eventually(refusals, bool, "some of sixty questions are turned away")
+    assert all(one.startswith("RESOURCE_EXHAUSTED: ") and "rejected by rate limit" in one for one in found)
 
 
 async def get(stage: Stage, name: str) -> pb.PodResources:

@@ -46,7 +46,8 @@ def change(node: Stage, name: str, **annotations: str | None) -> None:
     pod = node.pod(name)
     merged = {**pod["metadata"]["annotations"], **{key.replace("__", "."): text for key, text in annotations.items()}}
     pod["metadata"]["annotations"] = {key: text for key, text in merged.items() if text is not None}
-    pod["metadata"]["resourceVersion"] = str(int(pod["metadata"]["resourceVersion"]) + 1)
+    node.api.version += 1
+    pod["metadata"]["resourceVersion"] = str(node.api.version)
     node.pods.set(msgspec.convert(pod, Pod))
 
 
