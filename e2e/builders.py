@@ -17,7 +17,7 @@ JOB: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 1}
 ENDS_AT_ONCE: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 0}
 STOPS_SLOWLY: Final[Mapping[str, object]] = {"HOLDS_MIB": 1024, "STOP_SECONDS": 5}
 # A scheduler that is not there.
-NOBODY: Final = "nobody"
+NO_SCHEDULER: Final = "nobody"
 
 
 def gpu_container(name: str, units: object, plays: Mapping[str, object] = SLEEPS) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def plain_http(url: str = "") -> Caller:
 
 
 async def anonymous() -> list[tuple[str, str]]:
-    """The login of nobody."""
+    """The login of a client without credentials."""
     return []
 
 

@@ -15,7 +15,7 @@ class Result:
     running: int = 0
     replaced: int = 0
     squeezed_out: int = 0
-    """Those of them whom the plugin refused for want of room, after a kubelet's restart."""
+    """Those of them that the plugin refused for want of room, after a kubelet's restart."""
     kept_out: int = 0
     """Pods that were replaced too: real kubelets did not offer them ids of pods that had ended."""
     repairs: int = 0

@@ -9,13 +9,13 @@ import pytest
 from clusters.api.api_client import JSON_PATCH, MERGE_PATCH, ApiError
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import until
-from e2e.builders import NOBODY, gpu_pod
+from e2e.builders import NO_SCHEDULER, gpu_pod
 from e2e.observer import Observer
 
 
 async def waiting_pod(observer: Observer, name: str = "p") -> dict[str, Any]:
     """A pod that no scheduler takes."""
-    await observer.create(gpu_pod(name, 1, scheduler=NOBODY))
+    await observer.create(gpu_pod(name, 1, scheduler=NO_SCHEDULER))
     return await observer.pod(name)
 
 

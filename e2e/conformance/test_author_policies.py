@@ -17,7 +17,7 @@ from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e import spec
 from e2e.attempts import Attempt
-from e2e.builders import NOBODY, binding, booking, gpu_pod, plain_container
+from e2e.builders import NO_SCHEDULER, binding, booking, gpu_pod, plain_container
 from e2e.tenant import AUTHOR, Tenant, admitted, granted
 
 pytestmark = pytest.mark.needs("policies")
@@ -150,7 +150,7 @@ async def pods(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Tenant]:
     """A pod with annotations of a card, and one without; no scheduler and no kubelet has them."""
     names = {"booked": CARD, "waiting": {}}
     for name, card in names.items():
-        await admitted(cluster.api, gpu_pod(name, 1, scheduler=NOBODY, annotations=card), tenant.namespace)
+        await admitted(cluster.api, gpu_pod(name, 1, scheduler=NO_SCHEDULER, annotations=card), tenant.namespace)
     try:
         yield tenant
     finally:

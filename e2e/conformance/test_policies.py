@@ -20,7 +20,7 @@ from clusters.provider import Cluster
 from clusters.targets import Target
 from e2e import spec
 from e2e.attempts import Attempt
-from e2e.builders import NOBODY, binding, booking, gpu_pod, plain_container
+from e2e.builders import NO_SCHEDULER, binding, booking, gpu_pod, plain_container
 
 pytestmark = pytest.mark.needs("policies")
 
@@ -126,7 +126,7 @@ async def places(cluster: Cluster, tenant: Any) -> AsyncIterator[dict[str, str]]
     """A pod on the plugin's node, one on another, and one on none; and the right to delete pods for the plugin."""
     pods = [plain_pod("own", OWN_NODE), plain_pod("foreign", OTHER_NODE)]
     rights = list(yaml.safe_load_all((FOLDER / "components" / "delete-unadmitted" / "rbac.yaml").read_text()))
-    for pod in (*pods, gpu_pod("unbound", 1, scheduler=NOBODY)):
+    for pod in (*pods, gpu_pod("unbound", 1, scheduler=NO_SCHEDULER)):
         await cluster.api.create(pod, tenant.namespace)
     for item in rights:
         await cluster.api.create(item)

@@ -17,7 +17,7 @@ from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import NOBODY, gpu_pod
+from e2e.builders import NO_SCHEDULER, gpu_pod
 from e2e.extender import schedulers
 from e2e.observer import Observer
 from e2e.tenant import admitted
@@ -63,7 +63,7 @@ class ExtenderStage:
             "status": {
                 "capacity": amounts,
                 "allocatable": amounts,
-                "conditions": [{"type": "Ready", "status": "True", "reason": "Case", "message": "nobody looks"}],
+                "conditions": [{"type": "Ready", "status": "True", "reason": "Case", "message": "no kubelet looks"}],
             },
         }
         await self.api.create(manifest)
@@ -102,7 +102,7 @@ class ExtenderStage:
 
         await eventually(lambda: self.cards(node), is_shown, f"the extender's book has {fact} {units} on {node}")
 
-    def pod(self, name: str, *units: object, scheduler: str = NOBODY, **more: Any) -> Object:
+    def pod(self, name: str, *units: object, scheduler: str = NO_SCHEDULER, **more: Any) -> Object:
         """A pod's manifest that any node takes; ``more`` is gpu_pod's."""
         pod = gpu_pod(name, *units, scheduler=scheduler, **more)
         pod["spec"]["tolerations"] = _EVERYWHERE

@@ -14,7 +14,7 @@ from clusters.api.resources import EVENTS, resource_of
 from clusters.api.waiting import eventually
 from clusters.deploy.render import FOLDER
 from e2e import spec
-from e2e.builders import NOBODY, gpu_pod, plain_container
+from e2e.builders import NO_SCHEDULER, gpu_pod, plain_container
 from e2e.extender.extender_stage import ExtenderStage, Object
 from e2e.observer import Observer
 from e2e.tenant import admitted
@@ -91,7 +91,7 @@ async def test_the_policy_names_the_scheduler_of_pods_that_share(stage: Extender
         "shares": gpu_pod("shares", 1),
         "init": late,
         "plain": plain,
-        "other": gpu_pod("other", 1, scheduler=NOBODY),
+        "other": gpu_pod("other", 1, scheduler=NO_SCHEDULER),
         "bound": gpu_pod("bound", 1, bound_to="a1"),
     }
 
@@ -101,5 +101,5 @@ async def test_the_policy_names_the_scheduler_of_pods_that_share(stage: Extender
 
     async with created(stage, *yaml.safe_load_all(POLICY.read_text())):
         seen = await eventually(schedulers_of, lambda found: found["shares"] == NAME, "the policy acts")
-    assert seen == {"shares": NAME, "init": NAME, "plain": DEFAULT, "other": NOBODY, "bound": DEFAULT}
+    assert seen == {"shares": NAME, "init": NAME, "plain": DEFAULT, "other": NO_SCHEDULER, "bound": DEFAULT}
     await eventually(schedulers_of, lambda found: found["shares"] == DEFAULT, "the policy acts no more")

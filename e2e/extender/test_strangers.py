@@ -24,7 +24,7 @@ BOOKS: Final = (spec.INSPECT, f"{spec.INSPECT}/a1")
 DECLARED: Final = {"prioritize": spec.PRIORITIZE, "preempt": spec.PREEMPT, "explain": spec.EXPLAIN}
 # Beside them, at the root.
 PROBES: Final = ("/version", "/healthz", "/readyz")
-NOBODY: Final = Caller()
+ANONYMOUS: Final = Caller()
 HUNDRED_MB: Final = 100_000_000
 IDLE_CONNECTIONS: Final = 10_000
 OTHERS: Final = pytest.mark.thorough("all verbs are read by the same server")
@@ -63,7 +63,7 @@ def is_answer(status: int, path: str, stage: ExtenderStage) -> bool:
 
 async def wrong_statuses(stage: ExtenderStage, body: Path) -> dict[str, int]:
     """The verbs that answer the body, which is no question, with another status than they may."""
-    seen = {path: await NOBODY.status(of(stage, path), "POST", body) for path in posts(stage)}
+    seen = {path: await ANONYMOUS.status(of(stage, path), "POST", body) for path in posts(stage)}
     return {path: status for path, status in seen.items() if not is_answer(status, path, stage)}
 
 
@@ -85,7 +85,7 @@ async def test_a_wrong_method_is_405(book: ExtenderStage) -> None:
         for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "GET" if path in posts(book) else "POST")
     ]
 
-    assert {(path, method): await NOBODY.status(of(book, path), method) for path, method in asked} == dict.fromkeys(
+    assert {(path, method): await ANONYMOUS.status(of(book, path), method) for path, method in asked} == dict.fromkeys(
         asked, 405
     )
 
@@ -96,7 +96,7 @@ async def test_an_unknown_path_is_404(book: ExtenderStage) -> None:
     paths = ("/", "/nope", "/filter/x", "/filters", "/inspect/a/b", "/explain/x", "/explain//", "/bind%00")
     asked = [(path, method) for path in paths for method in ("GET", "POST", "DELETE")]
 
-    assert {(path, method): await NOBODY.status(of(book, path), method) for path, method in asked} == dict.fromkeys(
+    assert {(path, method): await ANONYMOUS.status(of(book, path), method) for path, method in asked} == dict.fromkeys(
         asked, 404
     )
 
@@ -128,7 +128,7 @@ async def test_the_type_that_a_body_calls_itself_is_not_looked_at(book: Extender
     types = ("text/plain", "application/x-www-form-urlencoded", "nonsense")
 
     for verb in (spec.FILTER, *((spec.PRIORITIZE,) if book.claims("prioritize") else ())):
-        assert {await NOBODY.status(of(book, verb), "POST", tmp_path / "body", one) for one in types} == {200}
+        assert {await ANONYMOUS.status(of(book, verb), "POST", tmp_path / "body", one) for one in types} == {200}
 
 
 @pytest.mark.promise("EXT-010")
@@ -170,7 +170,7 @@ async def test_a_body_of_a_hundred_megabytes_gets_its_status(book: ExtenderStage
         file.write(b'{"Pod": {"metadata": {"name": "')
         file.write(b"x" * HUNDRED_MB)
 
-    assert is_answer(await NOBODY.status(of(book, path), "POST", tmp_path / "body"), path, book)
+    assert is_answer(await ANONYMOUS.status(of(book, path), "POST", tmp_path / "body"), path, book)
 
 
 @pytest.mark.promise("EXT-010")
@@ -178,9 +178,9 @@ async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp
     """A GET is answered as without it."""
     (tmp_path / "body").write_bytes(b"{" * 1_000_000)
     paths = gets(book)
-    with_body = [await NOBODY.status(of(book, path), "GET", tmp_path / "body") for path in paths]
+    with_body = [await ANONYMOUS.status(of(book, path), "GET", tmp_path / "body") for path in paths]
 
-    assert with_body == [await NOBODY.status(of(book, path)) for path in paths]
+    assert with_body == [await ANONYMOUS.status(of(book, path)) for path in paths]
 
 
 @pytest.mark.promise("EXT-010")
@@ -190,5 +190,5 @@ async def test_ten_thousand_idle_connections(book: ExtenderStage, name: str) -> 
     assert parts.hostname is not None
     connections = await asyncio.to_thread(idle_connections, parts.hostname, parts.port or 80, IDLE_CONNECTIONS)
     with connections:
-        assert await NOBODY.status(of(book, spec.INSPECT)) == 200
+        assert await ANONYMOUS.status(of(book, spec.INSPECT)) == 200
         assert await book.fits(book.pod("p", 11), name) == [name]

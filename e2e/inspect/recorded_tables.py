@@ -9,7 +9,7 @@ import msgspec
 
 from clusters.provider import read_yaml
 from e2e import spec
-from e2e.builders import NOBODY, gpu_pod
+from e2e.builders import NO_SCHEDULER, gpu_pod
 
 _FILE: Final = Path(__file__).with_suffix(".yaml")
 # The lines around the pods of a node, in the table with details.
@@ -40,7 +40,7 @@ class RecordedPod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             annotations |= {spec.POD_ASSIGNED: "true", spec.POD_ASSUME_TIME: "1700000000000000000"}
         if self.allocation:
             annotations[spec.POD_ALLOCATION] = self.allocation
-        pod = gpu_pod(self.name, *self.units, bound_to=node, scheduler=NOBODY, annotations=annotations)
+        pod = gpu_pod(self.name, *self.units, bound_to=node, scheduler=NO_SCHEDULER, annotations=annotations)
         pod["metadata"]["namespace"] = self.namespace
         pod["spec"]["tolerations"] = [{"operator": "Exists"}]
         return pod

@@ -76,7 +76,7 @@ class Stage:
                         "type": "Ready",
                         "status": "True",
                         "reason": "Case",
-                        "message": "nobody looks",
+                        "message": "no kubelet looks",
                         # A heartbeat that is not new would be one that has stopped.
                         "lastHeartbeatTime": now,
                         "lastTransitionTime": now,

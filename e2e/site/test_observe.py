@@ -16,7 +16,7 @@ from clusters.api.resources import NODES, PODS
 from clusters.provider import Cluster, NodeSpec
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import NOBODY, binding, booking, gpu_pod
+from e2e.builders import NO_SCHEDULER, binding, booking, gpu_pod
 from e2e.commands import python
 from e2e.observer import Observer, OwnCluster
 from e2e.tenant import applied
@@ -72,10 +72,10 @@ async def test_observe_names_each_planted_fault_and_no_other(unguarded: Cluster)
     for node in ("g1", "g2"):
         await unguarded.kill("kubelet", node)
     for name in ("over-1", "over-2"):
-        await api.create(gpu_pod(name, 8, scheduler=NOBODY), "default")
+        await api.create(gpu_pod(name, 8, scheduler=NO_SCHEDULER), "default")
         body = binding(name, "g1", annotations=booking(8, card=0))
         await api.request("POST", PODS.path("default", name, "binding"), body=body)
-    await api.create(gpu_pod("forged", 1, scheduler=NOBODY, annotations={spec.POD_INDEX: "0"}), "default")
+    await api.create(gpu_pod("forged", 1, scheduler=NO_SCHEDULER, annotations={spec.POD_INDEX: "0"}), "default")
     await api.create(gpu_pod("by-hand", 1, bound_to="g2"), "default")
     await unguarded.fake_nvml("g3", "lose", "0")
     cards = {"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": [_CARD]}

@@ -15,7 +15,7 @@ struct event_set {
     uint64_t handle, next_event, wanted[CARDS], since[CARDS];
 };
 
-/* A waiter that nobody wakes looks again after so long; in milliseconds. */
+/* A waiter that is not woken looks again after so long; in milliseconds. */
 enum { SLICE_MS = 50, SET_STRIDE = 0x100 };
 
 static struct event_set *event_sets; /* under fake_lock, as all that they say */

@@ -121,10 +121,10 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         for wake in self._wakes:
             wake.set()
 
-    def begin_anew(self, *, kubelet_is_another: bool) -> None:
+    def begin_registration(self, *, kubelet_is_another: bool) -> None:
         """A kubelet begins with us: what the one before it was answered, or this one before, is not continued."""
         if self._allocator is not None:
-            self._allocator.begin_anew(kubelet_is_another=kubelet_is_another)
+            self._allocator.begin_registration(kubelet_is_another=kubelet_is_another)
 
     async def GetPreferredAllocation(  # noqa: N802
         self, request: pb.PreferredAllocationRequest, context: Context

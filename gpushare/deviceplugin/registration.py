@@ -61,7 +61,7 @@ async def stay_registered(server: DevicePluginServer, folder: Path, registration
             _LOG.warning("waiting for the kubelet socket=%s", kubelet)
             await _rest(math.inf, kubelet, None)
         found = identity(kubelet)
-        server.begin_anew(kubelet_is_another=found != last)
+        server.begin_registration(kubelet_is_another=found != last)
         if found != last:
             last, pause = found, FIRST_PAUSE_SECONDS
         try:
@@ -71,7 +71,7 @@ async def stay_registered(server: DevicePluginServer, folder: Path, registration
                 if (now := identity(kubelet)) not in (None, last):
                     # It started while we registered. If the one before it answered, this one will not read our list.
                     last = now
-                    server.begin_anew(kubelet_is_another=True)
+                    server.begin_registration(kubelet_is_another=True)
                 _LOG.info("registered resource=%s socket=%s", server.resource, own)
                 registrations[server.resource] += 1
                 pause = FIRST_PAUSE_SECONDS

@@ -14,7 +14,7 @@ between. An object re-created under its name is first removed, then set, even if
 
 Restoring etcd from a snapshot takes the server's history back: versions that were given once are given again, for other
 contents. A list is read from the newest state, so a list below a version that was seen before shows such a restore. The handler
-gets ``begin_anew`` before the objects of that list. A watch from a version that the server has not reached yet may stay
+gets ``restart_history`` before the objects of that list. A watch from a version that the server has not reached yet may stay
 silent for ever, so a watch is resumed after a broken connection only once the server was asked for its version.
 """
 
@@ -67,7 +67,7 @@ class Handler(Protocol[T_contra]):
     def remove(self, metadata: ObjectMeta) -> None:
         """An object is gone: its namespace, name and uid."""
 
-    def begin_anew(self) -> None:
+    def restart_history(self) -> None:
         """The server's history went back (etcd was restored), and a list of the restored state follows.
 
         Versions seen before count no more, and an object that was seen to end may exist again. Objects that the list does not
@@ -220,7 +220,7 @@ class Reflector(Generic[T]):
                     self._path, self._seen, number,
                 )  # fmt: skip
                 self._handled = 0
-                self._handler.begin_anew()
+                self._handler.restart_history()
             self._seen = number
         return version
 

@@ -32,7 +32,7 @@ class _Nodes:
         self.items.pop(metadata.name, None)
         self._changed.set()
 
-    def begin_anew(self) -> None:
+    def restart_history(self) -> None:
         """A list follows, and removes what it does not show."""
 
 
@@ -53,7 +53,7 @@ class _Pods:
         if self.items.pop((metadata.namespace, metadata.name), None) is not None:
             self._changed.set()
 
-    def begin_anew(self) -> None:
+    def restart_history(self) -> None:
         """A list follows, and removes what it does not show."""
 
 

@@ -86,10 +86,10 @@ class Authenticator:
         user_of: Callable[[str], User | None],
         now: Callable[[], datetime],
         static: Mapping[str, User],
-        nobody: User = ANONYMOUS,
+        without_credentials: User = ANONYMOUS,
     ) -> None:
-        """``static``: tokens with their users, as those of ``--token-auth-file``; ``nobody``: the user without credentials."""
-        self._nobody = nobody
+        """``static``: users by token, as of ``--token-auth-file``; ``without_credentials``: the user of other requests."""
+        self._without_credentials = without_credentials
         self._user_of = user_of
         self._now = now
         self._static = static
@@ -105,7 +105,7 @@ class Authenticator:
         found = (self._static.get(token) or self._user_of(token)) if token else None
         if found is None and wrong:
             raise RefusalError(401, "Unauthorized", "Unauthorized")
-        return found or self._nobody
+        return found or self._without_credentials
 
 
 def account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None) -> User:

@@ -22,7 +22,7 @@ from gpushare.model.pod import gpu_containers
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
-_NOBODY: Final[tuple[frozenset[str], str]] = (frozenset(), "")
+_NO_POD: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
 class Admission:
@@ -36,14 +36,14 @@ class Admission:
         # The candidate of the last question, for the Allocate that follows with exactly these ids; until then it is a guess.
         self._chosen: dict[frozenset[str], Candidate] = {}
         # The ids that were answered last, and the pod that they were meant for.
-        self._latest = _NOBODY
+        self._latest = _NO_POD
 
-    def begin_anew(self, *, kubelet_is_another: bool = False) -> None:
+    def drop_unfinished(self, *, kubelet_is_another: bool = False) -> None:
         """We registered again, or a call was refused, which ends its pod: no pod is half done any more.
 
         If another kubelet asks from now on, no Allocate follows what the one before it was answered.
         """
-        self._latest = _NOBODY
+        self._latest = _NO_POD
         if kubelet_is_another:
             self._take_question(frozenset())
 

@@ -111,11 +111,11 @@ class Allocator:
         await self.view.read_records()
         self._changed.set()
 
-    def begin_anew(self, *, kubelet_is_another: bool = False) -> None:
+    def begin_registration(self, *, kubelet_is_another: bool = False) -> None:
         """We register again, or with another kubelet than before, which finds the pods that are there now."""
         if kubelet_is_another:
             self.view.pods.were_found()
-        self.admission.begin_anew(kubelet_is_another=kubelet_is_another)
+        self.admission.drop_unfinished(kubelet_is_another=kubelet_is_another)
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
@@ -213,7 +213,7 @@ class Allocator:
             try:
                 yield
             except GpushareError:
-                self.admission.begin_anew()
+                self.admission.drop_unfinished()
                 self._metrics.allocations["refused"] += 1
                 raise
 

@@ -182,7 +182,7 @@ class NodeWriter:
         """The Node object is gone; when it is created again, it knows nothing of us."""
         self._published = ()
 
-    def begin_anew(self) -> None:
+    def restart_history(self) -> None:
         """The API server's history went back: compare the Node with what should be on it, now."""
         self.wake()
 

@@ -103,7 +103,7 @@ class NodePods:
         ``since`` is what ``newest`` was when the list was asked for. A list below it shows that etcd was restored.
         """
         if 0 < _number(version) < since:
-            self.begin_anew()
+            self.restart_history()
         self._saw(version)
         listed = {pod.metadata.uid: pod for pod in sorted(pods, key=_assume_time)}
         for pod in self.missing_in(listed.values(), version):
@@ -148,7 +148,7 @@ class NodePods:
             self._end(uid, _GONE)
         self.on_change()
 
-    def begin_anew(self) -> None:
+    def restart_history(self) -> None:
         """The API server's history went back, so versions start again: each pod's next version is believed, and no end counts.
 
         The pods stay until the list of the restored state shows or lacks them, in their order.

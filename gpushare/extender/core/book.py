@@ -15,7 +15,7 @@ Assumptions, each with its test:
 * The API is the truth. A pod that the API shows bound is booked on that node, and every assumption for it ends.
 * A pod is its uid. A pod re-created under the same name is another pod (defect D17), in whatever order events come.
 * What is gone stays gone: an answer or event that is older than the end of a pod does not bring it back. Only a restore of
-  etcd does (``begin_anew``).
+  etcd does (``restart_history``).
 * An event without a node never ends an assumption: it may be older than the bind.
 * A pod being deleted keeps its card until it is gone or finished with no container running (defect D15).
 * Bookings outlive the Node object: a node that is deleted and comes back still has its pods.
@@ -234,7 +234,7 @@ class Book:
         if self.is_pending(metadata):
             self._workload.put(metadata.uid, node, cpu_milli)
 
-    def begin_anew(self) -> None:
+    def restart_history(self) -> None:
         """The API server's history of pods went back, and a list of the restored state follows: see ``reflector.Handler``.
 
         No end that was seen counts. A booking stays until the list shows its pod, or until the pod is removed because the list

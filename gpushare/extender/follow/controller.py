@@ -39,7 +39,7 @@ class _Changes(Generic[_T]):
     set: Callable[[_T], None]
     remove: Callable[[ObjectMeta], None]
     # By default nothing needs to be forgotten: an object replaces the former one of its name.
-    begin_anew: Callable[[], None] = lambda: None
+    restart_history: Callable[[], None] = lambda: None
 
 
 class Controller:
@@ -63,7 +63,7 @@ class Controller:
         self._odd_entries: dict[str, tuple[str, ...]] = {}
         nodes = _Changes(self._set_node, lambda gone: book.remove_node(gone.name))
         self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, nodes)
-        pods = _Changes(self._set_pod, self._remove_pod, book.begin_anew)
+        pods = _Changes(self._set_pod, self._remove_pod, book.restart_history)
         self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most)
         sick = _Changes(self._declare_sick, lambda gone: self._declare_sick(ConfigMap(gone)))
         self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, sick)

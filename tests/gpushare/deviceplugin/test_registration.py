@@ -91,7 +91,7 @@ class Answers:
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
 
-    def begin_anew(self, *, kubelet_is_another: bool) -> None:
+    def begin_registration(self, *, kubelet_is_another: bool) -> None:
         if kubelet_is_another:
             self._kubelet.changes.set()
 

@@ -199,7 +199,7 @@ async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
     async with bench(pod("a")) as b:
         await b.bind("a")
         del b.api.pods[0]["spec"]["nodeName"]
-        b.book.begin_anew()
+        b.book.restart_history()
         b.book.set_pod(msgspec.convert(b.api.pods[0], Pod))
         await b.bind("a", to="m")
 

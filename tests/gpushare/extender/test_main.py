@@ -25,7 +25,7 @@ PATHS = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
 
 
 @pytest.fixture
-def nobody(tmp_path: Path) -> str:
+def no_server(tmp_path: Path) -> str:
     """The kubeconfig for an API server that is not there."""
     return kubeconfig(tmp_path, "http://127.0.0.1:1")
 
@@ -60,9 +60,9 @@ def get(port: int, path: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_without_an_api_server_it_lives_and_ends_on_a_signal(nobody: str, number: int) -> None:
+def test_without_an_api_server_it_lives_and_ends_on_a_signal(no_server: str, number: int) -> None:
     """Alive, not ready, and exit code 0 after a signal; no restart is needed."""
-    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=nobody) as program:
+    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=no_server) as program:
         port = port_of(program)
         answers = get(port, "/healthz"), get(port, "/readyz")
         program.send_signal(number)
@@ -72,13 +72,13 @@ def test_without_an_api_server_it_lives_and_ends_on_a_signal(nobody: str, number
 
 
 @pytest.mark.parametrize("flag", ["--metrics-address", "--address and --port"])
-def test_a_port_that_is_taken_is_a_usage_error(nobody: str, flag: str) -> None:
+def test_a_port_that_is_taken_is_a_usage_error(no_server: str, flag: str) -> None:
     """Exit code 2, which address, which port, by which flag; no traceback."""
     with listen("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
         is_of_metrics = flag == "--metrics-address"
         arguments = ["--address=127.0.0.1", *([f"{flag}=127.0.0.1:{port}"] if is_of_metrics else [])]
-        with start(*arguments, PORT="0" if is_of_metrics else port, KUBECONFIG=nobody) as program:
+        with start(*arguments, PORT="0" if is_of_metrics else port, KUBECONFIG=no_server) as program:
             errors = program.communicate(timeout=300)[1]
 
     assert (program.returncode, "Traceback" in errors) == (2, False)
@@ -86,9 +86,9 @@ def test_a_port_that_is_taken_is_a_usage_error(nobody: str, flag: str) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "status"), [((), 200), (("--ui=false",), 404)])
-def test_a_flag_turns_the_page_off(nobody: str, arguments: tuple[str, ...], status: int) -> None:
+def test_a_flag_turns_the_page_off(no_server: str, arguments: tuple[str, ...], status: int) -> None:
     """It is there otherwise, also before anything was read."""
-    with start("--address", "127.0.0.1", *arguments, PORT="0", KUBECONFIG=nobody) as program:
+    with start("--address", "127.0.0.1", *arguments, PORT="0", KUBECONFIG=no_server) as program:
         answer = get(port_of(program), "/gpushare-scheduler/ui")
         program.terminate()
         errors = program.communicate(timeout=300)[1]
@@ -96,10 +96,10 @@ def test_a_flag_turns_the_page_off(nobody: str, arguments: tuple[str, ...], stat
     assert (answer, program.returncode, "Traceback" in errors) == (status, 0, False)
 
 
-def test_senseless_file_of_expected_pods_is_a_usage_error(nobody: str, tmp_path: Path) -> None:
+def test_senseless_file_of_expected_pods_is_a_usage_error(no_server: str, tmp_path: Path) -> None:
     """Said before it listens."""
     (tmp_path / "pods.yaml").write_text("pods: [{gpu-mem: four}]")
-    with start("--expected-pods", str(tmp_path / "pods.yaml"), PORT="0", KUBECONFIG=nobody) as program:
+    with start("--expected-pods", str(tmp_path / "pods.yaml"), PORT="0", KUBECONFIG=no_server) as program:
         errors = program.communicate(timeout=300)[1]
 
     assert (program.returncode, errors.count("\n")) == (2, 1)
@@ -112,9 +112,9 @@ def test_an_address_that_is_none_is_a_usage_error() -> None:
         listen("256.1.1.1", 0)
 
 
-def test_listening_on_all_addresses_is_a_warning(nobody: str) -> None:
+def test_listening_on_all_addresses_is_a_warning(no_server: str) -> None:
     """The original's manifests give no address."""
-    with start(PORT="0", KUBECONFIG=nobody) as program:
+    with start(PORT="0", KUBECONFIG=no_server) as program:
         assert program.stderr is not None
         first = program.stderr.readline()
         port_of(program)
@@ -126,9 +126,9 @@ def test_listening_on_all_addresses_is_a_warning(nobody: str) -> None:
 
 
 @pytest.mark.parametrize(("address", "is_open"), [("127.0.0.1", 0), ("0.0.0.0", 1), ("", 1)])
-def test_the_metrics_show_how_callers_are_admitted(nobody: str, address: str, is_open: int) -> None:
+def test_the_metrics_show_how_callers_are_admitted(no_server: str, address: str, is_open: int) -> None:
     """At their own address, of an extender that has read nothing yet; the watches without a word have no age."""
-    with start("--address", address, "--metrics-address", ":0", PORT="0", KUBECONFIG=nobody) as program:
+    with start("--address", address, "--metrics-address", ":0", PORT="0", KUBECONFIG=no_server) as program:
         port = port_of(program)
         text = metrics_of(program)
         on_the_main_port = get(port, "/metrics"), get(port, "/healthz")
@@ -142,10 +142,10 @@ def test_the_metrics_show_how_callers_are_admitted(nobody: str, address: str, is
     assert (on_the_main_port, program.returncode) == ((404, 200), 0)
 
 
-def test_a_log_that_is_not_read_stops_nothing(nobody: str) -> None:
+def test_a_log_that_is_not_read_stops_nothing(no_server: str) -> None:
     """More questions than the pipe holds lines are answered, and SIGTERM ends the program with 0."""
     questions = 3000
-    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=nobody) as program:
+    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=no_server) as program:
         port = port_of(program)
         with socket.create_connection(("127.0.0.1", port), timeout=300) as caller, caller.makefile("rb") as answers:
             for _ in range(questions):
@@ -159,10 +159,10 @@ def test_a_log_that_is_not_read_stops_nothing(nobody: str) -> None:
         assert program.wait(timeout=300) == 0
 
 
-def test_idle_connections_keep_no_caller_out(nobody: str) -> None:
+def test_idle_connections_keep_no_caller_out(no_server: str) -> None:
     """400 of them at a limit of 256 files: a new caller is answered, and the log has no traceback."""
     limited = ["sh", "-c", 'ulimit -n 256; exec "$0" "$@"', PROGRAM, "--address", "127.0.0.1"]
-    environment = {"PORT": "0", "KUBECONFIG": nobody, "PATH": os.defpath, **PATHS}
+    environment = {"PORT": "0", "KUBECONFIG": no_server, "PATH": os.defpath, **PATHS}
     with subprocess.Popen(limited, env=environment, stderr=subprocess.PIPE, text=True) as program:
         port = port_of(program)
         with contextlib.ExitStack() as stack:

@@ -357,11 +357,11 @@ async def test_preempt_answers_uids_whatever_it_was_asked_with(victims: dict[str
     ) as http:
         found = await ask(http, "preempt", {("pod" if "nodeToVictims" in victims else "Pod"): high, **victims})
         high["spec"]["priority"] = 1
-        nobody = await ask(http, "preempt", {"Pod": high, **victims})
+        none = await ask(http, "preempt", {"Pod": high, **victims})
         assert (await http.post(f"{PREFIX}/preempt", content=b'{"Pod": null}')).status_code == 400
 
     assert found == {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 1}}}
-    assert nobody == {"NodeNameToMetaVictims": {}}
+    assert none == {"NodeNameToMetaVictims": {}}
 
 
 async def test_no_pod_is_evicted_for_half_a_book() -> None:

@@ -52,8 +52,8 @@ class Told:
         if self.here.get(metadata.name) == metadata.uid:
             del self.here[metadata.name]
 
-    def begin_anew(self) -> None:
-        self.heard.append("begin anew")
+    def restart_history(self) -> None:
+        self.heard.append("restart history")
 
 
 def pod(name: str, version: str, uid: str = "") -> dict[str, Any]:
@@ -217,7 +217,7 @@ async def test_a_restore_is_reported_before_its_list() -> None:
     told, versions = await hear(api, "a", "c")
 
     assert versions == ["900", "8"]
-    assert told.heard[2:] == ["begin anew", "set a u-a", "set c u-c", "remove b u-b"]
+    assert told.heard[2:] == ["restart history", "set a u-a", "set c u-c", "remove b u-b"]
 
 
 async def test_no_later_list_is_a_restore() -> None:
@@ -228,7 +228,7 @@ async def test_no_later_list_is_a_restore() -> None:
     )
     told, _ = await hear(api, "b")
 
-    assert told.heard == ["set a u-a", "set a u-a", "begin anew", "remove a u-a", "set b u-b"]
+    assert told.heard == ["set a u-a", "set a u-a", "restart history", "remove a u-a", "set b u-b"]
 
 
 async def test_a_broken_watch_looks_for_a_restore() -> None:
@@ -238,7 +238,7 @@ async def test_a_broken_watch_looks_for_a_restore() -> None:
     told, versions = await hear(api, "b")
 
     assert versions == ["900", "8"]
-    assert told.heard == ["set a u-a", "begin anew", "set b u-b", "remove a u-a"]
+    assert told.heard == ["set a u-a", "restart history", "set b u-b", "remove a u-a"]
     assert [call.query["limit"] for call in api.of("GET")] == ["500", "1", "500"]
 
 

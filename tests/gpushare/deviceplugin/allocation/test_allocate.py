@@ -507,7 +507,7 @@ async def test_half_done_pod_blocks_no_other_pods_card(kubelet_is_another: bool)
         node.lines.append(Line("uid-a", "c0", ids, dict(given.variables)))
         node.write_book()
         if kubelet_is_another:
-            node.allocator.begin_anew()
+            node.allocator.begin_registration()
         else:
             with pytest.raises(NoCandidateError, match="card 0 has 6 units left for the 7 of the pod"):
                 await node.allocator.prefer(node.free(), [], 7)
@@ -523,7 +523,7 @@ async def test_pods_found_at_a_kubelets_start_are_answered_by_age() -> None:
         pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{seconds}Z"
     async with stage(pods) as node:
         await node.allocator.recover()
-        node.allocator.begin_anew(kubelet_is_another=True)
+        node.allocator.begin_registration(kubelet_is_another=True)
         for name in ("old", "young"):
             await node.admit(name)
 
@@ -551,7 +551,7 @@ async def test_what_a_kubelet_did_not_write_down_it_asks_for_again() -> None:
         ids = await node.allocator.prefer(node.free(), [], 2)
         await node.allocator.allocate(ids)
         node.write_book()
-        node.allocator.begin_anew()
+        node.allocator.begin_registration()
         for name in "ab":
             await node.admit(name)
 
@@ -777,7 +777,7 @@ async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:
         ids = await node.allocator.prefer(node.free(), [], 3)
         with pytest.raises(HeldError, match="the kubelet admits a pod"):
             await node.allocator.verify(ids)
-        node.allocator.begin_anew(kubelet_is_another=True)
+        node.allocator.begin_registration(kubelet_is_another=True)
         with pytest.raises(HeldError, match="the kubelet does not say yet"):
             await node.allocator.verify(ids)
 

@@ -200,7 +200,7 @@ def test_after_a_restore_lower_versions_count() -> None:
         pods.set(one)
     pods.remove(ObjectMeta("ended", "d", "ended"))
 
-    pods.begin_anew()
+    pods.restart_history()
     assert pods.newest == 0
     for one in (pod("b", version=8, mark="restored"), pod("ended", version=9), pod("a", version=7)):
         pods.set(one)
@@ -325,7 +325,7 @@ def test_write_on_a_pod_of_a_lost_history_conflicts() -> None:
     """An API server takes its version for one that no object has now, and not for a text that makes no sense."""
     pods = NodePods()
     pods.set(pod("a", version=30))
-    pods.begin_anew()
+    pods.restart_history()
     (kept,) = pods.in_admission_order()
 
     # A cluster's first write is of version 2.

@@ -39,7 +39,7 @@ A = ObjectMeta(name="a", namespace="team", uid="uid-a")
 B = ObjectMeta(name="b", namespace="team", uid="uid-b")
 PODS = {"uid-a": A, "uid-b": B}
 ON = PodOnCard("team", "a", "uid-a", 0)
-NOBODY = Tolerance()
+EXACT = Tolerance()
 
 
 def pod(units: object = 2, phase: str = "Running", **annotations: str) -> Pod:
@@ -123,7 +123,7 @@ def test_the_use_of_a_silent_card_is_not_known() -> None:
 
 def test_a_tolerance_is_a_share_or_an_amount() -> None:
     """The use within the booking, and beside it."""
-    assert [Tolerance(10).limit(1000), Tolerance(0, 256).limit(1000), NOBODY.limit(1000)] == [1100, 1256, 1000]
+    assert [Tolerance(10).limit(1000), Tolerance(0, 256).limit(1000), EXACT.limit(1000)] == [1100, 1256, 1000]
 
 
 def test_above_the_booking_is_never_negative() -> None:
@@ -131,7 +131,7 @@ def test_above_the_booking_is_never_negative() -> None:
     assert [CardUse(ON, 5, used).over for used in (3, 8, None)] == [0, 3, 0]
 
 
-def look(before: Any, used: int | None, now: float, tolerance: Tolerance = NOBODY, after: float = 60) -> Any:
+def look(before: Any, used: int | None, now: float, tolerance: Tolerance = EXACT, after: float = 60) -> Any:
     """One look at a pod that booked 1000."""
     return judge(before, [CardUse(ON, 1000, used)], now, tolerance, after)
 
@@ -169,7 +169,7 @@ def test_the_reported_use_is_that_of_the_moment() -> None:
 def test_each_pod_is_judged_by_itself() -> None:
     """A pod without a booking before it, or one with an unknown use, changes nothing for the next."""
     uses = [CardUse(PodOnCard("team", "b", "uid-b", 0), booked, used) for booked, used in ((0, 9), (9, None))]
-    judged = judge(Overuse({ON: 0}), [*uses, CardUse(ON, 1000, 1001)], 60, NOBODY, 60)
+    judged = judge(Overuse({ON: 0}), [*uses, CardUse(ON, 1000, 1001)], 60, EXACT, 60)
 
     assert judged.begun == (CardUse(ON, 1000, 1001),)
 
@@ -206,7 +206,7 @@ def test_an_unknown_use_changes_nothing() -> None:
 
 def test_a_pod_that_is_gone_ends_without_a_word() -> None:
     """The excess of a pod that is gone ends without a report, because there is no pod left for an event."""
-    gone = judge(Overuse({ON: 0}, frozenset({ON})), [], 100, NOBODY, 0)
+    gone = judge(Overuse({ON: 0}, frozenset({ON})), [], 100, EXACT, 0)
 
     assert gone == Overuse()
 

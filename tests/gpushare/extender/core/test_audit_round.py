@@ -298,7 +298,7 @@ def test_a_restore_of_etcd_settles_nothing() -> None:
     """The list may be of the lost history."""
     on = Stage()
     settle = on.suspected(pod())
-    on.book.begin_anew()
+    on.book.restart_history()
     assert settle() is None
     assert on.used() == [0, 0]
 

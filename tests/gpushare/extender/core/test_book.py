@@ -110,7 +110,7 @@ def test_a_restored_pod_is_booked(book: Book) -> None:
     book.set_pod(pod("u", 4, on="n", card=1))
     assert used(book) == [0, 0]
 
-    book.begin_anew()
+    book.restart_history()
     book.set_pod(pod("u", 4, on="n", card=0), has_gap=False)
 
     assert used(book) == [4, 0], "nothing that was believed of it counts"
@@ -119,7 +119,7 @@ def test_a_restored_pod_is_booked(book: Book) -> None:
 def test_a_booking_stays_until_the_list_lacks_it(book: Book) -> None:
     """While the list comes the containers may still run."""
     book.set_pod(pod("u", 4, on="n", card=1))
-    book.begin_anew()
+    book.restart_history()
     assert used(book) == [0, 4]
 
     book.remove_pod(pod("u").metadata)
@@ -132,7 +132,7 @@ def test_a_lost_bind_frees_its_card(book: Book) -> None:
     book.set_pod(pod("u", 4, on="n", card=0))
     book.set_pod(pod("u", 4))
     assert used(book) == [4, 0], "without a restore it is an old event"
-    book.begin_anew()
+    book.restart_history()
     assert used(book) == [4, 0]
 
     book.set_pod(pod("u", 4))
@@ -147,7 +147,7 @@ def test_a_lost_bind_without_a_card_is_forgotten(book: Book) -> None:
     """The pod was bound past every extender."""
     book.set_pod(pod("u", 4, on="n"))
     assert book.snapshot().nodes["n"].unplaced == 4
-    book.begin_anew()
+    book.restart_history()
     book.set_pod(pod("u", 4))
 
     assert book.snapshot().nodes["n"].unplaced == 0
@@ -156,7 +156,7 @@ def test_a_lost_bind_without_a_card_is_forgotten(book: Book) -> None:
 def test_a_bind_under_way_survives_a_restore(book: Book) -> None:
     """A bind under way keeps its room after a restore, because its request may still take effect."""
     book.assume("n", booking("u", 4, 0))
-    book.begin_anew()
+    book.restart_history()
     book.set_pod(pod("u", 4))
 
     assert used(book) == [4, 0]

@@ -191,7 +191,7 @@ def test_a_refusal_of_a_node_is_known(book: Book) -> None:
 
 def test_restores_are_counted(book: Book) -> None:
     """An audit settles nothing over one."""
-    assert [book.begin_anew(), book.begin_anew(), book.restores] == [None, None, 2]
+    assert [book.restart_history(), book.restart_history(), book.restores] == [None, None, 2]
 
 
 def test_answers_follow_the_bookings() -> None:
