@@ -1,8 +1,9 @@
 """Which process of pytest-xdist runs which cases, and when: files are not torn apart, and what takes long comes first.
 
 A session's fixtures are set up once in each process that needs them. The comparison with the real control plane starts two of
-those; with its files dealt out to all processes, as ``--dist loadfile`` does, each would start two of its own. And a file that
-takes minutes, begun last, has one process work while the others have ended: xdist looks at the number of tests alone.
+those; with its files dealt out to all processes, as ``--dist loadfile`` does, each would start two of its own. So it is three
+parts, which take about the same time. And a file that takes minutes, begun last, has one process work while the others have
+ended: xdist looks at the number of tests alone.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Final
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-# Folders with cases that share an expensive set-up.
-_TOGETHER: Final = ("e2e/parity/",)
+# Files with cases that share an expensive set-up, by the beginning of their paths; the first that fits counts.
+_TOGETHER: Final = ("e2e/parity/test_api_", "e2e/parity/test_scheduler_", "e2e/parity/")
 # Files and folders that take minutes. First those with clusters of their own: the session's need not be up then.
 _FIRST: Final = (
     "e2e/slots/",
@@ -25,8 +26,12 @@ _FIRST: Final = (
     "e2e/bursts/test_bursts.py",
     "e2e/chaos/",
     "e2e/kubectl/",
+    "e2e/onsite/",
+    "e2e/scenarios/test_upgrade.py",
+    "tests/clusters/deploy/",
     "tests/clusters/kind/offline/node_image/",
     "tests/clusters/controlplane/",
+    "e2e/migration/",
     "tests/load/",
     "e2e/scenarios/test_restarts.py",
     "e2e/scenarios/test_churn.py",
@@ -53,11 +58,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out files, and some folders whole, in the order of the collection."""
+    """Hands out files, and some together, in the order of the collection."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = _path(nodeid)
-        return next((folder for folder in _TOGETHER if path.startswith(folder)), path)
+        return next((part for part in _TOGETHER if path.startswith(part)), path)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, Cluster, NodeSpec
 from clusters.targets import Program, Target
 from e2e.builders import gpu_pod
-from e2e.earlier_version import CHECKOUT, unpack
+from e2e.earlier_version import unpack
 from e2e.observer import Observer, OwnCluster, observing
 from e2e.pytest_plugin.try_wheels import build, install
 
@@ -36,24 +38,20 @@ class Installed:
     folder: Path
 
 
-def installed(checkout: Path, folder: Path) -> Installed:
-    """The product's wheel of a checkout, and what the checkout's list has for it."""
+@pytest.fixture(scope="module")
+def former(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The earlier version: its wheel, and what its list has for it."""
+    folder = tmp_path_factory.mktemp("former")
+    checkout = unpack(folder)
     (wheel,) = build(folder / "wheels", checkout, ["."])
     python = install([wheel], folder / "environment", checkout, ["product"])
     return Installed(wheel.name.split("-")[1], python.parent)
 
 
 @pytest.fixture(scope="module")
-def former(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The earlier version."""
-    folder = tmp_path_factory.mktemp("former")
-    return installed(unpack(folder), folder)
-
-
-@pytest.fixture(scope="module")
-def present(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """This version."""
-    return installed(CHECKOUT, tmp_path_factory.mktemp("present"))
+def present() -> Installed:
+    """This version: the programs of the tests' own environment."""
+    return Installed(version("gpushare-scheduler"), Path(sys.executable).parent)
 
 
 class Links:
@@ -66,11 +64,11 @@ class Links:
             target, extender_or_none=self._linked(EXTENDER), device_plugin_or_none=self._linked(DEVICE_PLUGIN)
         )
 
-    def choose(self, program: str, version: Installed) -> None:
+    def choose(self, program: str, installed: Installed) -> None:
         """From its next start on the program is of that version."""
         link = self._folder / program
         link.unlink(missing_ok=True)
-        link.symlink_to(version.folder / self._programs[program].argv[0])
+        link.symlink_to(installed.folder / self._programs[program].argv[0])
 
     def _linked(self, program: str) -> Program:
         """The program, started through its link, without a path that leads to the checkout."""
@@ -79,13 +77,13 @@ class Links:
         return replace(known, argv=argv, environment={**known.environment, "PYTHONPATH": ""})
 
 
-async def switch(observer: Observer, links: Links, program: str, version: Installed) -> None:
+async def switch(observer: Observer, links: Links, program: str, installed: Installed) -> None:
     """Exchange a program as an upgrade does; the plugins node by node."""
-    links.choose(program, version)
+    links.choose(program, installed)
     for node in NODES if program == DEVICE_PLUGIN else [None]:
         await observer.cluster.kill(program, node)
         await observer.cluster.launch(program, node)
-        assert version_of(observer.cluster, program, node) == version.version
+        assert version_of(observer.cluster, program, node) == installed.version
 
 
 def version_of(cluster: Cluster, program: str, node: str | None = None) -> str:
@@ -125,8 +123,8 @@ async def test_programs_change_version_under_pods(
         await observer.create(*(gpu_pod(f"nine-{node}", 9 * gib, node=node) for node in NODES))
         await observer.create(*(gpu_pod(f"two-containers-{node}", 2 * gib, gib, node=node) for node in NODES))
         lives = await observer.lives(*first)
-        for step, (version, program) in enumerate(product((present, former), order)):
-            await switch(observer, links, program, version)
+        for step, (installed, program) in enumerate(product((present, former), order)):
+            await switch(observer, links, program, installed)
             assert await observer.lives(*lives) == lives
             new = {f"new-{step}-{node}": node for node in NODES}
             await observer.create(*(gpu_pod(name, 3 * gib, node=node) for name, node in new.items()))
