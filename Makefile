@@ -81,13 +81,13 @@ COUNTED = tests/fake_nvml tests/gpushare/model tests/gpushare/kubectl_inspect te
 COUNT = $(BIN)/python -m pytest $(COUNTED) --cov --cov-report=term:skip-covered $(AT_ONCE)
 REST = $(BIN)/python -m pytest tests e2e $(COUNTED:%=--ignore %) $(AT_ONCE) $(ON)
 
-# What only CI and `make test-all` need to see each time is left out; QUICK= runs it.
+# Thorough and exhaustive tests are left out; QUICK=--not-exhaustive runs the thorough ones, as CI does, and QUICK= all.
 QUICK ?= --quick
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
 	@$(COUNT) $(QUICK)
 	@$(REST) --ignore e2e/parity --ignore e2e/kubectl --bursts 10 $(QUICK) $(ARGS)
 
-test-all: control-plane chart-tools ## Run what `make test` leaves out as well: the comparison with the real control plane, thorough tests, and a hundred bursts instead of ten
+test-all: control-plane chart-tools ## Run what `make test` leaves out as well: the comparison with the real control plane, thorough and exhaustive tests, and a hundred bursts instead of ten
 	@$(COUNT)
 	@$(REST) --require-control-plane $(ARGS)
 

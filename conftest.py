@@ -1,23 +1,28 @@
-"""For all tests: ``--quick``, and less work for Python's garbage collector, which took a tenth of a worker's processor time."""
+"""For all tests: which to skip, and less work for Python's garbage collector, which took a tenth of a worker's processor time."""
 
 from __future__ import annotations
 
 import gc
+from typing import Final
 
 import pytest
 
+# The marks of tests that each option skips.
+_SKIPPED: Final = {"--quick": ("thorough", "exhaustive"), "--not-exhaustive": ("exhaustive",)}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--quick``."""
-    parser.addoption("--quick", action="store_true", help="skip what is marked as thorough (make test does)")
+    """``--quick`` and ``--not-exhaustive``."""
+    for option, marks in _SKIPPED.items():
+        parser.addoption(option, action="store_true", help=f"skip tests marked as {' or '.join(marks)}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip, with the reason, tests that take long and repeat most of what others prove."""
-    if config.getoption("--quick"):
+    for option in filter(config.getoption, _SKIPPED):
         for item in items:
-            if (mark := item.get_closest_marker("thorough")) is not None:
-                item.add_marker(pytest.mark.skip(f"not with --quick: {mark.args[0]}"))
+            for mark in filter(None, map(item.get_closest_marker, _SKIPPED[option])):
+                item.add_marker(pytest.mark.skip(f"not with {option}: {mark.args[0]}"))
 
 
 def pytest_collection_finish() -> None:

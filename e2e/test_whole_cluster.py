@@ -36,7 +36,7 @@ _CASES: Final = "def test_one(cluster): pass\ndef test_two(cluster): pass\n"
 @pytest.mark.parametrize(
     ("processes", "verdicts"),
     [
-        pytest.param((), ["main"], marks=pytest.mark.thorough("two processes show it, too")),
+        pytest.param((), ["main"], marks=pytest.mark.exhaustive("two processes show it, too")),
         (("-n", "2", "--dist", "load"), ["gw0", "gw1"]),
     ],
     ids=["one process", "two"],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import socket
 from typing import Final
 
-_KEPT: Final[list[socket.socket]] = []
+_KEPT: Final = contextlib.ExitStack()
+atexit.register(_KEPT.close)
 
 
 def free_port() -> int:
@@ -14,8 +17,7 @@ def free_port() -> int:
     It stays bound here and is not listened on. A server may listen on it nevertheless, because servers share addresses
     (SO_REUSEADDR); other searches for a free port, and outgoing connections, pass it over.
     """
-    kept = socket.socket()
+    kept = _KEPT.enter_context(socket.socket())
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     kept.bind(("127.0.0.1", 0))
-    _KEPT.append(kept)
     return int(kept.getsockname()[1])

@@ -32,7 +32,7 @@ pytestmark = [
 ]
 EACH: Final = (rewritten_cards, ended_pods_of_many_bytes, ended_pods_of_many_cards, unread_log, long_wishes)
 # One alone shows which of them did it when all together exceed a bound.
-ALONE: Final = pytest.mark.thorough("all together are the heavier load")
+ALONE: Final = pytest.mark.exhaustive("all together are the heavier load")
 # The bounds of each program between the creation of a pod and its start: calls to the API server, and bytes of the answers.
 # Watches do not count: each of their events is a write that its author has made. Writes to the attacker's own pods do not count
 # either: `rewritten_cards` has a bound of its own for them, and a slow machine fits more of them between creation and start.

@@ -87,7 +87,7 @@ async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
 
 
 @pytest.mark.promise("PR-005")
-@pytest.mark.thorough("the bursts again with another plugin; the case before this one proves that they can fail")
+@pytest.mark.exhaustive("the bursts again with another plugin; the case before this one proves that they can fail")
 @pytest.mark.stand_in_only("a real kubelet admits in the order of the bindings, so our plugin's first guess is right")
 async def test_the_same_bursts_catch_a_plugin_that_repairs_nothing(
     request: pytest.FixtureRequest, target: Target, choices: Choices, venue: Venue, provider: str

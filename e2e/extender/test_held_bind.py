@@ -57,14 +57,13 @@ class Road:
             carrying.add_done_callback(self._tasks.discard)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, waits: bool) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.closing(writer), contextlib.suppress(OSError):
             while piece := await reader.read(_PIECE):
                 if waits and not self.is_open.is_set():
                     self.held += 1
                     await self.is_open.wait()
                 writer.write(piece)
                 await writer.drain()
-        writer.close()
 
 
 @pytest.mark.promise("D24", "EXT-025")

@@ -27,7 +27,7 @@ PROBES: Final = ("/version", "/healthz", "/readyz")
 ANONYMOUS: Final = Caller()
 HUNDRED_MB: Final = 100_000_000
 IDLE_CONNECTIONS: Final = 10_000
-OTHERS: Final = pytest.mark.thorough("all verbs are read by the same server")
+OTHERS: Final = pytest.mark.exhaustive("all verbs are read by the same server")
 
 
 @pytest_asyncio.fixture(loop_scope="session")

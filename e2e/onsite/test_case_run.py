@@ -73,7 +73,7 @@ async def options_of(cluster: Cluster, stack: AsyncExitStack, account: str, rule
     return ["--yes", f"--kubeconfig={kubeconfig}", "--max-pods=0", "--nodes=a1"]
 
 
-@pytest.mark.thorough("a run on a cluster of its own")
+@pytest.mark.exhaustive("a run on a cluster of its own")
 async def test_neither_time_nor_warnings_fail_a_case(run: Run) -> None:
     """The limits of this repository's own tests are not those of a validation, and the folder has the report alone."""
     plugin = "def pytest_runtest_setup(item):\n    warnings.warn('a library is old')\n"
@@ -83,7 +83,7 @@ async def test_neither_time_nor_warnings_fail_a_case(run: Run) -> None:
     assert {path.name for path in run.report.iterdir()} == _FILES
 
 
-@pytest.mark.thorough("a run on a cluster of its own")
+@pytest.mark.exhaustive("a run on a cluster of its own")
 async def test_the_report_of_an_interrupted_run_is_incomplete(run: Run) -> None:
     """The cases that did not run are in the report, and leave it without a verdict; the exit code is that of Ctrl-C."""
     plugin = "def pytest_runtest_logfinish():\n    os.kill(os.getpid(), signal.SIGTERM)\n"
@@ -96,7 +96,7 @@ async def test_the_report_of_an_interrupted_run_is_incomplete(run: Run) -> None:
     assert f"The report is in {run.report}" in output
 
 
-@pytest.mark.thorough("a run on a cluster of its own")
+@pytest.mark.exhaustive("a run on a cluster of its own")
 async def test_a_limit_on_pods_leaves_a_gap(run: Run) -> None:
     """A case that would need more than the limits is not judged, so the run is incomplete."""
     code, output = await run.of("embedded", "--nodes", "a1", "-k", "got or together", "--max-pods", "1")
@@ -121,7 +121,7 @@ async def test_an_error_behind_a_skip_fails_the_case(run: Run) -> None:
     }
 
 
-@pytest.mark.thorough("a run on a cluster of its own")
+@pytest.mark.exhaustive("a run on a cluster of its own")
 async def test_a_report_that_cannot_be_written_fails_the_run(run: Run) -> None:
     """The output has the verdict and the error if the report's file cannot be written in the end."""
     plugin = (
@@ -190,7 +190,7 @@ async def test_a_cluster_that_does_not_start_is_one_error(run: Run) -> None:
     check_nothing_was_tried(run, code, output)
 
 
-@pytest.mark.thorough("a run on a cluster of its own")
+@pytest.mark.exhaustive("a run on a cluster of its own")
 async def test_a_lost_namespace_leaves_a_gap(run: Run) -> None:
     """A run that was suspended, and another one took its lease, shows nothing about sharing."""
     plugin = """@pytest.hookimpl(tryfirst=True)

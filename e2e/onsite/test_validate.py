@@ -197,7 +197,7 @@ async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Val
 
 
 @pytest.mark.stand_in_only("the original's plugin takes the place of ours")
-@pytest.mark.thorough("another plugin is built and judged by all cases")
+@pytest.mark.exhaustive("another plugin is built and judged by all cases")
 async def test_the_originals_plugin_is_judged_fairly(validation: Validation, observer: Observer) -> None:
     """Cases about what it does not publish are skipped; it fails that of several containers alone, by its defect D2."""
     async with in_the_place_of_ours(observer, "a2"):
@@ -277,7 +277,7 @@ async def test_a_suspended_run_spares_the_next_one(
     assert "run following took the lease of this one" in output.decode()
 
 
-@pytest.mark.thorough("each run after a kill waits until the lease of the one before has passed")
+@pytest.mark.exhaustive("each run after a kill waits until the lease of the one before has passed")
 @pytest.mark.minutes_on_kind(10, "five runs that are killed, and one that ends")
 @pytest.mark.usefixtures("bystanders")
 async def test_a_run_after_kills_leaves_nothing(cluster: Cluster, validation: Validation) -> None:

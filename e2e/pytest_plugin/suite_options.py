@@ -68,7 +68,7 @@ class _Suite:
         # The cases mark no test as asynchronous, and each of their fixtures has a loop that is named.
         warnings.filterwarnings("ignore", message="(?s).*asyncio_default_fixture_loop_scope")
         config.option.asyncio_mode = "auto"
-        for marker in ("promise(*ids): see promises.yaml", "thorough(why): takes long"):
+        for marker in ("promise(*ids): see promises.yaml", "thorough(why): takes long", "exhaustive(why): takes long"):
             config.addinivalue_line("markers", marker)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:

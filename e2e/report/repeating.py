@@ -17,8 +17,8 @@ _IF_NAMED: Final = (
     "--kubernetes", "--assets", "--node-image", "--image-base", "--kubeconfig", "--context", "--restarts", "--bursts",
     "--burst-seed", "--random-clusters", "--chaos-seconds", "--chaos-seed", "--seed", "--require-control-plane", "--slow",
 )  # fmt: skip
-_CHOOSING: Final = ("--profile", "-k", "-m", "--quick")
-_WITHOUT_VALUE: Final = ("--require-control-plane", "--slow", "--quick")
+_CHOOSING: Final = ("--profile", "-k", "-m", "--quick", "--not-exhaustive")
+_WITHOUT_VALUE: Final = ("--require-control-plane", "--slow", "--quick", "--not-exhaustive")
 
 
 # The package of a wheel that has the suite below it, as pytest_plugin lays it down; "" in our checkout.

@@ -162,7 +162,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.thorough("workers show it, too")), "2"])
+@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.exhaustive("workers show it, too")), "2"])
 def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path, workers: str) -> None:
     """Whatever happens in set-up, call or tear-down, and in which process; what is expected to fail is no pass, and a case
     that crashes is no failure. The counts end the output; ids, cluster and release are properties in a JUnit file.
@@ -232,7 +232,7 @@ def test_another_cluster_and_another_target_are_columns(tmp_path: Path) -> None:
     [
         ("test_passes", "2", 0),
         ("test_passes", "3", 1),
-        pytest.param("judge", "1", 1, marks=pytest.mark.thorough("the second one shows the exit code, too")),
+        pytest.param("judge", "1", 1, marks=pytest.mark.exhaustive("the second one shows the exit code, too")),
     ],
 )
 def test_a_run_that_judges_too_few_promises_fails(tmp_path: Path, cases: str, asked: str, code: int) -> None:

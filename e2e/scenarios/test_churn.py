@@ -13,7 +13,7 @@ from e2e.scenarios.churn import Churn
 
 NODE: Final = "a2"
 UNITS: Final = "28"
-ALONE: Final = pytest.mark.thorough("both together are the heavier load, and test_lives.py restarts each")
+ALONE: Final = pytest.mark.exhaustive("both together are the heavier load, and test_lives.py restarts each")
 
 # The limit of one case, in seconds: twenty restarts of a real kubelet take minutes.
 pytestmark = pytest.mark.timeout(1200)

@@ -50,7 +50,7 @@ def test_the_demo_and_its_six_commands_work(tmp_path: Path, binaries: Binaries) 
     assert left_out(block_with("Why:"), answers) == []
 
 
-@pytest.mark.thorough("the demo once more; up prints the same lines")
+@pytest.mark.exhaustive("the demo once more; up prints the same lines")
 def test_a_demo_that_is_kept_has_its_page(tmp_path: Path, binaries: Binaries) -> None:
     """Its cluster stays until Ctrl-C, with the page's address, and explain answers about the demo's own pod."""
     shell = Shell(tmp_path / "site", binaries["kubectl"])

@@ -61,7 +61,7 @@ def test_more_runs_have_the_same_seeds_first() -> None:
     assert seeds(8, 3) != seeds(7, 3)
 
 
-@pytest.mark.thorough("pytest is started for each run of a hunt")
+@pytest.mark.exhaustive("pytest is started for each run of a hunt")
 def test_failures_are_listed_and_the_hunt_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A finished run is not played again, and a finished hunt starts again."""
     first, second = seeds(7, 2)
@@ -83,7 +83,7 @@ def test_failures_are_listed_and_the_hunt_goes_on(tmp_path: Path, capsys: pytest
     assert "2 of 2 runs had failures" in shown
 
 
-@pytest.mark.thorough("pytest is started for each run of a hunt")
+@pytest.mark.exhaustive("pytest is started for each run of a hunt")
 def test_ctrl_c_ends_a_hunt_that_can_go_on(tmp_path: Path) -> None:
     """The loops beside it end too, else its output would stay open."""
     command = [sys.executable, "-m", "e2e", *words(tmp_path, 2, "hangs")]

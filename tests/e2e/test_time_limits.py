@@ -79,7 +79,7 @@ def test_the_clock_of_other_tests_may_be_moved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "workers", ["0", pytest.param("1", marks=pytest.mark.thorough("a worker runs the same phases as one process"))]
+    "workers", ["0", pytest.param("1", marks=pytest.mark.exhaustive("a worker runs the same phases as one process"))]
 )
 def test_a_case_over_its_limit_fails_alone(tmp_path: Path, workers: str) -> None:
     """It is cancelled, or an alarm ends it; the cases after it pass in the same process, on the same event loop."""

@@ -14,7 +14,7 @@ from load.bench.bench_plan import Cell, Plan
 FIGURES = {"p50", "p99", "p999", "mean", "count", "answer_bytes", "cpu_microseconds", "events_measured"}
 
 
-@pytest.mark.thorough("every server of the bench is started and asked")
+@pytest.mark.exhaustive("every server of the bench is started and asked")
 def test_the_smallest_run_writes_every_number(tmp_path, capsys) -> None:
     """Every cell has a row for each server that was asked in turn, every concurrency one, every start one."""
     plan = Plan((40,), questions=5, binds=8, pause_ms=1.0, quick=True, output=tmp_path)

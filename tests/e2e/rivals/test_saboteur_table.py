@@ -126,7 +126,7 @@ def test_outcomes_are_read_by_node_id() -> None:
     assert not is_of("e2e/x/test_y.py::test_ab", "e2e/x/test_y.py::test_a")
 
 
-@pytest.mark.thorough("each starts a cluster of its own; python -m e2e saboteurs plays all")
+@pytest.mark.exhaustive("each starts a cluster of its own; python -m e2e saboteurs plays all")
 @pytest.mark.parametrize("name", ["off-by-one-unit", "never-assigned"])
 async def test_a_saboteur_is_caught_by_its_case(name: str) -> None:
     """One of the extender and one of the plugin."""
@@ -135,7 +135,7 @@ async def test_a_saboteur_is_caught_by_its_case(name: str) -> None:
     assert await play(saboteur) == ""
 
 
-@pytest.mark.thorough("it starts a cluster of its own")
+@pytest.mark.exhaustive("it starts a cluster of its own")
 async def test_an_honest_rival_is_no_saboteur() -> None:
     """The player reports a case that has passed, with its output."""
     honest = Saboteur("honest", "None.", "extender", case_of("off-by-one-unit"), faults=("keys-in-exact-casing",))

@@ -145,7 +145,7 @@ def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> N
     assert len(list(out.glob("requests-*.tsv"))) == 2
 
 
-@pytest.mark.thorough("the bounds themselves are judged in test_play.py")
+@pytest.mark.exhaustive("the bounds themselves are judged in test_play.py")
 def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
     """A second in each filter: exit code 99, and the shipped bounds that broke: over the server that does nothing, and
     over the extender as of a commit, which has no such delay."""
@@ -159,7 +159,7 @@ def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
     assert re.search(r"BROKEN  filter p50: [\d.]+, at most 1.5 x baseline, ", done.stdout)
 
 
-@pytest.mark.thorough("three extenders are started and asked")
+@pytest.mark.exhaustive("three extenders are started and asked")
 def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
     """One refuses all binds, one reports binds that it does not make, one binds to another node; ours refuses none."""
     no_card = AGREES.replace('"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}', '"annotations": {}')
@@ -193,7 +193,7 @@ def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
     assert 0.5 < rows["gpushare", "filter"]["fit"] <= 1
 
 
-@pytest.mark.thorough("one more run of ten seconds, on a foreign extender")
+@pytest.mark.exhaustive("one more run of ten seconds, on a foreign extender")
 def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
     """A foreign extender like HAMi's has its verbs at the root, no prioritize, and a URL of its own for readiness.
 
@@ -232,7 +232,7 @@ def test_a_wrong_path_fails_before_the_load(tmp_path: Path) -> None:
     assert re.search(message, done.stderr), done.stderr
 
 
-@pytest.mark.thorough("one more run, ten seconds long")
+@pytest.mark.exhaustive("one more run, ten seconds long")
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     """Exit code 130, and no process of it is left."""
     argv = [sys.executable, "-m", "load", "run", *SMALL[:2], "--seconds", "100", "-o", str(tmp_path / "out")]
@@ -292,7 +292,7 @@ def test_a_port_that_is_in_use_is_reported(tmp_path: Path) -> None:
     assert "of 127.0.0.1 is in use" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.thorough("other tests here ask another extender, and test_others.py waits for one")
+@pytest.mark.exhaustive("other tests here ask another extender, and test_others.py waits for one")
 def test_another_extender_is_waited_for_and_asked_the_same(tmp_path: Path, loose: Path) -> None:
     """One that follows the API server of the run, and one that is started for it, get as many pods, about the same nodes; what is
     the user's stays."""

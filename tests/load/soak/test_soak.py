@@ -92,7 +92,7 @@ def test_what_was_not_measured_is_not_kept() -> None:
     assert broken(run) == ["memory", "units", "audits"]
 
 
-@pytest.mark.thorough("a soak takes twenty seconds")
+@pytest.mark.exhaustive("a soak takes twenty seconds")
 def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Pods come and go for some seconds; too few to show whether memory is flat, which is exit code 1."""
     # The extender audits its book after 12 seconds at the latest.

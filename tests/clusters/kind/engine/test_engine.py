@@ -78,7 +78,7 @@ def test_down_after_a_kill_leaves_nothing(fresh: Machine) -> None:
     assert list(Path(fresh.environment["GPUSHARE_CACHE"], "docker", "containers").iterdir()) == []
 
 
-@pytest.mark.thorough("two checkouts on the real packet filter; the uses are proved in test_uses.py")
+@pytest.mark.exhaustive("two checkouts on the real packet filter; the uses are proved in test_uses.py")
 def test_two_checkouts_share_it_and_each_ends_alone(fresh: Machine, tmp_path: Path) -> None:
     """The first to call ``down`` leaves the other's containers running; the last one ends it. Then the reverse."""
     other = dataclasses.replace(fresh, checkout=tmp_path / "other")
