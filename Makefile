@@ -99,10 +99,10 @@ conformance: PROFILE ?= conformance
 conformance: $(READY) ## Judge the programs of TARGET by the promises, in two minutes; HTML, JUnit and JSON in artefacts/ (PROFILE=conformance,ours CLUSTER=)
 	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report --profile $(PROFILE) --bursts 5 --quick --verbose --no-header $(AT_ONCE) $(ON) $(ARGS)
 
-# The seeds of the runs follow from SEED. BUSY: how many loops keep processors busy; empty: one for each of them.
+# The seeds of the runs follow from SEED.
 RUNS ?= 50
 flakes: $(READY) #+ Run the end-to-end cases RUNS=50 times, each in another random order, on busy processors, and list what failed; goes on after Ctrl-C (PROFILE=, SEED=)
-	@$(BIN)/python -m e2e flakes --runs $(RUNS) $(if $(SEED),--seed $(SEED)) $(if $(BUSY),--busy $(BUSY)) -- e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report \
+	@$(BIN)/python -m e2e flakes --runs $(RUNS) $(if $(SEED),--seed $(SEED)) -- e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report \
 	  $(if $(PROFILE),--profile $(PROFILE)) --bursts 5 --quick $(AT_ONCE) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
