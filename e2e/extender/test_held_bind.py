@@ -45,16 +45,22 @@ class Road:
             yield server.sockets[0].getsockname()[1]
         finally:
             server.close()
+            # The tasks of connections that came last begin, so that they are known here.
+            await asyncio.sleep(0)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection(self._host, self._port)
-        for task in (self._pump(reader, there_writer, waits=True), self._pump(there_reader, writer, waits=False)):
-            carrying = asyncio.create_task(task)
-            self._tasks.add(carrying)
-            carrying.add_done_callback(self._tasks.discard)
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            there_reader, there_writer = await asyncio.open_connection(self._host, self._port)
+            await asyncio.gather(
+                self._pump(reader, there_writer, waits=True), self._pump(there_reader, writer, waits=False)
+            )
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, waits: bool) -> None:
         with contextlib.closing(writer), contextlib.suppress(OSError):
