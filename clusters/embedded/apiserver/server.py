@@ -81,8 +81,9 @@ class EmbeddedApi:
         self.watches = Watches(self.store)
         self._logs = PodLogs(self.store)
         accounts = ServiceAccountTokens(self.store, now)
-        anonymous = _ADMINISTRATOR if authority is None else ANONYMOUS
-        access = Access(Authenticator(accounts.user_of, now, tokens or {}, anonymous), Authorizer(self.store))
+        without_credentials = _ADMINISTRATOR if authority is None else ANONYMOUS
+        authenticator = Authenticator(accounts.user_of, now, tokens or {}, without_credentials)
+        access = Access(authenticator, Authorizer(self.store))
         self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts)
         self.address = ""
         self._server: HttpServer | None = None
