@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -230,6 +230,15 @@ class Stage:
         """PATCH as a merge."""
         return await self._do("PATCH", path, body=patch, content_type="application/merge-patch+json")
 
+    def scheduler(self, configuration: Object | None = None, **fields: Any) -> AbstractAsyncContextManager[None]:
+        """The side's scheduler at work with this stage's extender; ``fields`` are ``entry``'s.
+
+        A scheduler reads nodes and pods from two watches: it knows each node that was there before it started, and may try
+        a pod before it knows a node, or a change of one, that came later.
+        """
+        extenders = [entry(self.extender, **fields)]
+        return self.side.scheduler({**BACKOFF, "extenders": extenders, **(configuration or {})})
+
     async def close(self) -> None:
         """Remove the pods and nodes of the case."""
         for name in await self.pods():
@@ -260,8 +269,7 @@ async def play(
     side: Side, nodes: Mapping[str, int | None] | None = None, *, configuration: Object | None = None, **fields: Any
 ) -> AsyncIterator[Stage]:
     """A stage with nodes (name to units) and the scheduler at work with one extender; ``fields`` are ``entry``'s."""
-    async with stage(side) as it, AsyncExitStack() as stack:
+    async with stage(side) as it:
         await asyncio.gather(*(it.node(name, units) for name, units in (nodes or {}).items()))
-        extenders = [entry(it.extender, **fields)]
-        await stack.enter_async_context(side.scheduler({**BACKOFF, "extenders": extenders, **(configuration or {})}))
-        yield it
+        async with it.scheduler(configuration, **fields):
+            yield it

@@ -228,12 +228,11 @@ async def test_a_restarted_scheduler_counts_what_is_bound(both: Both) -> None:
     async def observe(side: Side) -> Any:
         async with stage(side) as it:
             await it.node("a", 10)
-            configuration = {**BACKOFF, "extenders": [entry(it.extender)]}
-            async with side.scheduler(configuration):
+            async with it.scheduler():
                 await it.pod("first", 8)
                 await it.bound("first")
             await it.pod("second", 4)
-            async with side.scheduler(configuration):
+            async with it.scheduler():
                 return [await it.condition("second", text=" "), it.extender.verbs()]
 
     assert (await both.same(observe))[1] == ["filter"]

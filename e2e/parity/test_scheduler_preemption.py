@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from e2e.parity.recording_extender import Answer, Call, names_of, refuse
-from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Object, Stage, entry, stage
+from e2e.parity.scheduler_stage import MEMORY, Object, Stage, play, stage
 from e2e.parity.sides import Both, Side
 
 
@@ -21,7 +21,7 @@ async def full(side: Side, *nodes: str, **fields: Any) -> AsyncIterator[Stage]:
         for node in nodes:
             await it.node(node, 10)
             await it.pod(f"low-{node}", 6, nodeName=node, priorityClassName=low)
-        async with side.scheduler({**BACKOFF, "extenders": [entry(it.extender, **fields)]}):
+        async with it.scheduler(**fields):
             yield it
 
 
@@ -190,7 +190,7 @@ async def test_the_least_important_go(both: Both) -> None:
                 ("b-2", "b", 6, middle),
             ):
                 await it.pod(name, units, nodeName=node, priorityClassName=level)
-            async with side.scheduler({**BACKOFF, "extenders": [entry(it.extender)]}):
+            async with it.scheduler():
                 await preempt(it, units=4)
                 return [await it.bound("high"), await it.pods()]
 
@@ -219,7 +219,7 @@ async def test_a_disruption_budget_protects(both: Both) -> None:
             await it.pod("other", 5, nodeName="a", priorityClassName=other)
 
             it.extender.on(preempt=lambda call: keep(call.message["NodeNameToMetaVictims"]))
-            async with side.scheduler({**BACKOFF, "extenders": [entry(it.extender, preemptVerb="preempt")]}):
+            async with it.scheduler(preemptVerb="preempt"):
                 await preempt(it, units=5)
                 await it.bound("high")
                 left = await it.pods()
@@ -270,9 +270,7 @@ async def test_the_nominated_node_is_asked_about_alone(both: Both) -> None:
     """A nominated pod is tried on its node first, and on all nodes if that is refused."""
 
     async def observe(side: Side) -> Any:
-        async with stage(side) as it, side.scheduler({**BACKOFF, "extenders": [entry(it.extender)]}):
-            await it.node("a")
-            await it.node("b")
+        async with play(side, {"a": 10, "b": 10}) as it:
             it.extender.on(filter=lambda call: refuse(call, "no card", keep=("b",)))
             await it.pod("third", 1, schedulingGates=[{"name": "example.com/wait"}])
             await it.change_pod("third", {"status": {"nominatedNodeName": "a"}}, status=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.parity.recording_extender import Answer
-from e2e.parity.scheduler_stage import MEMORY, play
+from e2e.parity.scheduler_stage import MEMORY, play, stage
 from e2e.parity.sides import Both, Side
 
 REASON = "no card has enough free memory"
@@ -65,7 +65,7 @@ async def test_in_tree_refusals(both: Both) -> None:
     """The scheduler refuses each unfit node with its own reason, and then asks no extender."""
 
     async def observe(side: Side) -> Any:
-        async with play(side) as it:
+        async with stage(side) as it:
             await it.node("cordoned", unschedulable=True)
             await it.node("tainted", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
             await it.node("other", labels={"zone": "x"})
@@ -75,12 +75,13 @@ async def test_in_tree_refusals(both: Both) -> None:
             await it.node("busy", allocatable={"cpu": "1"})
             term = {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]}
             required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-            await it.pod(
-                "p1",
-                resources={"limits": {MEMORY: "2"}, "requests": {"cpu": "2"}},
-                affinity={"nodeAffinity": required},
-            )
-            return [await said(it), it.extender.verbs()]
+            async with it.scheduler():
+                await it.pod(
+                    "p1",
+                    resources={"limits": {MEMORY: "2"}, "requests": {"cpu": "2"}},
+                    affinity={"nodeAffinity": required},
+                )
+                return [await said(it), it.extender.verbs()]
 
     seen = await both.same(observe)
     assert seen[1] == []

@@ -134,9 +134,7 @@ async def test_extender_competes_with_the_schedulers_spreading(both: Both) -> No
     """A small score loses against a much emptier node, and a large score wins."""
 
     async def observe(side: Side) -> Any:
-        async with play(side, prioritizeVerb="prioritize", weight=1) as it:
-            await it.node("busy", 10)
-            await it.node("empty", 10)
+        async with play(side, {"busy": 10, "empty": 10}, prioritizeVerb="prioritize", weight=1) as it:
             await it.pod("load", resources={"requests": {"cpu": "6", "memory": "24Gi"}}, nodeName="busy")
             seen = []
             for score in (1, 10):
@@ -161,7 +159,7 @@ async def test_how_many_nodes_an_extender_sees(both: Both, count: int, percentag
             for start in range(0, count, 25):
                 numbers = range(start, min(start + 25, count))
                 await asyncio.gather(*(it.node(f"node-{number}") for number in numbers))
-            async with side.scheduler({**BACKOFF, **configuration, "extenders": [entry(it.extender)]}):
+            async with it.scheduler(configuration):
                 seen: set[str] = set()
                 counts = []
                 for name in ("p1", "p2", "p3"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.parity.recording_extender import Answer, Call, let_through, refuse
-from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Object, Stage, entry, play, stage
+from e2e.parity.scheduler_stage import MEMORY, Object, Stage, play, stage
 from e2e.parity.sides import Both, Side
 
 Trigger = Callable[[Stage], Awaitable[object]]
@@ -26,11 +26,12 @@ async def tries(it: Stage, name: str = "waiting") -> int:
     return sum(call.message["Pod"]["metadata"]["name"] == name for call in it.extender.of("filter"))
 
 
-async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None = None) -> bool:
+async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None, *, expected: bool) -> bool:
     """Whether a pod that the extender refused is tried again after something happened.
 
-    How often depends on how close the events of one change come together; how often before, on when a controller's last word
-    on the new node comes.
+    How often depends on how close the events of one change come together; how often before, on when a controller's last change
+    of the new node comes. Raises NotReachedError if another try is ``expected`` and does not come: the scheduler may come to
+    rest before it learns of the change.
     """
     async with play(side, {"a": 10}) as it:
         if prepare is not None:
@@ -40,6 +41,8 @@ async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None = None)
         await it.condition("waiting", text="not now")
         before = await tries(it)
         await trigger(it)
+        if expected:
+            await it.calls("filter", before + 1)
         return await tries(it) > before
 
 
@@ -98,8 +101,9 @@ CHANGES: dict[str, tuple[Trigger, bool, bool]] = {
 async def test_which_changes_wake_a_pod_that_an_extender_refused(both: Both, change: str) -> None:
     """A refused pod is tried again only after changes of itself, assigned pods, or a node's annotations or amounts."""
     trigger, has_neighbour, expected = CHANGES[change]
+    prepare = neighbour if has_neighbour else None
 
-    assert await both.same(lambda side: is_woken(side, trigger, neighbour if has_neighbour else None)) is expected
+    assert await both.same(lambda side: is_woken(side, trigger, prepare, expected=expected)) is expected
 
 
 async def test_the_own_condition_is_a_change(both: Both) -> None:
@@ -149,14 +153,16 @@ async def test_in_tree_refusals_wake_for_what_can_cure_them(both: Both) -> None:
             await it.change_node("a", {"metadata": {"labels": {"zone": "x"}}})
             await it.bound("choosy")
 
-            await it.change_node("a", {"spec": {"unschedulable": True}})
-            await it.pod("late", 0)
+            # The labels make each pod wait until the scheduler knows the node as it is now.
+            await it.change_node("a", {"metadata": {"labels": {"zone": "y"}}, "spec": {"unschedulable": True}})
+            await it.pod("late", 0, nodeSelector={"zone": "y"})
             await it.condition("late", text="were unschedulable")
             await it.change_node("a", {"spec": {"unschedulable": None}})
             await it.bound("late")
 
-            await it.change_node("a", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
-            await it.pod("clean", 0)
+            taint = {"key": "k", "effect": "NoSchedule"}
+            await it.change_node("a", {"metadata": {"labels": {"zone": "z"}}, "spec": {"taints": [taint]}})
+            await it.pod("clean", 0, nodeSelector={"zone": "z"})
             await it.condition("clean", text="untolerated")
             await it.change_node("a", {"spec": {"taints": []}})
             await it.bound("clean")
@@ -206,7 +212,7 @@ async def test_the_most_important_goes_first(both: Both) -> None:
             for name, level in (("low", 1000), ("none", 0), ("high", 2000)):
                 spec: dict[str, Any] = {"priorityClassName": await it.priority(level)} if level else {}
                 await it.pod(name, **spec)
-            async with side.scheduler({**BACKOFF, "extenders": [entry(it.extender)]}):
+            async with it.scheduler():
                 for name in await it.pods():
                     await it.bound(name)
             return [call.message["Pod"]["metadata"]["name"] for call in it.extender.of("filter")]
