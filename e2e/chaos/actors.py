@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import yaml
@@ -24,8 +24,8 @@ from clusters.processes.program import Program
 from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.chaos.road import Road
 from e2e.extender import schedulers
+from e2e.tcp_road import Road, road_to_api
 
 _HOST: Final = "127.0.0.1"
 _GUARDS: Final = FOLDER / "components" / "several-extenders" / "guards.yaml"
@@ -124,7 +124,7 @@ class Troupe:
             if self._guards:
                 await self._grant()
             extenders = [await self._extender(name) for name in ("first", "second")]
-            service = await self._road(*(_port(actor.url) for actor in extenders))
+            service = await self._stack.enter_async_context(Road(*(_port(actor.url) for actor in extenders)))
             yield extenders, await self._scheduler(f"http://{_HOST}:{service.port}{self._target.extender.path}")
 
     async def _grant(self) -> None:
@@ -174,19 +174,9 @@ class Troupe:
 
     async def _account(self, name: str, account: str) -> tuple[Road, Path]:
         """A road to the API server, and a kubeconfig that goes by it."""
-        document: dict[str, Any] = yaml.safe_load((await self._cluster.kubeconfig_of(account)).read_text())
-        cluster = document["clusters"][0]["cluster"]
-        road = await self._road(_port(cluster["server"]))
-        cluster["server"] = f"https://{_HOST}:{road.port}"
         path = self._folder / f"{name}.kubeconfig"
-        path.write_text(yaml.safe_dump(document))
-        return road, path
-
-    async def _road(self, *ports: int) -> Road:
-        road = Road(*ports)
-        await road.open()
-        self._stack.push_async_callback(road.close)
-        return road
+        kubeconfig = await self._cluster.kubeconfig_of(account)
+        return await self._stack.enter_async_context(road_to_api(kubeconfig, path)), path
 
 
 def _port(url: str) -> int:
