@@ -38,7 +38,7 @@ class RandomCluster:
     """Nodes, pods that are bound already, and the pod of which as many are asked for as there is room."""
 
     nodes: list[Object]
-    bound: list[tuple[str, Object]]
+    bound: list[Object]
     asked: Object
 
 
@@ -102,13 +102,13 @@ def node_of(
     }
 
 
-def _bound(name: str, node: Object, chance: random.Random) -> tuple[str, Object]:
+def _bound(name: str, node: Object, chance: random.Random) -> Object:
     """A pod on one of the cards, which it may over-book, or on none."""
     cards = json.loads(node["metadata"]["annotations"][spec.NODE_CARDS])["cards"]
     card, units = chance.choice(cards), chance.randint(1, 6)
     annotations = booking(units, card["index"], device_units=card["units"]) if chance.random() < 0.9 else {}
     where = node["metadata"]["name"]
-    return where, gpu_pod(name, units, bound_to=where, annotations=annotations)
+    return gpu_pod(name, units, bound_to=where, annotations=annotations)
 
 
 def _asked(chance: random.Random) -> Object:

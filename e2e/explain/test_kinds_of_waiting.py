@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from clusters.api.api_client import ApiError
-from clusters.api.resources import DEPLOYMENTS, EVENTS, NODES, PRIORITY_CLASSES, REPLICA_SETS, RESOURCE_QUOTAS
+from clusters.api.resources import DEPLOYMENTS, EVENTS, PRIORITY_CLASSES, REPLICA_SETS, RESOURCE_QUOTAS
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e import spec
 from e2e.builders import booking, controller, gpu_pod
 from e2e.explain.conftest import Ask
+from e2e.explain.laid_out import laid_out
 from e2e.explain.random_clusters import NEVER_READY, TAINT, node_of
 from e2e.observer import Observer, observing
 
@@ -41,23 +42,8 @@ async def stage(cluster: Cluster, name: str, *objects: Object) -> AsyncIterator[
     """A namespace; its nodes and pods are there inside, and the extender knows them."""
     nodes = [one for one in objects if one["kind"] == "Node"]
     pods = [one for one in objects if one["kind"] == "Pod"]
-    async with observing(cluster, f"explain-{name}") as observer:
-        for node in nodes:
-            await cluster.api.create(node)
-        try:
-            await observer.create(*pods)
-
-            def is_known(book: Any) -> bool:
-                known = book.get("nodes") or ()
-                booked = {pod["name"] for node in known for card in node["devs"] for pod in card["pods"]}
-                return len(known) == len(nodes) and booked == {pod["metadata"]["name"] for pod in pods}
-
-            await eventually(observer.inspect, is_known, "the extender knows nodes and pods")
-            yield observer
-            await observer.clear()
-        finally:
-            for node in nodes:
-                await cluster.api.delete(NODES, node["metadata"]["name"])
+    async with observing(cluster, f"explain-{name}") as observer, laid_out(observer, nodes, pods):
+        yield observer
 
 
 async def causes_of(observer: Observer, ask: Ask, pod: Object, reason: str = "Unschedulable") -> dict[str, Object]:

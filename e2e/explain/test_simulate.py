@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
-from clusters.api.resources import NODES, PODS
+from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e import spec
 from e2e.explain.conftest import Ask
-from e2e.explain.random_clusters import RandomCluster, named, of_size, random_cluster
+from e2e.explain.laid_out import laid_out
+from e2e.explain.random_clusters import named, of_size, random_cluster
 from e2e.observer import Observer, observing
 
 pytestmark = pytest.mark.stand_in_only("nodes are objects without a kubelet")
 
 # More than any of these clusters has room for.
 _MANY: Final = 300
-
-
-@contextlib.asynccontextmanager
-async def laid_into(cluster: Cluster, observer: Observer, what: RandomCluster) -> AsyncIterator[None]:
-    """Nodes and bound pods are there inside, and the extender knows them."""
-    for node in what.nodes:
-        await cluster.api.create(node)
-    try:
-        for _, pod in what.bound:
-            await observer.create(pod)
-        names = {node["metadata"]["name"] for node in what.nodes}
-        placed = {pod["metadata"]["name"] for _, pod in what.bound if spec.POD_INDEX in pod["metadata"]["annotations"]}
-
-        def is_known(book: Any) -> bool:
-            nodes = book.get("nodes") or ()
-            booked = {pod["name"] for node in nodes for card in node["devs"] for pod in card["pods"]}
-            return {node["name"] for node in nodes} == names and booked == placed
-
-        await eventually(observer.inspect, is_known, "the extender knows nodes and pods")
-        yield
-        await observer.clear()
-    finally:
-        for node in what.nodes:
-            await cluster.api.delete(NODES, node["metadata"]["name"])
 
 
 async def is_bound_or_refused(observer: Observer, names: set[str]) -> dict[str, str]:
@@ -83,7 +59,7 @@ async def largest_is_right(observer: Observer, asked: dict[str, Any], model: dic
 async def check(cluster: Cluster, ask: Ask, write: Callable[[dict[str, Any]], str], seed: int) -> None:
     """One random cluster."""
     what = random_cluster(seed)
-    async with observing(cluster, f"simulate-{seed}") as observer, laid_into(cluster, observer, what):
+    async with observing(cluster, f"simulate-{seed}") as observer, laid_out(observer, what.nodes, what.bound):
         words = ("-f", write(what.asked), "-n", observer.namespace)
         (foretold,) = (await ask("simulate", *words, f"--replicas={_MANY}"))["workloads"]
         places = Counter({one["node"]: 0 for one in foretold["placements"]})
