@@ -24,6 +24,7 @@ async def populate(stage: ExtenderStage) -> dict[str, Object]:
     found = {}
     for name, (units, value) in POPULATION.items():
         (found[name],) = await stage.observer.run(_of(stage, gpu_pod(name, units, node="a2"), value))
+    await stage.catch_up()
     cards = {name: pod["metadata"]["annotations"][spec.POD_INDEX] for name, pod in found.items()}
     assert cards["a"] == cards["b"] != cards["c"] == cards["d"]
     return found

@@ -130,9 +130,12 @@ async def test_one_container_on_several_cards(observer: Observer, split: dict[st
     assert set(told[spec.ENV_VISIBLE].split(",")) == {uuids[0], uuids[1]}
     assert told[spec.ENV_INDEX] == "0,1"
     assert told[spec.ENV_CONTAINER_UNITS] == str(total)
-    book = await observer.inspect("/a2")
-    used = {device["id"]: device["usedGPU"] for node in book["nodes"] for device in node["devs"]}
-    assert used == {int(card): units for card, units in split.items()}
+
+    def is_booked(book: Any) -> bool:
+        used = {device["id"]: device["usedGPU"] for node in book["nodes"] for device in node["devs"]}
+        return used == {int(card): units for card, units in split.items()}
+
+    await eventually(lambda: observer.inspect("/a2"), is_booked, "both cards are booked")
 
 
 async def test_a_pod_without_card_memory_is_left_alone(observer: Observer) -> None:

@@ -17,7 +17,10 @@ _ENDED = (
     [
         (_ENDED, ""),
         (f"job.batch/once condition met\n{_ENDED}done\n", "job.batch/once condition met\ndone\n"),
-        ("E1128 16:14:00.272984 26599 memcache.go:265] no server\n", "E1128 16:14:00.272984 26599 memcache.go:265] no server\n"),
+        (
+            "E1128 16:14:00.272984 26599 memcache.go:265] no server\n",
+            "E1128 16:14:00.272984 26599 memcache.go:265] no server\n",
+        ),
     ],
 )
 def test_remarks_about_an_ended_watch_are_left_out(text: str, expected: str) -> None:

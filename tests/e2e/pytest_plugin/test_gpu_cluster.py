@@ -43,7 +43,7 @@ def test_a_life(gpu_cluster):
     gpu_cluster.apply(POD.replace("trainer", "third"))
     gpu_cluster.wait_running("second")
     assert gpu_cluster.card("second").uuid != card.uuid
-    assert "gpu-mem" in gpu_cluster.wait_pending("third")
+    assert "0/2 nodes" in gpu_cluster.wait_pending("third", "gpu-mem")
     gpu_cluster.delete_pod("second")
     gpu_cluster.wait_running("third")
     gpu_cluster.remove_card("node2", gpu_cluster.card("third").index)
