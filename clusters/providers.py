@@ -43,6 +43,8 @@ class Choices:
     """The files of a cluster that is there already, to be merged."""
     context: str = ""
     """The context of these files; "" for the current one."""
+    watch_lag: float = 0.0
+    """The most seconds by which events of a watch come late; each watch draws its own."""
 
 
 EMBEDDED: Final = "embedded"
@@ -68,6 +70,8 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
         clock = Clock(choices.speed)
     except ValueError as error:
         raise ClusterError(str(error)) from error
+    if choices.watch_lag and name != EMBEDDED:
+        raise ClusterError(f"provider {name}: only the embedded API server can hold back the events of its watches")
     if name == KIND:
         return _kind(nodes, target, choices, clock)
     if choices.node_image or choices.image_base:
@@ -77,7 +81,7 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
 
 
 def _embedded(choices: Choices, clock: Clock, folder: Path) -> ControlPlane:
-    return EmbeddedControlPlane(folder, clock, choices.snapshot)
+    return EmbeddedControlPlane(folder, clock, choices.snapshot, choices.watch_lag)
 
 
 def _real(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:

@@ -69,6 +69,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=5,
         help="on how many simulate is compared with what happens (default: 5)",
     )
+    group.addoption(
+        "--watch-lag",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="how late events of a watch come at most on the embedded cluster, each watch by its own time (default: 0)",
+    )
     group.addoption("--chaos-seconds", type=float, default=60, help="how long programs are struck down (default: 60)")
     group.addoption(
         "--chaos-seed", type=int, default=1, help="seed of which program is struck when (default: %(default)s)"
@@ -123,6 +130,7 @@ def choices(request: pytest.FixtureRequest) -> Choices:
         request.config.getoption("--assets", default=None),
         node_image=request.config.getoption("--node-image"),
         image_base=request.config.getoption("--image-base"),
+        watch_lag=request.config.getoption("--watch-lag", default=0.0),
         kubeconfigs=kubeconfigs(request.config.getoption("--kubeconfig")),
         context=request.config.getoption("--context"),
     )

@@ -9,7 +9,7 @@ import pytest
 
 from clusters.api.waiting import eventually
 from clusters.provider import ClusterError, NodeSpec, load_nodes
-from clusters.providers import make_cluster
+from clusters.providers import Choices, make_cluster
 from clusters.targets import FOLDER, load_target
 
 SIMULATED = Path(__file__).parents[2] / "clusters" / "simulated"
@@ -88,6 +88,13 @@ def test_unknown_names_list_the_known() -> None:
         load_target("nope")
     with pytest.raises(ClusterError, match="embedded"):
         make_cluster("nope", [], load_target("gpushare"), {})  # type: ignore[arg-type]  # refused before any choice is read
+
+
+@pytest.mark.parametrize("name", ["controlplane", "kind"])
+def test_late_watches_are_for_the_embedded_cluster(name: str) -> None:
+    """Another provider refuses them, in place of running without."""
+    with pytest.raises(ClusterError, match=f"provider {name}: only the embedded API server"):
+        make_cluster(name, [], load_target("gpushare"), Choices({}, watch_lag=1.0))
 
 
 async def test_eventually_gives_the_value_that_was_good() -> None:

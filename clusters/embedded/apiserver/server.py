@@ -62,7 +62,7 @@ class EmbeddedApi:
     ``writes`` and ``store`` are there for a test that prepares objects in the same process. ``history``: how many changes of
     each kind a watch can go back before it gets an ERROR event with 410. With an ``authority`` it speaks TLS and knows its
     clients by its certificates and by tokens; without one it speaks plain HTTP and takes every client for an administrator.
-    ``tokens``: bearer tokens with their users.
+    ``tokens``: bearer tokens with their users. ``watch_lag``: see ``Watches``.
     """
 
     def __init__(
@@ -73,12 +73,13 @@ class EmbeddedApi:
         history: int = HISTORY,
         authority: Authority | None = None,
         tokens: Mapping[str, User] | None = None,
+        watch_lag: float = 0.0,
     ) -> None:
         self._authority = authority
         self.store = Store(ALL, history=history, versions={EVENTS_V1: Version(EVENTS, as_v1, as_core)})
         randomness = random.Random(seed)  # noqa: S311 - names of pods
         self.writes = Writes(self.store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
-        self.watches = Watches(self.store)
+        self.watches = Watches(self.store, watch_lag)
         self._logs = PodLogs(self.store)
         accounts = ServiceAccountTokens(self.store, now)
         without_credentials = _ADMINISTRATOR if authority is None else ANONYMOUS

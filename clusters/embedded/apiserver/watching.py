@@ -6,6 +6,7 @@ No event is lost or doubled between a list and the watch that follows it: both g
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
@@ -46,10 +47,11 @@ class WatchQuery:
 
 
 class Watches:
-    """The watches of one server."""
+    """The watches of one server. ``lag``: the most seconds by which their events come late; each watch draws its own."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, lag: float = 0.0) -> None:
         self._store = store
+        self._lag = lag
         self._open: set[asyncio.Event] = set()
         self._epoch = 0
         self.closed = False
@@ -74,8 +76,11 @@ class Watches:
         woken = asyncio.Event()
         self._open.add(woken)
         forget = self._store.wake_on_change(query.resource, woken.set)
+        lag = random.uniform(0, self._lag)  # noqa: S311 - no secret
         try:
             async for chunk in self._chunks(query, woken):
+                if lag and not self.closed:
+                    await asyncio.sleep(random.uniform(0, lag))  # noqa: S311 - no secret
                 yield chunk
         finally:
             forget()

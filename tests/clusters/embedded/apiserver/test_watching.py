@@ -110,6 +110,20 @@ async def test_a_watch_that_cannot_keep_up_gets_an_error() -> None:
     assert [event["type"] for event in events] == ["ERROR"]
 
 
+async def test_late_events_come_in_order_and_none_is_lost() -> None:
+    """A watch that is late shows each change, in the order of the versions."""
+    server = EmbeddedApi(watch_lag=0.05)
+    url = await server.start()
+    async with watching(url, resourceVersion=str(server.store.version)) as watch:
+        for number in range(50):
+            server.writes.create(CONFIG_MAPS, "default", config_map(f"c{number}"))
+            await asyncio.sleep(0)
+        events = [await watch.next() for _ in range(50)]
+    await server.stop()
+
+    assert [said(event) for event in events] == [("ADDED", f"c{number}") for number in range(50)]
+
+
 async def test_a_watch_ends_in_time_with_a_bookmark(embedded: EmbeddedApi) -> None:
     """Cleanly; the bookmark shows how far it has come, though only other kinds have changed."""
     url = await embedded.start()
