@@ -53,7 +53,7 @@ class Observer:
         """Delete the namespace's pods, wait until the extender has forgotten them, and close."""
         async with self._http:
             await self.clear()
-            await self._forgotten()
+            await self._wait_until_forgotten()
             await self.cluster.api.delete(NAMESPACES, self.namespace)
 
     async def clear(self) -> None:
@@ -61,7 +61,7 @@ class Observer:
         await asyncio.gather(*(self.delete(pod["metadata"]["name"], 0) for pod in await self.pods()))
         await self.are_gone()
 
-    async def _forgotten(self) -> None:
+    async def _wait_until_forgotten(self) -> None:
         """Wait until the extender's book has no pod of the namespace: the next case counts on free cards.
 
         One that is away or has no book is not waited for. One that never forgets is judged by the cases about that.

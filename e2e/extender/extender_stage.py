@@ -121,7 +121,7 @@ class ExtenderStage:
     async def catch_up(self) -> None:
         """Return once the extender has seen each change of a pod before this call: it sees a pod that comes last.
 
-        Its own binds it books at once, yet what else a pod asks for (a priority) it learns from its watch.
+        It books its own binds immediately. Everything else about a pod, such as its priority, it learns from its watch.
         """
         name = f"{self.namespace}-last"
         await self.node(name, 1)
