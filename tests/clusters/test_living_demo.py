@@ -14,6 +14,8 @@ from clusters.providers import Choices, make_cluster
 from clusters.targets import load_target
 
 BEATS = [beat(number) for number in range(100)]
+# A visitor stays for four of these, on a slow machine long enough to run.
+_PAUSE_SECONDS = 0.3
 MOST_PODS = len(list(first_pods())) + 4
 
 
@@ -58,12 +60,14 @@ async def test_a_living_cluster_shows_all_that_it_is_for(tmp_path: Path) -> None
         seen.update((pod["metadata"]["name"], pod["status"]["phase"]) for pod in pods)
         return seen
 
+    def visitors_ran() -> int:
+        """How many visitors were seen as they ran; one may come and go between two looks."""
+        return len([name for name, phase in seen if name.startswith("visitor-") and phase == "Running"])
+
     async def pod_is_gone() -> Any:
         return await cluster.api.find(PODS, "visitor-0", "default")
 
     wanted = {
-        ("visitor-0", "Running"),
-        ("visitor-5", "Running"),
         (WAITING_POD, "FailedScheduling"),
         ("greedy", "GPUShareMemoryOveruse"),
         (SICK_NODE, "GPUShareCardUnhealthy"),
@@ -71,14 +75,16 @@ async def test_a_living_cluster_shows_all_that_it_is_for(tmp_path: Path) -> None
     }
     try:
         await settle(cluster)
-        async with meanwhile(live(cluster, pause_seconds=0.3)):
+        async with meanwhile(live(cluster, pause_seconds=_PAUSE_SECONDS)):
             await eventually(look, wanted.issubset, f"all of {wanted}")
+            await eventually(look, lambda _: visitors_ran() >= 2, "two visitors run")
             await eventually(pod_is_gone, lambda found: found is None, "the first visitor is gone")
         assert (WAITING_POD, "Running") not in seen
         # It goes on where another one stopped, and a user may have deleted its pods.
         await cluster.api.delete(PODS, "greedy", "default")
         await settle(cluster)
-        async with meanwhile(live(cluster, pause_seconds=0.1)):
-            await eventually(look, lambda found: ("visitor-9", "Running") in found, "a second life goes on")
+        seen.clear()
+        async with meanwhile(live(cluster, pause_seconds=_PAUSE_SECONDS)):
+            await eventually(look, lambda _: visitors_ran() >= 2, "a second life goes on")
     finally:
         await cluster.stop()
