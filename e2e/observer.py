@@ -57,9 +57,14 @@ class Observer:
             await self.cluster.api.delete(NAMESPACES, self.namespace)
 
     async def clear(self) -> None:
-        """Delete the namespace's pods, and wait until they are gone."""
-        await asyncio.gather(*(self.delete(pod["metadata"]["name"], 0) for pod in await self.pods()))
-        await self.are_gone()
+        """Delete the namespace's pods, also those that a controller creates later, and wait until none is left."""
+
+        async def left() -> list[Object]:
+            pods = await self.pods()
+            await asyncio.gather(*(self.delete(pod["metadata"]["name"], 0) for pod in pods))
+            return pods
+
+        await eventually(left, lambda pods: not pods, f"the pods of {self.namespace} are gone")
 
     async def _wait_until_forgotten(self) -> None:
         """Wait until the extender's book has no pod of the namespace: the next case counts on free cards.
@@ -145,12 +150,12 @@ class Observer:
         return await eventually(lambda: self.pod(name), lambda pod: pod["status"].get("phase") in phases, what)
 
     async def are_gone(self, *names: str) -> None:
-        """Wait until there are no such pods; no pods at all if none is named."""
+        """Wait until there are no such pods."""
 
         def none_is_there(pods: list[Object]) -> bool:
-            return not any(pod["metadata"]["name"] in names or not names for pod in pods)
+            return not any(pod["metadata"]["name"] in names for pod in pods)
 
-        await eventually(self.pods, none_is_there, f"{', '.join(names) or 'the pods'} of {self.namespace} are gone")
+        await eventually(self.pods, none_is_there, f"{', '.join(names)} of {self.namespace} are gone")
 
     @contextlib.asynccontextmanager
     async def watching(self, *, field_selector: str | None = None) -> AsyncIterator[list[tuple[str, Object]]]:

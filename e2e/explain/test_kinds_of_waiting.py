@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters.api.api_client import ApiError
-from clusters.api.resources import DEPLOYMENTS, EVENTS, PRIORITY_CLASSES, REPLICA_SETS, RESOURCE_QUOTAS
+from clusters.api.resources import DEPLOYMENTS, EVENTS, PRIORITY_CLASSES, REPLICA_SETS
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e import spec
@@ -96,8 +96,8 @@ async def test_a_quota_is_named_for_a_pod_that_cannot_be_created(
         await observer.create(controller("Deployment", "web", waiting()["spec"], replicas=1))
         await refusal_is_reported(bare, observer, writes_events=request.config.getoption("--cluster") != "embedded")
         answer = await ask_all("explain", "web", "-n", observer.namespace)
+        # The quota stays until the namespace goes: without it the ReplicaSet could still create its pod.
         await observer.cluster.api.delete(DEPLOYMENTS, "web", observer.namespace)
-        await observer.cluster.api.delete(RESOURCE_QUOTAS, "cards", observer.namespace)
 
     assert (answer["state"], [cause["kind"] for cause in answer["causes"]]) == ("absent", ["quota"])
     assert "exceeded quota: cards" in answer["causes"][0]["message"]
