@@ -60,7 +60,7 @@ class Road:
                 writer.transport.abort()
 
     def hold_requests(self) -> None:
-        """Let only answers through, until it is mended; what is sent meanwhile arrives then."""
+        """Hold back all requests until it is mended; answers come through."""
         self._requests_flow.clear()
 
     def slow_down(self, seconds: float) -> None:

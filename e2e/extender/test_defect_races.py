@@ -46,8 +46,8 @@ class _Guests:
         at = asyncio.get_running_loop().time() - self._begun
         self.answers.append(Asked(at, spec.INSPECT, None, answer))
 
-    def seen(self) -> int:
-        """The number of states of the book among the answers."""
+    def states(self) -> int:
+        """How many states of the book the answers show."""
         return len({str(one.answer) for one in self.answers})
 
     async def keep_reading(self, _: int) -> None:
@@ -81,7 +81,7 @@ async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderSta
     guests = _Guests(stage, name)
     async with meanwhile(for_each(guests.keep_reading, range(_READERS), at_once=_READERS)):
         for turn in range(_MOST_TRIES):
-            if turn >= _TRIES and guests.seen() > _TRIES:
+            if turn >= _TRIES and guests.states() > _TRIES:
                 break
             if turn % 2:
                 await for_each(guests.come_and_go, range(_PODS), at_once=_AT_ONCE)
@@ -91,7 +91,7 @@ async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderSta
                 await asyncio.gather(*map(guests.go, range(_PODS)))
             await stage.used(name, 0, 0)
 
-    assert guests.seen() > _TRIES, "the book was hardly read while it changed"
+    assert guests.states() > _TRIES, "the book was hardly read while it changed"
     assert judge(guests.answers, book_adds_up, book_beyond_cards) == []
 
 

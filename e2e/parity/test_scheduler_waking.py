@@ -29,9 +29,8 @@ async def tries(it: Stage, name: str = "waiting") -> int:
 async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None, *, expected: bool) -> bool:
     """Whether a pod that the extender refused is tried again after something happened.
 
-    How often depends on how close the events of one change come together; how often before, on when a controller's last change
-    of the new node comes. Raises NotReachedError if another try is ``expected`` and does not come: the scheduler may come to
-    rest before it learns of the change.
+    The number of tries is not compared: it depends on how close together events come. An ``expected`` try is waited for, since
+    the scheduler may come to rest before it learns of the change; raises NotReachedError if it does not come.
     """
     async with play(side, {"a": 10}) as it:
         if prepare is not None:
