@@ -102,6 +102,8 @@ ALLOCATION_ENTRIES: Final = Bound("an annotation that names several cards", 512,
 ANNOTATION_KEPT: Final = Bound("an annotation of a pod", 256, "characters")
 # A kubelet's message about a pod, which people read.
 MESSAGE_KEPT: Final = Bound("the message of a pod's status", 4096, "characters")
+# A scheduler's reason against a pod, which it counts over nodes. The name of a scheduler is as long as any other name.
+SCHEDULER_TEXT_KEPT: Final = Bound("the report of a scheduler about a pod", 1024, "characters")
 # Ended pods of a node that a device plugin remembers, because the kubelet turned them away for one of our resources.
 TURNED_AWAY_PODS: Final = Bound("the number of pods that a kubelet turned away", 100, "pods")
 CONTAINERS_OF_AN_ENDED_POD: Final = Bound("the containers of a pod that a kubelet turned away", 32, "containers")

@@ -72,9 +72,11 @@ class Volume(msgspec.Struct, rename="camel", gc=False):
 
 
 class PodSpec(msgspec.Struct, rename="camel", gc=False):
-    """The pod's requests, and the node that it was bound to."""
+    """The pod's requests, the node that it was bound to, and the scheduler that is to bind it."""
 
     node_name: str | None = None
+    scheduler_name: str | None = None
+    scheduling_gates: list[Presence] | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     priority: int | None = None
@@ -99,10 +101,12 @@ class ContainerStatus(msgspec.Struct, gc=False):
 
 
 class PodCondition(msgspec.Struct, gc=False):
-    """One condition of a pod."""
+    """One condition of a pod, with its text."""
 
     type: str = ""
     status: str = ""
+    reason: str | None = None
+    message: str | None = None
 
 
 class PodStatus(msgspec.Struct, rename="camel", gc=False):

@@ -34,7 +34,7 @@ from gpushare.kubectl_inspect.core.check_findings import findings
 from gpushare.manifests import Pod, ReportedNode
 from gpushare.model.conditions import healthy_condition
 from gpushare.setup.cluster_objects import faults_of
-from gpushare.setup.core.installed_objects import ScheduledPod, bypasses_extender
+from gpushare.setup.core.installed_objects import bypasses_extender
 
 USE_HIDDEN: Final = (
     "use on {} nodes: their device plugins run without --usage, or their /metrics cannot be reached through the API server "
@@ -100,9 +100,9 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
 async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:
     """The answer about the whole cluster; it needs the lists of nodes and pods. Raises ApiError."""
     nodes, pods, hidden = list[ReportedNode](), list[BoundPod](), list[str]()
-    bypassing = list[ScheduledPod]()
+    bypassing = list[Pod]()
 
-    def take(pod: ScheduledPod) -> None:
+    def take(pod: Pod) -> None:
         progress.note()
         if bypasses_extender(pod):
             bypassing.append(pod)
@@ -110,7 +110,7 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
             pods.append(bound)
 
     await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
-    await client.read_each("/api/v1/pods", ScheduledPod, take)
+    await client.read_each("/api/v1/pods", Pod, take)
     try:
         faults = await faults_of(client, nodes, bypassing)
     except MissingRightError:

@@ -20,13 +20,17 @@ def healthy_condition(node: ReportedNode) -> NodeCondition | None:
 
 def heartbeat_age(condition: NodeCondition, now: float) -> float | None:
     """How long ago its writer lived, in seconds; None if that cannot be read. ``now`` is in seconds since 1970."""
-    if condition.last_heartbeat_time is None:
-        return None
+    at = seconds_of(condition.last_heartbeat_time)
+    return None if at is None else now - at
+
+
+def seconds_of(text: str | None) -> float | None:
+    """A time of the API in seconds since 1970; None if there is none, or if it cannot be read."""
     try:
-        at = datetime.fromisoformat(condition.last_heartbeat_time)
+        at = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return None if at.tzinfo is None else now - at.timestamp()
+    return None if at.tzinfo is None else at.timestamp()
 
 
 def time_text(seconds: int) -> str:

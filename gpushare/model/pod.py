@@ -19,16 +19,19 @@ from gpushare.bounds import (
     ANNOTATION_KEPT,
     MESSAGE_KEPT,
     QUANTITY_TEXT,
+    SCHEDULER_TEXT_KEPT,
     WISH_CHARACTERS,
     Bound,
 )
 from gpushare.errors import InvalidWishError
-from gpushare.manifests import Container, Pod, PodSpec, Resources
+from gpushare.manifests import Container, Pod, PodCondition, PodSpec, PodStatus, Resources
 from gpushare.model.quantity import parse_milli, parse_units
 from gpushare.model.wishes import NONE, Wishes, unknown_wish, wishes_of
 
 _SIDECAR: Final = "Always"
 _FINISHED: Final = ("Succeeded", "Failed")
+# The condition by which a scheduler reports; its status is False or Unknown while the pod has no node.
+SCHEDULED: Final = "PodScheduled"
 
 Amount = str | int | float
 
@@ -182,9 +185,7 @@ def is_finished(pod: Pod) -> bool:
     A phase alone is not enough (``is_lingering``). A pod that is being deleted is not finished: its containers use the card until
     the kubelet has stopped them (defect D15 of the original).
     """
-    return _ends_by_phase(pod) and (
-        not _shows_running(pod) or wire.ANNOTATION_ENDED in (pod.metadata.annotations or {})
-    )
+    return ends_by_phase(pod) and (not _shows_running(pod) or wire.ANNOTATION_ENDED in (pod.metadata.annotations or {}))
 
 
 def is_lingering(pod: Pod) -> bool:
@@ -193,10 +194,11 @@ def is_lingering(pod: Pod) -> bool:
     Older kubelets write ``Failed`` at an eviction before the processes end. After the shutdown of a node the status may show them
     for ever (kubernetes/kubernetes#98012), so the next boot of the node ends such a pod for certain.
     """
-    return _ends_by_phase(pod) and not is_finished(pod)
+    return ends_by_phase(pod) and not is_finished(pod)
 
 
-def _ends_by_phase(pod: Pod) -> bool:
+def ends_by_phase(pod: Pod) -> bool:
+    """Has the pod ended by its phase? Containers of it may still run (``is_lingering``)."""
     return pod.status is not None and pod.status.phase in _FINISHED
 
 
@@ -234,16 +236,33 @@ def kept_of(pod: Pod) -> Pod:
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     kept = PodSpec(
         node_name=spec.node_name,
+        scheduler_name=None if spec.scheduler_name is None else spec.scheduler_name[: SCHEDULER_TEXT_KEPT.most],
+        scheduling_gates=spec.scheduling_gates and spec.scheduling_gates[:1],
         containers=_containers(spec.containers),
         init_containers=_containers(spec.init_containers),
         priority=spec.priority,
     )
-    if status is not None and status.message is not None:
-        status = replace(status, message=status.message[: MESSAGE_KEPT.most])
+    if status is not None:
+        message = None if status.message is None else status.message[: MESSAGE_KEPT.most]
+        status = replace(status, message=message, conditions=_kept_report(status))
     controller = next((owner for owner in metadata.owner_references or () if owner.controller), None)
     owners = None if controller is None else [controller]
     annotations = _annotations(metadata.annotations or {})
     return Pod(replace(metadata, annotations=annotations, labels=None, owner_references=owners), kept, status)
+
+
+def scheduler_report(status: PodStatus | None) -> PodCondition | None:
+    """A scheduler's last report on a pod without a node; None if there is none."""
+    conditions = (status.conditions if status is not None else None) or ()
+    return next((one for one in conditions if one.type == SCHEDULED and one.status != "True"), None)
+
+
+def _kept_report(status: PodStatus) -> list[PodCondition] | None:
+    report = scheduler_report(status)
+    if report is None:
+        return None
+    reason, message = ((text or "")[: SCHEDULER_TEXT_KEPT.most] for text in (report.reason, report.message))
+    return [PodCondition(SCHEDULED, "False", reason, message)]
 
 
 def _annotations(annotations: Mapping[str, str]) -> dict[str, str] | None:

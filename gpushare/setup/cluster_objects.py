@@ -16,7 +16,6 @@ from gpushare.setup.core.installed_objects import (
     EXTENDER,
     NAMESPACE,
     PLUGIN,
-    ScheduledPod,
     bypasses_extender,
     cluster_faults,
     scheduler_faults,
@@ -35,13 +34,13 @@ class Survey(NamedTuple):
 async def look(kubeconfig: str, context: str | None) -> list[Fault]:
     """The faults of the cluster. Raises GpushareError."""
     async with _client(kubeconfig, context) as client:
-        bypassing = list[ScheduledPod]()
+        bypassing = list[Pod]()
 
-        def take(pod: ScheduledPod) -> None:
+        def take(pod: Pod) -> None:
             if bypasses_extender(pod):
                 bypassing.append(pod)
 
-        await client.read_each("/api/v1/pods", ScheduledPod, take)
+        await client.read_each("/api/v1/pods", Pod, take)
         return await faults_of(client, await client.list_nodes(), bypassing)
 
 
@@ -64,7 +63,7 @@ async def _objects(client: ApiClient) -> tuple[dict[str, Any] | None, dict[str, 
     return await _found(client, f"deployments/{EXTENDER}"), await _found(client, f"daemonsets/{PLUGIN}")
 
 
-async def faults_of(client: ApiClient, nodes: Sequence[Node], bypassing: Sequence[ScheduledPod]) -> list[Fault]:
+async def faults_of(client: ApiClient, nodes: Sequence[Node], bypassing: Sequence[Pod]) -> list[Fault]:
     """The faults of the cluster, of which these are the nodes and the pods that bypass the extender. Raises ApiError."""
     return [*cluster_faults(*await _objects(client), nodes), *scheduler_faults(bypassing)]
 

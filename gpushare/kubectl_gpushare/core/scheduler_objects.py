@@ -70,23 +70,11 @@ class RulesOfPod(PodSpec, rename="camel", gc=False):
     affinity: Affinity | None = None  # type: ignore[assignment]  # read more closely than the extender does
     node_selector: dict[str, str] | None = None
     tolerations: list[Toleration] | None = None
-    scheduler_name: str | None = None
-    scheduling_gates: list[Presence] | None = None
-
-
-class Condition(msgspec.Struct, gc=False):
-    """A condition of a pod, with its text."""
-
-    type: str = ""
-    status: str = ""
-    reason: str | None = None
-    message: str | None = None
 
 
 class StatusOfPod(PodStatus, rename="camel", gc=False):
     """The scheduler's report on a pod."""
 
-    conditions: list[Condition] | None = None  # type: ignore[assignment]  # with the texts
     nominated_node_name: str | None = None
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from gpushare import wire
-from gpushare.manifests import Node, Pod, PodSpec
+from gpushare.manifests import Node, Pod
 from gpushare.model.pod import is_finished, names_card_resources
 from gpushare.setup.core.faults import Fault
 
@@ -18,18 +16,6 @@ PLUGIN: Final = "gpushare-device-plugin-ds"
 _INSTALL: Final = "kubectl apply -k clusters/deploy/base, with your images (clusters/deploy/README.md)"
 # The chart of JupyterHub names its scheduler so, behind the name of the release.
 _USER_SCHEDULER: Final = "user-scheduler"
-
-
-class ScheduledSpec(PodSpec, rename="camel", gc=False):
-    """The spec of a pod, with its scheduler."""
-
-    scheduler_name: str = ""
-
-
-class ScheduledPod(Pod, gc=False):
-    """A pod that names its scheduler."""
-
-    spec: ScheduledSpec = msgspec.field(default_factory=ScheduledSpec)  # type: ignore[mutable-override]  # no pod is changed
 
 
 def cluster_faults(
@@ -49,12 +35,12 @@ def cluster_faults(
     return found
 
 
-def bypasses_extender(pod: ScheduledPod) -> bool:
+def bypasses_extender(pod: Pod) -> bool:
     """Does the pod share a card, and is it bound by a scheduler that asks no extender?"""
-    return _USER_SCHEDULER in pod.spec.scheduler_name and names_card_resources(pod) and not is_finished(pod)
+    return _USER_SCHEDULER in (pod.spec.scheduler_name or "") and names_card_resources(pod) and not is_finished(pod)
 
 
-def scheduler_faults(bypassing: Sequence[ScheduledPod]) -> list[Fault]:
+def scheduler_faults(bypassing: Sequence[Pod]) -> list[Fault]:
     """The fault of the pods that bypass the extender."""
     if not bypassing:
         return []

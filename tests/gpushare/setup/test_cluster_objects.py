@@ -9,8 +9,9 @@ import msgspec
 import pytest
 import yaml
 
+from gpushare.manifests import Pod
 from gpushare.setup import cluster_objects
-from gpushare.setup.core.installed_objects import EXTENDER, PLUGIN, ScheduledPod, bypasses_extender, scheduler_faults
+from gpushare.setup.core.installed_objects import EXTENDER, PLUGIN, bypasses_extender, scheduler_faults
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen
 
 DEPLOYMENT = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
@@ -77,11 +78,11 @@ async def test_what_a_cluster_lacks_is_named(
     assert [(fault.what, fault.fix) for fault in found] == faults
 
 
-def notebook(name: str, scheduler: str, **spec: Any) -> ScheduledPod:
+def notebook(name: str, scheduler: str, **spec: Any) -> Pod:
     """A pod of JupyterHub that shares a card."""
     limits = {"resources": {"limits": {"aliyun.com/gpu-mem": "2"}}}
     pod = {"metadata": {"name": name, "namespace": "hub"}, "spec": {"schedulerName": scheduler, "containers": [limits]}}
-    return msgspec.convert({**pod, **spec}, ScheduledPod)
+    return msgspec.convert({**pod, **spec}, Pod)
 
 
 def test_jupyterhubs_own_scheduler_is_a_fault() -> None:
