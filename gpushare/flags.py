@@ -131,7 +131,7 @@ def parse(
     known = dict.fromkeys(("help", "version", *_GLOG_VALUES), False) | dict.fromkeys(_GLOG_SWITCHES, has_positional)
     for one in declared:
         known |= dict.fromkeys(one.names, one.read is boolean and has_positional)
-    made: T = _made(kind, vars(parser.parse_args(_from_go(argv, known))), env)
+    made: T = _made(kind, vars(parser.parse_intermixed_args(_from_go(argv, known))), env)
     return made
 
 

@@ -1,11 +1,47 @@
-"""The flags by which programs for people reach an API server, as kubectl has them."""
+"""The flags by which programs for people reach an API server, and the names of objects, as kubectl has them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from gpushare.errors import UsageError
 from gpushare.flags import flag, optional, seconds_of
+
+# By the word of a type: its API group, and kubectl's short word for it.
+_TYPES: Final[Mapping[str, tuple[str, str]]] = {
+    "pod": ("", "po"),
+    "node": ("", "no"),
+    "deployment": ("apps", "deploy"),
+    "replicaset": ("apps", "rs"),
+    "statefulset": ("apps", "sts"),
+    "daemonset": ("apps", "ds"),
+    "replicationcontroller": ("", "rc"),
+    "job": ("batch", "job"),
+    "cronjob": ("batch", "cj"),
+}
+
+
+def typed_name(text: str, types: Sequence[str]) -> tuple[str, str]:
+    """The type and the name of ``TYPE/NAME``; the type is "" for a name alone. Raises UsageError as a reader of flags does."""
+    word, slash, name = text.rpartition("/")
+    if not slash:
+        return "", name
+    if not name or "/" in word:
+        raise UsageError(", not TYPE/NAME")
+    return type_of(word, types), name
+
+
+def type_of(text: str, types: Sequence[str]) -> str:
+    """The type, one of these, that kubectl means by the word: singular, plural or short, also with a group. Raises UsageError."""
+    word, _, group = text.lower().partition(".")
+    for one in types:
+        of_group, short = _TYPES[one]
+        if word in (one, f"{one}s", short) and re.fullmatch(rf"(v\d\w*\.)?({of_group})?", group):
+            return one
+    raise UsageError(f": {text!r} is none of the types {', '.join(types)}")
 
 
 def _timeout(text: str) -> float | None:

@@ -48,7 +48,7 @@ ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, polici
 
 async def explain(asked: ExplainArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
     """The answer about one pod. Raises ApiError."""
-    state, name = ClusterState(), asked.pod
+    state, (_, name) = ClusterState(), asked.wanted
     try:
         subject = subject_of(await client.request("GET", pod_path(namespace, name)))
     except NotFoundError as error:

@@ -12,19 +12,15 @@ from gpushare import __version__, flags, wire
 from gpushare.answer_forms import OUTPUTS
 from gpushare.errors import UsageError
 from gpushare.flags import duration, flag, group, number, optional, switch
-from gpushare.kubectl_flags import ApiFlags
+from gpushare.kubectl_flags import ApiFlags, typed_name
 
 _COMMAND: Final = "kubectl gpushare"
+# The types of objects that are pods, or make some.
+EXPLAINED: Final = (
+    "pod", "deployment", "replicaset", "statefulset", "daemonset", "replicationcontroller", "job", "cronjob",
+)  # fmt: skip
 # More than any cluster has room for, and few enough to be placed one by one.
 _MOST_REPLICAS: Final = 20_000
-
-
-def _pod(text: str) -> str:
-    """A pod's name, also as kubectl prints it."""
-    kind, slash, name = text.rpartition("/")
-    if slash and kind not in ("pod", "pods", "po"):
-        raise UsageError(", no pod; give its name, or pod/NAME")
-    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +37,28 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainArguments:
-    """``kubectl gpushare explain POD``."""
+    """``kubectl gpushare explain NAME``, ``TYPE/NAME`` or ``TYPE NAME``."""
 
-    pod: str = flag("pod", "the pod, or the controller that cannot create it", "", _pod, is_positional=True)
+    pod: str = flag(
+        "pod", "NAME or TYPE/NAME of a pod, or of what makes pods; or a TYPE, before NAME", is_positional=True
+    )
+    name: str = flag("name", "the NAME behind a TYPE", is_positional=True)
     view: View = group(View)
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
         if not self.pod:
-            raise UsageError(f"which pod? {_COMMAND} explain POD [-n NAMESPACE]")
+            raise UsageError(f"which pod? {_COMMAND} explain POD [-n NAMESPACE], or TYPE/NAME")
+        _ = self.wanted
+
+    @property
+    def wanted(self) -> tuple[str, str]:
+        """The type, "" if none is given, and the name. Raises UsageError."""
+        text = f"{self.pod}/{self.name}" if self.name else self.pod
+        try:
+            return typed_name(text, EXPLAINED)
+        except UsageError as error:
+            raise UsageError(f"{text!r}{error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,32 @@ def parsed(*words: str) -> Any:
     return parse("kubectl-gpushare", words)
 
 
-def test_a_pod_is_named_as_kubectl_names_it() -> None:
-    """A name alone, or with its kind."""
-    assert [parsed("explain", word).pod for word in ("p", "pod/p", "po/p", "pods/p")] == ["p"] * 4
-    assert parsed("explain", "p", "-n", "team", "-o", "json").view.namespace == "team"
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("p", ("", "p")),
+        ("pod/p", ("pod", "p")),
+        ("PO/p", ("pod", "p")),
+        ("pods.v1./p", ("pod", "p")),
+        ("pod pod", ("pod", "pod")),
+        ("deploy -n team web", ("deployment", "web")),
+        ("deployments.apps/web", ("deployment", "web")),
+        ("deployment.v1.apps web", ("deployment", "web")),
+        ("-n team sts/web", ("statefulset", "web")),
+        ("jobs/fit", ("job", "fit")),
+        ("cj nightly", ("cronjob", "nightly")),
+    ],
+)
+def test_an_object_is_named_as_kubectl_names_it(words: str, wanted: tuple[str, str]) -> None:
+    """NAME, TYPE/NAME, or TYPE NAME; a type by any of its words, with its group or without."""
+    assert parsed("explain", *words.split()).wanted == wanted
+
+
+@pytest.mark.parametrize("words", ["node/p", "deployment.batch/web", "a/b/c", "pod/", "/p", "p q", "pod p q"])
+def test_what_is_no_name_is_refused(words: str) -> None:
+    """As a wrong use of the command."""
+    with pytest.raises((UsageError, SystemExit)):
+        parsed("explain", *words.split())
 
 
 @pytest.mark.parametrize(
@@ -39,7 +61,6 @@ def test_what_lacks_is_named(words: tuple[str, ...], text: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("explain", "node/p"),
         ("explain", "p", "-o", "xml"),
         ("simulate", "-f", "x", "--replicas", "-1"),
         ("simulate", "-f", "x", "--policy", "best"),
