@@ -53,7 +53,7 @@ class Flag:
     is_positional: bool = False
     """A word by itself, which may be left out."""
     is_list: bool = False
-    """Given several times, or with commas between; the value is a tuple with each word once."""
+    """Given several times; the value is a tuple of what the reader makes of each, which is one too, without repeats."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,11 +166,10 @@ def _declare(parser: argparse.ArgumentParser, one: Flag, env: Mapping[str, str])
     shown = f"{one.help} (default: {one.default_shown})" if one.default_shown else one.help
     options: dict[str, Any] = {"type": one.checked, "default": env.get(one.variable, one.default)}
     if one.is_positional:
-        options |= {"nargs": "?"}
+        options |= {"nargs": "*", "default": None} if one.is_list else {"nargs": "?"}
     else:
         options |= {"dest": one.name, "choices": one.choices}
-    if one.is_list:
-        options |= {"action": "append", "default": None}
+        options |= {"action": "append", "default": None} if one.is_list else {}
     if one.read is boolean:
         options |= {"nargs": "?", "const": "true", "metavar": "BOOL"}
     names = [one.name] if one.is_positional else map(_option, one.names)

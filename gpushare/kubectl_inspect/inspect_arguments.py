@@ -11,10 +11,14 @@ from gpushare import flags
 from gpushare.answer_forms import OUTPUTS
 from gpushare.errors import UsageError
 from gpushare.flags import flag, group, optional, switch
-from gpushare.kubectl_flags import ApiFlags
+from gpushare.kubectl_flags import ApiFlags, typed_name
 from gpushare.kubectl_inspect.core.report_text import FIELDS, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"
+
+
+def _nodes(text: str) -> tuple[str, ...]:
+    return (typed_name(text, ("node",))[1],) if text else ()
 
 
 def _field(text: str) -> str:
@@ -27,8 +31,13 @@ def _field(text: str) -> str:
 class Arguments:
     """The command line; ``output`` is None for the table."""
 
-    node: str | None = flag(
-        "node", "only this node (default: all nodes that have shared cards)", "", optional(str), is_positional=True
+    nodes: tuple[str, ...] = flag(
+        "node",
+        "only these nodes, as NAME or node/NAME (default: all nodes that have shared cards)",
+        "",
+        _nodes,
+        is_positional=True,
+        is_list=True,
     )
     details: bool = switch("d", "one line for each pod")
     output: str | None = flag(
@@ -66,8 +75,10 @@ class Arguments:
         """Raises UsageError."""
         if self.watch and self.check:
             raise UsageError("--check answers once, and --watch does not end: leave one out")
-        if self.node and self.selector:
-            raise UsageError("a node by its name, or nodes by -l: leave one out")
+        if self.nodes and self.selector:
+            raise UsageError("nodes by their names, or nodes by -l: leave one out")
+        if self.watch and len(self.nodes) > 1:
+            raise UsageError("--watch follows one node, or all: leave the other names out")
 
     @property
     def of_namespace(self) -> str | None:

@@ -38,16 +38,14 @@ class Lists:
 
 
 async def read_lists(asked: Arguments, client: ApiClient) -> Lists:
-    """All nodes and pods, or one node and its pods. Raises GpushareError."""
+    """All nodes and pods, or some nodes and their pods. Raises GpushareError."""
     lists = Lists()
     try:
-        if asked.node is not None:
-            lists.take_node(await client.get_node(asked.node))
-        else:
+        for name in asked.nodes:
+            lists.take_node(await _node(client, name))
+        if not asked.nodes:
             selector = {"labelSelector": asked.selector} if asked.selector else None
             await client.read_each("/api/v1/nodes", Node, lists.take_node, selector)
-    except NotFoundError as error:
-        raise NotFoundError(f"there is no node {asked.node!r}; `kubectl get nodes` lists them", error.code) from error
     except MissingRightError as error:
         lists.hidden.append(_unless_needed(error, asked, NODES_HIDDEN))
     await _read_pods(asked, client, lists)
@@ -59,14 +57,24 @@ async def read_lists(asked: Arguments, client: ApiClient) -> Lists:
     return lists
 
 
-async def _read_pods(asked: Arguments, client: ApiClient, lists: Lists) -> None:
-    selector = {"fieldSelector": f"spec.nodeName={asked.node}"} if asked.node is not None else None
+async def _node(client: ApiClient, name: str) -> Node:
     try:
-        await client.read_each("/api/v1/pods", Pod, lists.take_pod, selector)
+        return await client.get_node(name)
+    except NotFoundError as error:
+        raise NotFoundError(f"there is no node {name!r}; `kubectl get nodes` lists them", error.code) from error
+
+
+async def _read_pods(asked: Arguments, client: ApiClient, lists: Lists) -> None:
+    async def read(path: str) -> None:
+        for name in asked.nodes or ("",):
+            selector = {"fieldSelector": f"spec.nodeName={name}"} if name else None
+            await client.read_each(path, Pod, lists.take_pod, selector)
+
+    try:
+        await read("/api/v1/pods")
     except MissingRightError as error:
         lists.hidden.append(_unless_needed(error, asked, PODS_HIDDEN))
-        path = f"/api/v1/namespaces/{quote(asked.of_namespace or '', safe='')}/pods"
-        await client.read_each(path, Pod, lists.take_pod, selector)
+        await read(f"/api/v1/namespaces/{quote(asked.of_namespace or '', safe='')}/pods")
 
 
 def _unless_needed(error: MissingRightError, asked: Arguments, hidden: str) -> str:

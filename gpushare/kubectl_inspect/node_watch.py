@@ -61,8 +61,9 @@ async def follow(asked: Arguments, client: ApiClient, show: Show) -> None:
     """Show until cancelled. The first list of each kind has to succeed; later the API server may be away."""
     changed = asyncio.Event()
     nodes, pods = _Nodes(changed), _Pods(changed)
-    name, labels = asked.node, asked.selector or None
-    by_name, on_node = (None, None) if name is None else (f"metadata.name={name}", f"spec.nodeName={name}")
+    labels = asked.selector or None
+    by_name = next((f"metadata.name={name}" for name in asked.nodes), None)
+    on_node = next((f"spec.nodeName={name}" for name in asked.nodes), None)
     on_nodes = Reflector(client, "/api/v1/nodes", Node, nodes, field_selector=by_name, label_selector=labels)
     on_pods = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=on_node)
     async with asyncio.TaskGroup() as group:

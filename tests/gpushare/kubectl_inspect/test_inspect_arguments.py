@@ -72,7 +72,14 @@ def test_no_details(words: list[str]) -> None:
 @pytest.mark.parametrize("words", [["-d", "node1"], ["node1", "-d"], ["-d", "--", "node1"]])
 def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
     """The name of a node may stand on either side, and after `--`."""
-    assert parsed(*words) == replace(DETAILS, node="node1")
+    assert parsed(*words) == replace(DETAILS, nodes=("node1",))
+
+
+def test_what_o_name_printed_is_taken_back() -> None:
+    """Each node once, as NAME or TYPE/NAME, with flags between."""
+    words = ["node/a", "-o", "wide", "nodes/b", "no/c", "Node/d", "--no-headers", "node.v1./e", "f", "node/a"]
+
+    assert parsed(*words).nodes == ("a", "b", "c", "d", "e", "f")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +107,10 @@ def test_zero_is_no_limit(text: str, seconds: float | None) -> None:
         ["--no-such-flag"],
         ["-x"],
         ["-d=maybe"],
-        ["a", "b"],
+        ["pod/a"],
+        ["node/"],
+        ["node.example.com/a"],
+        ["node/a/b"],
         ["--kube", "f"],
         ["-o", "xml"],
         ["-o"],

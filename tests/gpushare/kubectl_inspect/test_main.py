@@ -68,6 +68,17 @@ async def test_only_the_nodes_pods_are_asked_for(tmp_path: Path) -> None:
     assert "fieldSelector=spec.nodeName%3Dn.1" in api.calls[1]["query"]
 
 
+async def test_several_nodes_are_shown(tmp_path: Path) -> None:
+    """Only they are read; one that is not there ends the command."""
+    amounts = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
+    nodes = [{"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}} for name in "abc"]
+    code, out, _ = await ran(StubApi(nodes=nodes), tmp_path, "node/a", "no/b", "-o", "name")
+    absent = await ran(StubApi(nodes=nodes), tmp_path, "node/a", "node/x")
+
+    assert (code, out) == (0, "node/a\nnode/b\n")
+    assert absent == (1, "", "error: there is no node 'x'; `kubectl get nodes` lists them\n")
+
+
 async def test_an_odd_annotation_is_a_warning_beside_the_table(tmp_path: Path) -> None:
     """The table is whole, and goes to stdout alone."""
     amounts = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
