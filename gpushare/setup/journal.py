@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,6 +21,7 @@ from gpushare.setup.node_files import Content, NodeFiles
 
 FOLDER: Final = "/var/lib/gpushare-setup"
 _JOURNAL: Final = f"{FOLDER}/journal.json"
+_LOCK: Final = f"{FOLDER}/lock"
 _PRIVATE: Final = 0o600
 
 
@@ -34,9 +36,9 @@ class Journal:
     @contextmanager
     def held(self) -> Iterator[None]:
         """One gpushare-setup at a time changes a node. Raises SetupRefusedError."""
-        path = self._files.at(f"{FOLDER}/lock")
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with path.open("w") as lock:
+        with self._files.folder(_LOCK, make=True) as folder:
+            lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _PRIVATE)
+        with os.fdopen(lock, "w"):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -66,7 +68,8 @@ class Journal:
 
     def _row(self, change: Change) -> dict[str, Any]:
         """Keep what is there, and describe it."""
-        old = self._files.read(change.path)
+        with self._files.folder(change.path):
+            old = self._files.read(change.path)
         if _data(old) != _bytes(change.old):
             raise SetupRefusedError(f"{change.path} has changed since it was read", "run gpushare-setup again")
         row = {"path": change.path, "before": None, "after": _digest(_bytes(change.new))}

@@ -1,10 +1,16 @@
-"""The files of a node below a root folder, read whole and replaced whole."""
+"""The files of a node below a root folder, read whole and replaced whole.
+
+A write follows no link, and goes only into folders that root alone may write: another user could else choose what is overwritten.
+"""
 
 from __future__ import annotations
 
 import os
+import posixpath
 import shutil
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -61,8 +67,9 @@ class NodeFiles:
         try:
             if here.is_symlink():
                 raise SetupRefusedError(f"{path} is a link to {here.readlink()}", "put the file itself there")
-            status = here.stat()
-            return Content(here.read_bytes(), status.st_mode & 0o7777, (status.st_uid, status.st_gid))
+            with os.fdopen(os.open(here, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                status = os.fstat(file.fileno())
+                return Content(file.read(), status.st_mode & 0o7777, (status.st_uid, status.st_gid))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except IsADirectoryError as error:
@@ -74,36 +81,88 @@ class NodeFiles:
             raise SetupRefusedError(f"{path} cannot be read: {error.strerror}", "run gpushare-setup as root") from error
 
     def replace(self, path: str, content: Content | None) -> None:
-        """Make it the whole file, or no file, on the disk; after a crash it is the old or the new one. Raises OSError."""
-        here = self.at(path)
-        if content is None:
-            here.unlink(missing_ok=True)
-        else:
-            here.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = self._unfinished(here)
-            with unfinished.open("wb") as file:
-                file.write(content.data)
-                if here.exists():
-                    # The labels of SELinux, too.
-                    shutil.copystat(here, unfinished)
-                unfinished.chmod(content.mode)
-                if content.owner is not None and content.owner != (os.getuid(), os.getgid()):
-                    os.chown(unfinished, *content.owner)
-                file.flush()
-                os.fsync(file.fileno())
-            os.utime(unfinished)
-            unfinished.replace(here)
-        if here.parent.exists():
-            _sync(here.parent)
+        """Make it the whole file, or no file, on the disk; after a crash it is the old or the new one.
+
+        Raises SetupRefusedError as ``folder``, and OSError.
+        """
+        with self.folder(path, make=content is not None) as folder, self._unfinished(path) as unfinished:
+            if folder is None or unfinished is None:
+                return
+            here = folder / posixpath.basename(path)
+            if content is None:
+                here.unlink(missing_ok=True)
+            else:
+                if os.path.lexists(unfinished):
+                    unfinished.unlink()
+                # O_EXCL: what was planted there since is an error, and is not written to.
+                with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(content.data)
+                    if os.path.lexists(here):
+                        # The labels of SELinux, too.
+                        shutil.copystat(here, unfinished)
+                    os.fchmod(file.fileno(), content.mode)
+                    if content.owner is not None and content.owner != (os.getuid(), os.getgid()):
+                        os.fchown(file.fileno(), *content.owner)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.utime(unfinished)
+                unfinished.replace(here)
+            _sync(folder)
 
     def clear(self, path: str) -> None:
-        """Take away what a crash left of a replacement."""
-        self._unfinished(self.at(path)).unlink(missing_ok=True)
+        """Take away what a crash left of a replacement. Raises as ``replace``."""
+        with self._unfinished(path) as unfinished:
+            if unfinished is not None:
+                unfinished.unlink(missing_ok=True)
 
-    def _unfinished(self, here: Path) -> Path:
-        """Never in the folder of static pods: the kubelet would run what is there."""
-        folder = here.parent.parent if here.parent == self.at(sites.MANIFESTS) else here.parent
-        return folder / f".{here.name}.gpushare-setup"
+    @contextmanager
+    def folder(self, path: str, *, make: bool = False) -> Iterator[Path | None]:
+        """The folder of a file, held open so that it cannot be exchanged; None if it is not there, unless this makes it.
+
+        Raises SetupRefusedError if a folder on the way from the root is a link, or if others than root and us may write in it.
+        """
+        names = posixpath.normpath("/" + path.lstrip("/")).split("/")[1:-1]
+        held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for depth, name in enumerate(names, 1):
+                if make:
+                    _make(name, held)
+                try:
+                    _refuse_planted("/" + "/".join(names[:depth]), os.stat(name, dir_fd=held, follow_symlinks=False))
+                except FileNotFoundError:
+                    yield None
+                    return
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=held)
+                os.close(held)
+                held = below
+            yield Path(f"/proc/self/fd/{held}")
+        finally:
+            os.close(held)
+
+    @contextmanager
+    def _unfinished(self, path: str) -> Iterator[Path | None]:
+        """Where a replacement is made. Never in the folder of static pods: the kubelet would run what is there."""
+        parent, name = posixpath.split(path)
+        beside = parent if parent == sites.MANIFESTS else path
+        with self.folder(beside) as folder:
+            yield None if folder is None else folder / f".{name}.gpushare-setup"
+
+
+def _make(name: str, folder: int) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o755, dir_fd=folder)
+
+
+def _refuse_planted(path: str, status: os.stat_result) -> None:
+    """Raises SetupRefusedError if another user than root and us can choose what is in this folder."""
+    if stat.S_ISLNK(status.st_mode):
+        raise SetupRefusedError(f"{path} is a link", "put the folder itself there, or mount it there (mount --bind)")
+    if status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid())):
+        raise SetupRefusedError(f"others than root may write in {path}", f"look what is in it, then chmod go-w {path}")
+    if status.st_uid not in (0, os.geteuid()):
+        raise SetupRefusedError(
+            f"{path} belongs to user {status.st_uid}", f"look what is in it, then chown root {path}"
+        )
 
 
 def _sync(folder: Path) -> None:

@@ -215,6 +215,56 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
         NodeFiles(tmp_path).read("/link.yaml")
 
 
+@pytest.mark.parametrize(
+    "planted",
+    [
+        *(f"{FOLDER}/{name}" for name in ("lock", "journal.json", ".journal.json.gpushare-setup")),
+        FOLDER,
+        "/var/lib",
+        "/etc/kubernetes/.kube-scheduler.yaml.gpushare-setup",
+        "/etc/kubernetes/.scheduler-gpushare-config.yaml.gpushare-setup",
+        CONFIG,
+        "/etc/kubernetes",
+        "/etc/kubernetes/manifests",
+    ],
+)
+def test_a_planted_link_is_not_followed(planted: str, tmp_path: Path) -> None:
+    """Whatever a link takes the place of, an apply changes nothing behind it, and it is made whole or not at all."""
+    root, outside = tmp_path / "node", tmp_path / "outside"
+    journal, changes = node(root)
+    here = root / planted.lstrip("/")
+    outside.mkdir()
+    if here.is_dir():
+        here.rename(outside / "moved")
+        here.symlink_to(outside / "moved")
+    else:
+        outside.joinpath("secret").write_text("kept")
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.symlink_to(outside / "secret" if "." in here.name or here.name == "lock" else outside)
+    behind, before = whole(outside), whole(root)
+
+    with suppress(SetupRefusedError, OSError), journal.held():
+        journal.apply(changes)
+        journal.complete()
+
+    assert whole(outside) == behind
+    assert whole(root) == before or not journal.is_interrupted()
+
+
+@pytest.mark.parametrize("folder", [FOLDER, "/etc/kubernetes"])
+def test_a_folder_that_others_may_write_is_refused(folder: str, tmp_path: Path) -> None:
+    """Another user could plant a journal, or a file in place of one of ours, in a folder that is not root's alone."""
+    journal, changes = node(tmp_path)
+    path = tmp_path / folder.lstrip("/")
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o777)
+    before = whole(tmp_path / "etc")
+
+    with pytest.raises(SetupRefusedError, match=f"others than root may write in {folder}"), journal.held():
+        journal.apply(changes)
+    assert whole(tmp_path / "etc") == before
+
+
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     """A manifest that is not UTF-8 is named."""
     NodeFiles(tmp_path).replace(MANIFEST, Content(b"\xff"))
