@@ -227,8 +227,8 @@ class DevicePlugin:
         evictor = OveruserEvictor(self.client, self.metrics, self.events, flags.eviction_grace) if flags.evict else None
         return UsageWatch(
             lambda uuid: self.thread.run(functools.partial(self.session.processes, uuid)), lambda: self.node.cards,
-            self.pods.in_admission_order, self.pods.identities, ProcessOwners(Path(flags.proc_root)), self.metrics,
-            self.events, flags, self.clock, self.node.show_overuse, evictor,
+            self.pods.in_admission_order, lambda: self.pods.by_kubelet_uid(self.node.metadata),
+            ProcessOwners(Path(flags.proc_root)), self.metrics, self.events, flags, self.clock, self.node.show_overuse, evictor,
         )  # fmt: skip
 
 

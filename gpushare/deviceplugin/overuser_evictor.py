@@ -13,7 +13,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.deviceplugin.core.overuser_eviction import Streak, keep_because, streaks
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.stuck_pods import controller_of, name_of
+from gpushare.deviceplugin.core.stuck_pods import name_of
 from gpushare.deviceplugin.core.usage import MIB, CardUse, PodOnCard
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import ApiError, ConflictError, MissingRightError, NotFoundError, TooManyRequestsError
@@ -21,6 +21,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.cards import NodeCards
+from gpushare.model.pod import controller_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class OveruserEvictor:
             self.metrics.overuse_evictions["evicted"] += 1
             text = (
                 f"evicted: it used {(use.used or 0) // MIB} MiB of card {use.on.index} and booked {use.booked // MIB} MiB, for "
-                f"{now - self.streaks[use.on].since:.0f} s after it was reported; {name_of(controller_of(pod))} replaces it"
+                f"{now - self.streaks[use.on].since:.0f} s after it was reported; {name_of(controller_of(metadata))} replaces it"
             )
             _LOG.warning("evicted pod=%s/%s uid=%s: %s", metadata.namespace, metadata.name, metadata.uid, text)
             await self.events.record("Pod", metadata, wire.EVENT_OVERUSER_EVICTED, text)

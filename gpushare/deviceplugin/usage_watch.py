@@ -27,7 +27,6 @@ from gpushare.deviceplugin.core.usage import (
     pods_in_cgroups,
     show,
     sum_up,
-    uids_in_cgroups,
 )
 from gpushare.deviceplugin.overuser_evictor import OveruserEvictor
 from gpushare.kube.event_recorder import EventRecorder, Level
@@ -44,14 +43,14 @@ _LOG = logging.getLogger(__name__)
 class UsageWatch:
     """``processes`` asks NVML for those of a card, by UUID; ``cards`` and ``pods`` are this node's as of now.
 
-    ``pods`` are those that ask for cards, ``everything`` is every pod of the node, without cards too. ``publish`` takes the
-    overuse annotation of the Node. ``evictor`` is None if no pod may be evicted.
+    ``pods`` are those that ask for cards, ``everything`` is every pod of the node, without cards too, by the uid in the names of
+    its control groups. ``publish`` takes the overuse annotation of the Node. ``evictor`` is None if no pod may be evicted.
     """
 
     processes: Callable[[str], Awaitable[Iterable[Process]]]
     cards: Callable[[], NodeCards]
     pods: Callable[[], Iterable[Pod]]
-    everything: Callable[[], Iterable[ObjectMeta]]
+    everything: Callable[[], Mapping[str, ObjectMeta]]
     owners: ProcessOwners
     metrics: PluginMetrics
     events: EventRecorder
@@ -73,7 +72,7 @@ class UsageWatch:
         by_card, silent = await self._processes()
         # Nothing is awaited from here to the verdict: one moment's pods and bookings.
         now, pods, cards = self.clock(), tuple(self.pods()), self.cards()
-        known = uids_in_cgroups(self.everything())
+        known = self.everything()
         uses: list[ProcessUse] = []
         for index, found in by_card.items():
             uses += self.owners.uses(index, found, known)
@@ -87,7 +86,7 @@ class UsageWatch:
         self.metrics.unbooked_episodes += len(begun)
         if self.evictor is not None:
             self.evictor.note(verdict.reported, seen.uses, pods, cards, now)
-        await self._report_all(begun, verdict, {pod.uid: pod for pod in known.values()})
+        await self._report_all(begun, verdict)
         if self.evictor is not None:
             await self.evictor.evict(now)
 
@@ -113,20 +112,18 @@ class UsageWatch:
         self.shown = show(self.shown, seen.uses, verdict.reported, now)
         self.publish(encode_overuse(self.shown.pods))
 
-    async def _report_all(
-        self, unbooked: Iterable[PodOnCard], verdict: Overuse, by_uid: Mapping[str, ObjectMeta]
-    ) -> None:
+    async def _report_all(self, unbooked: Iterable[PodOnCard], verdict: Overuse) -> None:
         for on in unbooked:
             text = (
                 f"a process of this pod runs on card {on.index}, which the pod did not book; it takes memory that other pods "
                 "were promised: ask for aliyun.com/gpu-mem, and do not set NVIDIA_VISIBLE_DEVICES"
             )
-            await self._report(by_uid[on.uid], wire.EVENT_CARD_NOT_BOOKED, text)
+            await self._report(on, wire.EVENT_CARD_NOT_BOOKED, text)
         for use in verdict.begun:
-            await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE, self._overuse_text(use))
+            await self._report(use.on, wire.EVENT_MEMORY_OVERUSE, self._overuse_text(use))
         for use in verdict.ended:
             text = f"keeps to its share of card {use.on.index} again ({use.booked // MIB} MiB)"
-            await self._report(by_uid[use.on.uid], wire.EVENT_MEMORY_OVERUSE_ENDED, text, "Normal")
+            await self._report(use.on, wire.EVENT_MEMORY_OVERUSE_ENDED, text, "Normal")
 
     def _overuse_text(self, use: CardUse) -> str:
         text = (
@@ -135,7 +132,8 @@ class UsageWatch:
         )
         return text if self.evictor is None else f"{text}; {self.evictor.outlook(use)}"
 
-    async def _report(self, pod: ObjectMeta, event: str, text: str, level: Level = "Warning") -> None:
+    async def _report(self, on: PodOnCard, event: str, text: str, level: Level = "Warning") -> None:
+        pod = ObjectMeta(on.pod, on.namespace, on.uid)
         line = "reported pod=%s/%s uid=%s event=%s: %s"
         _LOG.log(
             logging.INFO if level == "Normal" else logging.WARNING, line, pod.namespace, pod.name, pod.uid, event, text

@@ -24,7 +24,16 @@ from gpushare.bounds import (
     Bound,
 )
 from gpushare.errors import InvalidWishError
-from gpushare.manifests import Container, Pod, PodCondition, PodSpec, PodStatus, Resources
+from gpushare.manifests import (
+    Container,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    Resources,
+)
 from gpushare.model.quantity import parse_milli, parse_units
 from gpushare.model.wishes import NONE, Wishes, unknown_wish, wishes_of
 
@@ -35,8 +44,7 @@ SCHEDULED: Final = "PodScheduled"
 
 Amount = str | int | float
 
-# On the API's copy of a static pod: the uid that the kubelet itself uses for it. Both mark a static pod.
-STATIC_UID: Final = "kubernetes.io/config.hash"
+# On the API's copy of a static pod: the uid that the kubelet itself uses for it. Any author may write it (``static_uid``).
 MIRROR: Final = "kubernetes.io/config.mirror"
 
 # The annotations that our programs write on a pod. Its author has no say in these once the pod is bound.
@@ -52,7 +60,7 @@ OURS: Final = (
     wire.ANNOTATION_ALLOCATION,
 )
 _BOUNDS: Final[Mapping[str, Bound]] = {
-    **dict.fromkeys((*OURS, STATIC_UID, MIRROR), ANNOTATION_KEPT),
+    **dict.fromkeys((*OURS, MIRROR), ANNOTATION_KEPT),
     **dict.fromkeys(wire.WISHES, WISH_CHARACTERS),
     wire.ANNOTATION_ALLOCATION: ALLOCATION_CHARACTERS,
 }
@@ -231,6 +239,21 @@ def is_assigned(pod: Pod) -> bool:
     return (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
 
 
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """The owner that replaces the pod when it is gone."""
+    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
+
+
+def static_uid(metadata: ObjectMeta, node: ObjectMeta) -> str | None:
+    """The uid of a static pod in the records and control groups of its kubelet; None if it is no static pod of this node.
+
+    The annotation alone proves nothing. A kubelet makes its Node the owner of the copy (kubernetes, ``CreateMirrorPod``).
+    """
+    owner = controller_of(metadata)
+    is_of_node = owner is not None and (owner.kind, owner.name, owner.uid) == ("Node", node.name, node.uid)
+    return (metadata.annotations or {}).get(MIRROR) if is_of_node else None
+
+
 def kept_of(pod: Pod) -> Pod:
     """The pod without the annotations, labels and fields that none of our programs reads later."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
@@ -245,7 +268,7 @@ def kept_of(pod: Pod) -> Pod:
     if status is not None:
         message = None if status.message is None else status.message[: MESSAGE_KEPT.most]
         status = replace(status, message=message, conditions=_kept_report(status))
-    controller = next((owner for owner in metadata.owner_references or () if owner.controller), None)
+    controller = controller_of(metadata)
     owners = None if controller is None else [controller]
     annotations = _annotations(metadata.annotations or {})
     return Pod(replace(metadata, annotations=annotations, labels=None, owner_references=owners), kept, status)

@@ -196,7 +196,7 @@ class NodeView:
     def pod_of(self, entry: Entry) -> Pod | None:
         """The pod that a line of the kubelet's records speaks of."""
         if entry.uid:
-            return self.pods.by_uid(entry.uid)
+            return self.pods.called(entry.uid, self.node.metadata)
         return self.pods.find(entry.namespace, entry.pod)
 
 

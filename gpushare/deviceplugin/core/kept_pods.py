@@ -14,7 +14,7 @@ from gpushare import wire
 from gpushare.bounds import ANNOTATION_KEPT, CONTAINERS_OF_A_POD
 from gpushare.manifests import Container, ObjectMeta, Pod
 from gpushare.model.allocation import Allocation, encode, read_allocation
-from gpushare.model.pod import MIRROR, OURS, is_finished, kept_of
+from gpushare.model.pod import MIRROR, OURS, controller_of, is_finished, kept_of
 
 RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 _NUMBERS: Final = (wire.ANNOTATION_DEVICE_UNITS, wire.ANNOTATION_ASSUME_TIME)
@@ -121,11 +121,13 @@ def without_annotations(pod: Pod) -> Pod:
 
 
 def identity(pod: Pod) -> ObjectMeta:
-    """Which pod it is, also by the hash that a static pod's containers carry; nothing else."""
+    """Which pod it is, also by what ``static_uid`` reads; nothing else."""
     metadata = pod.metadata
-    mirror = (metadata.annotations or {}).get(MIRROR)
-    annotations = None if mirror is None else {MIRROR: mirror[: ANNOTATION_KEPT.most]}
-    return ObjectMeta(metadata.name, metadata.namespace, metadata.uid, metadata.resource_version, annotations)
+    name, namespace, uid, version = metadata.name, metadata.namespace, metadata.uid, metadata.resource_version
+    mirror, owner = (metadata.annotations or {}).get(MIRROR), controller_of(metadata)
+    if mirror is None or owner is None:
+        return ObjectMeta(name, namespace, uid, version)
+    return ObjectMeta(name, namespace, uid, version, {MIRROR: mirror[: ANNOTATION_KEPT.most]}, owner_references=[owner])
 
 
 def allocation_of(pod: Pod) -> Allocation | None:

@@ -37,7 +37,7 @@ from gpushare.deviceplugin.core.kept_pods import (
 )
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
-from gpushare.model.pod import STATIC_UID, is_finished
+from gpushare.model.pod import is_finished, static_uid
 
 # In digits. Anybody may write a time on a pod, and ``int`` raises for some thousands.
 _LONGEST_NUMBER: Final = 20
@@ -82,9 +82,13 @@ class NodePods:
         """Pods that asked for cards and failed, the newest of them."""
         return tuple(self._turned_away.values())
 
-    def identities(self) -> tuple[ObjectMeta, ...]:
-        """Every pod of the node that has not ended, without cards too: namespace, name and uid."""
-        return tuple(self._identities.values())
+    def by_kubelet_uid(self, node: ObjectMeta) -> dict[str, ObjectMeta]:
+        """Every pod of this node that has not ended, without cards too, by the uid that its kubelet uses (``static_uid``).
+
+        A uid of the API is that pod's alone, whatever is written on another; of several static pods of a uid the first counts.
+        """
+        static = {static_uid(pod, node): pod for pod in reversed(self._identities.values())}
+        return {uid: pod for uid, pod in static.items() if uid is not None} | self._identities
 
     def were_found(self) -> None:
         """Another kubelet has started, and finds the pods that are here now."""
@@ -168,11 +172,14 @@ class NodePods:
         return next((pod for pod in newest_first if (pod.metadata.namespace, pod.metadata.name) == wanted), None)
 
     def by_uid(self, uid: str) -> Pod | None:
-        """The pod that the kubelet calls by this uid: a static pod has another one in the API."""
-        if uid in self._pods or not uid:
+        """The pod that asks for cards and has this uid in the API."""
+        return self._pods.get(uid)
+
+    def called(self, uid: str, node: ObjectMeta) -> Pod | None:
+        """The pod that asks for cards and that the kubelet of this node calls by this uid."""
+        if uid in self._identities:
             return self._pods.get(uid)
-        static = (pod for pod in self.in_admission_order() if (pod.metadata.annotations or {}).get(STATIC_UID) == uid)
-        return next(static, None)
+        return next((pod for pod in self.in_admission_order() if static_uid(pod.metadata, node) == uid), None)
 
     def _order(self) -> list[str]:
         return sorted(self._pods, key=self._places.__getitem__)

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from gpushare.deviceplugin.core.kept_pods import allocation_of
-from gpushare.deviceplugin.core.stuck_pods import controller_of, no_successor
+from gpushare.deviceplugin.core.stuck_pods import no_successor
 from gpushare.deviceplugin.core.usage import CardUse, PodOnCard
 from gpushare.manifests import Pod
 from gpushare.model.cards import NodeCards
-from gpushare.model.pod import is_deleting, is_finished
+from gpushare.model.pod import controller_of, is_deleting, is_finished
 
 READINGS: Final = 3
 # The least priority of Kubernetes' own classes, system-cluster-critical and system-node-critical.
@@ -60,4 +60,4 @@ def keep_because(pod: Pod, index: int, cards: NodeCards) -> str:
     sizes = [card.units for card in cards.cards if card.index == index]
     if allocation is None or allocation.card_size not in sizes:
         return "its card has another size than when the pod was bound, so its booking may be of another unit"
-    return no_successor(pod, controller_of(pod))
+    return no_successor(controller_of(pod.metadata))

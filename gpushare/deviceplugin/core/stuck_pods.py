@@ -24,7 +24,7 @@ from gpushare.manifests import ObjectMeta, OwnerReference, Pod
 from gpushare.model.cards import NodeCards
 from gpushare.model.node import NodeInfo, devices_of_cards, lay_out
 from gpushare.model.placement import Snapshot, question, reason_against
-from gpushare.model.pod import MIRROR, is_deleting, is_finished, request_of
+from gpushare.model.pod import controller_of, is_deleting, is_finished, request_of
 
 _ADMISSION: Final = "UnexpectedAdmissionError"
 _SHORT: Final = tuple(f"OutOf{resource}" for resource in RESOURCES)
@@ -51,7 +51,7 @@ def stuck_pods(pods: Iterable[Pod], cards: NodeCards, held: Mapping[str, str]) -
     found = []
     for pod in pods:
         if not is_deleting(pod) and (cause := _cause(pod, held)) and _has_place(pod, empty):
-            owner = controller_of(pod)
+            owner = controller_of(pod.metadata)
             found.append(StuckPod(pod.metadata, cause, _keep_because(pod, owner), name_of(owner)))
     return found
 
@@ -87,11 +87,6 @@ def _is_about_us(pod: Pod, message: str) -> bool:
     return any(resource in message for resource in RESOURCES) or not asks_for_others
 
 
-def controller_of(pod: Pod) -> OwnerReference | None:
-    """The owner that replaces the pod when it is gone."""
-    return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
-
-
 def name_of(owner: OwnerReference | None) -> str:
     """An owner, for people; "" for none."""
     return f"{owner.kind} {owner.name}" if owner is not None else ""
@@ -100,13 +95,13 @@ def name_of(owner: OwnerReference | None) -> str:
 def _keep_because(pod: Pod, owner: OwnerReference | None) -> str:
     if owner is not None and owner.kind == "Job":
         return "its Job replaces failed pods by itself and counts them"
-    return no_successor(pod, owner)
+    return no_successor(owner)
 
 
-def no_successor(pod: Pod, owner: OwnerReference | None) -> str:
+def no_successor(owner: OwnerReference | None) -> str:
     """Why no controller would replace the pod through the API; "" if one would."""
     if owner is None:
         return "no controller would replace it; delete it and create it again"
-    if owner.kind == "Node" or MIRROR in (pod.metadata.annotations or {}):
+    if owner.kind == "Node":
         return "it is a static pod: its file makes it, not the API"
     return ""

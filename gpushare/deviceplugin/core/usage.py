@@ -34,7 +34,7 @@ from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
 from gpushare.model.node import unit_mib
 from gpushare.model.overuse import CardOveruse
-from gpushare.model.pod import MIRROR, is_finished
+from gpushare.model.pod import is_finished
 from gpushare.plugin_flags import Tolerance
 
 MIB: Final = 1024 * 1024
@@ -138,11 +138,6 @@ def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
         if allocation is not None
         for index, units in allocation.shares
     )
-
-
-def uids_in_cgroups(pods: Iterable[ObjectMeta]) -> dict[str, ObjectMeta]:
-    """The pods by the uid that the names of their control groups carry."""
-    return {(pod.annotations or {}).get(MIRROR, pod.uid): pod for pod in pods}
 
 
 def on_other_cards(uses: Iterable[CardUse], pods: Iterable[Pod]) -> frozenset[PodOnCard]:

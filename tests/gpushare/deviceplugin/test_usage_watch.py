@@ -106,7 +106,7 @@ async def rig(state: State, proc: Path, after: float = 60, *, evicts: bool = Fal
                 lambda uuid: thread.run(functools.partial(session.processes, uuid)),
                 lambda: cards,
                 lambda: it.pods,
-                lambda: [*(pod.metadata for pod in it.pods), *it.others],
+                lambda: {one.uid: one for one in (*(pod.metadata for pod in it.pods), *it.others)},
                 ProcessOwners(proc),
                 metrics,
                 events,

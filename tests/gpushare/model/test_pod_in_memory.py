@@ -17,7 +17,6 @@ from gpushare.manifests import Container, Pod, PodSpec, Resources
 from gpushare.model.allocation import Allocation, read_allocation
 from gpushare.model.pod import (
     MIRROR,
-    STATIC_UID,
     cpu_request,
     gpu_containers,
     is_deleting,
@@ -111,8 +110,8 @@ def test_every_reader_finds_in_it_what_is_in_the_pod(document: dict[str, Any]) -
 
 
 def test_foreign_annotations_are_not_kept() -> None:
-    """Foreign annotations and labels are not kept, however many. The annotations that mark a static pod are."""
-    ours = {STATIC_UID: "hash", MIRROR: "hash", wire.ANNOTATION_INDEX: "1"}
+    """Foreign annotations and labels are not kept, however many. The one that marks a static pod is."""
+    ours = {MIRROR: "hash", wire.ANNOTATION_INDEX: "1"}
     large = pod(annotations={"note": "x" * 250_000, **ours}, labels={f"l{n}": "x" * 60 for n in range(4000)})
 
     assert size(large) > 500_000

@@ -21,7 +21,7 @@ from gpushare.deviceplugin.core.kept_pods import (
     keep,
     shown_allocation,
 )
-from gpushare.manifests import ObjectMeta, Pod, PodStatus
+from gpushare.manifests import ObjectMeta, OwnerReference, Pod, PodStatus
 from gpushare.model.allocation import Allocation
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
@@ -79,10 +79,13 @@ def test_of_a_pod_without_cards_its_name_is_kept() -> None:
 
 
 def test_a_static_pod_is_known_by_its_hash() -> None:
-    """Texts of bounded length."""
-    mirror = "kubernetes.io/config.mirror"
+    """Texts of bounded length, and the owner that proves it."""
+    mirror, owner = "kubernetes.io/config.mirror", OwnerReference("Node", "n", "u", controller=True)
+    static = pod(None, **{mirror: "h" * 9999})
+    assert identity(static).annotations is None
 
-    assert identity(pod(None, **{mirror: "h" * 9999})).annotations == {mirror: "h" * 256}
+    static.metadata.owner_references = [owner]
+    assert (identity(static).annotations, identity(static).owner_references) == ({mirror: "h" * 256}, [owner])
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
 from gpushare.bounds import TURNED_AWAY_PODS
 from gpushare.deviceplugin.core.kept_pods import allocation_of, differences
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.manifests import ObjectMeta, Pod, PodStatus
+from gpushare.manifests import ObjectMeta, OwnerReference, Pod, PodStatus
 from gpushare.model.allocation import Allocation
+
+NODE = ObjectMeta("n", uid="uid-n")
+OF_NODE = OwnerReference("Node", "n", "uid-n", controller=True)
 
 
 def pod(
@@ -97,7 +102,7 @@ def test_what_is_older_is_not_taken() -> None:
 
     seen = {one.metadata.uid: (one.metadata.annotations or {}) for one in pods.in_admission_order()}
     assert {uid: one["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] for uid, one in seen.items()} == {"a": "new", "b": ""}
-    assert {one.uid for one in pods.identities()} == {"a", "b"}
+    assert pods.by_kubelet_uid(NODE).keys() == {"a", "b"}
 
 
 def test_what_is_gone_stays_gone() -> None:
@@ -106,7 +111,7 @@ def test_what_is_gone_stays_gone() -> None:
     pods.set(pod("a", version=1))
     pods.remove(ObjectMeta(uid="a"))
     pods.replace([pod("a", version=1)], "1", since=pods.newest)
-    assert (order(pods), pods.identities()) == ([], ())
+    assert (order(pods), pods.by_kubelet_uid(NODE)) == ([], {})
     pods.set(pod("b", version=2))
     pods.replace([], "3")
     pods.set(pod("b", version=2))
@@ -130,14 +135,56 @@ def test_followers_get_the_changes() -> None:
     assert seen == [1, 2, 1, 1]
 
 
-def test_a_static_pod_is_found_by_the_uid_that_its_kubelet_uses() -> None:
-    """The API's copy has another, and an annotation that shows it; a later pod with the same annotation is not taken for it."""
-    pods = NodePods()
-    pods.set(pod("api", **{"kubernetes.io/config.hash": "file"}))
-    pods.set(pod("an author's", **{"kubernetes.io/config.hash": "file"}))
+def copy_of(uid: str, called: str, owner: OwnerReference | None, *, asks: bool = True) -> Pod:
+    """A pod that says it is the copy of a static pod whose kubelet calls it ``called``."""
+    found = pod(uid, **{"kubernetes.io/config.mirror": called, "kubernetes.io/config.hash": called})
+    found.metadata.owner_references = [owner] if owner else None
+    if not asks:
+        found.spec.containers = []
+    return found
 
-    found = [pods.by_uid(uid) for uid in ("api", "file", "other", "")]
-    assert [one.metadata.uid if one else None for one in found] == ["api", "api", None, None]
+
+@pytest.mark.parametrize("asks", [True, False], ids=["asks for cards", "asks for none"])
+def test_a_static_pod_is_found_by_its_kubelets_uid(asks: bool) -> None:
+    """The API's copy has another, and an annotation that shows it; a later pod that says the same is not taken for it."""
+    pods = NodePods()
+    static, other = (copy_of(uid, "file", OF_NODE, asks=asks) for uid in ("api", "an author's"))
+    pods.set(static)
+    pods.set(other)
+
+    assert {uid: one.uid for uid, one in pods.by_kubelet_uid(NODE).items()} == {"file": "api"} | {
+        one: one for one in ("api", "an author's")
+    }
+    found = [pods.called(uid, NODE) for uid in ("api", "file", "other", "")]
+    assert [one.metadata.uid if one else None for one in found] == (["api", "api", None, None] if asks else [None] * 4)
+
+
+@pytest.mark.parametrize(
+    ("called", "owner"),
+    [
+        ("victim", None),
+        ("victim", replace(OF_NODE, controller=None)),
+        ("victim", replace(OF_NODE, uid="another's")),
+        ("victim", replace(OF_NODE, name="another")),
+        ("victim", replace(OF_NODE, kind="ReplicaSet")),
+        ("victim", OF_NODE),
+        ("victim without cards", OF_NODE),
+        ("file", None),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False], ids=["before it", "after it"])
+def test_a_mark_takes_no_other_pods_place(called: str, owner: OwnerReference | None, is_first: bool) -> None:
+    """An author may write the annotation of a static pod, and an owner, on any pod: a pod with the uid itself stays that pod."""
+    pods = NodePods()
+    victims = [pod("victim"), copy_of("victim without cards", "", None, asks=False), copy_of("api", "file", OF_NODE)]
+    forged = [copy_of("forged", called, owner)]
+    for one in forged + victims if is_first else victims + forged:
+        pods.set(one)
+
+    names = {"victim": "victim", "victim without cards": "victim without cards", "file": "api"}
+    assert {uid: pods.by_kubelet_uid(NODE)[uid].uid for uid in names} == names
+    found = {uid: pods.called(uid, NODE) for uid in names}
+    assert {uid: one and one.metadata.uid for uid, one in found.items()} == names | {"victim without cards": None}
 
 
 def test_a_time_of_thousands_of_digits_says_nothing() -> None:
@@ -262,7 +309,7 @@ def test_a_pod_that_has_ended_is_kept_only_if_it_failed() -> None:
     assert (order(pods), failed.metadata.uid, failed.metadata.annotations) == ([], "a", None)
     assert (failed.spec, failed.status) == (finished("a", 8).spec, PodStatus(phase="Failed"))
     pods.set(pod("a", version=10))
-    assert (order(pods), [one.name for one in pods.identities()]) == (["a"], ["a"])
+    assert (order(pods), [*pods.by_kubelet_uid(NODE)]) == (["a"], ["a"])
     pods.remove(ObjectMeta(uid="a"))
     pods.set(finished("a", 12))
     assert (order(pods), pods.turned_away()) == ([], ())
@@ -276,7 +323,7 @@ def test_a_list_ends_what_it_does_not_show() -> None:
     for one in (other, finished("failed", 4)):
         pods.set(one)
     pods.replace([], "9", without_ended=True)
-    assert (pods.identities(), len(pods.turned_away())) == ((), 1)
+    assert (pods.by_kubelet_uid(NODE), len(pods.turned_away())) == ({}, 1)
     pods.set(pod("a", version=9))
     pods.replace([], "9")
     assert (order(pods), pods.turned_away()) == ([], ())

@@ -164,11 +164,6 @@ KEPT = {
         "its Job replaces failed pods by itself and counts them",
     ),
     "static": ({"owner": {**REPLICA_SET, "kind": "Node"}}, "Node web-5f7", STATIC),
-    "a mirror": (
-        {"owner": REPLICA_SET, "annotations": {"kubernetes.io/config.mirror": "h"}},
-        "ReplicaSet web-5f7",
-        STATIC,
-    ),
 }
 
 

@@ -23,7 +23,6 @@ from gpushare.deviceplugin.core.usage import (
     pods_in_cgroups,
     show,
     sum_up,
-    uids_in_cgroups,
 )
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards
@@ -73,13 +72,6 @@ def test_pods_without_a_valid_card_booked_nothing_that_we_know() -> None:
 
     assert bookings(pods, CARDS) == ()
     assert bookings([pod(**on_card(0))], msgspec.structs.replace(CARDS, unit="?")) == ()
-
-
-def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
-    """A static pod is known by the hash of its manifest: its control groups carry the hash, not the uid of its mirror."""
-    mirror = pod(**{"kubernetes.io/config.mirror": "abcd"})
-
-    assert uids_in_cgroups([mirror.metadata, B]) == {"abcd": mirror.metadata, "uid-b": B}
 
 
 def test_processes_are_summed_by_pod_and_card() -> None:
