@@ -156,7 +156,9 @@ REASON_ALL_CARDS_UNHEALTHY: Final = "all GPUs of the node are unhealthy"
 # On nodes in slots mode.
 REASON_NO_SLOT: Final = "no free slot on the GPUs that have the memory"
 REASON_TOO_MANY_CONTAINERS: Final = "no GPU of the node has a slot for each container"
-REASON_SLOT_MISSING: Final = "a container asks for aliyun.com/gpu-mem without exactly one aliyun.com/gpu-slot"
+REASON_SLOT_MISSING: Final = (
+    "a container asks for aliyun.com/gpu-mem without exactly one aliyun.com/gpu-slot, or for a slot alone"
+)
 REASON_UNKNOWN_NODE: Final = "node is not known to the extender"
 # The node runs a later device plugin than this extender knows: update the extender, or roll the plugin back.
 REASON_NEWER_CARDS: Final = "the node's GPUs are described by a newer version of gpushare"

@@ -142,8 +142,8 @@ def all_containers(pod: Pod) -> tuple[Container, ...]:
 class Request(NamedTuple):
     """A pod's request of one card: units of its memory, slots if the node counts containers, and its wishes for a card.
 
-    ``names_slots``: each container that asks for memory also asks for exactly one ``gpu-slot``. Without it, a
-    kubelet in slots mode would start the container without a variable of ours, and it would see every card.
+    ``names_slots``: each container that asks for memory also asks for exactly one ``gpu-slot``, and no other container does.
+    Without its slot a kubelet in slots mode would start the container without a variable of ours, and it would see every card.
     """
 
     units: int
@@ -160,19 +160,22 @@ def request_of(pod: Pod) -> Request:
         units, slots = container_request(containers[0]), 1
     else:
         units, slots = pod_request(pod), slot_request(pod)
+    is_slotted = names_slots(pod)
     if units == 0:
-        return Request(0, 0)
+        return Request(0, 0, is_slotted)
     wishes = wishes_of(pod)
     if wishes.split and (sum(wishes.split) != units or split_container(pod) is None):
         raise InvalidWishError(f"annotation {wire.WISH_SPLIT} is not what the pod's one container asks for, in parts")
-    names_slots = all(_slots_named(one) == 1 for one in all_containers(pod) if container_request(one))
-    return Request(units, slots, names_slots, wishes)
+    return Request(units, slots, is_slotted, wishes)
 
 
-def _slots_named(container: Container) -> int:
-    """The slots in the limits, which are what a kubelet allocates. Raises InvalidQuantityError."""
-    limits = (container.resources.limits if container.resources else None) or {}
-    return parse_units(limits.get(wire.RESOURCE_SLOT, 0))
+def names_slots(pod: Pod) -> bool:
+    """The rule of slots (``Request``). The limits are what a kubelet allocates. Raises InvalidQuantityError."""
+    limits = (((one.resources.limits if one.resources else None) or {}, one) for one in all_containers(pod))
+    return all(
+        parse_units(amounts.get(wire.RESOURCE_SLOT, 0)) == (1 if container_request(one) else 0)
+        for amounts, one in limits
+    )
 
 
 def gpu_containers(pod: Pod) -> tuple[tuple[str, int], ...]:

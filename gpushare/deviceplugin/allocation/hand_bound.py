@@ -12,7 +12,7 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
-from gpushare.deviceplugin.core.holdings import requested
+from gpushare.deviceplugin.core.holdings import keeps_rule_of_slots, requested
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
@@ -20,7 +20,7 @@ from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, encode
 from gpushare.model.node import Booking, NodeInfo, devices_of_cards, lay_out
-from gpushare.model.placement import Snapshot, find, question
+from gpushare.model.placement import CURABLE, Snapshot, find, question
 from gpushare.model.pod import (
     is_deleting,
     is_finished,
@@ -34,18 +34,20 @@ from gpushare.model.wishes import wishes_or_none
 
 _LOG = logging.getLogger(__name__)
 
-_UNKNOWN_CARD: Final = "it has ids of another device plugin, which do not say on which of the node's cards they are"
+_FOREIGN_IDS: Final = "it has ids of another device plugin, which do not say on which of the node's cards they are"
+_NO_RECORD: Final = "it was started, and the kubelet has no record that says on which of the node's cards"
 
 
 def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> Iterator[tuple[Pod, Shares | str]]:
-    """Pods that ask for card memory and that no valid annotation puts on a card, with the cards of each, or why it gets none.
+    """Pods that ask for a card and that no valid annotation puts on one, with the cards of each, or why it gets none.
 
-    They come in the order of admission, without those that are ending. A pod that has ids already has the card on which they lie.
-    Any other is judged by the extender's rules: the same wishes, and the same reasons. Pods of other nodes and the policy of the
-    cluster are not known here.
+    They come in the order of admission, without those that are ending. All are judged by the extender's rules: the same wishes, and
+    the same reasons. Only what has happened comes before a wish: a pod that was started with ids has the card on which they lie.
+    Pods of other nodes and the policy of the cluster are not known here.
     """
     living = (pod for pod in sight.pods if not is_finished(pod) and not is_deleting(pod))
-    waiting = [pod for pod in living if requested(pod) and allocation_of(pod) is None and wanted(pod)]
+    asking = (pod for pod in living if requested(pod) or (sight.counts_slots and not keeps_rule_of_slots(pod)))
+    waiting = [pod for pod in asking if allocation_of(pod) is None and wanted(pod)]
     if waiting:
         node = as_a_node(sight)
         for pod in waiting:
@@ -54,15 +56,32 @@ def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> It
 
 def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
     """The cards of the pod. The card of another plugin's ids cannot be known if the node has several."""
-    held = sight.holdings.cards(pod.metadata.uid)
-    is_held = bool(sight.holdings.of_pod(pod.metadata.uid)) or was_started(pod)
+    uid = pod.metadata.uid
+    held, has_ids, is_started = sight.holdings.cards(uid), bool(sight.holdings.of_pod(uid)), was_started(pod)
+    if sight.counts_slots and not keeps_rule_of_slots(pod):
+        # Nothing that such a pod has can be its share: its container without a slot runs beside the plugin.
+        return wire.REASON_SLOT_MISSING
     try:
-        if len(held) == 1 or is_held:
-            known = held if len(held) == 1 else {card.index for card in sight.cards}
-            return ((min(known), pod_request(pod)),) if len(known) == 1 else _UNKNOWN_CARD
-        return find(node, question(request_of(pod), Snapshot({node.name: node})))
+        if not has_ids and not is_started:
+            return _found(node, pod)
+        known = held if len(held) == 1 else {card.index for card in sight.cards}
+        if len(known) != 1:
+            return _FOREIGN_IDS if has_ids else _NO_RECORD
+        shares = ((min(known), pod_request(pod)),)
+        return shares if is_started else _unless_refused(node, pod, shares)
     except GpushareError as error:
         return str(error)
+
+
+def _found(node: NodeInfo, pod: Pod) -> Shares | str:
+    return find(node, question(request_of(pod), Snapshot({node.name: node})))
+
+
+def _unless_refused(node: NodeInfo, pod: Pod, shares: Shares) -> Shares | str:
+    """The card that the kubelet has chosen, or the rule against it for this pod, whatever room others leave there."""
+    devices = tuple(device for device in node.devices if device.index == shares[0][0])
+    found = _found(lay_out(node.name, devices, node.bookings), pod)
+    return found if isinstance(found, str) and found not in CURABLE else shares
 
 
 def as_a_node(sight: Sight) -> NodeInfo:

@@ -37,7 +37,7 @@ class HoldReason(enum.Enum):
     OWNER_UNKNOWN = "OwnerUnknown"
     """The kubelet does not say yet whose the ids are, or the API does not show the pod."""
     NO_CARD = "NoCard"
-    """No annotation names a card, and none has room."""
+    """No annotation names a card, and it gets none."""
     NO_ROOM = "NoRoom"
     """The card that the container has is booked for others, which may leave."""
     SETTLING = "Settling"
@@ -135,7 +135,8 @@ class Verification:
         """Why the container must not start, None if its ids lie on the cards that are written, and it was told its amount."""
         allocation, pod_card = allocation_of(pod), sight.pod_card(grant.uid)
         if allocation is None:
-            return HoldReason.NO_CARD, "but its annotation names no card, and no card has room for it"
+            against = self.hand_bound.reason_against(sight, lambda one: one.metadata.uid == grant.uid)
+            return HoldReason.NO_CARD, f"but its annotation names no card: {against or 'none is written yet'}"
         if not _has_right_variables(pod, grant, sight):
             text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
             return HoldReason.WRONG_AMOUNT, text

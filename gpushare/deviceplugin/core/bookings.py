@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from gpushare import wire
-from gpushare.deviceplugin.core.holdings import Grant, Holdings
+from gpushare.deviceplugin.core.holdings import Grant, Holdings, keeps_rule_of_slots
 from gpushare.deviceplugin.core.kept_pods import allocation_of, shown_allocation
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.manifests import Pod
@@ -77,6 +77,8 @@ def allocation_by_book(pod: Pod, grants: Sequence[Grant], *, counts_slots: bool)
     A container starts only once its card is written, so what a container that has run has is what was written. An annotation on
     which a person wrote the card of a pod that is held is right as well.
     """
+    if counts_slots and not keeps_rule_of_slots(pod):
+        return None
     certain = [grant for grant in grants if not grant.is_guess and grant.card_of]
     cards = {card for grant in certain for card in grant.card_of.values()}
     counts = allocation_of(pod)

@@ -15,7 +15,7 @@ from gpushare import wire
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
-from gpushare.model.pod import is_finished, pod_request, was_started
+from gpushare.model.pod import is_finished, names_slots, pod_request, was_started
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,14 @@ def requested(pod: Pod) -> int:
         return pod_request(pod)
     except GpushareError:
         return 0
+
+
+def keeps_rule_of_slots(pod: Pod) -> bool:
+    """Does each container ask for memory and one slot, or for neither?"""
+    try:
+        return names_slots(pod)
+    except GpushareError:
+        return False
 
 
 def _annotated(pod: Pod, units: int) -> Mapping[int, int]:

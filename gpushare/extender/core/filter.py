@@ -49,12 +49,12 @@ class FilterResult:
 def filter_nodes(
     asked: Question, names: Collection[str], snapshot: Snapshot, known: Mapping[str, str] | None = None
 ) -> FilterResult:
-    """Ask each node whether one healthy card holds the request. A pod that asks nothing fits everywhere.
+    """Ask each node whether one healthy card holds the request. A pod that asks for no memory fits everywhere, without a slot too.
 
     ``known`` are the answers of all nodes to the same question, by name, if they are kept: the reason, "" if it fits.
     """
     if asked.request.units == 0:
-        return FilterResult(list(dict.fromkeys(names)), {}, {})
+        return _without_memory(asked.request, names, snapshot)
     if known is None:
         found = ((name, snapshot.nodes.get(name)) for name in names)
         known = {name: reason_against(node, asked) for name, node in found if node is not None}
@@ -64,6 +64,14 @@ def filter_nodes(
     fitting = by_answer.pop("", [])
     failed = {reason: by_answer.pop(reason) for reason in tuple(by_answer) if reason in CURABLE}
     return FilterResult(fitting, failed, dict(by_answer))
+
+
+def _without_memory(request: Request, names: Collection[str], snapshot: Snapshot) -> FilterResult:
+    """A slot alone is of no use: the device plugin of a node in slots mode would refuse it."""
+    once, nodes = list(dict.fromkeys(names)), snapshot.nodes
+    slotted = [] if request.names_slots else [one for one in once if one in nodes and nodes[one].counts_slots]
+    fitting = [one for one in once if one not in slotted]
+    return FilterResult(fitting, {}, {wire.REASON_SLOT_MISSING: slotted} if slotted else {})
 
 
 def _answers(names: Collection[str], known: Mapping[str, str]) -> Iterable[tuple[str, str]]:

@@ -234,11 +234,13 @@ def test_container_without_exactly_one_slot_limit_names_none(containers: list[ob
     assert not request_of(pod([slotted("m", "1")], containers)).names_slots
 
 
-def test_a_slot_without_memory_is_passed_over() -> None:
-    """A slot without memory asks for nothing, and so does a container without resources."""
-    lone = {"name": "l", "resources": {"limits": {"aliyun.com/gpu-slot": "3"}}}
+def test_a_slot_without_memory_breaks_the_rule() -> None:
+    """The plugin has no card for a slot without memory. A container without resources asks for neither."""
+    lone = {"name": "l", "resources": {"limits": {"aliyun.com/gpu-slot": "1"}}}
 
-    assert request_of(pod([slotted("a", "3"), lone, {"name": "bare"}])) == Request(3, 1)
+    assert request_of(pod([slotted("a", "3"), {"name": "bare"}])) == Request(3, 1)
+    assert request_of(pod([slotted("a", "3"), lone])) == Request(3, 1, names_slots=False)
+    assert request_of(pod([lone])) == Request(0, 0, names_slots=False)
 
 
 @pytest.mark.parametrize(

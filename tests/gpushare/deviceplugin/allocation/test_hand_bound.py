@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from gpushare import wire
+from gpushare.deviceplugin.allocation.verification import HeldError
+from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.errors import NoCandidateError
 from gpushare.manifests import Pod
-from tests.gpushare.deviceplugin.admission_stage import UUIDS, Stage, gpu_pod, stage
+from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, stage
 
 
 def by_hand(units: int = 3, **wishes: str) -> dict[str, Any]:
@@ -115,17 +117,113 @@ async def test_pods_bound_by_hand_of_one_group_share_a_card() -> None:
         assert node.has("by-hand") == {1}
 
 
-async def test_in_slots_mode_a_pod_bound_by_hand_must_name_its_slot() -> None:
-    """A hand-bound pod without a slot is shown without a card: the kubelet would start it with no variable of ours."""
-    async with stage([gpu_pod("a", 3, card=0), by_hand()], slots=4) as node:
-        for container in node.pod("by-hand")["spec"]["containers"]:
-            container["resources"]["limits"].pop("aliyun.com/gpu-slot", None)
+def against_the_rule(which: str) -> dict[str, Any]:
+    """A hand-bound pod of which one container asks for memory without a slot, or for a slot without memory."""
+    pod = gpu_pod("by-hand", 3, 2, card=None, init=1, sidecar=1)
+    ordinary, sidecar = pod["spec"]["initContainers"]
+    first, last = pod["spec"]["containers"]
+    if which == "slot alone":
+        pod["spec"] |= {"initContainers": [], "containers": [first]}
+    one = {"init": ordinary, "sidecar": sidecar, "second": last}.get(which, first)
+    if which in ("slot alone", "one slot alone"):
+        del one["resources"]["limits"][wire.RESOURCE_MEMORY]
+    elif which == "two slots":
+        one["resources"]["limits"][wire.RESOURCE_SLOT] = "2"
+    else:
+        del one["resources"]["limits"][wire.RESOURCE_SLOT]
+    return pod
+
+
+@pytest.mark.parametrize("sizes", [(14,), (14, 14)], ids=["one card", "two cards"])
+@pytest.mark.parametrize("which", ["first", "second", "init", "sidecar", "slot alone", "one slot alone", "two slots"])
+@pytest.mark.parametrize("state", ["waits", "runs", "has ids", "has ids and runs"])
+async def test_the_rule_of_slots_has_no_exception(sizes: tuple[int, ...], which: str, state: str) -> None:
+    """A pod of which a container breaks the rule gets no card, however far it has come and however often it is asked.
+
+    Its container without a slot starts without a call to the plugin, so the pod runs whatever the plugin says.
+    """
+    async with stage([against_the_rule(which)], sizes, slots=4) as node:
+        pod = node.pod("by-hand")
+        if "runs" in state:
+            pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "c1", "state": {"running": {}}}]}
+        if "has ids" in state:
+            node.lines.append(Line(pod["metadata"]["uid"], "c0", node.free()[:1], {}))
+            node.write_book()
+        for _ in range(2):
+            await node.allocator.recover()
+            await node.allocator.put_right()
+            await node.allocator.put_right()
+            notes = [event["message"] for event in node.api.events]
+            kept = node.allocator.view.pods.by_uid("uid-by-hand")
+            assert kept is not None
+            assert (node.card("by-hand"), allocation_of(kept)) == ("-", None)
+            assert notes
+            assert all(note.endswith(wire.REASON_SLOT_MISSING) for note in notes)
+            node.start_plugin()
+
+
+async def test_a_pod_with_anothers_slot_is_held_for_its_own_reason() -> None:
+    """A pod that breaks the rule got the answer that was meant for a pod bound with it: its container does not start."""
+    async with stage([against_the_rule("second"), gpu_pod("good", 3, card=0)], (14,), slots=4) as node:
+        ids = await node.allocator.prefer(node.free(), [], 1)
+        await node.allocator.allocate(ids)
+        node.lines.append(Line("uid-by-hand", "c0", ids, {}))
+        node.write_book()
+        with pytest.raises(HeldError, match=f"names no card: {wire.REASON_SLOT_MISSING}"):
+            await node.allocator.verify(ids)
+        await node.admit("good")
+        await node.start("good")
+
+        assert (node.has("good"), node.card("by-hand")) == ({0}, "-")
+
+
+@pytest.mark.parametrize(
+    ("has_ids", "reason"),
+    [
+        (True, "it has ids of another device plugin, which do not say on which of the node's cards they are"),
+        (False, "it was started, and the kubelet has no record that says on which of the node's cards"),
+    ],
+)
+async def test_a_card_that_cannot_be_known_says_why(has_ids: bool, reason: str) -> None:
+    """A started pod of a node with two cards, with ids that are not ours, or with none in the kubelet's records."""
+    async with stage([by_hand()], (14, 14)) as node:
+        node.pod("by-hand")["status"] = {"phase": "Running"}
+        if has_ids:
+            node.lines.append(Line("uid-by-hand", "c0", ["GPU-0-_-0", "GPU-0-_-1", "GPU-0-_-2"], {}))
+            node.write_book()
         await node.allocator.recover()
         await node.allocator.put_right()
 
-        ((reason, note),) = [(event["reason"], event["message"]) for event in node.api.events if event]
-        assert (reason, node.card("by-hand")) == ("GPUShareNoCard", "-")
-        assert note.endswith(wire.REASON_SLOT_MISSING)
+        assert [event["message"].endswith(reason) for event in node.api.events] == [True]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "reason"),
+    [
+        ({"card_model_not": "T4"}, wire.REASON_NO_SUCH_CARD),
+        ({"card_uuid": UUIDS[1]}, wire.REASON_NO_SUCH_CARD),
+        ({}, ""),
+    ],
+)
+@pytest.mark.parametrize("is_started", [False, True], ids=["held", "started"])
+async def test_ids_do_not_overrule_a_wish_before_the_start(
+    wishes: dict[str, Any], reason: str, is_started: bool
+) -> None:
+    """The kubelet gave the pod ids of a card that it may not have: it is not let onto it; one that runs there is booked there."""
+    async with stage([by_hand(**wishes), gpu_pod("full", 12, card=0)]) as node:
+        if is_started:
+            node.pod("by-hand")["status"] = {"phase": "Running"}
+        node.lines.append(Line("uid-by-hand", "c0", node.free()[:3], {}))
+        node.write_book()
+        await node.allocator.recover()
+        await node.allocator.put_right()
+
+        is_refused = bool(reason) and not is_started
+        kept = node.allocator.view.pods.by_uid("uid-by-hand")
+        assert kept is not None
+        has = allocation_of(kept)
+        assert (has.shares if has else None) == (None if is_refused else ((0, 3),))
+        assert [event["message"].rpartition(": ")[2] for event in node.api.events] == [reason] * is_refused
 
 
 async def test_hand_bound_pods_cause_no_event_within_a_call() -> None:

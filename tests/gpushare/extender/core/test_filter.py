@@ -127,6 +127,8 @@ def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
 
     assert (result.fitting, result.failed) == (["free"], {})
     assert result.unresolvable == {wire.REASON_SLOT_MISSING: ["slotted"]}
+    lone = filter_nodes(Question(Request(0, 0, names_slots=False)), ["slotted", "free", "gone"], SLOTS)
+    assert (lone.fitting, lone.unresolvable) == (["free", "gone"], {wire.REASON_SLOT_MISSING: ["slotted"]})
 
 
 @given(
