@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
-import yaml
 
 from gpushare.errors import UsageError
 from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
@@ -18,9 +16,9 @@ from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, 
 from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
 from gpushare.kubectl_gpushare.core.event_list import event_list
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION, explain_absent, explain_pod
-from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject, pods_of
+from gpushare.kubectl_gpushare.core.manifest_pods import Manifest, PodsOfObject
 from gpushare.kubectl_gpushare.core.memory_use import top
-from gpushare.kubectl_gpushare.core.simulation import described, simulate
+from gpushare.kubectl_gpushare.core.simulation import refused, simulate
 from gpushare.kubectl_gpushare.core.waiting_causes import NOT_CREATED, QUOTA, Cause
 from gpushare.kubectl_gpushare.gpushare_arguments import (
     DoctorArguments,
@@ -31,7 +29,7 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
 )
 from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
 from gpushare.kubectl_inspect.core.check_findings import findings
-from gpushare.manifests import Pod, ReportedNode
+from gpushare.manifests import AnyObject, Pod, ReportedNode
 from gpushare.model.conditions import healthy_condition
 from gpushare.setup.cluster_objects import faults_of
 from gpushare.setup.core.installed_objects import bypasses_extender
@@ -43,6 +41,7 @@ USE_HIDDEN: Final = (
 _COMPONENT: Final = "app.kubernetes.io/component"
 _PLUGIN: Final = "device-plugin"
 INSTALLATION_HIDDEN: Final = "Deployment and DaemonSet of gpushare in kube-system (you may not read them)"
+NAMESPACE_HIDDEN: Final = "admission (there is no namespace {!r} yet): its defaults, policies and quotas do not count"
 ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, policies and quotas do not count"
 
 
@@ -121,42 +120,57 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
 
 
 async def simulate_manifest(
-    asked: SimulateArguments, client: ApiClient, namespace: str, progress: Progress, text: str
+    asked: SimulateArguments, client: ApiClient, namespace: str, progress: Progress, manifest: Manifest
 ) -> dict[str, Any]:
     """The answer about each object of a manifest, one after the other on the same cluster. Raises GpushareError."""
-    objects = _objects(asked.filename, text)
     state = ClusterState(asked.policy)
     await read_cluster(client, namespace, state, progress)
     if NODES_HIDDEN in state.hidden:
         raise MissingRightError("without the right to list nodes it cannot be known which pods have room", 403)
     admit: Callable[..., Any] = _admitted if asked.dry_run else _as_written
     workloads = []
-    for one in objects:
-        replicas = one.replicas if asked.replicas is None else asked.replicas
+    for one in manifest.workloads:
+        if asked.replicas is not None:
+            one = one._replace(replicas=asked.replicas, note="", uid="")
         pod = await admit(client, one, one.namespace or namespace, state)
         if isinstance(pod, Subject):
-            workloads.append(simulate(one.title, pod, replicas, state))
+            workloads.append(simulate(one, pod, state, await _nodes_of(client, one, state)))
         else:
-            refused = {"object": one.title, "replicas": replicas, "placed": 0, "fits": 0}
-            workloads.append(refused | {"causes": [described(pod)]})
-    return {"apiVersion": API_VERSION, "kind": "Simulation", "workloads": workloads, "hidden": state.hidden}
+            workloads.append(refused(one, pod))
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Simulation",
+        "workloads": workloads,
+        "passedOver": manifest.passed_over,
+        "unjudged": manifest.unjudged,
+        "hidden": state.hidden,
+    }
 
 
-def _objects(filename: str, text: str) -> list[PodsOfObject]:
-    try:
-        found = list(pods_of(yaml.safe_load_all(text)))
-    except yaml.YAMLError as error:
-        raise UsageError(f"{filename} is no YAML: {error}") from error
-    if not found:
-        raise UsageError(f"{filename} has no object")
-    return found
+async def _nodes_of(client: ApiClient, one: PodsOfObject, state: ClusterState) -> list[str]:
+    """The nodes of its pods, if it was read from the cluster; those of a Deployment belong to its ReplicaSets."""
+    owners = [one.uid] if one.uid else []
+    if owners and one.title.startswith("deployment/"):
+
+        def take(made: AnyObject) -> None:
+            if any(owner.uid == one.uid for owner in made.metadata.owner_references or ()):
+                owners.append(made.metadata.uid)
+
+        try:
+            path = f"/apis/apps/v1/namespaces/{quote(one.namespace, safe='')}/replicasets"
+            await client.read_each(path, AnyObject, take)
+        except MissingRightError:
+            state.hidden.append(
+                f"ReplicaSets of {one.namespace} (you may not list them): pods of {one.title} may be there"
+            )
+    return [node for owner in owners for node in state.nodes_of[owner]]
 
 
 async def _as_written(client: ApiClient, one: PodsOfObject, namespace: str, state: ClusterState) -> Subject:
     """The pod as the manifest has it. Raises UsageError."""
     pod = one.pod | {"metadata": {**(one.pod.get("metadata") or {}), "namespace": namespace}}
     try:
-        return subject_of(json.dumps(pod, default=str).encode())
+        return subject_of(msgspec.json.encode(pod))
     except msgspec.DecodeError as error:
         raise UsageError(f"{one.title} cannot be read: {error}") from error
 
@@ -173,8 +187,9 @@ async def _admitted(client: ApiClient, one: PodsOfObject, namespace: str, state:
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     try:
         return subject_of(await client.request("POST", path, body=body, params={"dryRun": "All"}))
-    except MissingRightError:
-        state.hidden += [ADMISSION_HIDDEN] if ADMISSION_HIDDEN not in state.hidden else []
+    except (MissingRightError, NotFoundError) as error:
+        hidden = ADMISSION_HIDDEN if isinstance(error, MissingRightError) else NAMESPACE_HIDDEN.format(namespace)
+        state.hidden += [hidden] if hidden not in state.hidden else []
         return await _as_written(client, one, namespace, state)
     except (ForbiddenError, InvalidError) as error:
         return Cause(QUOTA if "exceeded quota" in str(error) else NOT_CREATED, str(error))

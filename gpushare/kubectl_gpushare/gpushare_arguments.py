@@ -23,6 +23,10 @@ EXPLAINED: Final = (
 _MOST_REPLICAS: Final = 20_000
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """The form of the answer; ``output`` is None for the usual one."""
@@ -65,10 +69,18 @@ class ExplainArguments:
 class SimulateArguments:
     """``kubectl gpushare simulate -f FILE``."""
 
-    filename: str = flag("filename", "manifest of pods or of what makes them; - for the standard input", alias="f")
+    filenames: tuple[str, ...] = flag(
+        "filename",
+        "manifest of pods or of what makes them: a file, a folder, - for the standard input; may be given several times",
+        "",
+        _names,
+        alias="f",
+        is_list=True,
+    )
+    recursive: bool = switch("recursive", "look in the folders of a folder, too", alias="R")
     replicas: int | None = flag(
         "replicas",
-        "how many pods of each object",
+        "how many pods of each object; a DaemonSet has one on each of its nodes",
         "",
         optional(number(0, _MOST_REPLICAS)),
         shown="that of the object",
@@ -79,12 +91,12 @@ class SimulateArguments:
         "have the API server admit each pod first, by a dry run: its defaults, policies and quotas count",
         "true",
     )
-    check: bool = switch("check", "exit with 3 if not all pods have room")
+    check: bool = switch("check", "exit with 3 if not all pods have room, or some could not be judged")
     view: View = group(View)
 
     def __post_init__(self) -> None:
         """Raises UsageError."""
-        if not self.filename:
+        if not self.filenames:
             raise UsageError(f"which pods? {_COMMAND} simulate -f FILE")
 
 

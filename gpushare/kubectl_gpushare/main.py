@@ -7,13 +7,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, TextIO
 
 from gpushare import answer_forms
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
-from gpushare.kubectl_gpushare import command_answers, gpushare_arguments
+from gpushare.kubectl_gpushare import command_answers, gpushare_arguments, manifest_files
 from gpushare.kubectl_gpushare.cluster_reading import Progress
 from gpushare.kubectl_gpushare.core import answer_text
 from gpushare.kubectl_gpushare.gpushare_arguments import (
@@ -47,7 +46,7 @@ _FOUND = 3
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script; exit code 0, 1 if the API server refuses or is silent or the pod is unknown, 2 for flags or
-    a manifest that make no sense, 3 if doctor finds something, or simulate --check has pods without room.
+    a manifest that make no sense, 3 if doctor finds something, or simulate --check has pods without room or not judged.
     """
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
     return answer_forms.exit_code(
@@ -64,13 +63,15 @@ def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: Te
         return 2 if isinstance(error, UsageError) else 1
     out.write(_text(asked, answer))
     out.flush()
+    err.writelines(f"not judged: {one}\n" for one in answer.get("unjudged", ()))
     err.writelines(f"hidden: {one}\n" for one in answer["hidden"])
     return _FOUND if _has_found(asked, answer) else 0
 
 
 def _has_found(asked: Arguments, answer: dict[str, Any]) -> bool:
     if isinstance(asked, SimulateArguments):
-        return asked.check and any(one["placed"] < one["replicas"] for one in answer["workloads"])
+        lacks_room = any(one["placed"] < one["replicas"] for one in answer["workloads"])
+        return asked.check and (lacks_room or bool(answer["unjudged"]))
     return isinstance(asked, DoctorArguments) and bool(answer["findings"])
 
 
@@ -91,8 +92,8 @@ async def _answer(
             return await command_answers.list_events(asked, client, namespace, progress)
         if isinstance(asked, DoctorArguments):
             return await command_answers.diagnose(asked, client, progress, time.time())  # noqa: TID251  # a main
-        text = given.read() if asked.filename == "-" else Path(asked.filename).read_text(encoding="utf-8")
-        return await command_answers.simulate_manifest(asked, client, namespace, progress, text)
+        manifest = manifest_files.read(asked.filenames, given, recursive=asked.recursive)
+        return await command_answers.simulate_manifest(asked, client, namespace, progress, manifest)
     finally:
         await client.close()
 

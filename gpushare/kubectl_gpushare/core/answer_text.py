@@ -139,7 +139,8 @@ def _events(answer: dict[str, Any]) -> str:
 
 def simulation_text(answer: dict[str, Any], *, wide: bool = False, headers: bool = True) -> str:
     """The text of ``simulate``: a block for each object of the manifest."""
-    return "\n".join(_workload(one, wide, headers) for one in answer["workloads"])
+    rest = facts([("Without pods", ", ".join(answer.get("passedOver", ())))])
+    return "\n".join([*(_workload(one, wide, headers) for one in answer["workloads"]), *([rest] if rest else [])])
 
 
 def simulation_names(answer: dict[str, Any]) -> str:
@@ -154,6 +155,7 @@ def _workload(answer: dict[str, Any], wide: bool, headers: bool) -> str:
             ("Object", answer["object"]),
             ("Asks for", _request(answer)),
             ("Placed", f"{answer['placed']} of {answer['replicas']}"),
+            ("Note", answer["note"]),
             ("Fit until full", f"{answer['fits']}"),
             ("Not judged", ", ".join(answer.get("notJudged", ()))),
         ]

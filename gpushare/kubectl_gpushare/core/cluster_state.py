@@ -60,6 +60,8 @@ class ClusterState:
     hidden: list[str] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     """By uid: why a pod's cards are not booked as its annotations name them."""
+    nodes_of: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """By uid of a controller: the nodes of its pods that have not ended, one for each pod."""
     book: Book = field(init=False)
     _allocatable: dict[str, Amounts] = field(default_factory=dict)
     _assumed: int = 0
@@ -82,6 +84,9 @@ class ClusterState:
             return
         if pod.status is None or pod.status.phase not in _ENDED:
             self._used[node].update(amounts_of(pod))
+            for owner in pod.metadata.owner_references or ():
+                if owner.controller:
+                    self.nodes_of[owner.uid].append(node)
         if holds_cards(pod) or self.policy == wire.POLICY_FRAGMENTATION:
             problem = self.book.set_pod(pod)
             if problem is not None:

@@ -8,7 +8,7 @@ that, because each node has its own room; only the first pod of a wish ``same-ca
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,8 +18,18 @@ from gpushare.extender.core.explain import describe_request
 from gpushare.extender.core.filter import filter_nodes
 from gpushare.extender.core.prioritize import prioritize
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject
 from gpushare.kubectl_gpushare.core.node_rules import amounts_of, not_judged, rule_against, short_of, times_in
-from gpushare.kubectl_gpushare.core.waiting_causes import BAD_WISH, KINDS, NOT_SHARED, Cause, by_kind, verdicts_on
+from gpushare.kubectl_gpushare.core.waiting_causes import (
+    BAD_WISH,
+    KINDS,
+    NOT_SHARED,
+    RESOURCES,
+    Cause,
+    NodeVerdict,
+    by_kind,
+    verdicts_on,
+)
 from gpushare.model.allocation import Shares
 from gpushare.model.node import Booking, Device, NodeInfo, laid_out_with
 from gpushare.model.placement import Question, find
@@ -30,41 +40,67 @@ _THOUSAND: Final = 1000
 _Kind = tuple[str, int]
 
 
-def simulate(title: str, subject: Subject, replicas: int, state: ClusterState) -> dict[str, Any]:
-    """One workload on the cluster. Its pods stay in ``state``, so that a second workload finds them there."""
-    answer: dict[str, Any] = {"object": title, "replicas": replicas}
+def simulate(one: PodsOfObject, subject: Subject, state: ClusterState, bound: Collection[str] = ()) -> dict[str, Any]:
+    """One workload on the cluster. Its pods stay in ``state``, so that a second workload finds them there.
+
+    ``bound`` are the nodes of its pods that are in the cluster already: the others are placed.
+    """
     try:
         asked = state.question_of(subject)
     except GpushareError as error:
-        return answer | {"placed": 0, "fits": 0, "causes": [described(Cause(BAD_WISH, str(error)))]}
-    fits = _fits(subject, asked, state)
-    answer |= {
+        return refused(one, Cause(BAD_WISH, str(error)))
+    nodes = [
+        name
+        for name, node in sorted(state.nodes.items())
+        if not rule_against(node, subject.rules) and not (one.on_each_node and name in bound)
+    ]
+    replicas = len(nodes) if one.on_each_node else max(one.replicas - len(bound), 0)
+    if bound:
+        one = one._replace(note="; ".join(filter(None, [one.note, f"already bound: {len(bound)} of its pods"])))
+    fits = _fits(subject, asked, state, nodes if one.on_each_node else None)
+    answer: dict[str, Any] = _head(one, replicas) | {
         "request": describe_request(asked) | {"priority": subject.priority},
         "notJudged": list(not_judged(subject.rules)),
         "fits": sum(fits.values()),
         "models": _models(subject, asked, state, fits),
     }
-    landed = Counter(_placed(subject, replicas, state))
+    placed = list(_on_each(nodes, subject, state) if one.on_each_node else _placed(subject, replicas, state))
     answer |= {
-        "placed": sum(landed.values()),
+        "placed": len(placed),
         "placements": [
             {"node": node, "cards": [{"id": index, "units": units} for index, units in shares], "pods": pods}
-            for (node, shares), pods in landed.items()
+            for (node, shares), pods in Counter(placed).items()
         ],
     }
     if answer["placed"] < replicas:
-        answer["causes"] = [described(cause) for cause in _causes(subject, state)]
+        left = set(nodes) - {node for node, _ in placed} if one.on_each_node else set(state.nodes)
+        answer["causes"] = [_described(cause) for cause in _causes(subject, state, left, every=one.on_each_node)]
     return answer
 
 
-def described(cause: Cause) -> dict[str, Any]:
+def refused(one: PodsOfObject, cause: Cause) -> dict[str, Any]:
+    """The answer about a workload of which no pod can be created."""
+    return _head(one, one.replicas) | {"placed": 0, "fits": 0, "causes": [_described(cause)]}
+
+
+def _head(one: PodsOfObject, replicas: int) -> dict[str, Any]:
+    return {"object": one.title, "replicas": replicas, "note": one.note}
+
+
+def _described(cause: Cause) -> dict[str, Any]:
     """A reason why not all pods have room."""
     means, advice = KINDS[cause.kind]
     return {"kind": cause.kind, "means": means, "do": advice, "message": cause.message, "nodes": len(cause.nodes)}
 
 
-def _causes(subject: Subject, state: ClusterState) -> list[Cause]:
-    return by_kind(verdicts_on(subject, state.question_of(subject), state)) or [Cause(NOT_SHARED)]
+def _causes(subject: Subject, state: ClusterState, nodes: Container[str], *, every: bool) -> list[Cause]:
+    """Why these nodes take no such pod; ``every``: nodes that have no shared cards count, too."""
+    found = [one for one in verdicts_on(subject, state.question_of(subject), state) if one.name in nodes]
+    if every:
+        known, wanted = {one.name for one in found}, amounts_of(subject.pod)
+        short = {name: short_of(state.free_on(name), wanted) for name in state.nodes if name not in known}
+        found += [NodeVerdict(name, why, ((RESOURCES, why),)) for name, why in short.items() if why and name in nodes]
+    return by_kind(found) or [Cause(NOT_SHARED)]
 
 
 def _open(subject: Subject, state: ClusterState) -> dict[str, None]:
@@ -81,23 +117,37 @@ def _placed(subject: Subject, replicas: int, state: ClusterState) -> Iterator[tu
     """Node and cards of each pod, until none fits."""
     open_nodes, wanted = _open(subject, state), amounts_of(subject.pod)
     for _ in range(replicas):
-        asked, snapshot = state.question_of(subject), state.snapshot()
-        known = state.book.answers.reasons(asked.request)
-        fitting = filter_nodes(asked, open_nodes, snapshot, known).fitting
-        if not fitting:
+        place = _place(subject, open_nodes, state)
+        if place is None:
             return
-        scores = prioritize(asked, fitting, snapshot, state.book.answers.costs(asked))
-        name = max(fitting, key=scores.__getitem__)
-        found = find(snapshot.nodes[name], asked) if asked.request.units else ()
-        assert not isinstance(found, str)
-        state.assume(name, subject, asked.request, found)
-        if short_of(state.free_on(name), wanted):
-            del open_nodes[name]
-        yield name, found
+        if short_of(state.free_on(place[0]), wanted):
+            del open_nodes[place[0]]
+        yield place
 
 
-def _fits(subject: Subject, asked: Question, state: ClusterState) -> Counter[_Kind]:
-    """How many such pods fit until the cluster is full, by the model of their card."""
+def _on_each(names: Iterable[str], subject: Subject, state: ClusterState) -> Iterator[tuple[str, Shares]]:
+    """The cards of a pod on each of these nodes that has room for it."""
+    open_nodes = _open(subject, state)
+    places = (_place(subject, {name: None}, state) for name in names if name in open_nodes)
+    return filter(None, places)
+
+
+def _place(subject: Subject, nodes: dict[str, None], state: ClusterState) -> tuple[str, Shares] | None:
+    """Node and cards of the next pod, which is there from then on."""
+    asked, snapshot = state.question_of(subject), state.snapshot()
+    fitting = filter_nodes(asked, nodes, snapshot, state.book.answers.reasons(asked.request)).fitting
+    if not fitting:
+        return None
+    scores = prioritize(asked, fitting, snapshot, state.book.answers.costs(asked))
+    name = max(fitting, key=scores.__getitem__)
+    found = find(snapshot.nodes[name], asked) if asked.request.units else ()
+    assert not isinstance(found, str)
+    state.assume(name, subject, asked.request, found)
+    return name, found
+
+
+def _fits(subject: Subject, asked: Question, state: ClusterState, one_on: Collection[str] | None) -> Counter[_Kind]:
+    """How many such pods fit until the cluster is full, by the model of their card; or one on each of some nodes."""
     found: Counter[_Kind] = Counter()
     wanted, infos = amounts_of(subject.pod), state.snapshot().nodes
     nodes = _open(subject, state)
@@ -108,6 +158,7 @@ def _fits(subject: Subject, asked: Question, state: ClusterState) -> Counter[_Ki
         nodes, asked = {name: None} if name else {}, replace(asked, home={name: frozenset(dict(shares))})
     for name in nodes:
         most = times_in(state.free_on(name), wanted)
+        most = most if one_on is None else min(most, int(name in one_on))
         if asked.request.units == 0:
             found["", 0] += most
         elif not isinstance(find(infos[name], asked), str):

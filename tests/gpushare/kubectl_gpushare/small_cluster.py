@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
+from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
 from gpushare.manifests import ConfigMap, Pod
 
@@ -88,6 +89,11 @@ def pod(
 def subject(document: Object) -> Subject:
     """The pod that is asked about."""
     return subject_of(json.dumps(document).encode())
+
+
+def workload(replicas: int, title: str = "pod/p", *, on_each_node: bool = False) -> PodsOfObject:
+    """An object of a manifest; its pod is given beside it."""
+    return PodsOfObject(title, "", {}, replicas, on_each_node=on_each_node)
 
 
 def event(reason: str, message: str, name: str = "p", when: str | None = None) -> Event:

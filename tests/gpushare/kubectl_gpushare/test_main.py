@@ -182,14 +182,19 @@ async def test_without_the_right_to_create_a_manifest_is_as_written(tmp_path: Pa
     assert (code, out.count("Placed:         4 of 4"), out.count("Placed:         2 of 4")) == (0, 1, 1)
     assert err.startswith("hidden: admission (you may not create pods)")
     assert err.count("\n") == 1
+    api.fault = lambda method, _: status(404, "no such namespace") if method == "POST" else None
+    unborn = await ran(api, tmp_path, "simulate", "-f", "-", "-n", "new", given=DEPLOYMENT)
+    assert (unborn[0], unborn[2]) == (
+        0,
+        "hidden: admission (there is no namespace 'new' yet): its defaults, policies and quotas do not count\n",
+    )
 
 
 @pytest.mark.parametrize(
     ("manifest", "text"),
     [
-        ("a: [", "- is no YAML"),
-        ("", "- has no object"),
-        ("kind: Service", "has no pods"),
+        ("a: [", "-: it is neither YAML nor JSON"),
+        ("kind: Service", "service/unnamed has no pods that simulate knows of"),
         ("kind: Pod\nspec: {containers: 3}", "cannot be read"),
     ],
 )
@@ -201,12 +206,38 @@ async def test_a_manifest_that_makes_no_sense(tmp_path: Path, manifest: str, tex
     assert text in err
 
 
-async def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """1, and the file is named."""
-    code, _, err = await ran(StubApi(), tmp_path, "simulate", "-f", str(tmp_path / "absent"))
+async def test_a_chart_is_simulated(tmp_path: Path) -> None:
+    """What has no pods is named; what cannot be judged is named on stderr, and --check is 3 for it."""
+    service, training = "kind: Service\nmetadata: {name: s}", DEPLOYMENT.replace("Deployment", "Rollout")
+    api = StubApi(nodes=[node("a")])
+    words = ("simulate", "--admission=false", "--check", "-f", "-")
+    chart = await ran(api, tmp_path, *words, given=f"---\n# a comment\n{service}\n---{DEPLOYMENT}")
+    foreign = await ran(api, tmp_path, *words, given=f"{training}---{DEPLOYMENT}")
 
-    assert code == 1
-    assert "absent" in err
+    assert (chart[0], chart[2]) == (0, "")
+    assert "Placed:         4 of 4" in chart[1]
+    assert chart[1].endswith("\n\nWithout pods: service/s\n")
+    assert (foreign[0], foreign[1].count("Placed:")) == (3, 1)
+    assert foreign[2].startswith("not judged: rollout/web: only its own controller knows how many pods it makes")
+
+
+async def test_pods_of_a_running_deployment_count_once(tmp_path: Path) -> None:
+    """Its ReplicaSets own them; without the right to list these, that is named."""
+    replica_set = {"metadata": {"name": "web-1", "namespace": "team", "uid": "rs", "ownerReferences": [{"uid": "d"}]}}
+    bound = pod("f", 4, "a", 0)
+    bound["metadata"]["ownerReferences"] = [{"uid": "rs", "controller": True}]
+    api = StubApi(nodes=[node("a", 14)], pods=[bound])
+    api.items["replicasets"] = [replica_set, {"metadata": {"name": "other", "namespace": "team", "uid": "o"}}]
+    running = DEPLOYMENT.replace("{name: web}", "{name: web, namespace: team, uid: d}").replace(
+        "replicas: 4", "replicas: 3"
+    )
+    words = ("simulate", "--admission=false", "--check", "-f", "-")
+    known = await ran(api, tmp_path, *words, given=running)
+    api.fault = no_right("/apis/apps/v1/namespaces/team/replicasets")
+    unknown = await ran(api, tmp_path, *words, given=running)
+
+    assert (known[0], "Placed:         2 of 2" in known[1], known[2]) == (0, True, "")
+    assert (unknown[0], unknown[2].startswith("hidden: ReplicaSets of team")) == (3, True)
 
 
 def test_usage_errors_end_the_program_with_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from gpushare.extender.core.explain import MOST_NODES
 from gpushare.kubectl_gpushare.core import answer_text
 from gpushare.kubectl_gpushare.core.explanation import explain_absent, explain_pod
 from gpushare.kubectl_gpushare.core.simulation import simulate
-from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject, workload
 
 
 def text_of(asked: Object, *objects: Object, **more: Any) -> str:
@@ -252,9 +252,11 @@ a      0      3
 
 def test_a_simulation() -> None:
     """Where pods land, how many fit, the largest pod, and why no more."""
-    answer = {"workloads": [simulate("pod/p", subject(pod()), 4, cluster(node("a", 14)))]}
+    answer = {"workloads": [simulate(workload(4), subject(pod()), cluster(node("a", 14)))]}
 
     assert answer_text.simulation_text(answer) == SIMULATED
+    passed_over = answer_text.simulation_text(answer | {"passedOver": ["service/s", "secret/s"]})
+    assert passed_over == f"{SIMULATED}\nWithout pods: service/s, secret/s\n"
     assert answer_text.simulation_names(answer) == "node/a\n"
 
 
@@ -264,8 +266,8 @@ def test_several_objects_are_simulated() -> None:
     free = pod(volumes=[{"persistentVolumeClaim": {}}], topologySpreadConstraints=[{}])
     answer = {
         "workloads": [
-            simulate("pod/p", subject(free), 2, state),
-            simulate("pod/q", subject(pod(wishes={"x": "y"})), 1, state),
+            simulate(workload(2), subject(free), state),
+            simulate(workload(1, "pod/q"), subject(pod(wishes={"x": "y"})), state),
         ]
     }
     first, second = answer_text.simulation_text(answer, headers=False).split("\n\nObject:")
@@ -284,8 +286,8 @@ def test_many_places_are_cut() -> None:
     nodes = [node(f"n{at:02}", 4) for at in range(22)]
     for one in nodes:
         del one["metadata"]["annotations"]
-    answer = {"workloads": [simulate("pod/p", subject(pod()), 22, cluster(*nodes))]}
-    bare = {"workloads": [simulate("pod/p", subject(pod(units=0)), 1, cluster(*nodes))]}
+    answer = {"workloads": [simulate(workload(22), subject(pod()), cluster(*nodes))]}
+    bare = {"workloads": [simulate(workload(1), subject(pod(units=0)), cluster(*nodes))]}
 
     assert answer_text.simulation_text(answer).endswith("(2 more places; -o wide shows them)\n")
     assert answer_text.simulation_text(answer, wide=True, headers=False).endswith("n21   0   1\n")

@@ -17,14 +17,14 @@ from gpushare.kubectl_gpushare.core.node_rules import amounts_of, rule_against, 
 from gpushare.kubectl_gpushare.core.simulation import simulate
 from gpushare.manifests import ConfigMap
 from gpushare.model.placement import find
-from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, node, pod, subject
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, node, pod, subject, workload
 
 LARGE = 400
 
 
 def simulated(asked: Object, *objects: Object, replicas: int = 1, policy: str = "binpack") -> dict[str, Any]:
     """The answer about this many such pods."""
-    return simulate("pod/p", subject(asked), replicas, cluster(*objects, policy=policy))
+    return simulate(workload(replicas), subject(asked), cluster(*objects, policy=policy))
 
 
 def places(answer: dict[str, Any]) -> list[tuple[str, list[int], int]]:
@@ -232,9 +232,36 @@ def test_no_cluster_has_no_room() -> None:
 def test_a_second_workload_finds_the_first() -> None:
     """Objects of one manifest are placed one after the other."""
     state = cluster(node("a", 14))
-    answers = [simulate("pod/p", subject(pod(units=9)), 1, state) for _ in range(2)]
+    answers = [simulate(workload(1), subject(pod(units=9)), state) for _ in range(2)]
 
     assert [(one["fits"], one["placed"]) for one in answers] == [(1, 1), (0, 0)]
+
+
+def test_a_daemon_has_a_pod_on_each_of_its_nodes() -> None:
+    """Nodes that a rule excludes have none; one without room, or without cards, is a cause."""
+    bare = node("plain")
+    bare["metadata"]["annotations"] = {}
+    bare["status"] = {"allocatable": {"cpu": "8", "pods": "110"}}
+    objects = (node("a"), node("b", 3), node("c", spec={"unschedulable": True}), node("d"), bare)
+    answer = simulate(workload(0, on_each_node=True), subject(pod()), cluster(*objects), ["d"])
+
+    assert (answer["placed"], answer["replicas"], answer["fits"]) == (1, 3, 1)
+    assert (places(answer), answer["note"]) == ([("a", [0], 1)], "already bound: 1 of its pods")
+    assert [(one["kind"], one["message"], one["nodes"]) for one in answer["causes"]] == [
+        ("too-small", "no GPU of the node is large enough", 1), ("resources", "Insufficient aliyun.com/gpu-mem", 1),
+    ]  # fmt: skip
+
+
+def test_pods_that_are_bound_already_are_not_placed_again() -> None:
+    """The rest of the object's pods is; a pod that has ended is none of them."""
+    owned, ended = pod("f", 9, "a", 0), pod("e", 9, "a")
+    for one in (owned, ended):
+        one["metadata"]["ownerReferences"] = [{"uid": "rs", "controller": True}, {"uid": "other"}]
+    ended["status"]["phase"] = "Succeeded"
+    state = cluster(node("a"), owned, ended)
+    answer = simulate(workload(2), subject(pod(units=9)), state, state.nodes_of["rs"])
+
+    assert (dict(state.nodes_of), answer["placed"], answer["replicas"]) == ({"rs": ["a"]}, 1, 1)
 
 
 def test_models_are_shown_by_their_unit() -> None:

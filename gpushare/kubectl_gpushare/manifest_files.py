@@ -1,0 +1,110 @@
+"""The files of ``simulate``, found and read as kubectl does: files, folders, patterns and the standard input; YAML or JSON."""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import msgspec
+import yaml
+
+from gpushare.errors import GpushareError, UsageError
+from gpushare.kubectl_gpushare.core.manifest_pods import KINDS, Manifest
+
+STDIN: Final = "-"
+_ENDINGS: Final = (".json", ".yaml", ".yml")
+_TIME: Final = "tag:yaml.org,2002:timestamp"
+
+
+class _Loader(yaml.SafeLoader):
+    """As Kubernetes reads YAML: a date is a text. (The loader in C is faster, and crashes on what is nested deeply.)"""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own form
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIME]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def read(names: Sequence[str], given: TextIO, *, recursive: bool = False) -> Manifest:
+    """The objects of all files; ``given`` is the standard input. Raises GpushareError."""
+    found = Manifest()
+    for name in names:
+        for file in _files(name, recursive=recursive):
+            try:
+                found.take(_parsed(_text(file, given)))
+            except UsageError as error:
+                raise UsageError(f"{file}: {error}") from error
+    if not found.workloads:
+        without = [f"{title} has no pods that simulate knows of" for title in found.passed_over]
+        why = "; ".join([*found.unjudged, *without]) or "there is no object"
+        raise UsageError(f"{','.join(names)}: nothing to place: {why}. Placed are the pods of {', '.join(KINDS)}")
+    return found
+
+
+def _files(name: str, *, recursive: bool) -> Iterator[str]:
+    """The files that a name means, in order. Raises GpushareError."""
+    path = Path(name)
+    if name == STDIN:
+        yield name
+    elif re.match(r"https?://", name):
+        raise UsageError(
+            f"{name} is a URL, and simulate reads files alone: curl -fL {name} | kubectl gpushare simulate -f -"
+        )
+    elif path.is_dir():
+        files = (one for one in (path.rglob("*") if recursive else path.glob("*")) if one.suffix in _ENDINGS)
+        found = sorted(str(one) for one in files if one.is_file())
+        if not found:
+            raise GpushareError(
+                f"no file of the folder {name} ends with .yaml, .yml or .json; -R looks in its folders, too"
+            )
+        yield from found
+    elif path.exists() or not glob.has_magic(name):
+        if not path.exists():
+            raise GpushareError(f"the path {name!r} does not exist")
+        yield name
+    else:
+        found = sorted(glob.glob(name))  # noqa: PTH207  # a Path takes no absolute pattern
+        if not found:
+            raise GpushareError(f"no file matches {name!r}")
+        yield from found
+
+
+def _text(file: str, given: TextIO) -> str:
+    try:
+        return given.read() if file == STDIN else Path(file).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError("it is no UTF-8") from error
+    except OSError as error:
+        raise GpushareError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _parsed(text: str) -> list[Any]:
+    """The documents, as plain JSON: what PyYAML makes of tags and of references to themselves is refused. Raises UsageError."""
+    try:
+        found: list[Any] = msgspec.json.decode(msgspec.json.encode(list(_documents(text))))
+    except RecursionError as error:
+        raise UsageError("it is nested too deeply") from error
+    except Exception as error:
+        # PyYAML raises errors of many kinds, of a number or a date among others.
+        raise UsageError(f"it is neither YAML nor JSON: {error}") from error
+    return found
+
+
+def _documents(text: str) -> Iterator[Any]:
+    """The documents of YAML, which JSON is too; or JSON objects one after the other, which YAML does not know."""
+    try:
+        yield from _stream(text)
+    except json.JSONDecodeError:
+        yield from yaml.load_all(text, Loader=_Loader)
+
+
+def _stream(text: str) -> list[Any]:
+    found, at, decoder = [], 0, json.JSONDecoder()
+    while rest := re.compile(r"\S").search(text, at):
+        value, at = decoder.raw_decode(text, rest.start())
+        found.append(value)
+    return found
