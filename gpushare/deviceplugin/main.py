@@ -17,6 +17,7 @@ from typing import Final
 from gpushare import __version__, logs
 from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.allocate import Allocator
+from gpushare.deviceplugin.allocation.hand_bound import as_a_node
 from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_watch import CardWatch
@@ -217,7 +218,8 @@ class DevicePlugin:
         for one in (server,) if settings.slots else (server, DevicePluginServer(None, node)):
             group.create_task(stay_registered(one, folder, self.metrics.registrations))
         sweeper = StuckPodSweeper(
-            client, lambda: node.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()),
+            client, lambda uid: as_a_node(allocator.view.now(), uid),
+            lambda: (*pods.in_admission_order(), *pods.turned_away()),
             lambda: server.is_watched, allocator.held_for_good, self.metrics, events, self.clock,
             delete=settings.delete_unadmitted,
         )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,21 +17,24 @@ from gpushare.kube.api_errors import ApiError, ConflictError, MissingRightError,
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
-from gpushare.model.cards import NodeCards
+from gpushare.model.node import NodeInfo
 
 _LOG = logging.getLogger(__name__)
 
 # How often the node's pods are looked through, in seconds: a new pod is soon there, and nothing else waits for it.
 LOOK_SECONDS: Final = 5.0
 DELETIONS_A_MINUTE: Final = 6
+_HAS_ROOM: Final = "a card of its node has room for it now"
+_BY_SCHEDULER: Final = "create it again without nodeName: the scheduler finds a node with room, or lets it wait"
 
 
 @dataclass(eq=False)
 class StuckPodSweeper:
-    """``is_served``: does the kubelet hold our list? ``held`` are the pods held for good, by uid, and why."""
+    """``without`` gives the node as it is now, but for the pod of a uid. ``is_served``: does the kubelet hold our list?
+    ``held`` are the pods held for good, by uid, and why."""
 
     client: ApiClient
-    cards: Callable[[], NodeCards]
+    without: Callable[[str], NodeInfo]
     pods: Callable[[], Iterable[Pod]]
     is_served: Callable[[], bool]
     held: Callable[[], Mapping[str, str]]
@@ -40,7 +44,8 @@ class StuckPodSweeper:
     delete: bool
     # One for the node: if it always refuses, the replacements fail too.
     budget: WriteBudget = field(default_factory=lambda: WriteBudget(DELETIONS_A_MINUTE), init=False)
-    reported: set[str] = field(default_factory=set, init=False)
+    # By uid, for which lack of room: "" once there is room.
+    reported: dict[str, str] = field(default_factory=dict, init=False)
     deleted: set[str] = field(default_factory=set, init=False)
     logged: str = field(default="", init=False)
 
@@ -56,27 +61,29 @@ class StuckPodSweeper:
             return
         pods = tuple(self.pods())
         alive = {pod.metadata.uid for pod in pods}
-        self.reported &= alive
+        self.reported = {uid: no_room for uid, no_room in self.reported.items() if uid in alive}
         self.deleted &= alive
-        for stuck in stuck_pods(pods, self.cards(), self.held()):
+        for stuck in stuck_pods(pods, functools.cache(self.without), self.held()):
             await self._report(stuck)
             if self.delete and not stuck.keep_because and stuck.metadata.uid not in self.deleted:
                 await self._remove(stuck)
 
     async def _report(self, stuck: StuckPod) -> None:
         pod = stuck.metadata
-        if pod.uid in self.reported:
+        if self.reported.get(pod.uid) in ("", stuck.no_room):
             return
-        self.reported.add(pod.uid)
-        self.metrics.unadmitted_pods["reported"] += 1
+        self.reported[pod.uid] = stuck.no_room
+        if not stuck.no_room:
+            self.metrics.unadmitted_pods["reported"] += 1
         _LOG.warning("stuck pod=%s/%s uid=%s cause=%s", pod.namespace, pod.name, pod.uid, stuck.cause)
-        text = (
-            f"the node's cards could hold it, but no kubelet tries a pod again; {self._what_next(stuck)}. "
-            f"The reason: {stuck.cause}"
-        )
+        room = f"no card of its node has room for it now ({stuck.no_room})" if stuck.no_room else _HAS_ROOM
+        text = f"{room}, and no kubelet tries a pod again; {self._what_next(stuck)}. The reason: {stuck.cause}"
         await self.events.record("Pod", pod, wire.EVENT_UNADMITTED, text)
 
     def _what_next(self, stuck: StuckPod) -> str:
+        if not stuck.owner:
+            again = _BY_SCHEDULER if stuck.no_room else "create it again"
+            return f"it stays: {stuck.keep_because}; delete it and {again}"
         if stuck.keep_because:
             return f"it stays: {stuck.keep_because}"
         if self.delete:

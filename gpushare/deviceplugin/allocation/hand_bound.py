@@ -84,13 +84,15 @@ def _unless_refused(node: NodeInfo, pod: Pod, shares: Shares) -> Shares | str:
     return found if isinstance(found, str) and found not in CURABLE else shares
 
 
-def as_a_node(sight: Sight) -> NodeInfo:
-    """The node as the extender sees it: its cards, and on them the pods that have one."""
+def as_a_node(sight: Sight, without: str = "") -> NodeInfo:
+    """The node as the extender sees it: its cards, and on them the pods that have one, but for the pod of that uid."""
     # Units of a card that pods on one card may not have count as taken.
     devices = (
         one.booked(one.total - sight.units.get(one.index, one.total), 0) for one in devices_of_cards(sight.announced)
     )
-    return lay_out("", tuple(devices), [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards])
+    return lay_out(
+        "", tuple(devices), [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards if one.uid != without]
+    )
 
 
 def _booking(pod_card: PodCard, pod: Pod) -> Booking:

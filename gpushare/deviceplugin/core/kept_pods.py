@@ -115,9 +115,12 @@ def _with_fewer_containers(pod: Pod) -> Pod:
     return Pod(pod.metadata, replace(pod.spec, init_containers=inits, containers=others), pod.status)
 
 
-def without_annotations(pod: Pod) -> Pod:
+def with_wishes_alone(pod: Pod) -> Pod:
     """The part of an ended pod that is remembered."""
-    return Pod(replace(pod.metadata, annotations=None), pod.spec, pod.status)
+    wishes = {
+        name: text for name, text in (pod.metadata.annotations or {}).items() if name.startswith(wire.PEOPLE_PREFIX)
+    }
+    return Pod(replace(pod.metadata, annotations=wishes or None), pod.spec, pod.status)
 
 
 def identity(pod: Pod) -> ObjectMeta:

@@ -33,7 +33,7 @@ from gpushare.deviceplugin.core.kept_pods import (
     cut_down,
     identity,
     keep,
-    without_annotations,
+    with_wishes_alone,
 )
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
@@ -216,7 +216,7 @@ class NodePods:
         self._end(uid, version)
         is_small = not CONTAINERS_OF_AN_ENDED_POD.exceeded(len(containers_of(pod)))
         if is_small and pod.status is not None and pod.status.phase == _FAILED:
-            self._turned_away[uid] = without_annotations(pod)
+            self._turned_away[uid] = with_wishes_alone(pod)
             _shorten(self._turned_away, TURNED_AWAY_PODS.most)
 
     def _is_news(self, uid: str, version: int) -> bool:

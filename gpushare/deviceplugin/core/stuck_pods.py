@@ -3,8 +3,9 @@
 A pod that is bound while the kubelet or the plugin starts is turned away for good: phase Failed, reason
 ``UnexpectedAdmissionError`` ("no healthy devices present", "unregistered device", "endpoint … has been stopped", our own
 refusal) or ``OutOfaliyun.com/gpu-mem``. No kubelet tries such a pod again. The same fate has a pod whose container is held
-for good. Once the plugin serves again and has healthy cards that could hold the pod, the pod is *stuck*: it only stands
-in the way of a new one. A pod with a wish that the node cannot grant is not stuck: the same would happen to a new one.
+for good. Once the plugin serves again and a card has room for the pod beside all that is on it, the pod is *stuck*: it only
+stands in the way of a new one. A pod with a wish that the node cannot grant is not stuck: the same would happen to a new one.
+While the cards are full it is not stuck either, but a pod that nothing replaces is reported with the advice that helps.
 
 Deleting it lets its controller make that new one, which the scheduler places afresh. Never deleted are a pod without a
 controller (nothing would replace it), a pod of a Job (the Job replaces a failed pod, and counts it; on control
@@ -14,16 +15,15 @@ on), and a static pod's mirror (its file makes it, not the API).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from gpushare.deviceplugin.core.kept_pods import RESOURCES, containers_of
 from gpushare.errors import GpushareError
 from gpushare.manifests import ObjectMeta, OwnerReference, Pod
-from gpushare.model.cards import NodeCards
-from gpushare.model.node import NodeInfo, devices_of_cards, lay_out
-from gpushare.model.placement import Snapshot, question, reason_against
+from gpushare.model.node import NodeInfo
+from gpushare.model.placement import CURABLE, Snapshot, question, reason_against
 from gpushare.model.pod import controller_of, is_deleting, is_finished, request_of
 
 _ADMISSION: Final = "UnexpectedAdmissionError"
@@ -34,35 +34,44 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class StuckPod:
-    """A pod that can never run: why, and why it must not be deleted ("" if it may be)."""
+    """A pod that can never run: why, and why it must not be deleted ("" if it may be).
+
+    ``no_room`` is the reason for which a pod like it would be refused now, "" if a card has room for it.
+    """
 
     metadata: ObjectMeta
     cause: str
     keep_because: str
     owner: str = ""
+    no_room: str = ""
 
 
-def stuck_pods(pods: Iterable[Pod], cards: NodeCards, held: Mapping[str, str]) -> list[StuckPod]:
-    """The stuck pods of a node whose plugin serves these cards.
+def stuck_pods(pods: Iterable[Pod], without: Callable[[str], NodeInfo], held: Mapping[str, str]) -> list[StuckPod]:
+    """The stuck pods of a node whose plugin serves its cards, and those without a controller that are refused for lack of room.
 
-    ``held`` are pods, by uid, with a container that may never start, and the reason.
+    ``without`` gives the node as it is now, but for the pod of a uid. ``held`` are pods, by uid, with a container that may never
+    start, and the reason.
     """
-    empty = lay_out("", tuple(devices_of_cards(cards)), ())
     found = []
     for pod in pods:
-        if not is_deleting(pod) and (cause := _cause(pod, held)) and _has_place(pod, empty):
-            owner = controller_of(pod.metadata)
-            found.append(StuckPod(pod.metadata, cause, _keep_because(pod, owner), name_of(owner)))
+        if is_deleting(pod) or not (cause := _cause(pod, held)):
+            continue
+        against, owner = _against(pod, without), controller_of(pod.metadata)
+        if not against or (against in CURABLE and owner is None):
+            found.append(StuckPod(pod.metadata, cause, _keep_because(pod, owner), name_of(owner), against))
     return found
 
 
-def _has_place(pod: Pod, empty: NodeInfo) -> bool:
-    """Does the pod ask for a card, and may it have one of the node if no other pod has any? By the extender's rules."""
+def _against(pod: Pod, without: Callable[[str], NodeInfo]) -> str:
+    """Why a new pod like this one would get no card of the node now, by the extender's rules; "" if it would."""
     try:
         request = request_of(pod)
-    except GpushareError:
-        return False
-    return request.units > 0 and not reason_against(empty, question(request, Snapshot({empty.name: empty})))
+    except GpushareError as error:
+        return str(error)
+    if not request.units:
+        return "it asks for no card"
+    node = without("" if is_finished(pod) else pod.metadata.uid)
+    return reason_against(node, question(request, Snapshot({node.name: node})))
 
 
 def _cause(pod: Pod, held: Mapping[str, str]) -> str:
@@ -101,7 +110,7 @@ def _keep_because(pod: Pod, owner: OwnerReference | None) -> str:
 def no_successor(owner: OwnerReference | None) -> str:
     """Why no controller would replace the pod through the API; "" if one would."""
     if owner is None:
-        return "no controller would replace it; delete it and create it again"
+        return "no controller would replace it"
     if owner.kind == "Node":
         return "it is a static pod: its file makes it, not the API"
     return ""

@@ -16,6 +16,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.node import Booking, devices_of_cards, lay_out
 from tests.servers import StubApi, http_pool, serve, status
 
 CARDS = NodeCards(1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),))
@@ -45,6 +46,7 @@ class Rig:
         self.now = 0.0
         self.is_served = True
         self.held: dict[str, str] = {}
+        self.there: list[Booking] = []
         self.sweeper: StuckPodSweeper
         self.catch_up()
 
@@ -75,7 +77,7 @@ async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
         it, client = Rig(api), ApiClient(http)
         it.sweeper = StuckPodSweeper(
             client,
-            lambda: CARDS,
+            lambda uid: lay_out("", tuple(devices_of_cards(CARDS)), it.there),
             lambda: it.seen,
             lambda: it.is_served,
             lambda: it.held,
@@ -99,6 +101,26 @@ async def test_a_controllers_pod_is_deleted_and_a_bare_one_is_reported() -> None
         assert "it stays: its Job" in said["job"]
         assert all(MESSAGE in text for text in said.values())
         assert (node.counted("reported"), node.counted("deleted")) == (3, 1)
+
+
+async def test_a_pod_without_room_is_told_to_leave_the_node() -> None:
+    """Created again with the same nodeName it would fail again; once a card has room, that is reported, and each once."""
+    async with rig(failed("bare", ""), failed("owned")) as node:
+        node.there = [Booking("full", "team", "full", 13, ((0, 13),))]
+        for _ in range(2):
+            await node.sweeper.look()
+        said = node.said()["bare"]
+        assert said.startswith("no card of its node has room for it now (Insufficient GPU Memory in one device)")
+        assert "delete it and create it again without nodeName" in said
+        assert (node.names(), node.counted("reported")) == (["bare", "owned"], 0)
+
+        node.there = []
+        for _ in range(2):
+            await node.sweeper.look()
+        said = node.api.events[1]["message"]
+        assert said.startswith("a card of its node has room for it now, and no kubelet tries a pod again")
+        assert "delete it and create it again. The reason" in said
+        assert (node.names(), node.counted("reported")) == (["bare"], 2)
 
 
 async def test_nothing_is_deleted_without_the_flag_which_is_named() -> None:

@@ -20,6 +20,7 @@ from gpushare.deviceplugin.core.kept_pods import (
     indices_of,
     keep,
     shown_allocation,
+    with_wishes_alone,
 )
 from gpushare.manifests import ObjectMeta, OwnerReference, Pod, PodStatus
 from gpushare.model.allocation import Allocation
@@ -76,6 +77,14 @@ def test_of_a_pod_without_cards_its_name_is_kept() -> None:
     assert kept is not None
     assert (kept.metadata, kept.spec.containers) == (ObjectMeta("a", "d", "uid-a", "7"), None)
     assert cut_down(pod(None, phase="Succeeded")) is None
+
+
+def test_of_an_ended_pod_its_wishes_are_kept() -> None:
+    """A successor would be judged by them too."""
+    wishes = {"gpushare.aliyun.com/card-model": "H100", "gpushare.aliyun.com/card-modell": ""}
+
+    assert with_wishes_alone(pod({"aliyun.com/gpu-mem": "2"}, **wishes, **{INDEX: "0"})).metadata.annotations == wishes
+    assert with_wishes_alone(pod({"aliyun.com/gpu-mem": "2"}, **{INDEX: "0"})).metadata.annotations is None
 
 
 def test_a_static_pod_is_known_by_its_hash() -> None:

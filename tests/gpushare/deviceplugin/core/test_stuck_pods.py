@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
+from gpushare import wire
 from gpushare.deviceplugin.core.stuck_pods import StuckPod, stuck_pods
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.node import Booking, NodeInfo, devices_of_cards, lay_out
 
 T4, SICK_T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14), CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False)
 GTX = CardFacts(2, "GPU-2", "NVIDIA GeForce GTX 1080 Ti", 11178, 10)
@@ -43,13 +46,19 @@ def pod(
 
 
 def found(*pods: Pod, held: dict[str, str] | None = None) -> list[StuckPod]:
-    """The names of the stuck pods."""
+    """The stuck pods."""
     return stuck_pods(pods, node(T4, SICK_T4), held or {})
 
 
-def node(*cards: CardFacts, mode: str = "ids") -> NodeCards:
-    """The cards that the plugin serves."""
-    return NodeCards(1, mode, "GiB", "boot", cards)
+def node(*cards: CardFacts, mode: str = "ids", booked: Mapping[str, int] = {}) -> Callable[[str], NodeInfo]:
+    """The cards that the plugin serves, and the units of card 0 that pods have, by uid."""
+    devices = tuple(devices_of_cards(NodeCards(1, mode, "GiB", "boot", cards)))
+
+    def without(uid: str) -> NodeInfo:
+        there = [Booking(one, "team", one, units, ((0, units),)) for one, units in booked.items() if one != uid]
+        return lay_out("", devices, there)
+
+    return without
 
 
 def test_pod_from_the_kubelets_start_is_stuck_and_replaced() -> None:
@@ -140,6 +149,35 @@ def test_a_pod_without_slots_is_not_stuck_in_slots_mode() -> None:
     assert len(stuck_pods([pod(limits={"aliyun.com/gpu-slot": 1})], node(card, mode="slots"), {})) == 1
 
 
+@pytest.mark.parametrize(
+    ("booked", "asked", "no_room"),
+    [
+        ({}, {}, ""),
+        ({"full": 14}, {}, wire.REASON_NO_CARD_FITS),
+        ({"full": 13}, {"units": 1}, ""),
+        ({"full": 9}, {"units": 14, "annotations": {"gpushare.aliyun.com/split": "whole"}}, wire.REASON_NO_CARD_FITS),
+        ({"full": 9}, {"units": 14, "annotations": {"gpushare.aliyun.com/split": "14,14"}}, None),
+        ({"full": 14}, {"annotations": {"gpushare.aliyun.com/card-model": "H100"}}, None),
+        ({"full": 14}, {"owner": REPLICA_SET}, None),
+        ({"full": 13}, {"owner": REPLICA_SET, "units": 1}, ""),
+    ],
+)
+def test_what_runs_on_the_node_counts(booked: dict[str, int], asked: dict[str, Any], no_room: str | None) -> None:
+    """A pod is stuck only if a card has room for it now. While there is none, one that nothing replaces is reported as such."""
+    one = pod(asked.pop("units", 2), **asked)
+
+    assert [stuck.no_room for stuck in stuck_pods([one], node(T4, booked=booked), {})] == (
+        [] if no_room is None else [no_room]
+    )
+
+
+def test_a_held_pod_gives_its_own_room_back() -> None:
+    """A pod that is held for good stands in the way of its own successor."""
+    held = pod(14, phase="Pending", reason="", owner=REPLICA_SET)
+
+    assert len(stuck_pods([held], node(T4, booked={"u": 14}), {"u": "its ids lie on two cards"})) == 1
+
+
 def test_pod_that_names_our_resource_is_ours() -> None:
     """The message decides."""
     assert len(found(pod(limits={"nvidia.com/gpu": 1}))) == 1
@@ -153,7 +191,7 @@ def test_a_pod_held_for_good_is_stuck_while_it_waits() -> None:
     assert found(pod(phase="Succeeded", reason=""), held={"u": "x"}) == []
 
 
-NO_CONTROLLER = "no controller would replace it; delete it and create it again"
+NO_CONTROLLER = "no controller would replace it"
 STATIC = "it is a static pod: its file makes it, not the API"
 KEPT = {
     "bare": ({}, "", NO_CONTROLLER),
