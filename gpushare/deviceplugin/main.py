@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import os
 import random
 import signal
 import sys
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpushare import __version__, logs
+from gpushare import __version__, logs, wire
 from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.hand_bound import as_a_node
@@ -153,7 +154,7 @@ class DevicePlugin:
         self.node.listeners.append(self.news.report_changes)
         self.watch = CardWatch(
             self.session, self.thread, self.node, self.health, self.news, self.clock, self.metrics,
-            settings.health.survey_interval,
+            settings.health.survey_interval, os.environ.get(wire.ENV_VISIBLE_DEVICES, ""),  # noqa: TID251  # the container's
         )  # fmt: skip
         self.metrics.cards, self.metrics.pods = lambda: self.node.cards, self.pods.in_admission_order
 

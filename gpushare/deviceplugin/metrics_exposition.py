@@ -26,7 +26,7 @@ from gpushare import __version__
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import MIB, PodOnCard, bookings
 from gpushare.logs import lines_dropped
-from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.cards import NOT_SHARED, CardFacts, NodeCards
 from gpushare.model.node import unit_mib
 from gpushare.serving import http_edge
 from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
@@ -35,12 +35,19 @@ _LOG = logging.getLogger(__name__)
 
 _CARD: Final = ("card", "uuid", "model")
 _POD: Final = ("namespace", "pod", "uid", "card")
-# Name, help and value of the series with one sample for each card.
-_OF_CARDS: Final[tuple[tuple[str, str, Callable[[CardFacts], float]], ...]] = (
+
+
+def _healthy(card: CardFacts) -> bool | None:
+    """A card that is not shared, and that a pod still names, is neither healthy nor sick."""
+    return None if card.reason in NOT_SHARED else card.healthy
+
+
+# Name, help and value of the series with one sample for each card; None: there is no sample.
+_OF_CARDS: Final[tuple[tuple[str, str, Callable[[CardFacts], float | None]], ...]] = (
     ("memory_bytes", "Memory of the card, as the driver reports it.", lambda card: card.mib * MIB),
     ("units", "Units of aliyun.com/gpu-mem that the card has.", lambda card: card.units),
     ("slots", "Containers that the card takes at once; 0 if they are not counted.", lambda card: card.slots),
-    ("healthy", "1 while the card may be given to pods, 0 while it is sick.", lambda card: card.healthy),
+    ("healthy", "1 while the card may be given to pods, 0 while it is sick.", _healthy),
 )
 # Name, label and help of the counters of ``PluginMetrics``.
 _COUNTERS: Final = (
@@ -78,7 +85,8 @@ class PluginExposition(Collector):
         text = "How much memory one unit of aliyun.com/gpu-mem is."
         yield _gauge("unit_bytes", text, {(cards.mode, cards.unit): unit_mib(cards) * MIB}, "mode", "unit")
         for name, text, value in _OF_CARDS:
-            yield _gauge(f"card_{name}", text, {_of_card(card): value(card) for card in cards.cards}, *_CARD)
+            rows = {_of_card(card): found for card in cards.cards if (found := value(card)) is not None}
+            yield _gauge(f"card_{name}", text, rows, *_CARD)
         by_uuid = {card.uuid: card for card in cards.cards}
         metrics.xids = Counter({key: count for key, count in metrics.xids.items() if key[0] in by_uuid})
         rows = {(*_of_card(by_uuid[uuid]), xid): count for (uuid, xid), count in metrics.xids.items()}

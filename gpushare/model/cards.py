@@ -83,8 +83,13 @@ class _Places(msgspec.Struct, gc=False):
 CARDS_VERSION: Final = 1
 MODE_IDS: Final = "ids"
 MODE_SLOTS: Final = "slots"
-# The reason of a sick card that pods of the node name, and that is not there any more (slots mode).
+# The reasons of a card that pods of the node name, and that is not announced for any other: it is not there any more, or nothing
+# is wrong with it and it is not shared.
 REASON_TAKEN_OUT: Final = "taken out of the machine"
+REASON_MIG: Final = "in MIG mode"
+REASON_TOO_SMALL: Final = "smaller than one unit"
+REASON_NOT_VISIBLE: Final = "not in the device plugin's NVIDIA_VISIBLE_DEVICES"
+NOT_SHARED: Final = frozenset({REASON_MIG, REASON_TOO_SMALL, REASON_NOT_VISIBLE})
 _DECODER: Final = msgspec.json.Decoder(NodeCards)
 _VERSION: Final = msgspec.json.Decoder(_Version)
 _PLACES: Final = msgspec.json.Decoder(_Places)

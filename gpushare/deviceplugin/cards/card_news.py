@@ -13,13 +13,14 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.announced_cards import CardChange
+from gpushare.deviceplugin.core.announced_cards import CardChange, PhysicalCard
 from gpushare.deviceplugin.core.kept_pods import indices_of
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder, Level
 from gpushare.manifests import ObjectMeta
+from gpushare.model.cards import NOT_SHARED, REASON_MIG, REASON_NOT_VISIBLE, REASON_TOO_SMALL
 from gpushare.model.quantity import MemoryUnit
 from gpushare.nvml.api import Card
 
@@ -48,13 +49,18 @@ class CardNews:
     )
 
     def report_changes(self, changes: Iterable[CardChange]) -> None:
-        """Cards fell ill or recovered."""
+        """Cards fell ill, recovered, or are not shared any more. The last is reported to pods; the Node has it with the advice."""
         for change in changes:
-            reason = wire.EVENT_CARD_RECOVERED if change.healthy else wire.EVENT_CARD_UNHEALTHY
+            reason, state = wire.EVENT_CARD_UNHEALTHY, "is unhealthy"
+            if change.healthy:
+                reason, state = wire.EVENT_CARD_RECOVERED, "is healthy again"
+            elif change.why in NOT_SHARED:
+                reason, state = wire.EVENT_CARD_NOT_SHARED, "is not shared any more"
             level: Level = "Normal" if change.healthy else "Warning"
-            card, state = change.card, "is healthy again" if change.healthy else "is unhealthy"
+            card = change.card
             text = f"card {card.index} ({card.uuid}) of node {self.node.name} {state}: {change.why}"
-            self._put(("Node", ObjectMeta(name=self.node.name), reason, text, level))
+            if reason != wire.EVENT_CARD_NOT_SHARED:
+                self._put(("Node", ObjectMeta(name=self.node.name), reason, text, level))
             for pod in self.pods.in_admission_order():
                 if card.index in indices_of(pod):
                     self._put(("Pod", pod.metadata, reason, text, level))
@@ -92,15 +98,23 @@ class CardNews:
             _LOG.warning(line, report[0], report[1].name, report[2])
 
 
-def why_not_shared(card: Card, unit: MemoryUnit) -> str:
-    """Why a card that answers is not announced, "" if it is: it is in MIG mode, or has less memory than one unit."""
+def why_not_shared(card: Card, unit: MemoryUnit) -> tuple[str, str] | None:
+    """Why a card that answers is not announced, and what helps; None if it is announced."""
     if card.mig:
-        return (
+        return REASON_MIG, (
             f"card {card.uuid} ({card.model}) is in MIG mode and not shared: its memory belongs to its slices; "
             "switch MIG off to share it (nvidia-smi -mig 0), or leave it to NVIDIA's device plugin"
         )
     if unit.units_of(card.memory_mib):
-        return ""
+        return None
     has = f"card {card.uuid} ({card.model}) is not shared: it has {card.memory_mib} MiB, which is less than one unit of {unit}"
     fits = MemoryUnit(2 ** (card.memory_mib.bit_length() - 1)) if card.memory_mib else None
-    return has if fits is None else f"{has}; share it with --memory-unit {fits}"
+    return REASON_TOO_SMALL, has if fits is None else f"{has}; share it with --memory-unit {fits}"
+
+
+def why_not_visible(card: PhysicalCard, visible: str) -> tuple[str, str]:
+    """Why a card that the node shared before is not announced by a plugin whose container was given others, and what helps."""
+    return REASON_NOT_VISIBLE, (
+        f"card {card.uuid} ({card.model}) is not shared: the device plugin's container has {wire.ENV_VISIBLE_DEVICES}={visible}; "
+        "set it to all to share every card of the node"
+    )

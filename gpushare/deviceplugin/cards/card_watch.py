@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared
+from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared, why_not_visible
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.announced_cards import PhysicalCard, Roster, count_cards, uuids_of
+from gpushare.deviceplugin.core.announced_cards import NO_INDEX, PhysicalCard, Roster, count_cards, uuids_of
 from gpushare.deviceplugin.core.health import CardHealth, ContainerFault, Recovery
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, NvmlError, Reports, Survey
@@ -41,6 +41,8 @@ _DEAF_PART: Final = 1 / 500
 _LONGEST_REST: Final = 600.0
 # NVML that does not answer for this long is worth a line, in seconds.
 SILENCE_SECONDS: Final = 30.0
+# Values of NVIDIA_VISIBLE_DEVICES that choose no cards: with "void" the runtime leaves the container alone.
+_ALL_OR_NONE: Final = ("", "all", "none", "void")
 
 
 @dataclass(eq=False)
@@ -55,6 +57,8 @@ class CardWatch:
     clock: Callable[[], float]
     metrics: PluginMetrics
     survey_seconds: float = 10.0
+    # The cards that this process was given, as its NVIDIA_VISIBLE_DEVICES has them.
+    visible: str = ""
     # Turns taken: while this number stands still, NVML does not answer.
     turns: int = field(default=0, init=False)
     survey: Survey = field(default=Survey((), ()), init=False)
@@ -65,6 +69,8 @@ class CardWatch:
     answered: frozenset[str] = field(default=frozenset(), init=False)
     # The texts of the last count about cards that are not shared, or cannot be read: each is reported once.
     reported: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
+    # By UUID, cards that the node shared before and that this process was not given, with the reason and its text.
+    invisible: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     # Why NVML shows no cards, "" if it does: reported once.
     trouble: str = field(default="", init=False)
 
@@ -190,7 +196,7 @@ class CardWatch:
     def _take_stock(self) -> frozenset[str]:
         """Bring ``cards`` to the last count; the UUIDs of those that are lost. Raises ContainerFaultError."""
         survey = self.survey
-        withheld = {card.uuid: text for card in survey.cards if (text := why_not_shared(card, self.node.unit))}
+        withheld = {card.uuid: why for card in survey.cards if (why := why_not_shared(card, self.node.unit))}
         answering = [
             PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0)
             for card in survey.cards
@@ -205,15 +211,21 @@ class CardWatch:
             if card not in self.cards:
                 line = "card nvml_index=%d uuid=%s model=%s mib=%d"
                 _LOG.info(line, card.nvml_index, card.uuid, card.model, card.mib)
-        for uuid in roster.removed:
+        for uuid in roster.removed - withheld.keys():
             _LOG.warning("card is gone uuid=%s", uuid)
+        seen = {card.uuid for card in survey.cards}
+        if self.visible not in _ALL_OR_NONE:
+            gone = [card for card in self.cards if card.uuid in roster.removed and card.nvml_index == NO_INDEX]
+            self.invisible |= {card.uuid: why_not_visible(card, self.visible) for card in gone}
+        withheld |= {uuid: why for uuid, why in self.invisible.items() if uuid not in seen}
+        self.node.withhold({uuid: reason for uuid, (reason, _) in withheld.items()})
         self.cards = roster.cards
         for uuid in roster.lost:
             self.health.lose(uuid)
         for uuid in survey.missed:
             _LOG.warning("the driver asks for a recovery of a card after an unreported fault uuid=%s", uuid)
             self.health.miss(uuid)
-        self._report_new(wire.EVENT_CARD_NOT_SHARED, withheld.values())
+        self._report_new(wire.EVENT_CARD_NOT_SHARED, [text for _, text in withheld.values()])
         self._report_new(wire.EVENT_CARD_UNREADABLE, self._unreadable(roster))
         if roster.lost:
             self._hurry()

@@ -47,7 +47,7 @@ from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta, ReportedNode
-from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.cards import NOT_SHARED, REASON_TAKEN_OUT, CardFacts, NodeCards
 from gpushare.model.node import boot_of, described_cards
 from gpushare.model.quantity import MemoryUnit
 
@@ -118,6 +118,7 @@ class NodeWriter:
         self._unknown_annotations: list[str] = []
         self._is_watched = False
         self._wake = asyncio.Event()
+        self._withheld: Mapping[str, str] = {}
         self._now = now
         # The overuse annotation that the Node should have, and why the last report was refused.
         self._overuse = ""
@@ -153,6 +154,12 @@ class NodeWriter:
         """Cards came or went, or say other things of themselves; they are announced once that is published."""
         self._counted = tuple(physical)
         if self._counted not in (self._physical, self._refused):
+            self.wake()
+
+    def withhold(self, why: Mapping[str, str]) -> None:
+        """The cards that are not shared although nothing is wrong with them, by UUID, each with its reason (``NOT_SHARED``)."""
+        if why != self._withheld:
+            self._withheld = why
             self.wake()
 
     def refresh(self, recoveries: Iterable[Recovery] = ()) -> None:
@@ -195,7 +202,7 @@ class NodeWriter:
             await self._exchange(node, coming)
             node = await self._read()
         await self._write(node, self.cards)
-        await self._report(health_of(self.cards), node)
+        await self._report(health_of(self.cards, self._withheld), node)
 
     async def report_no_cards(self, problem: str) -> None:
         """The Node has no card to share, for now."""
@@ -262,18 +269,19 @@ class NodeWriter:
     def _with_health(self, cards: NodeCards, physical: Sequence[PhysicalCard]) -> NodeCards:
         """A card is absent if it is not in the machine, or not yet: its NVML index is known once it is adopted."""
         here = uuids_of(self._counted) & uuids_of(physical)
-        return self._health.applied(cards, uuids_of(cards.cards) - here)
+        gone = uuids_of(cards.cards) - here
+        return self._health.applied(cards, {uuid: self._withheld.get(uuid, REASON_TAKEN_OUT) for uuid in gone})
 
     def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> None:
         """Announce the cards from now on, and if that is news, publish it and log the changes of health with their ``rules``."""
         before, self.cards = self.cards, cards
         if before == cards:
             return
-        changes = changes_between(before, cards, rules)
+        changes = changes_between(before, cards, rules, self._withheld)
         for change in changes:
             card = change.card
             level = logging.INFO if change.healthy else logging.WARNING
-            state = "healthy" if change.healthy else "unhealthy"
+            state = "healthy" if change.healthy else "not shared" if change.why in NOT_SHARED else "unhealthy"
             _LOG.log(level, "card is %s device=%d uuid=%s reason=%s", state, card.index, card.uuid, change.why)
         self.wake()
         for listener in self.listeners:

@@ -18,6 +18,7 @@ from gpushare.model.cards import (
     CARDS_VERSION,
     MODE_IDS,
     MODE_SLOTS,
+    NOT_SHARED,
     REASON_TAKEN_OUT,
     CardFacts,
     NodeCards,
@@ -119,7 +120,7 @@ def describe_cards(
 
 @dataclass(frozen=True, slots=True)
 class CardChange:
-    """A card fell ill or recovered; ``why`` is the reason, or the rule."""
+    """A card fell ill, recovered, or is not shared any more (``NOT_SHARED``); ``why`` is the reason, or the rule."""
 
     card: CardFacts
     healthy: bool
@@ -178,14 +179,20 @@ def about_us(node: Node) -> tuple[object, ...]:
     )
 
 
-def changes_between(before: NodeCards, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
-    """Cards that fell ill, recovered or were taken out; a card that is new and well is no news for a pod."""
+def changes_between(
+    before: NodeCards, after: NodeCards, rules: Mapping[str, str], withheld: Mapping[str, str]
+) -> tuple[CardChange, ...]:
+    """Cards that fell ill, recovered or left the list, each once; a card that is new and well is no news for a pod.
+
+    ``rules`` has by UUID how cards recovered, ``withheld`` why cards are not shared; others that left were taken out.
+    """
     old = {card.uuid: card for card in before.cards}
     present = {card.uuid for card in after.cards}
-    changes = [CardChange(card, False, REASON_TAKEN_OUT) for uuid, card in old.items() if uuid not in present]
+    left = [(card, withheld.get(uuid, REASON_TAKEN_OUT)) for uuid, card in old.items() if uuid not in present]
+    changes = [CardChange(card, False, why) for card, why in left if card.reason != why]
     for card in after.cards:
-        was = old[card.uuid].healthy if card.uuid in old else True
-        if was and not card.healthy:
+        was = old[card.uuid].healthy or old[card.uuid].reason in NOT_SHARED if card.uuid in old else True
+        if not card.healthy and was and (card.uuid not in old or old[card.uuid].reason != card.reason):
             changes.append(CardChange(card, False, card.reason))
         elif card.healthy and not was:
             changes.append(CardChange(card, True, rules.get(card.uuid, f"no longer: {old[card.uuid].reason}")))

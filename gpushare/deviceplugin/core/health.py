@@ -20,14 +20,14 @@ A fault of the plugin's own container (``ContainerFault``) is none of a card.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from gpushare.errors import GpushareError
-from gpushare.model.cards import REASON_TAKEN_OUT, CardFacts, NodeCards, entries_of
+from gpushare.model.cards import NOT_SHARED, REASON_TAKEN_OUT, CardFacts, NodeCards, entries_of
 
 XID_PREFIX: Final = "Xid "
 REASON_LOST: Final = "lost"
@@ -35,7 +35,7 @@ REASON_MISSED: Final = "recovery action"
 REASON_CONFIG_MAP: Final = "ConfigMap"
 REASON_NO_DRIVER: Final = "no driver"
 # Reasons that a restart need not remember: they are seen again.
-_SEEN_AGAIN: Final = frozenset({REASON_CONFIG_MAP, REASON_NO_DRIVER, REASON_TAKEN_OUT})
+_SEEN_AGAIN: Final = NOT_SHARED | {REASON_CONFIG_MAP, REASON_NO_DRIVER, REASON_TAKEN_OUT}
 
 RULE_BOOT: Final = "the machine booted again"
 RULE_COOL_DOWN: Final = "the driver asks for no recovery and the card answers"
@@ -72,26 +72,27 @@ class CardHealth:
         """The cards with a fault that stays: those to look after."""
         return tuple(self._ill)
 
-    def verdict(self, card: CardFacts, *, is_absent: bool) -> tuple[bool, str]:
-        """Is the card healthy, else why not, in a few words that stay the same.
+    def verdict(self, card: CardFacts, absent: str = "") -> tuple[bool, str]:
+        """May pods have the card, else why not, in a few words that stay the same.
 
-        One that is announced and not in the machine (``is_absent``) is not. A fault of its own stays: coming back is no rule.
+        ``absent`` is why a card that is still announced is none of those that are shared. A fault of its own stays: coming back is
+        no rule.
         """
         if card.uuid in self._ill:
             return False, self._ill[card.uuid]
-        if is_absent:
-            return False, REASON_TAKEN_OUT
+        if absent:
+            return False, absent
         if self.driver_is_away:
             return False, REASON_NO_DRIVER
         if card.index in self.declared:
             return False, REASON_CONFIG_MAP
         return True, ""
 
-    def applied(self, cards: NodeCards, absent: frozenset[str] = frozenset()) -> NodeCards:
-        """The cards with what is known of their health; ``absent`` are the UUIDs of those that are not in the machine."""
+    def applied(self, cards: NodeCards, absent: Mapping[str, str] | None = None) -> NodeCards:
+        """The cards with what is known of their health; ``absent`` has by UUID why some are not shared any more."""
         facts = []
         for card in cards.cards:
-            healthy, reason = self.verdict(card, is_absent=card.uuid in absent)
+            healthy, reason = self.verdict(card, (absent or {}).get(card.uuid, ""))
             facts.append(msgspec.structs.replace(card, healthy=healthy, reason=reason))
         return msgspec.structs.replace(cards, boot=self._boot, cards=tuple(facts))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from gpushare import wire
 from gpushare.manifests import ReportedNode
-from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.cards import NOT_SHARED, CardFacts, NodeCards
 from gpushare.model.conditions import HEARTBEAT_SECONDS, healthy_condition, heartbeat_age, time_text
 
 # A message is for people; 128 cards with long reasons would be more than they read.
@@ -26,13 +27,16 @@ ENDED: Final = Health(
 )
 
 
-def health_of(cards: NodeCards) -> Health:
-    """The condition of a node with these cards: each with its state, the sick ones first."""
+def health_of(cards: NodeCards, withheld: Mapping[str, str] | None = None) -> Health:
+    """The condition of a node with these cards: each with its state, the sick ones first. ``withheld`` has by UUID why a card is
+    not shared: that is no fault of the node.
+    """
+    others = [f"card {uuid} is not shared: {why}" for uuid, why in (withheld or {}).items()]
     if not cards.cards:
-        return no_cards("no card is shared")
-    sick = [card for card in cards.cards if not card.healthy]
+        return no_cards("; ".join(["no card is shared", *others]))
+    sick = [card for card in cards.cards if not card.healthy and card.reason not in NOT_SHARED]
     well = [card for card in cards.cards if card.healthy]
-    message = "; ".join(map(_state, (*sick, *well)))[:_LONGEST]
+    message = "; ".join([*map(_state, (*sick, *well)), *others])[:_LONGEST]
     return Health("False", "CardsSick", message) if sick else Health("True", "CardsHealthy", message)
 
 

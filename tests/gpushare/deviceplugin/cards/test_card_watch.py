@@ -684,8 +684,9 @@ async def test_a_card_that_comes_back_has_its_index_again(simulate: Simulate) ->
 async def test_a_card_in_mig_mode_is_not_shared_with_an_event(
     simulate: Simulate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Log and Node; shared again when MIG is off. Said once."""
-    async with running(simulate("a100x8", driver=NEW), unit="8192MiB") as rig:
+    """Log, Node and its pods, once each, and never as unhealthy or taken out; shared again when MIG is off."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-3", 3), holder("on-4", 4)])
+    async with running(simulate("a100x8", driver=NEW), unit="8192MiB", api=api) as rig:
         await until(lambda: rig.capacity("count") == "8")
         with caplog.at_level(logging.WARNING):
             rig.state.set_value(rig.uuids[3], "mig", "on")
@@ -697,11 +698,49 @@ async def test_a_card_in_mig_mode_is_not_shared_with_an_event(
         assert len(told) == 1
         assert rig.uuids[3] in told[0]
         assert caplog.text.count("card trouble event=GPUShareCardNotShared") == 1
-        assert rig.uuids[3] not in str(rig.published())
+        await until(lambda: bool(rig.events("Pod")))
+        (reason, text) = rig.events("Pod")[0]
+        assert (reason, text.rpartition(": ")[2]) == ("GPUShareCardNotShared", "in MIG mode")
+        (condition,) = api.nodes[0]["status"]["conditions"]
+        assert condition["status"] == "True"
+        assert f"card {rig.uuids[3]} is not shared: in MIG mode" in condition["message"]
 
         rig.state.set_value(rig.uuids[3], "mig", "off")
         rig.clock.now += SURVEY + 1
         await until(lambda: rig.capacity("count") == "8")
+        await rig.settled()
+        assert {reason for kind in ("Node", "Pod") for reason, _ in rig.events(kind)} == {"GPUShareCardNotShared"}
+        assert len(rig.events("Pod")) == 1
+
+
+@pytest.mark.parametrize(
+    ("unit", "visible", "reason"),
+    [
+        ("12288MiB", "all", "GPUShareCardNotShared"),
+        ("8192MiB", "GPU-of-others", "GPUShareCardNotShared"),
+        ("8192MiB", "all", "GPUShareCardUnhealthy"),
+    ],
+    ids=["a larger unit", "other cards for the plugin", "taken out"],
+)
+async def test_each_way_out_of_the_list_has_its_own_words(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, unit: str, visible: str, reason: str
+) -> None:
+    """While no plugin ran, a card left the list: it is reported once, as what it is."""
+    state, api = simulate("mixed", driver=NEW), StubApi(nodes=[new_node()])
+    async with running(state, unit="8192MiB", api=api) as rig:
+        await until(lambda: rig.capacity("count") == "3")
+        small = rig.uuids[2]
+    if unit == "8192MiB":
+        state.remove_card(small)
+    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", visible)
+    async with running(state, unit=unit, api=api) as rig:
+        await until(lambda: rig.capacity("count") == "2" and bool(rig.events("Node")))
+        await rig.settled()
+
+        ((found, text),) = rig.events("Node")
+        assert (found, small in text, "taken out" in text) == (reason, True, reason == "GPUShareCardUnhealthy")
+        (condition,) = api.nodes[0]["status"]["conditions"]
+        assert condition["status"] == "True"
 
 
 async def test_a_card_of_less_than_a_unit_is_not_shared(simulate: Simulate) -> None:

@@ -23,7 +23,7 @@ from gpushare.deviceplugin.core.announced_cards import (
     shape,
 )
 from gpushare.manifests import Node, NodeStatus, NodeSystemInfo, ObjectMeta
-from gpushare.model.cards import CardFacts, NodeCards, encode_cards, read_cards
+from gpushare.model.cards import NOT_SHARED, CardFacts, NodeCards, encode_cards, read_cards
 from gpushare.model.quantity import MemoryUnit
 
 
@@ -184,7 +184,7 @@ def test_who_fell_ill_recovered_or_went_is_news() -> None:
     before = with_cards(FIRST, sick(SECOND, "Xid 48"), c, sick(d, "lost"))
     after = with_cards(sick(FIRST, "lost"), SECOND, sick(d, "lost"), e, CardFacts(5, "GPU-5", "m", 1, 1))
 
-    assert changes_between(before, after, {"GPU-b": "an operator's annotation"}) == (
+    assert changes_between(before, after, {"GPU-b": "an operator's annotation"}, {}) == (
         CardChange(c, False, "taken out of the machine"),
         CardChange(sick(FIRST, "lost"), False, "lost"),
         CardChange(SECOND, True, "an operator's annotation"),
@@ -195,10 +195,29 @@ def test_card_that_arrives_sick_or_recovers_is_news_too() -> None:
     """A condition without a rule is reported by the reason that it no longer has."""
     before, after = with_cards(sick(FIRST, "ConfigMap")), with_cards(FIRST, sick(SECOND, "Xid 48"))
 
-    assert changes_between(before, after, {}) == (
+    assert changes_between(before, after, {}, {}) == (
         CardChange(FIRST, True, "no longer: ConfigMap"),
         CardChange(sick(SECOND, "Xid 48"), False, "Xid 48"),
     )
+
+
+@pytest.mark.parametrize("reason", sorted(NOT_SHARED))
+def test_a_card_that_is_not_shared_is_no_sick_one(reason: str) -> None:
+    """The change is reported once, whether the card is still shown for a pod or not; its return is none of health."""
+    shown, why = with_cards(sick(FIRST, reason), SECOND), {"GPU-a": reason}
+
+    assert changes_between(with_cards(FIRST, SECOND), shown, {}, why) == (
+        CardChange(sick(FIRST, reason), False, reason),
+    )
+    assert changes_between(with_cards(FIRST, SECOND), with_cards(SECOND), {}, why) == (
+        CardChange(FIRST, False, reason),
+    )
+    for after in (shown, with_cards(SECOND), with_cards(FIRST, SECOND)):
+        assert changes_between(shown, after, {}, why) == ()
+    fallen = with_cards(sick(FIRST, "lost"), SECOND)
+    assert changes_between(shown, fallen, {}, {}) == (CardChange(sick(FIRST, "lost"), False, "lost"),)
+    taken_out = CardChange(sick(FIRST, reason), False, "taken out of the machine")
+    assert changes_between(shown, with_cards(SECOND), {}, {}) == (taken_out,)
 
 
 def test_one_write_has_annotation_count_and_operators_word() -> None:

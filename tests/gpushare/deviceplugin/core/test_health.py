@@ -240,7 +240,7 @@ def test_removed_card_is_sick_while_it_is_still_announced() -> None:
     book = health()
     book.note_xid(A, 48)
 
-    cards = book.applied(CARDS, frozenset({A, B})).cards
+    cards = book.applied(CARDS, {A: "in MIG mode", B: "taken out of the machine"}).cards
     assert [(card.healthy, card.reason) for card in cards] == [(False, "Xid 48"), (False, "taken out of the machine")]
     assert verdicts(book) == ["Xid 48", ""]
 

@@ -40,6 +40,14 @@ def test_condition_names_each_card_and_its_state() -> None:
     assert health_of(cards(WELL, SICK)) == ("False", "CardsSick", f"{sick}; {well}")
     assert health_of(cards(WELL)) == ("True", "CardsHealthy", well)
     assert health_of(cards()) == ("False", "NoCards", "no card is shared")
+    # A planned change is no fault.
+    mig = {"GPU-2": "in MIG mode"}
+    held = msgspec.structs.replace(WELL, index=2, uuid="GPU-2", healthy=False, reason="in MIG mode")
+    told = f"{well}; card GPU-2 is not shared: in MIG mode"
+    assert health_of(cards(WELL), mig) == health_of(cards(WELL, held), mig) == ("True", "CardsHealthy", told)
+    assert health_of(cards(), mig) == (
+        "False", "NoCards", "no card is shared; card GPU-2 is not shared: in MIG mode"
+    )  # fmt: skip
 
 
 def test_many_cards_make_no_endless_message() -> None:
