@@ -32,5 +32,9 @@ def model(name: str) -> CardModel:
 def _model(name: str, entry: Mapping[str, object]) -> CardModel:
     fields = dict(entry)
     major, minor = str(fields.pop("compute")).split(".")
-    memory, reserved = fields.pop("memory_mib"), fields.pop("reserved_mib", {})
-    return CardModel(id=name, compute=(int(major), int(minor)), memory=memory, reserved=reserved, **fields)  # type: ignore[arg-type]  # cards.yaml has a test
+    tables = {
+        "memory": fields.pop("memory_mib"),
+        "reserved": fields.pop("reserved_mib", {}),
+        "brands": fields.pop("brand"),
+    }
+    return CardModel(id=name, compute=(int(major), int(minor)), **tables, **fields)  # type: ignore[arg-type]  # cards.yaml has a test

@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 _VERSION = re.compile(r"(\d{3})(\.\d{1,4}){1,2}")
 
-# First branch -> CUDA version as NVML writes it (major * 1000 + minor * 10), from the release notes of CUDA, and a
-# release of the branch, which stands for it if only the branch was given.
+# First branch -> CUDA version as NVML writes it (major * 1000 + minor * 10), and a release of the branch, which stands for it if
+# only the branch was given. From the release notes of CUDA, and from 590 on from public outputs of nvidia-smi.
 _BRANCHES = {
     375: (8000, "375.66"),
     384: (9000, "384.145"),
@@ -42,6 +42,10 @@ _BRANCHES = {
     570: (12080, "570.124.06"),
     575: (12090, "575.51.03"),
     580: (13000, "580.65.06"),
+    590: (13010, "590.48.01"),
+    595: (13020, "595.58.03"),
+    610: (13030, "610.43.02"),
+    615: (13040, "615.71.09"),
 }
 _CUDA = {branch: cuda for branch, (cuda, _) in _BRANCHES.items()}
 

@@ -62,7 +62,7 @@ def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None
     record.pci_subsystem_id = record.pci_device_id
     record.numa = -1 if card.numa is None else card.numa
     record.compute_major, record.compute_minor = model.compute
-    record.brand, record.nvlinks, record.mig_slices = model.brand, model.nvlinks, model.mig
+    record.brand, record.nvlinks, record.mig_slices = model.brand(driver), model.nvlinks, model.mig
     record.temperature = _IDLE_TEMPERATURE
     record.power_limit = model.watts * 1000
     record.power = record.power_limit // _IDLE_POWER_PART

@@ -22,7 +22,7 @@ FIELD_RECOVERY_ACTION: Final = 230
 VALUE_UNSIGNED_INT: Final = 1
 
 # Compute capability from which on (major, minor) -> NVML's architecture number, newest first; the last is Pascal.
-ARCHITECTURES: Final = MappingProxyType({(9, 0): 9, (8, 9): 8, (8, 0): 7, (7, 5): 6, (7, 0): 5, (6, 0): 4})
+ARCHITECTURES: Final = MappingProxyType({(10, 0): 10, (9, 0): 9, (8, 9): 8, (8, 0): 7, (7, 5): 6, (7, 0): 5, (6, 0): 4})
 
 UNKNOWN_TEXT: Final = "Unknown Error"
 

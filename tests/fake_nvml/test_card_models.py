@@ -6,6 +6,7 @@ import pytest
 
 from fake_nvml.card_models import catalogue, model
 from fake_nvml.core.box_cards import CardModel
+from fake_nvml.fake_nvml_errors import CatalogueError
 
 MODELS = sorted(catalogue().values(), key=lambda card: card.id)
 
@@ -51,6 +52,41 @@ def test_names_change_with_the_driver_and_a_t4_keeps_its(card: str, driver: str,
     assert model(card).name(driver) == expected
 
 
+TESLA, GEFORCE, NVIDIA = 2, 5, 14
+
+
+@pytest.mark.parametrize(
+    ("card", "driver", "expected"),
+    [
+        ("t4", "418.87", TESLA),
+        ("t4", "470.57", TESLA),
+        ("t4", "530.30.02", NVIDIA),
+        ("a100-sxm4-40gb", "450.80", TESLA),
+        ("a100-sxm4-80gb", "535.129.03", NVIDIA),
+        ("a10", "535.247.01", NVIDIA),
+        ("l40s", "550.127.05", NVIDIA),
+        ("h100-sxm5-80gb", "615.71.09", NVIDIA),
+        ("v100-sxm2-16gb", "550.127.05", TESLA),
+        ("v100-pcie-16gb", "570.124.06", TESLA),
+        ("v100-pcie-32gb", "418.87", TESLA),
+        ("gtx1080ti", "418.87", GEFORCE),
+        ("gtx1080ti", "535.104", GEFORCE),
+        ("rtx4090", "580.65", GEFORCE),
+    ],
+)
+def test_the_brand_changes_with_the_driver(card: str, driver: str, expected: int) -> None:
+    """Data-centre cards that are newer than the V100 were of the brand Tesla first; an RTX card of a gamer is a GeForce."""
+    assert model(card).brand(driver) == expected
+
+
+@pytest.mark.parametrize("card", ["gtx1080ti", "v100-sxm2-16gb", "v100-pcie-32gb"])
+def test_pascal_and_volta_end_with_branch_580(card: str) -> None:
+    """A later driver does not list the card."""
+    assert model(card).name("580.65.06")
+    with pytest.raises(CatalogueError, match=f"does not know the card {card}; it needs one of 3.. to 580"):
+        model(card).name("590.48.01")
+
+
 def test_only_new_drivers_show_what_they_keep_for_themselves() -> None:
     """Before 510 the reserved part is 0."""
     assert (model("t4").reserved_mib("470.57"), model("t4").reserved_mib("535.1")) == (0, 393)
@@ -59,13 +95,14 @@ def test_only_new_drivers_show_what_they_keep_for_themselves() -> None:
 @pytest.mark.parametrize("card", MODELS, ids=lambda card: card.id)
 def test_every_entry_is_complete_and_of_the_right_types(card: CardModel) -> None:
     """No other code checks them before the YAML is used."""
-    tables = (card.names, card.memory, card.reserved)
+    tables = (card.names, card.memory, card.reserved, card.brands)
     assert all(isinstance(first, int) for table in tables for first in table)
     assert all(isinstance(name, str) for name in card.names.values())
     assert all(isinstance(mib, int) and (mib > 0 or card.id == "gb10") for mib in card.memory.values())
-    assert min(card.names) == min(card.memory)
+    assert min(card.names) == min(card.memory) == min(card.brands)
+    assert set(card.brands.values()) <= {TESLA, GEFORCE, NVIDIA}
     assert 0 < card.pci_device < 0x10000
-    assert all(isinstance(value, int) for value in (card.watts, card.brand, card.nvlinks, card.mig, *card.compute))
+    assert all(isinstance(value, int) for value in (card.watts, card.nvlinks, card.mig, *card.compute))
     assert isinstance(card.data_center, bool)
     assert all(
         len(clocks) == 3 and all(isinstance(mhz, int) for mhz in clocks) for clocks in (card.clocks, card.idle_clocks)

@@ -17,12 +17,20 @@ from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 FULL = CardModel(
-    "full", {400: "Old", 500: "New"}, {400: 1000, 500: 1024}, pci_device=0x1EB8, compute=(7, 5), watts=80, brand=2,
+    "full", {400: "Old", 500: "New"}, {400: 1000, 500: 1024}, pci_device=0x1EB8, compute=(7, 5), watts=80, brands={0: 2},
     data_center=True, reserved={500: 24}, nvlinks=3, mig=4, clocks=(1590, 5001, 1470), idle_clocks=(300, 405, 540),
     pcie=3, fan=23,
 )  # fmt: skip
 BARE = CardModel(
-    "bare", {400: "Bare"}, {400: 1000}, pci_device=1, compute=(5, 2), watts=9, brand=5, data_center=False, idle_state=0
+    "bare",
+    {400: "Bare"},
+    {400: 1000},
+    pci_device=1,
+    compute=(5, 2),
+    watts=9,
+    brands={0: 5},
+    data_center=False,
+    idle_state=0,
 )
 
 
@@ -149,7 +157,18 @@ def test_a_driver_that_is_too_old_changes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("compute", "number"),
-    [((5, 2), UNKNOWN32), ((6, 0), 4), ((6, 1), 4), ((7, 0), 5), ((7, 5), 6), ((8, 6), 7), ((8, 9), 8), ((12, 0), 9)],
+    [
+        ((5, 2), UNKNOWN32),
+        ((6, 0), 4),
+        ((6, 1), 4),
+        ((7, 0), 5),
+        ((7, 5), 6),
+        ((8, 6), 7),
+        ((8, 9), 8),
+        ((9, 0), 9),
+        ((10, 0), 10),
+        ((12, 1), 10),
+    ],
 )
 def test_an_architecture_begins_at_a_compute_capability(compute: tuple[int, int], number: int) -> None:
     """NVML has a number for each since Pascal."""
