@@ -28,7 +28,7 @@ from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.flags import Flag, flags_of
 from gpushare.kubectl_gpushare import main as explaining
-from gpushare.kubectl_gpushare.core.waiting_causes import KINDS
+from gpushare.kubectl_gpushare.core.waiting_kinds import KINDS
 from gpushare.kubectl_gpushare.gpushare_arguments import VERBS
 from gpushare.kubectl_inspect import main as inspect
 from gpushare.kubectl_inspect.inspect_arguments import Arguments as InspectArguments

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from gpushare.errors import UsageError
 from gpushare.flags import flag, optional, seconds_of
@@ -42,6 +43,18 @@ def type_of(text: str, types: Sequence[str]) -> str:
         if word in (one, f"{one}s", short) and re.fullmatch(rf"(v\d\w*\.)?({of_group})?", group):
             return one
     raise UsageError(f": {text!r} is none of the types {', '.join(types)}")
+
+
+def qualified(kind: str) -> str:
+    """The type of a kind as ``-o name`` has it, with its group."""
+    group, _ = _TYPES[kind.lower()]
+    return f"{kind.lower()}.{group}" if group else kind.lower()
+
+
+def path_of(kind: str, namespace: str) -> str:
+    """The API's path of all objects of a type in a namespace."""
+    group, _ = _TYPES[kind]
+    return f"{f'/apis/{group}/v1' if group else '/api/v1'}/namespaces/{quote(namespace, safe='')}/{kind}s"
 
 
 def _timeout(text: str) -> float | None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TextIO, TypeVar
 from urllib.parse import quote
 
+import msgspec
+from msgspec.structs import replace
+
 from gpushare import wire
 from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
+from gpushare.kubectl_flags import path_of
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.memory_use import Use, use_in
+from gpushare.kubectl_gpushare.core.pod_owners import KIND_OF, Family, Owner, makes
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
 from gpushare.manifests import ConfigMap, Pod
 
 _T = TypeVar("_T")
 
+_OWNER: Final = msgspec.json.Decoder(Owner)
 _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/pods"
 _CONFIG_MAPS: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
@@ -51,22 +58,68 @@ class Progress:
             self.out.flush()
 
 
-async def read_cluster(client: ApiClient, namespace: str, state: ClusterState, progress: Progress) -> None:
-    """Fill the state; what may not be read is named in it, and of pods those of the namespace remain. Raises ApiError."""
+async def read_cluster(
+    client: ApiClient,
+    namespace: str,
+    state: ClusterState,
+    progress: Progress,
+    see: Callable[[Pod], object] = lambda pod: None,
+) -> None:
+    """Fill the state; what may not be read is named in it, and of pods those of the namespace remain. Raises ApiError.
+
+    ``see`` is called with each pod.
+    """
     hidden = await asyncio.gather(
         _unless_hidden(_each(client, _NODES, ScheduledNode, state.set_node, progress), NODES_HIDDEN),
-        _read_pods(client, namespace, state, progress),
+        _read_pods(client, namespace, state, progress, see),
         _unless_hidden(_each(client, _CONFIG_MAPS, ConfigMap, state.set_sick, progress), SICK_HIDDEN),
     )
     state.hidden += filter(None, hidden)
 
 
-async def _read_pods(client: ApiClient, namespace: str, state: ClusterState, progress: Progress) -> str:
-    hidden = await _unless_hidden(_each(client, _PODS, Pod, state.set_pod, progress), PODS_HIDDEN)
+async def _read_pods(
+    client: ApiClient, namespace: str, state: ClusterState, progress: Progress, see: Callable[[Pod], object]
+) -> str:
+    def take(pod: Pod) -> None:
+        state.set_pod(pod)
+        see(pod)
+
+    hidden = await _unless_hidden(_each(client, _PODS, Pod, take, progress), PODS_HIDDEN)
     if hidden:
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-        await _each(client, path, Pod, state.set_pod, progress)
+        await _each(client, path_of("pod", namespace), Pod, take, progress)
     return hidden
+
+
+async def family_of(
+    client: ApiClient, kind: str, namespace: str, name: str, state: ClusterState, progress: Progress
+) -> Family | None:
+    """The object of that type, or of any if it is "", with what it makes; None if there is none. Raises ApiError."""
+    found = await asyncio.gather(
+        *(_owner(client, one, namespace, name, state) for one in ([kind] if kind else KIND_OF))
+    )
+    top = next(filter(None, found), None)
+    # A StatefulSet names its pods, so that one can be asked about before it is there.
+    if top is None and not kind and (of_set := re.fullmatch(r"(.+)-\d+", name)):
+        top = await _owner(client, "statefulset", namespace, of_set[1], state)
+    if top is None:
+        return None
+    others = list[Owner]()
+    if made := KIND_OF[top.kind.lower()][1]:
+        reading = _each(client, path_of(made, namespace), Owner, others.append, progress)
+        state.hidden += filter(None, [await _unless_hidden(reading, f"{made}s (you may not list them)")])
+    kind_made = KIND_OF[made][0] if made else ""
+    return Family(top, tuple(replace(one, kind=kind_made) for one in others if makes(top, one)))
+
+
+async def _owner(client: ApiClient, kind: str, namespace: str, name: str, state: ClusterState) -> Owner | None:
+    try:
+        body = await client.request("GET", f"{path_of(kind, namespace)}/{quote(name, safe='')}")
+    except NotFoundError:
+        return None
+    except MissingRightError:
+        state.hidden.append(f"{kind}s (you may not get them)")
+        return None
+    return replace(_OWNER.decode(body), kind=KIND_OF[kind][0])
 
 
 async def _unless_hidden(reading: Awaitable[None], hidden: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
@@ -11,15 +12,31 @@ import msgspec
 from gpushare.errors import UsageError
 from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient, pod_path
-from gpushare.kubectl_gpushare.cluster_reading import NODES_HIDDEN, Progress, events_of, read_cluster, uses_of
+from gpushare.kubectl_gpushare.cluster_reading import (
+    NODES_HIDDEN,
+    Progress,
+    events_of,
+    family_of,
+    read_cluster,
+    uses_of,
+)
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
 from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
 from gpushare.kubectl_gpushare.core.event_list import event_list
-from gpushare.kubectl_gpushare.core.explanation import API_VERSION, explain_absent, explain_pod
+from gpushare.kubectl_gpushare.core.explanation import (
+    API_VERSION,
+    BOUND,
+    ENDED,
+    WAITING,
+    explain_owner,
+    explain_pod,
+    state_of,
+)
 from gpushare.kubectl_gpushare.core.manifest_pods import Manifest, PodsOfObject
 from gpushare.kubectl_gpushare.core.memory_use import top
+from gpushare.kubectl_gpushare.core.pod_owners import refusal_kind
 from gpushare.kubectl_gpushare.core.simulation import refused, simulate
-from gpushare.kubectl_gpushare.core.waiting_causes import NOT_CREATED, QUOTA, Cause
+from gpushare.kubectl_gpushare.core.waiting_causes import Cause
 from gpushare.kubectl_gpushare.gpushare_arguments import (
     DoctorArguments,
     EventsArguments,
@@ -38,6 +55,7 @@ USE_HIDDEN: Final = (
     "use on {} nodes: their device plugins run without --usage, or their /metrics cannot be reached through the API server "
     "(clusters/deploy/components/metrics, and the right to get pods/proxy in kube-system)"
 )
+_TELLING: Final = (WAITING, BOUND, ENDED)
 _COMPONENT: Final = "app.kubernetes.io/component"
 _PLUGIN: Final = "device-plugin"
 INSTALLATION_HIDDEN: Final = "Deployment and DaemonSet of gpushare in kube-system (you may not read them)"
@@ -46,21 +64,42 @@ ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, polici
 
 
 async def explain(asked: ExplainArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
-    """The answer about one pod. Raises ApiError."""
-    state, (_, name) = ClusterState(), asked.wanted
-    try:
-        subject = subject_of(await client.request("GET", pod_path(namespace, name)))
-    except NotFoundError as error:
-        answer = explain_absent(namespace, name, await events_of(client, namespace, "", state, progress), state)
-        if answer["causes"]:
-            return answer
-        raise NotFoundError(
-            f"there is no pod {name!r} in namespace {namespace!r}, and no event reports that it could not be created; "
-            f"`kubectl get pods -n {namespace}` lists them",
-            error.code,
-        ) from error
-    await read_cluster(client, namespace, state, progress)
-    return explain_pod(subject, state, await events_of(client, namespace, name, state, progress))
+    """The answer about one pod, or about an object that makes pods. Raises ApiError."""
+    state, (kind, name) = ClusterState(), asked.wanted
+    if kind in ("", "pod"):
+        try:
+            subject = subject_of(await client.request("GET", pod_path(namespace, name)))
+        except NotFoundError:
+            if kind:
+                raise _absent(kind, namespace, name, state) from None
+        else:
+            await read_cluster(client, namespace, state, progress)
+            return explain_pod(subject, state, await events_of(client, namespace, name, state, progress))
+    family = await family_of(client, kind, namespace, name, state, progress)
+    if family is None:
+        raise _absent(kind, namespace, name, state)
+    pods = list[Pod]()
+    await read_cluster(client, namespace, state, progress, lambda pod: pods.append(pod) if family.owns(pod) else None)
+    events = await events_of(client, namespace, "", state, progress)
+    # One that waits, else one that is bound, else one that has ended.
+    chosen = min(pods, key=lambda pod: (_TELLING.index(state_of(pod)), pod.metadata.name), default=None)
+    explained: dict[str, Any] = {}
+    if chosen is not None:
+        with contextlib.suppress(NotFoundError):
+            body = await client.request("GET", pod_path(namespace, chosen.metadata.name))
+            explained = explain_pod(subject_of(body), state, events)
+    return explain_owner(family, pods, explained, events, state.hidden)
+
+
+def _absent(kind: str, namespace: str, name: str, state: ClusterState) -> NotFoundError:
+    what = kind or "pod"
+    other = "" if kind else ", nor anything else of that name that makes pods"
+    hidden = f" ({state.hidden[0]})" if state.hidden else ""
+    return NotFoundError(
+        f"there is no {what} {name!r} in namespace {namespace!r}{other}{hidden}; "
+        f"`kubectl get {what}s -n {namespace}` lists them",
+        404,
+    )
 
 
 async def list_events(asked: EventsArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
@@ -192,4 +231,4 @@ async def _admitted(client: ApiClient, one: PodsOfObject, namespace: str, state:
         state.hidden += [hidden] if hidden not in state.hidden else []
         return await _as_written(client, one, namespace, state)
     except (ForbiddenError, InvalidError) as error:
-        return Cause(QUOTA if "exceeded quota" in str(error) else NOT_CREATED, str(error))
+        return Cause(refusal_kind(str(error)), str(error))

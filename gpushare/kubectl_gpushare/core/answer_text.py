@@ -6,10 +6,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gpushare.answer_forms import printable, table
-from gpushare.kubectl_gpushare.core.explanation import ABSENT, BOUND, ENDED, WAITING
+from gpushare.kubectl_flags import qualified
+from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC
 
 # Nodes of an explanation, unless all that are described are asked for.
 _NODES: Final = 20
+_CARD_BY: Final = {
+    PLUGIN: "the device plugin chose its card",
+    COPIED: "its annotations are older than the pod: they were copied",
+    "": "no annotation names a card",
+}
 _CARDS: Final = ("NODE", "CARD", "MODEL", "FREE", "TOTAL", "WANTED", "REASON", "ROOM IF ENDED")
 _HELD: Final = ("NODE", "CARD", "MODEL", "HELD", "FREE WITHOUT IT", "TOTAL", "SHARED WITH")
 
@@ -23,38 +29,49 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
 
 def explanation_text(answer: dict[str, Any], *, wide: bool = False, headers: bool = True) -> str:
     """The text of ``explain``."""
-    pod, state = answer["pod"], answer["state"]
-    title = [("Pod", f"{pod['namespace']}/{pod['name']}"), ("State", _state(answer)), ("Asks for", _request(answer))]
-    if state == BOUND:
-        return (
-            facts([*title, *_bound_facts(answer)])
-            + _causes(answer)
-            + _held_cards(answer, wide, headers)
-            + _events(answer)
-        )
-    if state == WAITING:
-        title += [("Scheduler", _scheduler(answer)), ("Not judged", ", ".join(answer.get("notJudged", ())))]
-    return facts(title) + _causes(answer) + _waiting_cards(answer, wide, headers) + _events(answer)
+    title = [*_owner_facts(answer, wide), *_pod_facts(answer)]
+    cards = _held_cards if "boundBy" in answer else _waiting_cards
+    return facts(title) + _causes(answer) + cards(answer, wide, headers) + _events(answer)
 
 
 def explanation_names(answer: dict[str, Any]) -> str:
-    """The nodes that take the pod, or the one that has it, as kubectl takes names."""
-    names = [answer["node"]] if answer["state"] == BOUND else answer.get("fits", ())
-    return "".join(f"node/{name}\n" for name in names)
+    """The object that is explained, as kubectl takes names."""
+    owner = answer.get("owner")
+    return f"{qualified(owner['kind'])}/{owner['name']}\n" if owner else f"pod/{answer['pod']['name']}\n"
+
+
+def _pod_facts(answer: dict[str, Any]) -> list[tuple[str, object]]:
+    if "pod" not in answer:
+        return []
+    pod = answer["pod"]
+    found = [("Pod", f"{pod['namespace']}/{pod['name']}"), ("State", _state(answer)), ("Asks for", _request(answer))]
+    if "node" in answer:
+        return [*found, *_bound_facts(answer)]
+    return [*found, ("Scheduler", _scheduler(answer)), ("Not judged", ", ".join(answer.get("notJudged", ())))]
+
+
+def _owner_facts(answer: dict[str, Any], wide: bool) -> list[tuple[str, object]]:
+    """An object that makes pods: how many it has, and each; the next lines are about one of them."""
+    if "owner" not in answer:
+        return []
+    owner, pods = answer["owner"], answer["pods"]
+    has = "all its pods" if owner["there"] >= owner["wanted"] else "not all its pods"
+    state = f"has {has}: {owner['there']} of {owner['wanted']}"
+    if owner["ended"]:
+        state = f"has ended: {owner['ended']}"
+    shown = pods if wide else pods[:_NODES]
+    each = ", ".join(f"{one['name']} ({one['node'] or one['state']})" for one in shown)
+    more = f", and {len(pods) - len(shown)} more" if len(pods) > len(shown) else ""
+    return [(owner["kind"], f"{owner['namespace']}/{owner['name']}"), ("State", state), ("Pods", each + more)]
 
 
 def _state(answer: dict[str, Any]) -> str:
-    match answer["state"]:
-        case "bound":
-            cards = [card["id"] for card in answer.get("cards", ()) if card["held"]]
-            held = f"has card {', '.join(map(str, cards))}" if cards else "has no card"
-            return f"{held} of node {answer['node']}"
-        case state if state == ENDED:
-            return "has ended; its cards are free"
-        case state if state == ABSENT:
-            return "does not exist"
-        case _:
-            return "waits"
+    """The state of the pod."""
+    if "node" in answer:
+        cards = [card["id"] for card in answer.get("cards", ()) if card["held"]]
+        held = f"has card {', '.join(map(str, cards))}" if cards else "has no card"
+        return f"{held} of node {answer['node']}"
+    return "waits" if "nodes" in answer else "has ended; its cards are free"
 
 
 def _request(answer: dict[str, Any]) -> str:
@@ -81,12 +98,24 @@ def _bound_facts(answer: dict[str, Any]) -> list[tuple[str, object]]:
         started = "its phase has ended, but its status still shows running containers, so it keeps its card"
     chosen = ", ".join(map(str, answer.get("policyWouldChoose", ())))
     return [
-        ("Bound by", answer.get("boundBy") or "no extender: no annotation names a card"),
+        ("Bound by", _binder(answer)),
         ("Bound at", answer.get("boundAt")),
         ("Started", started if "started" in answer else ""),
         ("Policy now", f"without the pod it would choose card {chosen} of this node" if chosen else ""),
         ("Problem", answer.get("problem")),
     ]
+
+
+def _binder(answer: dict[str, Any]) -> str:
+    by, scheduler = answer.get("boundBy", ""), answer.get("scheduler", "")
+    if by == GPUSHARE:
+        return f"the extender of gpushare, asked by {scheduler or 'a scheduler'}"
+    if by == ANOTHER_EXTENDER:
+        return f"{by}, asked by {scheduler}" if scheduler else by
+    by = {NODE_NAME: "no scheduler: nodeName was set at its creation", STATIC: "its kubelet: it is a static pod"}.get(
+        by, f"{by or 'a scheduler that is not known'}, without the extender"
+    )
+    return f"{by}; {_CARD_BY[answer.get('cardBy', '')]}"
 
 
 def _causes(answer: dict[str, Any]) -> str:
@@ -96,7 +125,7 @@ def _causes(answer: dict[str, Any]) -> str:
         if "nodes" in cause:
             examples = ", ".join(cause["examples"])
             rest = ", …" if cause["nodes"] > len(cause["examples"]) else ""
-            nodes = f" ({cause['nodes']} node{'s' * (cause['nodes'] > 1)}: {examples}{rest})"
+            nodes = f" ({cause['nodes']} node{'s' * (cause['nodes'] > 1)}{f': {examples}{rest}' if examples else ''})"
         lines.append(f"  {cause['kind']}: {cause['means']}{nodes}\n")
         lines += [f"      {printable(cause['message'])}\n"] if cause.get("message") else []
         lines.append(f"      → {cause['do']}\n")

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.extender.core import explain as cards
+from gpushare.kubectl_gpushare.core.binder import binder_of
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
 from gpushare.kubectl_gpushare.core.node_rules import not_judged
+from gpushare.kubectl_gpushare.core.pod_owners import Family
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from gpushare.kubectl_gpushare.core.waiting_causes import (
-    BAD_WISH,
-    EXTENDER_AWAY,
-    HAS_ROOM,
-    KINDS,
-    NOT_SHARED,
     Cause,
     NodeVerdict,
-    by_kind,
-    causes_of_absent,
-    causes_of_pod,
-    scheduler_report,
+    causes_of_waiting,
+    last_answer,
     verdicts_on,
 )
+from gpushare.kubectl_gpushare.core.waiting_kinds import BAD_WISH, NOT_SHARED
+from gpushare.manifests import Pod
 from gpushare.model.allocation import read_allocation
 from gpushare.model.conditions import time_text
 from gpushare.model.node import Booking, NodeInfo, laid_out_with, units_on
@@ -44,9 +40,9 @@ _OUR_EVENTS: Final = "GPUShare"
 
 
 def explain_pod(subject: Subject, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
-    """The document about a pod that exists; events of an earlier pod of the name are not its own."""
-    uid = subject.metadata.uid
-    events = [event for event in events if event.involved_object.uid in (None, "", uid)]
+    """The document about a pod; events of other objects, and of an earlier pod of the name, are not its own."""
+    uid, name = subject.metadata.uid, subject.metadata.name
+    events = [one for one in events if one.involved_object.name == name and one.involved_object.uid in (None, "", uid)]
     answer = _head(subject.metadata.namespace, subject.metadata.name, state) | {
         "events": [_event(one) for one in _of_interest(events)]
     }
@@ -62,17 +58,43 @@ def explain_pod(subject: Subject, state: ClusterState, events: Sequence[Event]) 
             if subject.pod.spec.node_name
             else {"state": WAITING, "fits": [], "nodes": []}
         )
-        return answer | where | {"causes": [_cause(Cause(BAD_WISH, str(error)))]}
+        return answer | where | {"causes": [_cause(Cause(BAD_WISH, str(error)), subject.metadata.namespace)]}
     answer["request"] = cards.describe_request(asked) | {"priority": subject.priority}
     if subject.pod.spec.node_name:
-        return answer | _bound(subject, asked, state)
+        return answer | _bound(subject, asked, state, events)
     return answer | _waiting(subject, asked, state, events)
 
 
-def explain_absent(namespace: str, name: str, events: Iterable[Event], state: ClusterState) -> dict[str, Any]:
-    """The document about a pod that its controller could not create; no causes if no event names it."""
-    causes = [_cause(cause) for cause in causes_of_absent(name, events)]
-    return _head(namespace, name, state) | {"state": ABSENT, "causes": causes}
+def explain_owner(
+    family: Family, pods: Sequence[Pod], chosen: dict[str, Any], events: Sequence[Event], hidden: Sequence[str]
+) -> dict[str, Any]:
+    """The document about an object that makes pods: ``chosen`` is that of one of them, {} if there is none."""
+    top = family.top
+    causes = [_cause(cause, top.metadata.namespace) for cause in family.causes(events)]
+    head = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "owner": {
+            "kind": top.kind,
+            "namespace": top.metadata.namespace,
+            "name": top.metadata.name,
+            "uid": top.metadata.uid,
+            "wanted": family.wanted,
+            "there": family.there,
+            "ended": top.ended.type if top.ended else "",
+        },
+        "pods": [
+            {"name": pod.metadata.name, "state": state_of(pod), "node": pod.spec.node_name or ""}
+            for pod in sorted(pods, key=lambda pod: pod.metadata.name)
+        ],
+    }
+    state = {"state": ENDED if top.ended else ABSENT} if causes or not chosen else {}
+    return {**chosen, **head, **state, "causes": causes + chosen.get("causes", []), "hidden": list(hidden)}
+
+
+def state_of(pod: Pod) -> str:
+    """Whether it waits, is bound, or has ended."""
+    return ENDED if is_finished(pod) else BOUND if pod.spec.node_name else WAITING
 
 
 def _head(namespace: str, name: str, state: ClusterState) -> dict[str, Any]:
@@ -84,35 +106,32 @@ def _head(namespace: str, name: str, state: ClusterState) -> dict[str, Any]:
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
-    means, advice = KINDS[cause.kind]
+def _cause(cause: Cause, namespace: str) -> dict[str, Any]:
+    means, advice = cause.texts(namespace)
     described: dict[str, Any] = {"kind": cause.kind, "means": means, "do": advice}
     if cause.message:
         described["message"] = cause.message
-    if cause.nodes:
-        described |= {"nodes": len(cause.nodes), "examples": sorted(cause.nodes)[:_EXAMPLES]}
+    if cause.nodes or cause.count:
+        count = len(cause.nodes) if cause.count is None else cause.count
+        described |= {"nodes": count, "examples": sorted(cause.nodes)[:_EXAMPLES]}
     return described
 
 
 def _of_interest(events: Sequence[Event]) -> list[Event]:
     """Ours and the scheduler's, the last first."""
     ours = (one for one in events if (one.reason or "").startswith(_OUR_EVENTS) or one.reason == "FailedScheduling")
-    return sorted(ours, key=lambda one: one.when, reverse=True)[:_MOST_EVENTS]
+    return sorted(ours, key=lambda one: one.at, reverse=True)[:_MOST_EVENTS]
 
 
 def _event(event: Event) -> dict[str, Any]:
-    return {"when": event.when, "reason": event.reason, "message": event.message or "", "count": event.count or 1}
+    return {"when": event.when, "reason": event.reason, "message": event.message or "", "count": event.times}
 
 
 def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
-    verdicts = verdicts_on(subject, asked, state)
-    causes = [*causes_of_pod(subject.rules, events), *by_kind(verdicts)]
-    if any(cause.kind == EXTENDER_AWAY for cause in causes):
-        # It advises to wait for a scheduler that asks in vain.
-        causes = [cause for cause in causes if cause.kind != HAS_ROOM]
+    causes, verdicts = causes_of_waiting(subject, verdicts_on(subject, asked, state), state, events)
     if not verdicts and state.nodes:
         causes.append(Cause(NOT_SHARED))
-    reason, text = scheduler_report(subject.rules, events)
+    reason, text = last_answer(subject.rules, events)
     nodes, left_out = nodes_of(verdicts, asked, state, subject.priority)
     return {
         "state": WAITING,
@@ -123,7 +142,7 @@ def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Seq
             "nominatedNode": (subject.rules.status.nominated_node_name if subject.rules.status else None) or "",
         },
         "notJudged": list(not_judged(subject.rules)),
-        "causes": [_cause(cause) for cause in causes],
+        "causes": [_cause(cause, subject.metadata.namespace) for cause in causes],
         "fits": [one["name"] for one in nodes if one["fits"]],
         "nodes": nodes,
         "nodesLeftOut": left_out,
@@ -143,13 +162,13 @@ def nodes_of(
     return sorted(found, key=lambda one: bool(one["rule"])), len(rules) - len(names)
 
 
-def _bound(subject: Subject, asked: Question, state: ClusterState) -> dict[str, Any]:
+def _bound(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
     pod, name = subject.pod, subject.pod.spec.node_name or ""
     allocation, _ = read_allocation(pod, pod.metadata.annotations)
     answer: dict[str, Any] = {
         "state": BOUND,
         "node": name,
-        "boundBy": _binder(pod.metadata.annotations or {}, named=allocation is not None),
+        **binder_of(subject, allocation, events),
         "boundAt": _time(allocation.assume_time) if allocation is not None and allocation.assume_time else "",
         "started": was_started(pod),
         "lingers": is_lingering(pod),
@@ -186,12 +205,6 @@ def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, An
         ],
         "policyWouldChoose": [] if isinstance(chosen, str) else [index for index, _ in chosen],
     }
-
-
-def _binder(annotations: Mapping[str, str], *, named: bool) -> str:
-    if annotations.get(wire.ANNOTATION_EXTENDER) == wire.EXTENDER_BOOK:
-        return "gpushare"
-    return "another extender" if named else ""
 
 
 def _time(nanoseconds: int) -> str:

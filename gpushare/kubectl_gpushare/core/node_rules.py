@@ -5,11 +5,12 @@ Not judged: neighbours (pod affinity and spreading), volumes and ports of the ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gpushare import wire
 from gpushare.errors import InvalidQuantityError
+from gpushare.kubectl_gpushare.core.scheduler_answer import STATE_TAINT
 from gpushare.kubectl_gpushare.core.scheduler_objects import (
     AskedPod,
     NodeSelectorTerm,
@@ -18,7 +19,7 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import (
     Taint,
     Toleration,
 )
-from gpushare.manifests import LabelRequirement, Pod
+from gpushare.manifests import LabelRequirement, NodeCondition, Pod
 from gpushare.model.eviction import holds, other_requests, thousandths
 from gpushare.model.pod import pod_request
 
@@ -35,6 +36,15 @@ TOO_MANY_PODS: Final = "Too many pods"
 _PODS: Final = "pods"
 _THOUSAND: Final = 1000
 _UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+READY: Final = "Ready"
+_CONDITIONS: Final = {
+    "node.kubernetes.io/not-ready": READY,
+    "node.kubernetes.io/unreachable": READY,
+    "node.kubernetes.io/memory-pressure": "MemoryPressure",
+    "node.kubernetes.io/disk-pressure": "DiskPressure",
+    "node.kubernetes.io/pid-pressure": "PIDPressure",
+    "node.kubernetes.io/network-unavailable": "NetworkUnavailable",
+}
 _KEEP_AWAY: Final = ("NoSchedule", "NoExecute")
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 
@@ -62,10 +72,36 @@ def rule_against(node: ScheduledNode, pod: AskedPod) -> str:
         return CORDONED
     if rules.node_name and rules.node_name != name:
         return OTHER_NODE
-    for taint in node.spec.taints or ():
-        if taint.effect in _KEEP_AWAY and not _tolerates(rules, taint):
-            return f"{TAINTED} {{{taint.key}: {taint.value or ''}}}"
+    for taint in _untolerated(node, rules):
+        return f"{TAINTED} {{{taint.key}: {taint.value or ''}}}"
     return "" if _accepts(rules, node) else NOT_SELECTED
+
+
+def _untolerated(node: ScheduledNode, rules: RulesOfPod) -> Iterator[Taint]:
+    return (one for one in node.spec.taints or () if one.effect in _KEEP_AWAY and not _tolerates(rules, one))
+
+
+def states_against(node: ScheduledNode, pod: AskedPod) -> list[str]:
+    """The states of the node that keep the pod away by a taint of Kubernetes or of an agent: no person set it."""
+    keys = dict.fromkeys(one.key for one in _untolerated(node, pod.spec) if STATE_TAINT.search(one.key))
+    return list(dict.fromkeys(_state(node, key) for key in keys if key != _UNSCHEDULABLE.key))
+
+
+def _state(node: ScheduledNode, key: str) -> str:
+    named = _CONDITIONS.get(key, "")
+    known = (node.status.conditions if node.status else None) or ()
+    condition = next((one for one in known if one.type == named), None)
+    if condition is None:
+        return f"node {node.metadata.name} has the taint {key}"
+    return state_text(node.metadata.name, condition)
+
+
+def state_text(name: str, condition: NodeCondition) -> str:
+    """A condition of a node that is not as it should be, as kubectl shows it, with its beginning and reason."""
+    state = "NotReady" if condition.type == READY else condition.type
+    since = f" since {condition.last_transition_time}" if condition.last_transition_time else ""
+    why = ": ".join(filter(None, (condition.reason, condition.message)))
+    return f"node {name} is {state}{since}{f' ({why})' if why else ''}"
 
 
 def short_of(free: Amounts, wanted: Amounts) -> str:

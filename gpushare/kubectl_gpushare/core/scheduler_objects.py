@@ -1,10 +1,11 @@
-"""The fields by which kube-scheduler judges, beside those of ``manifests``, which the extender keeps for every pod. No code."""
+"""The fields by which kube-scheduler judges, beside those of ``manifests``, which the extender keeps for every pod. No I/O."""
 
 from __future__ import annotations
 
 import msgspec
 
-from gpushare.manifests import LabelRequirement, Node, ObjectMeta, PodSpec, PodStatus, Presence
+from gpushare.manifests import LabelRequirement, NodeCondition, ObjectMeta, PodSpec, PodStatus, Presence, ReportedNode
+from gpushare.model.conditions import seconds_of
 
 
 class Taint(msgspec.Struct, gc=False):
@@ -22,7 +23,7 @@ class NodeSpec(msgspec.Struct, gc=False):
     unschedulable: bool | None = None
 
 
-class ScheduledNode(Node, gc=False):
+class ScheduledNode(ReportedNode, gc=False):
     """A node with what keeps pods away from it."""
 
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
@@ -64,17 +65,25 @@ class Affinity(msgspec.Struct, rename="camel", gc=False):
     pod_anti_affinity: Presence | None = None
 
 
+class Gate(Presence, gc=False):
+    """A scheduling gate."""
+
+    name: str = ""
+
+
 class RulesOfPod(PodSpec, rename="camel", gc=False):
     """The rules in a pod's spec."""
 
     affinity: Affinity | None = None  # type: ignore[assignment]  # read more closely than the extender does
     node_selector: dict[str, str] | None = None
     tolerations: list[Toleration] | None = None
+    scheduling_gates: list[Gate] | None = None  # type: ignore[assignment]  # with their names
 
 
 class StatusOfPod(PodStatus, rename="camel", gc=False):
     """The scheduler's report on a pod."""
 
+    conditions: list[NodeCondition] | None = None  # type: ignore[assignment]  # with their times
     nominated_node_name: str | None = None
 
 
@@ -95,6 +104,19 @@ class Involved(msgspec.Struct, gc=False):
     uid: str | None = None
 
 
+class Series(msgspec.Struct, rename="camel", gc=False):
+    """How often an event of ``events.k8s.io`` has come again."""
+
+    count: int | None = None
+    last_observed_time: str | None = None
+
+
+class Source(msgspec.Struct, gc=False):
+    """The writer of an event of ``v1``."""
+
+    component: str | None = None
+
+
 class Event(msgspec.Struct, rename="camel", gc=False):
     """An event, of either API group; ``type`` is Normal or Warning."""
 
@@ -106,22 +128,28 @@ class Event(msgspec.Struct, rename="camel", gc=False):
     count: int | None = None
     event_time: str | None = None
     last_timestamp: str | None = None
+    series: Series | None = None
+    source: Source | None = None
+    reporting_component: str | None = None
 
     @property
     def when(self) -> str:
         """The last time that it happened, as the API writes times; "" if it is not known."""
-        return self.last_timestamp or self.event_time or self.metadata.creation_timestamp or ""
+        last = self.series.last_observed_time if self.series else None
+        known = (last, self.last_timestamp, self.event_time, self.metadata.creation_timestamp)
+        return max((one for one in known if one), key=lambda one: seconds_of(one) or 0.0, default="")
 
+    @property
+    def at(self) -> float:
+        """The same in seconds since 1970; 0 if it is not known."""
+        return seconds_of(self.when) or 0.0
 
-class QuotaStatus(msgspec.Struct, gc=False):
-    """The amounts of a quota."""
+    @property
+    def times(self) -> int:
+        """How often it happened."""
+        return max(self.count or 1, (self.series.count if self.series else None) or 1)
 
-    hard: dict[str, str] | None = None
-    used: dict[str, str] | None = None
-
-
-class ResourceQuota(msgspec.Struct, gc=False):
-    """A limit of a namespace."""
-
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    status: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
+    @property
+    def writer(self) -> str:
+        """The component that reported it; "" if it is not known."""
+        return self.reporting_component or (self.source.component if self.source else None) or ""

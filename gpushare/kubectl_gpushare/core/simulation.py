@@ -20,16 +20,8 @@ from gpushare.extender.core.prioritize import prioritize
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
 from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject
 from gpushare.kubectl_gpushare.core.node_rules import amounts_of, not_judged, rule_against, short_of, times_in
-from gpushare.kubectl_gpushare.core.waiting_causes import (
-    BAD_WISH,
-    KINDS,
-    NOT_SHARED,
-    RESOURCES,
-    Cause,
-    NodeVerdict,
-    by_kind,
-    verdicts_on,
-)
+from gpushare.kubectl_gpushare.core.waiting_causes import Cause, NodeVerdict, by_kind, verdicts_on
+from gpushare.kubectl_gpushare.core.waiting_kinds import BAD_WISH, NOT_SHARED, RESOURCES
 from gpushare.model.allocation import Shares
 from gpushare.model.node import Booking, Device, NodeInfo, laid_out_with
 from gpushare.model.placement import Question, find
@@ -74,22 +66,25 @@ def simulate(one: PodsOfObject, subject: Subject, state: ClusterState, bound: Co
     }
     if answer["placed"] < replicas:
         left = set(nodes) - {node for node, _ in placed} if one.on_each_node else set(state.nodes)
-        answer["causes"] = [_described(cause) for cause in _causes(subject, state, left, every=one.on_each_node)]
+        answer["causes"] = [
+            _described(cause, subject.metadata.namespace)
+            for cause in _causes(subject, state, left, every=one.on_each_node)
+        ]
     return answer
 
 
 def refused(one: PodsOfObject, cause: Cause) -> dict[str, Any]:
     """The answer about a workload of which no pod can be created."""
-    return _head(one, one.replicas) | {"placed": 0, "fits": 0, "causes": [_described(cause)]}
+    return _head(one, one.replicas) | {"placed": 0, "fits": 0, "causes": [_described(cause, one.namespace)]}
 
 
 def _head(one: PodsOfObject, replicas: int) -> dict[str, Any]:
     return {"object": one.title, "replicas": replicas, "note": one.note}
 
 
-def _described(cause: Cause) -> dict[str, Any]:
-    """A reason why not all pods have room."""
-    means, advice = KINDS[cause.kind]
+def _described(cause: Cause, namespace: str) -> dict[str, Any]:
+    """A reason why not all pods of the namespace have room."""
+    means, advice = cause.texts(namespace)
     return {"kind": cause.kind, "means": means, "do": advice, "message": cause.message, "nodes": len(cause.nodes)}
 
 

@@ -14,7 +14,9 @@ from gpushare.manifests import ConfigMap, Pod
 
 Object = dict[str, Any]
 WISH = "gpushare.aliyun.com/"
-UNSCHEDULABLE = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]
+UNSCHEDULABLE = [
+    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/9 nodes are available"}
+]
 
 
 def node(

@@ -53,21 +53,88 @@ async def test_a_waiting_pod_is_explained(tmp_path: Path) -> None:
     assert (text[0], text[2]) == (0, "")
     assert "has-room" in text[1]
     assert json.loads(document[1])["fits"] == ["a"]
-    assert names == (0, "node/a\n", "")
+    assert names == (0, "pod/p\n", "")
+
+
+def deployment(replicas: int, there: int) -> tuple[StubApi, Object]:
+    """A cluster with a Deployment, its ReplicaSet, one that is like it in name, and a quota's refusal of that one."""
+    meta = {"namespace": "team", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    status = {"replicas": there}
+    rest = {"spec": {"replicas": replicas}, "status": status}
+    web = {"metadata": meta | {"name": "web", "uid": "d"}, **rest}
+    ours = {"metadata": meta | {"name": "web-1", "uid": "r", "ownerReferences": [{"uid": "d"}]}, **rest}
+    other = {"metadata": meta | {"name": "web-shop-1", "uid": "s"}}
+    event = {
+        "metadata": {"name": "e", "namespace": "team"},
+        "involvedObject": {"kind": "ReplicaSet", "name": "web-shop-1", "uid": "s"},
+        "reason": "FailedCreate",
+        "message": "exceeded quota: gpu",
+        "lastTimestamp": "2026-01-01T00:00:01Z",
+    }
+    api = StubApi(nodes=[node()], events=[event])
+    api.items |= {"deployments": [web], "replicasets": [ours, other]}
+    return api, event
+
+
+async def test_a_deployment_is_explained_by_its_pods(tmp_path: Path) -> None:
+    """By its name, with its type or without; what is reported of another of a name like it is not its own."""
+    api, _ = deployment(1, 1)
+    api.pods.append(pod("web-1-x", 4, "a", 0))
+    api.pods[0]["metadata"]["ownerReferences"] = [{"uid": "r"}]
+    found = [
+        await ran(api, tmp_path, "explain", *words, "-n", "team")
+        for words in (["web"], ["deploy/web"], ["deploy", "web"])
+    ]
+    name = await ran(api, tmp_path, "explain", "web", "-n", "team", "-o", "name")
+
+    assert found == [found[0]] * 3
+    assert (found[0][0], found[0][2]) == (0, "")
+    assert found[0][1].startswith(
+        "Deployment: team/web\nState:      has all its pods: 1 of 1\nPods:       web-1-x (a)\nPod:        team/web-1-x\n"
+    )
+    assert "quota" not in found[0][1]
+    assert name == (0, "deployment.apps/web\n", "")
 
 
 async def test_a_pod_that_its_controller_cannot_create(tmp_path: Path) -> None:
-    """The controller's event has the reason."""
-    event = {
-        "metadata": {"name": "e", "namespace": "team"},
-        "involvedObject": {"name": "web-1"},
-        "reason": "FailedCreate",
-        "message": "exceeded quota: gpu",
-    }
-    code, out, err = await ran(StubApi(events=[event]), tmp_path, "explain", "web", "-n", "team")
+    """The controller's event has the reason, if its object lacks pods now."""
+    api, event = deployment(2, 0)
+    event["involvedObject"] |= {"name": "web-1", "uid": "r"}
+    code, out, err = await ran(api, tmp_path, "explain", "web", "-n", "team")
 
     assert (code, err) == (0, "")
-    assert "quota: a quota of the namespace refuses the pod" in out
+    assert out.startswith(
+        "Deployment: team/web\nState:      has not all its pods: 0 of 2\n\nWhy:\n  quota: a quota of the namespace"
+    )
+
+
+async def test_a_pod_that_its_set_has_not_made_yet(tmp_path: Path) -> None:
+    """A StatefulSet names its pods."""
+    api = StubApi(nodes=[node()])
+    api.items["statefulsets"] = [
+        {"metadata": {"name": "web", "namespace": "team", "uid": "s"}, "spec": {"replicas": 1}}
+    ]
+    code, out, _ = await ran(api, tmp_path, "explain", "web-0", "-n", "team")
+
+    assert (code, out) == (0, "StatefulSet: team/web\nState:       has not all its pods: 0 of 1\n")
+
+
+async def test_a_maker_of_pods_that_is_not_there(tmp_path: Path) -> None:
+    """1, with its type; what may not be read is named."""
+    path = "/apis/apps/v1/namespaces/team/deployments/w"
+    absent = await ran(StubApi(), tmp_path, "explain", "deploy/w", "-n", "team")
+    hidden = await ran(StubApi(fault=no_right(path)), tmp_path, "explain", "w", "-n", "team")
+    typed = await ran(StubApi(), tmp_path, "explain", "pod", "w", "-n", "team")
+
+    assert absent[:2] == hidden[:2] == typed[:2] == (1, "")
+    assert absent[2] == (
+        "error: there is no deployment 'w' in namespace 'team'; `kubectl get deployments -n team` lists them\n"
+    )
+    assert (
+        "there is no pod 'w' in namespace 'team', nor anything else of that name that makes pods (deployments"
+        in hidden[2]
+    )
+    assert "there is no pod 'w' in namespace 'team'; " in typed[2]
 
 
 async def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
@@ -76,7 +143,7 @@ async def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
 
     assert (code, out) == (1, "")
     assert err == (
-        "error: there is no pod 'p' in namespace 'default', and no event reports that it could not be created; "
+        "error: there is no pod 'p' in namespace 'default', nor anything else of that name that makes pods; "
         "`kubectl get pods -n default` lists them\n"
     )
 
@@ -90,7 +157,7 @@ async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> No
 
     assert (code, hidden) == (0, ["nodes", "pods", "ConfigMaps"])
     assert all(line.startswith("hidden: ") for line in err.splitlines())
-    assert "Unschedulable: 0/1 nodes" in out
+    assert "Unschedulable: 0/9 nodes are available" in out
     assert "/api/v1/namespaces/team/pods" in [call["path"] for call in api.calls]
 
 

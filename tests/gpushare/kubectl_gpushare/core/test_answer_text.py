@@ -7,7 +7,7 @@ from typing import Any
 
 from gpushare.extender.core.explain import MOST_NODES
 from gpushare.kubectl_gpushare.core import answer_text
-from gpushare.kubectl_gpushare.core.explanation import explain_absent, explain_pod
+from gpushare.kubectl_gpushare.core.explanation import explain_pod
 from gpushare.kubectl_gpushare.core.simulation import simulate
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject, workload
 
@@ -27,7 +27,7 @@ WAITING = """\
 Pod:        team/p
 State:      waits
 Asks for:   4 units, policy binpack, priority 0, card-model=t4
-Scheduler:  Unschedulable: 0/1 nodes
+Scheduler:  Unschedulable: 0/9 nodes are available
 Not judged: volumes
 
 Why:
@@ -51,7 +51,7 @@ WIDE = """\
 Pod:        team/p
 State:      waits
 Asks for:   14 units, policy binpack, priority 0
-Scheduler:  Unschedulable: 0/1 nodes
+Scheduler:  Unschedulable: 0/9 nodes are available
 Not judged: topology spread, volumes
 
 Why:
@@ -126,7 +126,7 @@ BOUND = """\
 Pod:        team/p
 State:      has card 0 of node a
 Asks for:   4 units, policy binpack, priority 0
-Bound by:   gpushare
+Bound by:   the extender of gpushare, asked by a scheduler
 Bound at:   2026-09-21T14:13:20Z
 Started:    yes
 Policy now: without the pod it would choose card 0 of this node
@@ -165,7 +165,7 @@ def test_a_bound_pod_without_a_card() -> None:
     text = text_of(pod("p", 4, "gone"))
 
     assert "State:    has no card of node gone" in text
-    assert "Bound by: no extender: no annotation names a card" in text
+    assert "Bound by: a scheduler that is not known, without the extender; no annotation names a card" in text
     assert text.endswith("Started:  yes\n")
     absent = text_of(pod("p", 4, "a", 9), node())
     assert "\nProblem:    annotations name card 9, but node a has the cards [0, 1]: booked on none\n" in absent
@@ -180,17 +180,12 @@ def test_a_bound_pod_with_a_wish_that_cannot_be_read() -> None:
     assert "Scheduler" not in text_of(pod(wishes={"x": "y"}), node())
 
 
-def test_a_pod_that_has_ended_or_never_was() -> None:
+def test_a_pod_that_has_ended() -> None:
     """One line has that."""
     done = pod("p", 4, "a", 0)
     done["status"]["phase"] = "Succeeded"
-    absent = explain_absent("team", "web", [event("FailedCreate", "exceeded quota", "web-1")], cluster())
 
     assert text_of(done, node()) == "Pod:   team/p\nState: has ended; its cards are free\n"
-    assert answer_text.explanation_text(absent) == (
-        "Pod:   team/web\nState: does not exist\n\nWhy:\n  quota: a quota of the namespace refuses the pod\n"
-        "      exceeded quota\n      → raise the quota, or end other pods of the namespace\n"
-    )
 
 
 def test_events_are_shown_last() -> None:
@@ -213,22 +208,35 @@ def test_many_nodes_are_cut() -> None:
     assert few.endswith(f"({MOST_NODES + 1 - 20} more nodes; -o wide shows up to {MOST_NODES})\n")
     assert "25 nodes: n0, n1, n10, …" in all_of_them
     assert all_of_them.count("GPU-0") == 25
-    assert answer_text.explanation_text(answer).endswith("Scheduler: Unschedulable: 0/1 nodes\n")
+    assert answer_text.explanation_text(answer).endswith("Scheduler: Unschedulable: 0/9 nodes are available\n")
     left = {"pod": answer["pod"], "state": "waiting", "nodesLeftOut": 3}
     assert answer_text.explanation_text(left, wide=True).endswith("(3 more nodes)\n")
 
 
-def test_names_of_nodes() -> None:
-    """Those that take the pod, or the one that has it."""
-    waiting = explain_pod(subject(pod()), cluster(node("a"), node("b", 3)), ())
-    bound = explain_pod(subject(pod("p", 4, "a", 0)), cluster(node("a"), pod("p", 4, "a", 0)), ())
+OWNER = {"kind": "Deployment", "namespace": "team", "name": "web", "wanted": 2, "there": 1, "ended": ""}
 
-    both = explain_pod(subject(pod()), cluster(node("a"), node("b")), ())
-    absent = explain_absent("team", "web", (), cluster())
 
-    assert [answer_text.explanation_names(one) for one in (waiting, bound, both, absent)] == [
-        "node/a\n", "node/a\n", "node/a\nnode/b\n", "",
+def test_name_of_what_is_explained() -> None:
+    """As kubectl has it, so that it can be asked about again."""
+    waiting = explain_pod(subject(pod()), cluster(node("a")), ())
+
+    assert [answer_text.explanation_names(one) for one in (waiting, {"owner": OWNER})] == [
+        "pod/p\n", "deployment.apps/web\n",
     ]  # fmt: skip
+
+
+def test_a_maker_of_pods_has_its_own_lines() -> None:
+    """How many pods it has, and where each is; then the lines about one of them."""
+    pods = [{"name": f"web-{at}", "state": "waiting", "node": "" if at else "a"} for at in range(22)]
+    one = explain_pod(subject(pod("p", 4, "a")), cluster(node()), ())
+    text = answer_text.explanation_text({**one, "owner": OWNER, "pods": pods})
+    ended = answer_text.explanation_text({"owner": OWNER | {"ended": "Complete"}, "pods": []})
+
+    assert text.startswith(
+        "Deployment: team/web\nState:      has not all its pods: 1 of 2\nPods:       web-0 (a), web-1 (waiting), "
+    )
+    assert ", and 2 more\nPod:        team/p\n" in text
+    assert ended == "Deployment: team/web\nState:      has ended: Complete\n"
 
 
 SIMULATED = """\
@@ -297,7 +305,7 @@ def test_many_places_are_cut() -> None:
 
 def test_messages_of_others_do_not_steer_the_terminal() -> None:
     """Neither in a fact nor in a cause."""
-    absent = explain_absent("team", "web", [event("FailedCreate", "a\x1b[2Jb\nc", "web")], cluster())
+    absent = {"owner": OWNER, "pods": [], "causes": [{"kind": "x", "means": "y", "do": "z", "message": "a\x1b[2Jb\nc"}]}
     asked = pod(
         conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "x\x1by\nz"}]
     )

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from gpushare import wire
-from gpushare.kubectl_gpushare.core import waiting_causes as kinds
-from gpushare.kubectl_gpushare.core.explanation import explain_absent, explain_pod
+from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
+from gpushare.kubectl_gpushare.core.explanation import explain_pod
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject
 
@@ -124,8 +124,8 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     ),
     "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
     "no nodes are seen": (set(), pod(), ()),
-    "gated": ({kinds.GATED, kinds.HAS_ROOM}, pod(schedulingGates=[{"name": "g"}]), (node(),)),
-    "no scheduler": ({kinds.NOT_ASKED, kinds.HAS_ROOM}, pod(conditions=[]), (node(),)),
+    "gated": ({kinds.GATED}, pod(schedulingGates=[{"name": "g"}]), (node(),)),
+    "no scheduler": ({kinds.NOT_ASKED}, pod(conditions=[]), (node(),)),
 }
 
 
@@ -142,8 +142,8 @@ def test_the_extender_is_away() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": AWAY}
     by_condition = causes(pod(conditions=[condition]), node())
     old, new = (
-        event("FailedScheduling", "0/1 nodes", when="2026-01-01"),
-        event("FailedScheduling", AWAY, when="2026-01-02"),
+        event("FailedScheduling", "0/1 nodes", when="2026-01-01T00:00:00Z"),
+        event("FailedScheduling", AWAY, when="2026-01-01T00:00:00.5Z"),
     )
     by_event = causes(pod(conditions=[{"type": "Ready", "status": "False"}]), node(), events=(new, old))
 
@@ -152,28 +152,111 @@ def test_the_extender_is_away() -> None:
     assert kinds.EXTENDER_AWAY not in causes(pod(conditions=[]), node(), events=(old,))
 
 
-def test_a_quota_refuses_a_pod_that_does_not_exist() -> None:
-    """The event of the controller names it, for the pod's name and for the controller's."""
-    text = 'pods "web-1-x" is forbidden: exceeded quota: gpu, requested: requests.aliyun.com/gpu-mem=4'
-    events = [
-        event("FailedCreate", text, "web-1"),
-        event("FailedCreate", "denied", "web-2"),
-        event("Other", text, "web-1"),
-    ]
-    silent = [msgspec.structs.replace(events[1], message=None)]
-    state = cluster()
-    assert "message" not in explain_absent("team", "web", silent, state)["causes"][0]
-    found = {
-        name: [cause["kind"] for cause in explain_absent("team", name, events, state)["causes"]]
-        for name in ("web", "web-1-x", "web-1", "w-1-x")
-    }
+def report(text: str, reason: str = "Unschedulable") -> list[Object]:
+    """The condition of a pod with a scheduler's last answer."""
+    return [{"type": "PodScheduled", "status": "False", "reason": reason, "message": text}]
 
-    assert found == {
-        "web": [kinds.QUOTA, kinds.NOT_CREATED],
-        "web-1-x": [kinds.QUOTA],
-        "web-1": [kinds.QUOTA],
-        "w-1-x": [],
-    }
+
+APART = "node(s) didn't match pod anti-affinity rules"
+STATES = {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"0/2 nodes are available: 2 {APART}.", {kinds.ANTI_AFFINITY: (2, ["a", "b"])}),
+        (
+            "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports.",
+            {kinds.HOST_PORT: (2, ["a", "b"])},
+        ),
+        (
+            f"0/2 nodes are available: 1 {APART}, 1 node(s) had volume node affinity conflict.",
+            {kinds.ANTI_AFFINITY: (1, []), kinds.VOLUMES: (1, [])},
+        ),
+        ('0/2 nodes are available: persistentvolumeclaim "x" not found.', {kinds.VOLUMES: (None, None)}),
+        ("0/2 nodes are available: 2 a plugin's own words.", {kinds.SCHEDULER: (2, ["a", "b"])}),
+        ("pod group team/g is not ready", {kinds.SCHEDULER: (None, None)}),
+        ("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.", {kinds.RESOURCES: (2, ["a", "b"])}),
+        # The answer was about cards: these have room since.
+        (
+            f"0/2 nodes are available: 1 {APART}, 1 Insufficient aliyun.com/gpu-mem.",
+            {kinds.ANTI_AFFINITY: (1, []), kinds.HAS_ROOM: (1, ["a", "b"])},
+        ),
+        ("0/2 nodes are available: 2 Insufficient GPU Memory in one device.", {kinds.HAS_ROOM: (2, ["a", "b"])}),
+        # One node is new, or was not looked at.
+        (f"0/1 nodes are available: 1 {APART}.", {kinds.ANTI_AFFINITY: (1, []), kinds.HAS_ROOM: (1, ["a", "b"])}),
+        (f"0/2 nodes are available: 1 {APART}.", {kinds.ANTI_AFFINITY: (1, []), kinds.HAS_ROOM: (1, ["a", "b"])}),
+    ],
+)
+def test_the_schedulers_last_answer_is_not_overruled(text: str, expected: dict[str, tuple[int | None, Any]]) -> None:
+    """A rule that is not judged is the reason, with its nodes; a card has room only if the answer allows it."""
+    found = causes(pod(conditions=report(text)), node("a"), node("b"))
+
+    assert {kind: (one.get("nodes"), one.get("examples")) for kind, one in found.items()} == expected
+
+
+def test_a_node_that_the_answer_excludes_takes_no_pod() -> None:
+    """Its cards have the scheduler's reason, or that there are several."""
+    answers = [f"0/1 nodes are available: 1 {APART}.", f"0/1 nodes are available: 1 {APART}, 1 Insufficient cpu."]
+    found = [explain_pod(subject(pod(conditions=report(text))), cluster(node()), ()) for text in answers]
+
+    assert [one["fits"] for one in found] == [[], []]
+    assert [one["nodes"][0]["rule"] for one in found] == [APART, "the scheduler excludes it by one of its reasons"]
+
+
+def test_a_rule_that_is_judged_is_named_once() -> None:
+    """With the nodes without cards counted: those that the scheduler names as well."""
+    plain = {"metadata": {"name": "cpu"}, "spec": {}, "status": {"allocatable": {"pods": "9"}}}
+    master = {"metadata": {"name": "m"}, "spec": TAINTED, "status": {}}
+    text = "0/4 nodes are available: 1 Insufficient aliyun.com/gpu-mem, 1 {}, 2 node(s) had untolerated taint(s)."
+    objects = (node("a"), node("b", spec=TAINTED), plain, master)
+    found = causes(pod(conditions=report(text.format(APART))), *objects)
+
+    assert {kind: one["nodes"] for kind, one in found.items()} == {kinds.ANTI_AFFINITY: 1, kinds.TAINT: 1}
+    assert found[kinds.TAINT]["examples"] == ["b"]
+
+
+def test_a_scheduler_that_reports_an_error_is_quoted() -> None:
+    """Its text is the reason."""
+    found = causes(pod(conditions=report("binding rejected: etcd is full", "SchedulerError")), node())
+
+    assert {kind: one["message"] for kind, one in found.items()} == {kinds.SCHEDULER: "binding rejected: etcd is full"}
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("node.kubernetes.io/unreachable", "node a is NotReady since 2026-01-01T00:00:00Z"),
+        ("node.kubernetes.io/not-ready", "node a is NotReady since 2026-01-01T00:00:00Z"),
+        ("node.kubernetes.io/disk-pressure", "node a has the taint node.kubernetes.io/disk-pressure"),
+        ("node.cilium.io/agent-not-ready", "node a has the taint node.cilium.io/agent-not-ready"),
+        (
+            "node.cloudprovider.kubernetes.io/uninitialized",
+            "node a has the taint node.cloudprovider.kubernetes.io/uninitialized",
+        ),
+    ],
+)
+def test_the_state_of_a_node_is_no_taint_to_tolerate(key: str, text: str) -> None:
+    """It has its beginning and the next command; a taint of a person beside it is named, too."""
+    unready = node(spec={"taints": [{"key": key, "effect": "NoSchedule"}]})
+    unready["status"] |= STATES
+    both = unready | {"spec": {"taints": [*TAINTED["taints"], {"key": key, "effect": "NoExecute"}]}}
+    found = causes(pod(), unready)
+
+    assert set(found) == {kinds.NODE_STATE}
+    assert found[kinds.NODE_STATE]["message"] == text
+    assert found[kinds.NODE_STATE]["do"].startswith("kubectl describe node a ")
+    assert set(causes(pod(), both)) == {kinds.NODE_STATE, kinds.TAINT}
+
+
+def test_a_state_of_a_node_has_its_reason() -> None:
+    """As the kubelet wrote it."""
+    full = node(spec={"taints": [{"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]})
+    full["status"]["conditions"] = [
+        {"type": "DiskPressure", "status": "True", "reason": "KubeletHasDiskPressure", "message": "full"}
+    ]
+
+    assert causes(pod(), full)[kinds.NODE_STATE]["message"] == "node a is DiskPressure (KubeletHasDiskPressure: full)"
 
 
 def test_a_sick_card_is_named_with_its_reason() -> None:
