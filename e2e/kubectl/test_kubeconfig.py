@@ -125,6 +125,13 @@ _CASES: Final[Mapping[str, tuple[Any, Any]]] = {
     "no server": (_TOKEN, {"server": ""}),
     "proxy of a strange kind": (_TOKEN, {"proxy-url": "ftp://127.0.0.1:1"}),
     "proxy that is away": (_TOKEN, {"proxy-url": "http://127.0.0.1:1"}),
+    "proxy of socks5 that is away": (_TOKEN, {"proxy-url": "socks5://127.0.0.1:1"}),
+    "authority twice": (_TOKEN, {"certificate-authority": "other.pem", "certificate-authority-data": "<ca.pem>"}),
+    "authority among others": (_TOKEN, {"certificate-authority": "bundle.pem"}),
+    "compression disabled": (_TOKEN, {"disable-compression": True}),
+    "uid alone": (_TOKEN | {"as-uid": "1"}, {}),
+    "plugin for one cluster": ({"exec": _PLUGIN | {"provideClusterInfo": True}}, {}),
+    "plugin answers a certificate": ({"exec": _PLUGIN | {"command": "./certificate"}}, {}),
 }  # fmt: skip
 
 
@@ -207,6 +214,15 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     (folder / "empty").write_text("")
     (folder / "login").write_text(_LOGIN)
     (folder / "login").chmod(0o700)
+    (folder / "bundle.pem").write_bytes(
+        (folder / "other.pem").read_bytes() + b"# ours\n" + (folder / "ca.pem").read_bytes()
+    )
+    pair = {
+        "clientCertificateData": (folder / "client.pem").read_text(),
+        "clientKeyData": (folder / "client.key").read_text(),
+    }
+    (folder / "certificate").write_text(f"#!/bin/sh\ncat <<'E'\n{json.dumps(_status(**pair))}\nE\n")
+    (folder / "certificate").chmod(0o700)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1", "api.example").configure_cert(context)
     authority.configure_trust(context)

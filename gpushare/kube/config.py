@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import yarl
 
@@ -30,6 +29,9 @@ _LOG = logging.getLogger(__name__)
 
 # A request without its own limit, in seconds; a watch has another.
 DEFAULT_TIMEOUT_SECONDS: Final = 10.0
+_PORTS: Final = {"http": 80, "https": 443}
+# Both have the proxy look names up, as in Go.
+_SOCKS: Final = ("socks5", "socks5h")
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 # Where a kubelet mounts a pod's token and the authority of its cluster.
 SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -55,11 +57,12 @@ def connect(
     server = access.cluster.server
     user = access.user if _sends_login(server) else User()
     try:
+        tls = followed(read, sources)
         return ApiClient(
             HttpPool(
                 server,
-                followed(read, sources),
-                Login(user, access.cluster),
+                tls,
+                Login(user, access.cluster, tls.present),
                 proxy=proxy_of(access.cluster, is_outside=is_outside),
                 timeout_seconds=timeout_seconds,
             )
@@ -110,41 +113,77 @@ def _in_cluster(service_account: str) -> Access:
 
 
 def proxy_of(cluster: Cluster, *, is_outside: bool) -> str | None:
-    """That of the kubeconfig, else that of the environment, which is for the world outside. Raises ValueError for another kind."""
-    proxy = cluster.proxy_url
+    """That of the kubeconfig, else that of the environment, which is for the world outside. Raises ValueError for another kind.
+
+    Both are read as Go's ``net/http`` and so kubectl reads them; ALL_PROXY is none of its variables.
+    """
+    proxy, parts = cluster.proxy_url, urlsplit(cluster.server)
     if not proxy and is_outside and not _is_loopback(cluster.server):
-        parts, found = urlsplit(cluster.server), getproxies()
-        # NO_PROXY may name a host with its port or without.
-        hosts = (parts.hostname or "", parts.netloc.rpartition("@")[2])
-        if not any(map(proxy_bypass, hosts)) and not _is_spared(parts.hostname or "", found.get("no", "")):
-            proxy = found.get(parts.scheme) or found.get("all") or ""
+        port = parts.port or _PORTS.get(parts.scheme, 0)
+        if not _is_spared((parts.hostname or "").lower(), str(port), _variable("NO_PROXY")):
+            proxy = _variable("HTTPS_PROXY" if parts.scheme == "https" else "HTTP_PROXY")
             proxy = proxy if not proxy or "://" in proxy else f"http://{proxy}"
     return _checked(proxy) if proxy else None
+
+
+def _variable(name: str) -> str:
+    # Variables of the person's machine, not settings of ours.
+    return os.environ.get(name) or os.environ.get(name.lower(), "")  # noqa: TID251
 
 
 def _checked(proxy: str) -> str:
     """The URL of a proxy. Raises ValueError without the URL, which may have a password."""
     try:
         url = yarl.URL(proxy)
-        has_place = bool(url.host and url.port)
+        has_place = bool(url.host and (url.port or url.scheme in _SOCKS))
     except ValueError:
         raise ValueError("the URL of its proxy has no host and port that can be read") from None
-    if "://" in proxy and url.scheme not in ("http", "https"):
-        raise ValueError(f"its proxy is of the kind {url.scheme!r}, and only http and https are supported")
+    if "://" in proxy and url.scheme not in ("http", "https", *_SOCKS):
+        raise ValueError(f"its proxy is of the kind {url.scheme!r}, and only http, https and socks5 are supported")
     if "://" not in proxy or not has_place:
-        raise ValueError("the URL of its proxy must be http://HOST:PORT or https://HOST:PORT")
+        raise ValueError("the URL of its proxy must be http://HOST:PORT, https://HOST:PORT or socks5://HOST:PORT")
     return str(url)
 
 
-def _is_spared(host: str, spared: str) -> bool:
-    """Does NO_PROXY name the host in a way that Go's client knows and Python does not: any host, a network, ``*.domain``?"""
+def _is_spared(host: str, port: str, spared: str) -> bool:
+    """Does NO_PROXY name the server, as Go's ``httpproxy`` reads it?
+
+    Its words are ``*``, networks, and addresses and domains with a port or without: ``a.b`` is that host and all below it, ``.a.b``
+    and ``*.a.b`` are those below it.
+    """
+    address = _address(host)
     for word in (one.strip().lower() for one in spared.split(",")):
-        if word == "*" or (word.startswith("*.") and host.endswith(word[1:])):
+        name, of_port = _apart(word)
+        is_named = _is_in(address, name) if address else _is_below(host, name)
+        if word == "*" or (is_named and of_port in ("", port)):
             return True
-        with contextlib.suppress(ValueError):
-            if ipaddress.ip_address(host) in ipaddress.ip_network(word, strict=False):
-                return True
     return False
+
+
+def _apart(word: str) -> tuple[str, str]:
+    """The host and the port of a word of NO_PROXY; an IPv6 address with a port is in brackets."""
+    name, colon, port = word.rpartition(":")
+    if not colon or (":" in name and not name.endswith("]")):
+        name, port = word, ""
+    return name.strip("[]"), port
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host)
+    return None
+
+
+def _is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return address in ipaddress.ip_network(network, strict=False)
+    return False
+
+
+def _is_below(host: str, domain: str) -> bool:
+    domain = domain.removeprefix("*")
+    below = domain if domain.startswith(".") else f".{domain}"
+    return below != "." and (host == domain or host.endswith(below))
 
 
 def _sends_login(server: str) -> bool:
@@ -158,7 +197,5 @@ def _sends_login(server: str) -> bool:
 def _is_loopback(server: str) -> bool:
     """Is the server on this machine? A proxy for it makes no sense, and Go's client asks none."""
     host = urlsplit(server).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    address = _address(host)
+    return address.is_loopback if address else host == "localhost"

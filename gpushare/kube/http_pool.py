@@ -11,7 +11,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import aiohttp
 import yarl
@@ -66,7 +66,7 @@ class Answer:
 
 
 class HttpPool:
-    """Connections to the server at ``url``, through an HTTP ``proxy`` if there is one.
+    """Connections to the server at ``url``, through an HTTP or SOCKS5 ``proxy`` if there is one.
 
     ``timeout_seconds`` limits each wait; None: for ever. Raises ValueError for a URL that is none.
     """
@@ -80,6 +80,7 @@ class HttpPool:
         self._tls = tls
         self._login = login
         self._proxy = proxy
+        self._is_socks = proxy is not None and proxy.startswith("socks5")
         self._timeout_seconds = timeout_seconds
         self._session: aiohttp.ClientSession | None = None
         # The headers of the last login, and how many logins there were.
@@ -149,7 +150,7 @@ class HttpPool:
                         url.with_query(params) if params else url,
                         data=content,
                         headers=[*self._shown, *([("Content-Type", content_type)] if content_type else ())],
-                        proxy=self._proxy,
+                        proxy=None if self._is_socks else self._proxy,
                         timeout=aiohttp.ClientTimeout(total=None, connect=wait, sock_connect=wait, sock_read=silence),
                         allow_redirects=False,
                     )
@@ -165,7 +166,7 @@ class HttpPool:
         """With the first request, as it belongs to the loop that runs."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=CONNECTIONS, ssl=self._tls, keepalive_timeout=IDLE_SECONDS),
+                connector=self._connector(limit=CONNECTIONS, ssl=self._tls, keepalive_timeout=IDLE_SECONDS),
                 headers={"User-Agent": _USER_AGENT},
                 skip_auto_headers=("Content-Type",),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -173,6 +174,13 @@ class HttpPool:
                 request_class=_Request,
             )
         return self._session
+
+    def _connector(self, **options: Any) -> aiohttp.TCPConnector:
+        if not self._is_socks:
+            return aiohttp.TCPConnector(**options)
+        from gpushare.kube.socks import SocksConnector  # takes longer than a request
+
+        return SocksConnector(str(self._proxy), **options)
 
 
 class _UnsendableError(aiohttp.ClientError):

@@ -142,6 +142,9 @@ def _wrong(cluster: Cluster, user: User) -> str:
             cluster.insecure_skip_tls_verify and authority,
             "the cluster names an authority and insecure-skip-tls-verify; kubectl refuses that too. Remove one of them",
         ),
+        _twice(cluster, "certificate_authority"),
+        _twice(user, "client_certificate"),
+        _twice(user, "client_key"),
         (alone, f"the user has {alone}, but names no user to act as. Add as, or remove {alone}"),
         (
             (user.token or user.token_file) and user.username,
@@ -154,6 +157,12 @@ def _wrong(cluster: Cluster, user: User) -> str:
         ),
     )
     return next((reason for is_wrong, reason in checks if is_wrong), "")
+
+
+def _twice(thing: _Thing, field: str) -> tuple[bool, str]:
+    name = field.replace("_", "-")
+    is_twice = bool(getattr(thing, field) and getattr(thing, f"{field}_data"))
+    return is_twice, f"{name} and {name}-data are there; kubectl refuses that too. Remove one of them"
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -3,9 +3,10 @@
 A token file comes before a token, which counts if the file cannot be read; then comes a name with a password. A login plugin is
 called for a user that has none of these and no client certificate. ``e2e/kubectl/test_kubeconfig.py`` compares it with kubectl.
 
-A plugin is a program that answers a token, called by the rules of client-go's exec plugins
-(``k8s.io/client-go/plugin/pkg/client/auth/exec``): its messages go to our stderr, because it may ask a person to sign in; it reads
-our stdin only if that is a terminal and the kubeconfig allows it; and it is given the cluster if ``provideClusterInfo`` is set.
+A plugin is a program that answers a token, a client certificate with its key, or both. It is called by the rules of client-go's
+exec plugins (``k8s.io/client-go/plugin/pkg/client/auth/exec``): its messages go to our stderr, because it may ask a person to sign
+in; it reads our stdin only if that is a terminal and the kubeconfig allows it; and it is given the cluster if
+``provideClusterInfo`` is set.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import sys
 import urllib.parse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,10 +37,14 @@ _EXTENSION: Final = "client.authentication.k8s.io/exec"
 
 
 class Login:
-    """The login of ``user`` at ``cluster``. Raises UsageError for a plugin of another kind."""
+    """The login of ``user`` at ``cluster``. Raises UsageError for a plugin of another kind.
 
-    def __init__(self, user: User, cluster: Cluster) -> None:
+    ``present`` is given the client certificate and the key that a plugin answers, as PEM, for connections from then on.
+    """
+
+    def __init__(self, user: User, cluster: Cluster, present: Callable[[str, str], None]) -> None:
         self._user = user
+        self._present = present
         has_other = user.token or user.token_file or user.username
         has_certificate = user.client_certificate or user.client_certificate_data
         self._plugin = None
@@ -54,7 +60,15 @@ class Login:
     async def _authorization(self) -> str:
         user = self._user
         if self._plugin is not None:
-            return f"Bearer {await self._plugin.token()}"
+            given = await self._plugin.ask()
+            if given.client_certificate_data:
+                try:
+                    self._present(given.client_certificate_data, given.client_key_data)
+                except (OSError, ValueError) as error:
+                    raise UnauthorizedError(
+                        f"the login plugin answered a certificate that cannot be used: {error}"
+                    ) from error
+            return f"Bearer {given.token}" if given.token else ""
         if token := _token_in(user.token_file, user.token) if user.token_file else user.token:
             return f"Bearer {token}"
         if user.username:
@@ -85,6 +99,7 @@ def _impersonation(user: User) -> list[tuple[str, str]]:
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
+    client_key_data: str = ""
 
 
 class _Credential(msgspec.Struct, frozen=True, rename="camel"):
@@ -113,8 +128,8 @@ class _Plugin:
         self._version = version
         self._cluster = {"cluster": _information(cluster)} if plugin.provide_cluster_info else {}
 
-    async def token(self) -> str:
-        """Another one each time. Raises UnauthorizedError."""
+    async def ask(self) -> _Status:
+        """Another answer each time. Raises UnauthorizedError."""
         is_interactive = self._mode != _NEVER and sys.stdin is not None and sys.stdin.isatty()
         if self._mode == _ALWAYS and not is_interactive:
             raise UnauthorizedError(f"the login plugin {self._name} needs a terminal (interactiveMode: Always)")
@@ -144,10 +159,10 @@ class _Plugin:
             raise UnauthorizedError(
                 f"the login plugin {self._name} ended with {process.returncode}; its messages are on stderr"
             )
-        return self._token_of(output)
+        return self._status_in(output)
 
-    def _token_of(self, output: bytes) -> str:
-        """The token that the plugin printed, as JSON or YAML. Raises UnauthorizedError with a text without any of the output."""
+    def _status_in(self, output: bytes) -> _Status:
+        """The login that the plugin printed, as JSON or YAML. Raises UnauthorizedError with a text without any of the output."""
         try:
             found = msgspec.convert(yaml.safe_load(output), _Credential)
         except (ValueError, yaml.YAMLError, RecursionError):
@@ -156,10 +171,14 @@ class _Plugin:
             raise UnauthorizedError(
                 f"the login plugin {self._name} did not answer an ExecCredential of {self._version}"
             )
-        if not found.status.token:
-            hint = "; client certificates of plugins are not supported" if found.status.client_certificate_data else ""
-            raise UnauthorizedError(f"the login plugin {self._name} answered no token{hint}")
-        return found.status.token
+        status = found.status
+        if bool(status.client_certificate_data) is not bool(status.client_key_data):
+            raise UnauthorizedError(
+                f"the login plugin {self._name} answered a certificate without a key, or a key without one"
+            )
+        if not (status.token or status.client_certificate_data):
+            raise UnauthorizedError(f"the login plugin {self._name} answered neither a token nor a certificate")
+        return status
 
 
 def _information(cluster: Cluster) -> dict[str, Any]:

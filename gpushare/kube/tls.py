@@ -39,6 +39,19 @@ class FollowedContext(ssl.SSLContext):
         self._files = files
         self._seen = _versions(files)
         self._current = load()
+        # The certificate and the key of a login plugin, which no file has.
+        self._presented: tuple[str, str] | None = None
+
+    def present(self, certificate: str, key: str) -> None:
+        """Show servers this client certificate from now on; both are PEM. Raises OSError and ValueError."""
+        self._presented = certificate, key
+        self._load_presented(self._current)
+
+    def _load_presented(self, context: ssl.SSLContext) -> None:
+        if self._presented:
+            certificate, key = (text.encode() for text in self._presented)
+            with _file(certificate) as of_certificate, _file(key) as of_key:
+                context.load_cert_chain(of_certificate, of_key)
 
     def wrap_bio(
         self,
@@ -58,6 +71,7 @@ class FollowedContext(ssl.SSLContext):
         self._seen = versions
         try:
             renewed = self._load()
+            self._load_presented(renewed)
         except Exception as error:
             # A file that is half written fails in many ways, and the text of an error may quote it.
             why = error if isinstance(error, (OSError, UsageError)) else type(error).__name__
@@ -103,12 +117,19 @@ def _decoded(data: str) -> bytes:
 
 @contextmanager
 def _file_of(data: str, path: str) -> Generator[str]:
-    """A file with the data, else the one at ``path``: OpenSSL reads a certificate and its key from files only."""
+    """A file with the data, else the one at ``path``."""
     if not data:
         yield path
         return
+    with _file(_decoded(data)) as name:
+        yield name
+
+
+@contextmanager
+def _file(content: bytes) -> Generator[str]:
+    """A file with this content: OpenSSL reads a certificate and its key from files only."""
     with tempfile.NamedTemporaryFile() as file:
-        file.write(_decoded(data))
+        file.write(content)
         file.flush()
         yield file.name
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import ipaddress
 import json
 import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -690,10 +691,13 @@ async def test_a_login_plugin_that_must_ask_needs_a_terminal(connect: Connect, t
             await list_once(connect(url, user))
 
 
+Greeting = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[int]]
+"""The proxy's part of the talk before bytes go through; the port on this machine that they go to, 0 to end."""
+
+
 @contextlib.asynccontextmanager
-async def proxy(answer: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> AsyncIterator[tuple[str, list[str]]]:
-    """A proxy for CONNECT, which takes every host for this machine: its URL, and the hosts that were asked for."""
-    asked: list[str] = []
+async def listening(greet: Greeting) -> AsyncIterator[int]:
+    """A proxy that takes every host for this machine; its port."""
     pumps: list[asyncio.Task[None]] = []
 
     async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
@@ -703,17 +707,62 @@ async def proxy(answer: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> AsyncIterator[tup
         target.close()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[1])
-        writer.write(answer)
-        if b" 200 " not in answer:
+        port = await greet(reader, writer)
+        if not port:
             writer.close()
             return
-        behind, before = await asyncio.open_connection("127.0.0.1", int(asked[-1].rpartition(":")[2]))
+        behind, before = await asyncio.open_connection("127.0.0.1", port)
         pumps.extend(asyncio.ensure_future(pump(*ends)) for ends in ((behind, writer), (reader, before)))
 
     async with await asyncio.start_server(serve, "127.0.0.1") as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+        yield server.sockets[0].getsockname()[1]
         await asyncio.gather(*pumps)
+
+
+@contextlib.asynccontextmanager
+async def proxy(answer: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> AsyncIterator[tuple[str, list[str]]]:
+    """A proxy for CONNECT: its URL, and the hosts that were asked for."""
+    asked: list[str] = []
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[1])
+        writer.write(answer)
+        return int(asked[-1].rpartition(":")[2]) if b" 200 " in answer else 0
+
+    async with listening(greet) as port:
+        yield f"http://127.0.0.1:{port}", asked
+
+
+@contextlib.asynccontextmanager
+async def socks(reply: int = 0, login: bytes = b"") -> AsyncIterator[tuple[str, list[str]]]:
+    """A SOCKS5 proxy (RFC 1928), with a login (RFC 1929) or without: its place, and the hosts that were asked for."""
+    asked: list[str] = []
+
+    async def text(reader: asyncio.StreamReader) -> bytes:
+        return await reader.readexactly((await reader.readexactly(1))[0])
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        await reader.readexactly(1)
+        method = 2 if login else 0
+        known = method in await text(reader)
+        writer.write(bytes([5, method if known else 0xFF]))
+        if login:
+            await reader.readexactly(1)
+            is_right = await text(reader) + b":" + await text(reader) == login
+            writer.write(bytes([1, not is_right]))
+        kind = (await reader.readexactly(4))[3]
+        host = (
+            (await text(reader)).decode()
+            if kind == 3
+            else str(ipaddress.ip_address(await reader.readexactly(4 * kind)))
+        )
+        port = int.from_bytes(await reader.readexactly(2))
+        asked.append(f"{host}:{port}")
+        writer.write(bytes([5, reply, 0, 1, 0, 0, 0, 0, 0, 0]))
+        return port if not reply else 0
+
+    async with listening(greet) as port:
+        yield f"127.0.0.1:{port}", asked
 
 
 async def test_https_goes_through_a_tunnel_of_the_proxy(connect: Connect, tmp_path: Path) -> None:
@@ -742,6 +791,85 @@ async def test_a_proxy_that_refuses_is_an_error_without_effects(connect: Connect
 
 
 @pytest.mark.parametrize(
+    ("host", "kind", "login"),
+    [
+        ("cluster.invalid", "socks5", ""),
+        ("cluster.invalid", "SOCKS5h", "user:se%20same@"),
+        ("192.0.2.7", "socks5", ""),
+        ("[2001:db8::7]", "socks5", ""),
+    ],
+)
+async def test_https_goes_through_a_socks5_proxy(
+    connect: Connect, tmp_path: Path, host: str, kind: str, login: str
+) -> None:
+    """The proxy looks the name up, and the server behind it is verified by its own name."""
+    authority, api, name = trustme.CA(), answer_with("t"), host.strip("[]")
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(name).configure_cert(context)
+    async with listen(api, tls=context) as url, socks(login=b"user:se same" if login else b"") as (place, asked):
+        port = url.rpartition(":")[2]
+        fields = {"certificate-authority": str(tmp_path / "ca.crt"), "proxy-url": f"{kind}://{login}{place}"}
+        await list_once(connect(f"https://{host}:{port}", {"token": "t"}, **fields))
+        fields["tls-server-name"] = "other.invalid"
+        with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+            await list_once(connect(f"https://{host}:{port}", {"token": "t"}, **fields))
+
+    assert (asked, len(api.calls)) == ([f"{name}:{port}"] * 2, 1)
+    assert not caught.value.may_have_happened
+
+
+@pytest.mark.parametrize(
+    ("reply", "login", "given", "why"),
+    [
+        (5, b"", "", "the SOCKS5 proxy refused: Connection refused by destination host"),
+        (2, b"", "", "the SOCKS5 proxy refused: Connection not allowed by ruleset"),
+        (0, b"a:b", "", "the SOCKS5 proxy refused: No acceptable authentication methods"),
+        (0, b"a:b", "user:sesame@", "the SOCKS5 proxy refused: Username and password authentication failure"),
+    ],
+)
+async def test_a_socks5_proxy_that_refuses_is_an_error_without_effects(
+    connect: Connect, reply: int, login: bytes, given: str, why: str
+) -> None:
+    """Nothing was sent to the server, and the proxy's password is not shown."""
+    async with socks(reply, login) as (place, _):
+        with pytest.raises(UnreachableError, match=why) as caught:
+            await list_once(connect("https://cluster.invalid", **{"proxy-url": f"socks5://{given}{place}"}))
+
+    assert not caught.value.may_have_happened
+    assert "sesame" not in str(caught.value)
+
+
+async def test_a_socks5_proxy_that_is_away_is_an_error(connect: Connect) -> None:
+    """Its place is named."""
+    with pytest.raises(UnreachableError, match="Couldn't connect to proxy 127.0.0.1:1") as caught:
+        await list_once(connect("https://cluster.invalid", **{"proxy-url": "socks5://127.0.0.1:1"}))
+
+    assert not caught.value.may_have_happened
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "chosen"),
+    [
+        ("HTTPS_PROXY", "socks5://p.invalid", "socks5://p.invalid"),
+        ("https_proxy", "socks5h://p.invalid:1", "socks5h://p.invalid:1"),
+        ("HTTP_PROXY", "http://p.invalid:1", None),
+        ("ALL_PROXY", "socks5://p.invalid:1", None),
+    ],
+)
+def test_variables_of_a_proxy_are_those_of_go(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, chosen: str | None
+) -> None:
+    """The scheme of the server chooses the variable, in capitals or not; kubectl does not know ALL_PROXY."""
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv(variable, value)
+
+    assert config.proxy_of(Cluster("https://api.invalid"), is_outside=True) == chosen
+
+
+@pytest.mark.parametrize(
     ("server", "spared", "is_spared"),
     [
         ("10.1.2.3:6443", "10.0.0.0/8", True),
@@ -752,6 +880,18 @@ async def test_a_proxy_that_refuses_is_an_error_without_effects(connect: Connect
         ("corp.example", "*.corp.example", False),
         ("api.other.example", "x, *", True),
         ("api.other.example", "*.corp.example,10.0.0.0/8", False),
+        ("api.corp.example", "corp.example", True),
+        ("corp.example", "CORP.example", True),
+        ("corp.example", ".corp.example", False),
+        ("api.corp.example:6443", "corp.example:6443", True),
+        ("api.corp.example", "corp.example:443", True),
+        ("api.corp.example", "corp.example:6443", False),
+        ("xcorp.example", "corp.example", False),
+        ("10.1.2.3:6443", "10.1.2.3:6443", True),
+        ("10.1.2.3:6443", "1.2.3, 3, .3", False),
+        ("[fd00::1]:6443", "[fd00:0::1]:6443", True),
+        ("[fd00::1]:6443", "fd00::1", True),
+        ("api.corp.example", ",., :6443", False),
     ],
 )
 def test_networks_and_domains_need_no_proxy(
@@ -767,7 +907,8 @@ def test_networks_and_domains_need_no_proxy(
 @pytest.mark.parametrize(
     ("proxy", "reason"),
     [
-        ("socks5://127.0.0.1:1080", "'socks5', and only http and https"),
+        ("socks4://127.0.0.1:1080", "'socks4', and only http, https and socks5"),
+        ("socks5://", "socks5://HOST:PORT"),
         ("http://", "http://HOST:PORT"),
         ("http://user:sesame@proxy:abc", "no host and port"),
         ("http://user:sesame@proxy:99999", "no host and port"),
