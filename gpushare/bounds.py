@@ -79,6 +79,10 @@ CARD_LIST: Final = Bound("a list of GPUs", 6144, "characters")
 RESERVATIONS: Final = Bound("the number of pods that are reserved on a node", 512, "pods")
 # Thousands of lines, which is more classes of pods than are told apart; a few seconds to read at the start.
 EXPECTED_PODS_BYTES: Final = Bound("a file of expected pods", 512 * 1024, "bytes")
+# A kubeconfig of a thousand clusters, or what a large chart prints: some MB. PyYAML reads about 100 kB in a second.
+YAML_CHARACTERS: Final = Bound("a text in YAML", 8 * 1024 * 1024, "characters")
+# As many as are in so long a text, with those that aliases repeat.
+YAML_VALUES: Final = Bound("a text in YAML", 1_000_000, "values")
 # An int64 has 19 digits; the rest are a sign, a fraction and a suffix.
 QUANTITY_TEXT: Final = Bound("a quantity", 64, "characters")
 # A list of models or UUIDs that a person writes; the API server alone would take 256 KiB.

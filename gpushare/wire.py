@@ -162,6 +162,7 @@ REASON_SLOT_MISSING: Final = (
 REASON_UNKNOWN_NODE: Final = "node is not known to the extender"
 # The node runs a later device plugin than this extender knows: update the extender, or roll the plugin back.
 REASON_NEWER_CARDS: Final = "the node's GPUs are described by a newer version of gpushare"
+REASON_UNREADABLE_POD: Final = "a pod on the node cannot be read, so it is not known which GPUs have room"
 # To pods that wish for a card.
 REASON_NO_SUCH_CARD: Final = "no GPU of the node is one that the pod wishes for"
 REASON_CARDS_UNSAID: Final = "the node does not say what its GPUs are, and the pod wishes for some"

@@ -24,6 +24,7 @@ from google.protobuf.message import DecodeError
 from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.core.kept_pods import RESOURCES
 from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
+from gpushare.foreign import Decoder, UnreadableError
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class _Checkpoint(msgspec.Struct, gc=False):
     Data: _Data = msgspec.field(default_factory=_Data)
 
 
-_DECODER: Final = msgspec.json.Decoder(_Checkpoint)
+_DECODER: Final = Decoder(_Checkpoint)
 
 
 def _entry(line: _Line) -> Entry:
@@ -123,7 +124,7 @@ class KubeletRecords:
                 self._read = identity, (ours, frozenset({*(data.RegisteredDevices or ()), *(e.resource for e in ours)}))
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError as error:
+        except UnreadableError as error:
             _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self.path, error)
             return None
         return self._read[1]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpushare import __version__, logs, wire
 from gpushare.bounds import PODS_OF_A_PAGE
@@ -41,7 +41,7 @@ from gpushare.kube import config
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.kube.reflector import Reflector
+from gpushare.kube.reflector import Handler, Reflector
 from gpushare.manifests import Node, Pod
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
@@ -169,7 +169,7 @@ class DevicePlugin:
         group.create_task(follow_declared(self.client, self.node, self.health))
         # Changes of our Node by others: by a kubelet that starts again, by an operator.
         selector = f"metadata.name={self.node.name}"
-        group.create_task(Reflector(self.client, "/api/v1/nodes", Node, self.node, field_selector=selector).run())
+        group.create_task(self._reflector("nodes", Node, self.node, selector).run())
 
     async def end(self) -> None:
         """Write on the Node that the plugin has ended, if the API server answers soon."""
@@ -194,6 +194,15 @@ class DevicePlugin:
         await end_pods_of_former_boot(client, node, pods, self.events)
         self.watch.begin(remembered(node.cards_before))
 
+    def _reflector(self, things: str, kind: type[Any], handler: Handler[Any], selector: str) -> Reflector[Any]:
+        def count(_: Pod) -> None:
+            self.metrics.unreadable_objects[things] += 1
+
+        return Reflector(
+            self.client, f"/api/v1/{things}", kind, handler,
+            field_selector=selector, page=PODS_OF_A_PAGE.most, on_unreadable=count,
+        )  # fmt: skip
+
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         """Serve the kubelet, and watch for stuck pods beside its calls."""
         settings, client, events, pods, node = self.settings, self.client, self.events, self.pods, self.node
@@ -208,8 +217,7 @@ class DevicePlugin:
             await until_released(records, node.metadata, events)
         await allocator.recover()
         selector = f"spec.nodeName={settings.node_name}"
-        page = PODS_OF_A_PAGE.most
-        group.create_task(Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector, page=page).run())
+        group.create_task(self._reflector("pods", Pod, pods, selector).run())
         group.create_task(allocator.keep_right())
         group.create_task(allocator.keep_restored())
         # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.

@@ -57,6 +57,11 @@ _COUNTERS: Final = (
     ("overuse_evictions", "outcome", "Evictions of pods that went on to use more than they booked, by outcome."),
     ("nvml_errors", "operation", "Answers of NVML that were errors, by what was asked."),
     ("registrations", "resource", "Registrations that the kubelet took."),
+    (
+        "unreadable_objects",
+        "resource",
+        "Objects of the API server that could not be read, each time that it showed them.",
+    ),
 )
 
 # The plain format, which every Prometheus takes.

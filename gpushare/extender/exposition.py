@@ -123,6 +123,12 @@ class ExtenderExposition(Collector):
             {name: max(one.lists - 1, 0) for name, one in contacts.items()},
             "resource",
         )
+        yield _counter(
+            "gpushare_extender_unreadable_objects",
+            "Objects of the API server that could not be read, each time that it showed them; the log names each once.",
+            {name: one.unreadable for name, one in contacts.items()},
+            "resource",
+        )
 
     def _of_audit(self) -> Iterator[Metric]:
         drift = self.metrics.drift.items()

@@ -16,11 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-import msgspec
-
 from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.extender.core.reservations import EMPTY, Fate, Guard, Reservation, State, decode, encode, settle
+from gpushare.foreign import Decoder
 from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import AnyObject
@@ -39,7 +38,7 @@ class GuardError(GpushareError):
     """The reservation could not be made; nothing was bound. The text is for the pod's event."""
 
 
-_DECODER: Final = msgspec.json.Decoder(AnyObject)
+_DECODER: Final = Decoder(AnyObject)
 
 
 class NodeGuards:

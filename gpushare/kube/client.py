@@ -7,6 +7,7 @@ from caller to caller (``ApiError.may_have_happened``).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
@@ -14,11 +15,13 @@ from urllib.parse import quote
 
 import msgspec
 
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.kube.api_errors import ApiError, TooManyRequestsError, error_for
 from gpushare.kube.http_pool import HttpPool
-from gpushare.manifests import Node, ObjectMeta, Pod, ReportedNode
+from gpushare.manifests import Node, ObjectMeta, Pod, PodSpec, ReportedNode
 
 _T = TypeVar("_T")
+_LOG = logging.getLogger(__name__)
 
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 # Objects a page of a list; the server may give fewer.
@@ -50,10 +53,30 @@ class Status(msgspec.Struct, gc=False):
     code: int | None = None
 
 
-_LIST: Final = msgspec.json.Decoder(RawList)
-_POD: Final = msgspec.json.Decoder(Pod)
-_NODE: Final = msgspec.json.Decoder(Node)
-_REPORTED_NODE: Final = msgspec.json.Decoder(ReportedNode)
+class _Identity(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Place(msgspec.Struct, rename="camel", gc=False):
+    node_name: str | None = None
+
+
+class _Outline(msgspec.Struct, gc=False):
+    metadata: _Identity
+    spec: _Place = msgspec.field(default_factory=_Place)
+
+
+_LIST: Final = Decoder(RawList)
+_STATUS: Final = Decoder(Status)
+_POD: Final = Decoder(Pod)
+_NODE: Final = Decoder(Node)
+_REPORTED_NODE: Final = Decoder(ReportedNode)
+_OUTLINE: Final = Decoder(_Outline)
+# A longer text that is nested too deeply keeps its reader busy for tens of milliseconds, so a thread decodes it.
+_LONG: Final = 64 * 1024
 
 
 class ApiClient:
@@ -116,7 +139,10 @@ class ApiClient:
         """
         query = {**(params or {}), **({"limit": str(limit)} if limit else {})}
         while True:
-            page = _decode(_LIST, await self.request("GET", path, params=query), path)
+            try:
+                page = await decoded(_LIST, await self.request("GET", path, params=query))
+            except UnreadableError as error:
+                raise _no_answer(path, error) from error
             yield page
             if not page.metadata.continue_:
                 return
@@ -125,11 +151,19 @@ class ApiClient:
     async def read_each(
         self, path: str, kind: type[_T], take: Callable[[_T], object], params: Mapping[str, str] | None = None
     ) -> None:
-        """Give each object of a collection away; no more than a page is in memory. Raises as ``pages``."""
-        decoder = msgspec.json.Decoder(kind)
+        """Give each object of a collection away; no more than a page is in memory. Raises as ``pages``.
+
+        An object that cannot be read is left out, with a warning.
+        """
+        decoder = Decoder(kind)
         async for page in self.pages(path, params):
             for item in page.items or ():
-                take(_decode(decoder, bytes(item), path))
+                try:
+                    read = decoder.decode(item)
+                except UnreadableError as error:
+                    _LOG.warning("%s", unreadable(path, outline_of(item), error))
+                else:
+                    take(read)
 
     async def list_pods(self, field_selector: str = "") -> list[Pod]:
         """The pods of all namespaces, as they are now. Raises ApiError."""
@@ -140,19 +174,20 @@ class ApiClient:
     ) -> tuple[list[_T], str]:
         """As ``list_pods``, with the resourceVersion; only what ``keep`` makes of a pod is in memory longer than its page.
 
-        Raises ApiError; GoneError: the reader was so slow that the next page is gone.
+        Of a pod that cannot be read ``keep`` is given its name and node alone. Raises ApiError; GoneError: the reader was so slow
+        that the next page is gone.
         """
         path, version, pods = "/api/v1/pods", "", list[_T]()
         async for page in self.pages(path, {"fieldSelector": field_selector} if field_selector else None, limit):
             version = version or page.metadata.resource_version
-            read = (keep(_decode(_POD, bytes(item), path)) for item in page.items or ())
+            read = (keep(_pod_of(item, path)) for item in page.items or ())
             pods += [pod for pod in read if pod is not None]
         return pods, version
 
     async def list_nodes(self) -> list[Node]:
         """All nodes. Raises ApiError."""
         path = "/api/v1/nodes"
-        return [_decode(_NODE, bytes(item), path) async for page in self.pages(path) for item in page.items or ()]
+        return [_decode(_NODE, item, path) async for page in self.pages(path) for item in page.items or ()]
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """One pod. Raises ApiError."""
@@ -231,8 +266,8 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
 def refusal(code: int, body: bytes, what: str, headers: Mapping[str, str]) -> ApiError:
     """The error in a refusal. Only a Status object is quoted: other bodies may hold what is not ours to log."""
     try:
-        status = msgspec.json.decode(body, type=Status)
-    except msgspec.DecodeError:
+        status = _STATUS.decode(body)
+    except UnreadableError:
         status = Status()
     error = error_for(code, status.reason or "", status.message or "", what)
     after = headers.get("retry-after", "")
@@ -241,8 +276,44 @@ def refusal(code: int, body: bytes, what: str, headers: Mapping[str, str]) -> Ap
     return error
 
 
-def _decode(decoder: msgspec.json.Decoder[_T], body: bytes, path: str) -> _T:
+async def decoded(decoder: Decoder[_T], text: bytes) -> _T:
+    """The value of a text of any size, while others have their turns. Raises UnreadableError."""
+    return decoder.decode(text) if len(text) <= _LONG else await asyncio.to_thread(decoder.decode, text)
+
+
+def outline_of(item: bytes | msgspec.Raw) -> Pod | None:
+    """Of an object that cannot be read its identity, and the node of a pod; None if not even these can be read."""
+    try:
+        outline = _OUTLINE.decode(item)
+    except UnreadableError:
+        return None
+    one = outline.metadata
+    metadata = ObjectMeta(one.name, one.namespace, one.uid, one.resource_version)
+    return Pod(metadata, PodSpec(node_name=outline.spec.node_name))
+
+
+def unreadable(path: str, outline: Pod | None, error: UnreadableError) -> str:
+    """What a line of the log has about an object that cannot be read."""
+    name = "?" if outline is None else f"{outline.metadata.namespace}/{outline.metadata.name}"
+    return f"an object cannot be read and is left out path={path} object={name} error={error}"
+
+
+def _pod_of(item: msgspec.Raw, path: str) -> Pod:
+    try:
+        return _POD.decode(item)
+    except UnreadableError as error:
+        if (outline := outline_of(item)) is None:
+            raise _no_answer(path, error) from error
+        _LOG.warning("%s", unreadable(path, outline, error))
+        return outline
+
+
+def _decode(decoder: Decoder[_T], body: bytes | msgspec.Raw, path: str) -> _T:
     try:
         return decoder.decode(body)
-    except msgspec.DecodeError as error:
-        raise ApiError(f"GET {path}: the answer cannot be read: {error}") from error
+    except UnreadableError as error:
+        raise _no_answer(path, error) from error
+
+
+def _no_answer(path: str, error: UnreadableError) -> ApiError:
+    return ApiError(f"GET {path}: the answer cannot be read: {error}")

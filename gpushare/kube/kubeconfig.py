@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-import yaml
 
+from gpushare.bounds import YAML_CHARACTERS
 from gpushare.errors import UsageError
+from gpushare.foreign import UnreadableError, decode_yaml
 
 
 class Cluster(msgspec.Struct, rename="kebab", omit_defaults=True):
@@ -168,14 +169,13 @@ def _twice(thing: _Thing, field: str) -> tuple[bool, str]:
 def _read(path: Path) -> dict[str, Any] | None:
     """The document, None if there is no such file."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:
+            document = decode_yaml(file.read(YAML_CHARACTERS.most + 1))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except yaml.YAMLError as error:
+    except UnreadableError as error:
         # Its own text quotes the file, in which tokens and keys are.
-        mark = getattr(error, "problem_mark", None)
-        place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
-        raise UsageError(f"cannot read the kubeconfig {path}: it is no YAML{place}") from None
+        raise UsageError(f"cannot read the kubeconfig {path}: it is no YAML{error.place}") from None
     except UnicodeDecodeError:
         raise UsageError(f"cannot read the kubeconfig {path}: it is no UTF-8") from None
     except OSError as error:

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from gpushare.errors import UsageError
+from gpushare.foreign import UnreadableError, decode_yaml
 from gpushare.kube.api_errors import UnauthorizedError
 from gpushare.kube.kubeconfig import Cluster, Exec, User
 
@@ -164,8 +164,8 @@ class _Plugin:
     def _status_in(self, output: bytes) -> _Status:
         """The login that the plugin printed, as JSON or YAML. Raises UnauthorizedError with a text without any of the output."""
         try:
-            found = msgspec.convert(yaml.safe_load(output), _Credential)
-        except (ValueError, yaml.YAMLError, RecursionError):
+            found = msgspec.convert(decode_yaml(output), _Credential)
+        except (UnreadableError, msgspec.ValidationError):
             found = _Credential()
         if found.api_version != self._version or found.kind not in ("", "ExecCredential"):
             raise UnauthorizedError(

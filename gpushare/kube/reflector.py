@@ -24,16 +24,18 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from gpushare.foreign import Decoder, UnreadableError, version_number
 from gpushare.kube.api_errors import ApiError, GoneError, TooManyRequestsError, UnreachableError, error_for
-from gpushare.kube.client import PAGE, ApiClient, Status
-from gpushare.manifests import AnyObject, ObjectMeta
+from gpushare.kube.client import PAGE, ApiClient, Status, decoded, outline_of, unreadable
+from gpushare.manifests import AnyObject, ObjectMeta, Pod
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,6 +48,8 @@ _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 # Events handled in one turn of the loop before others have theirs.
 _EVENTS_A_TURN: Final = 32
+# In the place of a name that cannot be read.
+_NAMELESS: Final = ("", "")
 
 
 class HasMetadata(Protocol):
@@ -81,6 +85,8 @@ class Contact:
 
     last_answer_at: float | None = None
     """When the last list, event or bookmark (about one a minute) came, in seconds of ``time.monotonic``; None before the first."""
+    unreadable: int = 0
+    """Objects that could not be read, each time that the API server showed them."""
     lists: int = 0
     """Whole lists that were read; more than one means that the history was lost, or that something was refused."""
 
@@ -90,9 +96,9 @@ class _Event(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
-_BOOKMARK: Final = msgspec.json.Decoder(AnyObject)
-_STATUS: Final = msgspec.json.Decoder(Status)
+_EVENT: Final = Decoder(_Event)
+_BOOKMARK: Final = Decoder(AnyObject)
+_STATUS: Final = Decoder(Status)
 
 
 class _Pause:
@@ -112,7 +118,11 @@ class _Pause:
 
 
 class Reflector(Generic[T]):
-    """Keeps ``handler`` up to date with the collection at ``path``, which it lists ``page`` objects at a time."""
+    """Keeps ``handler`` up to date with the collection at ``path``, which it lists ``page`` objects at a time.
+
+    An object that cannot be read hides no other: ``on_unreadable`` gets its identity, and if it is a pod its node. What the handler
+    has of it stays until it can be read again, or is gone.
+    """
 
     def __init__(
         self,
@@ -125,12 +135,16 @@ class Reflector(Generic[T]):
         label_selector: str | None = None,
         rng: random.Random | None = None,
         page: int = PAGE,
+        on_unreadable: Callable[[Pod], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._page = page
         self._path = path
-        self._decoder = msgspec.json.Decoder(kind)
+        self._decoder = Decoder(kind)
         self._handler = handler
+        self._on_unreadable = on_unreadable
+        # Objects that could not be read, by their names, which are logged once; "" for those without one that can be read.
+        self._unreadable: set[tuple[str, str]] = set()
         selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
         self._params = {name: selector for name, selector in selectors.items() if selector}
         # Jitter only: nothing depends on it being hard to guess.
@@ -166,8 +180,8 @@ class Reflector(Generic[T]):
 
     def _advance(self, version: str) -> None:
         """The handler has everything up to this version."""
-        if version.isdigit():
-            self._handled = self._seen = int(version)
+        if number := version_number(version):
+            self._handled = self._seen = number
         self._news.set()
         self._news = asyncio.Event()
 
@@ -182,7 +196,7 @@ class Reflector(Generic[T]):
                     await self._pause.wait()
             except GoneError as error:
                 _LOG.info("listing again path=%s reason=the history is gone error=%s", self._path, error)
-            except (ApiError, msgspec.DecodeError) as error:
+            except (ApiError, UnreadableError) as error:
                 _LOG.warning("cannot follow path=%s error=%s; listing again", self._path, error)
             await self._pause.wait()
 
@@ -202,7 +216,8 @@ class Reflector(Generic[T]):
             async for page in self._client.pages(self._path, self._params, limit=0):
                 version = self._begin(page.metadata.resource_version)
                 await self._take(page.items or (), present)
-        for key in [key for key in self._known if key not in present]:
+        # One without a name that can be read may be any of those that seem to lack.
+        for key in [key for key in self._known if key not in present and _NAMELESS not in present]:
             self._remove(self._known[key])
         self.is_listing = False
         self.version = version
@@ -212,8 +227,7 @@ class Reflector(Generic[T]):
 
     def _begin(self, version: str) -> str:
         """A list of this version begins: see whether the server's history went back. The version."""
-        if version.isdigit():
-            number = int(version)
+        if number := version_number(version):
             if number < self._seen:
                 _LOG.warning(
                     "the server's history went back path=%s from=%d to=%d; everything is read again",
@@ -228,9 +242,8 @@ class Reflector(Generic[T]):
         """Tell the handler of listed objects, some in a turn of the loop, and note that they are there."""
         self.contact.last_answer_at = time.monotonic()
         for count, raw in enumerate(items, start=1):
-            item = self._decoder.decode(raw)
-            present.add((item.metadata.namespace, item.metadata.name))
-            self._set(item)
+            metadata = self._enter(raw, is_gone=False)
+            present.add(_NAMELESS if metadata is None else (metadata.namespace, metadata.name))
             if count % _EVENTS_A_TURN == 0:
                 await asyncio.sleep(0)
 
@@ -258,7 +271,7 @@ class Reflector(Generic[T]):
         async with aclosing(self._client.pages(self._path, self._params, limit=1)) as pages:
             async for page in pages:
                 version = page.metadata.resource_version
-                if version.isdigit() and int(version) < self._seen:
+                if 0 < version_number(version) < self._seen:
                     raise error_for(410, "Expired", f"version {self._seen} is not reached yet", f"watch {self._path}")
                 return
 
@@ -274,7 +287,7 @@ class Reflector(Generic[T]):
         count = 0
         async with self._client.stream(self._path, params, silence_seconds=_SILENCE_SECONDS) as stream:
             async for line in stream:
-                self.version = self._handle(_EVENT.decode(line)) or self.version
+                self.version = self._handle(await decoded(_EVENT, line)) or self.version
                 self._advance(self.version)
                 self.contact.last_answer_at = time.monotonic()
                 self._pause.reset()
@@ -289,24 +302,50 @@ class Reflector(Generic[T]):
             raise error_for(status.code or 500, status.reason or "", status.message or "", f"watch {self._path}")
         if event.type == "BOOKMARK":
             return _BOOKMARK.decode(event.object).metadata.resource_version
-        item = self._decoder.decode(event.object)
-        if event.type == "DELETED":
-            self._remove(item.metadata)
-        else:
-            self._set(item)
-        return item.metadata.resource_version
+        metadata = self._enter(event.object, is_gone=event.type == "DELETED")
+        return "" if metadata is None else metadata.resource_version
 
-    def _set(self, item: T) -> None:
-        metadata = item.metadata
+    def _enter(self, raw: msgspec.Raw, *, is_gone: bool) -> ObjectMeta | None:
+        """Tell the handler of an object; its metadata, None if they cannot be read."""
+        try:
+            item = self._decoder.decode(raw)
+        except UnreadableError as error:
+            outline = outline_of(raw)
+            self._report(outline, error)
+            if outline is None:
+                return None
+            metadata = outline.metadata
+            tell = partial(self._on_unreadable, outline)
+        else:
+            metadata = item.metadata
+            self._unreadable.discard((metadata.namespace, metadata.name))
+            tell = partial(self._handler.set, item)
+        if is_gone:
+            self._remove(metadata)
+        else:
+            self._note(metadata)
+            tell()
+        return metadata
+
+    def _report(self, outline: Pod | None, error: UnreadableError) -> None:
+        """Count an object that cannot be read, and log it once."""
+        self.contact.unreadable += 1
+        key = _NAMELESS if outline is None else (outline.metadata.namespace, outline.metadata.name)
+        if key not in self._unreadable:
+            self._unreadable.add(key)
+            _LOG.warning("%s", unreadable(self._path, outline, error))
+
+    def _note(self, metadata: ObjectMeta) -> None:
+        """An object is there; the one that had its name before is gone."""
         key = (metadata.namespace, metadata.name)
         known = self._known.get(key)
         if known is not None and known.uid != metadata.uid:
             self._handler.remove(known)
         self._known[key] = ObjectMeta(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
-        self._handler.set(item)
 
     def _remove(self, metadata: ObjectMeta) -> None:
         key = (metadata.namespace, metadata.name)
+        self._unreadable.discard(key)
         known = self._known.get(key)
         if known is not None and known.uid == metadata.uid:
             del self._known[key]

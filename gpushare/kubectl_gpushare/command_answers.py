@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.errors import UsageError
+from gpushare.foreign import UnreadableError
 from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient, pod_path
 from gpushare.kubectl_gpushare.cluster_reading import (
@@ -210,7 +211,7 @@ async def _as_written(client: ApiClient, one: PodsOfObject, namespace: str, stat
     pod = one.pod | {"metadata": {**(one.pod.get("metadata") or {}), "namespace": namespace}}
     try:
         return subject_of(msgspec.json.encode(pod))
-    except msgspec.DecodeError as error:
+    except UnreadableError as error:
         raise UsageError(f"{one.title} cannot be read: {error}") from error
 
 

@@ -10,23 +10,14 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import msgspec
-import yaml
 
+from gpushare.bounds import YAML_CHARACTERS
 from gpushare.errors import GpushareError, UsageError
+from gpushare.foreign import UnreadableError, decode_each_yaml, decode_json
 from gpushare.kubectl_gpushare.core.manifest_pods import KINDS, Manifest
 
 STDIN: Final = "-"
 _ENDINGS: Final = (".json", ".yaml", ".yml")
-_TIME: Final = "tag:yaml.org,2002:timestamp"
-
-
-class _Loader(yaml.SafeLoader):
-    """As Kubernetes reads YAML: a date is a text. (The loader in C is faster, and crashes on what is nested deeply.)"""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML's own form
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIME]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 def read(names: Sequence[str], given: TextIO, *, recursive: bool = False) -> Manifest:
@@ -75,7 +66,10 @@ def _files(name: str, *, recursive: bool) -> Iterator[str]:
 
 def _text(file: str, given: TextIO) -> str:
     try:
-        return given.read() if file == STDIN else Path(file).read_text(encoding="utf-8-sig")
+        if file == STDIN:
+            return given.read(YAML_CHARACTERS.most + 1)
+        with Path(file).open(encoding="utf-8-sig") as opened:
+            return opened.read(YAML_CHARACTERS.most + 1)
     except UnicodeDecodeError as error:
         raise UsageError("it is no UTF-8") from error
     except OSError as error:
@@ -85,21 +79,25 @@ def _text(file: str, given: TextIO) -> str:
 def _parsed(text: str) -> list[Any]:
     """The documents, as plain JSON: what PyYAML makes of tags and of references to themselves is refused. Raises UsageError."""
     try:
-        found: list[Any] = msgspec.json.decode(msgspec.json.encode(list(_documents(text))))
+        found: list[Any] = decode_json(msgspec.json.encode(list(_documents(text))))
     except RecursionError as error:
         raise UsageError("it is nested too deeply") from error
+    except UnreadableError as error:
+        raise UsageError(f"it is neither YAML nor JSON{error.place}: {error}") from error
     except Exception as error:
-        # PyYAML raises errors of many kinds, of a number or a date among others.
+        # A value that JSON does not have, as a set; or a number of thousands of digits.
         raise UsageError(f"it is neither YAML nor JSON: {error}") from error
     return found
 
 
 def _documents(text: str) -> Iterator[Any]:
     """The documents of YAML, which JSON is too; or JSON objects one after the other, which YAML does not know."""
+    if YAML_CHARACTERS.exceeded(len(text)):
+        raise UsageError(YAML_CHARACTERS.refusal)
     try:
         yield from _stream(text)
     except json.JSONDecodeError:
-        yield from yaml.load_all(text, Loader=_Loader)
+        yield from decode_each_yaml(text)
 
 
 def _stream(text: str) -> list[Any]:

@@ -16,6 +16,7 @@ import msgspec
 from gpushare import wire
 from gpushare.bounds import ALLOCATION_CHARACTERS, ALLOCATION_ENTRIES
 from gpushare.errors import GpushareError, InvalidAllocationError
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.manifests import Pod
 from gpushare.model.pod import container_request, pod_request
 
@@ -26,7 +27,7 @@ Shares = tuple[tuple[int, int], ...]
 _LONGEST_NUMBER: Final = 19
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 # By container, by card: units.
-_MANY_CARDS: Final = msgspec.json.Decoder(dict[_Whole, dict[_Whole, _Whole]])
+_MANY_CARDS: Final = Decoder(dict[_Whole, dict[_Whole, _Whole]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _decode_many(text: str) -> Mapping[int, Shares]:
         raise InvalidAllocationError(f"{what}: {ALLOCATION_CHARACTERS.refusal}")
     try:
         containers = _MANY_CARDS.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except UnreadableError as error:
         raise InvalidAllocationError(f"{what}: {error}") from error
     if ALLOCATION_ENTRIES.exceeded(sum(map(len, containers.values()))):
         raise InvalidAllocationError(f"{what}: {ALLOCATION_ENTRIES.refusal}")

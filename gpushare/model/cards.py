@@ -13,6 +13,7 @@ import msgspec
 
 from gpushare import wire
 from gpushare.bounds import CARD_LIST, CARD_TEXT, CARDS_OF_A_NODE, CARDS_TEXT
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.model.quantity import LARGEST
 
 _T = TypeVar("_T")
@@ -90,11 +91,9 @@ REASON_MIG: Final = "in MIG mode"
 REASON_TOO_SMALL: Final = "smaller than one unit"
 REASON_NOT_VISIBLE: Final = "not in the device plugin's NVIDIA_VISIBLE_DEVICES"
 NOT_SHARED: Final = frozenset({REASON_MIG, REASON_TOO_SMALL, REASON_NOT_VISIBLE})
-_DECODER: Final = msgspec.json.Decoder(NodeCards)
-_VERSION: Final = msgspec.json.Decoder(_Version)
-_PLACES: Final = msgspec.json.Decoder(_Places)
-# All that a decoder raises for a text from outside; nesting of thousands of levels is the last.
-_UNREADABLE: Final = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
+_DECODER: Final = Decoder(NodeCards)
+_VERSION: Final = Decoder(_Version)
+_PLACES: Final = Decoder(_Places)
 
 
 def encode_cards(cards: NodeCards) -> str:
@@ -119,10 +118,10 @@ def read_cards(text: str | None) -> Description:
     return Description(cards) if _are_sane(cards) and cards.mode in (MODE_IDS, MODE_SLOTS) else Description()
 
 
-def _decoded(decoder: msgspec.json.Decoder[_T], text: str) -> _T | None:
+def _decoded(decoder: Decoder[_T], text: str) -> _T | None:
     try:
         return decoder.decode(text)
-    except _UNREADABLE:
+    except UnreadableError:
         return None
 
 

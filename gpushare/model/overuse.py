@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from gpushare.bounds import NAME_CHARACTERS, OVERUSE_TEXT, OVERUSERS
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.model.quantity import LARGEST
 
 
@@ -22,7 +23,7 @@ class CardOveruse(msgspec.Struct, frozen=True, array_like=True, gc=False):
     used: int
 
 
-_DECODER = msgspec.json.Decoder(tuple[CardOveruse, ...])
+_DECODER = Decoder(tuple[CardOveruse, ...])
 
 
 def encode_overuse(found: Iterable[CardOveruse]) -> str:
@@ -33,11 +34,12 @@ def encode_overuse(found: Iterable[CardOveruse]) -> str:
 
 def read_overuse(text: str | None) -> tuple[CardOveruse, ...]:
     """The pods that an annotation names."""
-    if not text or OVERUSE_TEXT.exceeded(len(text)):
+    # Each pod is a list in the text: they are counted before one of them is read.
+    if not text or OVERUSE_TEXT.exceeded(len(text)) or OVERUSERS.exceeded(text.count("[") - 1):
         return ()
     try:
         found = _DECODER.decode(text)
-    except msgspec.DecodeError:
+    except UnreadableError:
         return ()
     return found if all(map(_is_sane, found)) else ()
 

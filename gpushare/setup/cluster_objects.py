@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+from gpushare.foreign import decode_json
 from gpushare.kube import config
 from gpushare.kube.api_errors import NotFoundError
 from gpushare.kube.client import ApiClient
@@ -70,7 +70,7 @@ async def faults_of(client: ApiClient, nodes: Sequence[Node], bypassing: Sequenc
 
 async def _found(client: ApiClient, name: str) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(await client.request("GET", f"/apis/apps/v1/namespaces/{NAMESPACE}/{name}"))
+        found: dict[str, Any] = decode_json(await client.request("GET", f"/apis/apps/v1/namespaces/{NAMESPACE}/{name}"))
     except NotFoundError:
         return None
     return found

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from gpushare.foreign import decode_json
 from gpushare.setup.core.faults import Fault, SetupRefusedError
 from gpushare.setup.core.plan import Change
 from gpushare.setup.node_files import Content, NodeFiles
@@ -121,7 +122,7 @@ class Journal:
 
     def _read(self) -> Any:
         found = self._files.read(_JOURNAL)
-        return None if found is None else json.loads(found.data)
+        return None if found is None else decode_json(found.data)
 
     def _write(self, written: dict[str, Any]) -> None:
         self._files.replace(_JOURNAL, Content(json.dumps(written, indent=1).encode(), _PRIVATE))

@@ -11,11 +11,10 @@ import logging
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
-
 from gpushare import wire
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import ConfigMap
@@ -25,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 # How often it is read, in seconds: people and scripts write it, and the extender acts on it before that.
 POLL_SECONDS: Final = 30.0
+_DECODER: Final = Decoder(ConfigMap)
 
 
 async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealth) -> None:
@@ -35,7 +35,7 @@ async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealt
     while True:
         try:
             text = await _declared(client, path)
-        except (ApiError, msgspec.DecodeError) as error:
+        except (ApiError, UnreadableError) as error:
             # Its last content still holds, be it from before our start.
             _LOG.debug("cannot read path=%s error=%s", path, error)
         else:
@@ -50,7 +50,7 @@ async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealt
 
 async def _declared(client: ApiClient, path: str) -> str:
     try:
-        found = msgspec.json.decode(await client.request("GET", path), type=ConfigMap)
+        found = _DECODER.decode(await client.request("GET", path))
     except NotFoundError:
         return ""
     return (found.data or {}).get("gpus", "")

@@ -35,16 +35,15 @@ from gpushare.deviceplugin.core.kept_pods import (
     keep,
     with_wishes_alone,
 )
+from gpushare.foreign import version_number
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.pod import is_finished, static_uid
 
-# In digits. Anybody may write a time on a pod, and ``int`` raises for some thousands.
-_LONGEST_NUMBER: Final = 20
 # How many ended pods are remembered: far more than end between a list's answer and its arrival.
 _ENDED_REMEMBERED: Final = 1000
 # The version at which a pod ended that is gone: no later one brings it back.
-_GONE: Final = 10**_LONGEST_NUMBER
+_GONE: Final = 10**20
 _FAILED: Final = "Failed"
 # The version of a pod that is known as a history showed it which the API server has lost. Any other is news, and a write that
 # depends on it is a conflict: no object has the version 1, and no server writes a leading zero.
@@ -106,7 +105,7 @@ class NodePods:
         ``without_ended``: the list shows no failed pod, except one with an end that was not known.
         ``since`` is what ``newest`` was when the list was asked for. A list below it shows that etcd was restored.
         """
-        if 0 < _number(version) < since:
+        if 0 < version_number(version) < since:
             self.restart_history()
         self._saw(version)
         listed = {pod.metadata.uid: pod for pod in sorted(pods, key=_assume_time)}
@@ -185,11 +184,11 @@ class NodePods:
         return sorted(self._pods, key=self._places.__getitem__)
 
     def _saw(self, version: str) -> None:
-        self.newest = max(self.newest, _number(version))
+        self.newest = max(self.newest, version_number(version))
 
     def _take(self, whole: Pod) -> None:
         pod = cut_down(whole) or whole
-        uid, version = pod.metadata.uid, _number(pod.metadata.resource_version)
+        uid, version = pod.metadata.uid, version_number(pod.metadata.resource_version)
         if is_finished(pod):
             self._identities.pop(uid, None)
             self._take_ended(pod, version)
@@ -221,12 +220,12 @@ class NodePods:
 
     def _is_news(self, uid: str, version: int) -> bool:
         """Is this another version of a known pod than ours, and no older one? Not every version is a number."""
-        ours = _number(self._pods[uid].metadata.resource_version)
+        ours = version_number(self._pods[uid].metadata.resource_version)
         return not ours or not version or version > ours
 
     def _is_newer(self, uid: str, version: str) -> bool:
         """Do we know the pod as it was after that version? Not if one of the two is no number, or of a lost history."""
-        ours, theirs = _number(self._pods[uid].metadata.resource_version), _number(version)
+        ours, theirs = version_number(self._pods[uid].metadata.resource_version), version_number(version)
         return ours > theirs > 0
 
     def _end(self, uid: str, version: int) -> None:
@@ -244,12 +243,7 @@ def _shorten(remembered: dict[str, Any], most: int) -> None:
         del remembered[next(iter(remembered))]
 
 
-def _number(text: str) -> int:
-    """A version or a time as a number, 0 if it cannot be one: then it has no place in an order."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0
-
-
 def _assume_time(pod: Pod) -> tuple[int, str, str]:
     """Close to the order of binding, for pods of a list without versions."""
     text = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSUME_TIME, "")
-    return _number(text), pod.metadata.creation_timestamp or "", pod.metadata.name
+    return version_number(text), pod.metadata.creation_timestamp or "", pod.metadata.name

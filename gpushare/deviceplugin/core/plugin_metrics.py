@@ -35,6 +35,8 @@ class PluginMetrics:
         self.nvml_errors = Counter(processes=0, survey=0)
         # By resource.
         self.registrations: Counter[str] = Counter()
+        # By resource of the API: each time that the API server showed one.
+        self.unreadable_objects = Counter(nodes=0, pods=0)
         # By UUID and number of the Xid, critical or not.
         self.xids: Counter[tuple[str, str]] = Counter()
         # The newest look at the processes; ``over`` are above their limit and reported, ``unbooked`` on a card that is not theirs.

@@ -30,10 +30,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from gpushare import wire
 from gpushare.extender.core.belief import Belief, audited, booking_of, bound_to
 from gpushare.extender.core.filter import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
+from gpushare.foreign import version_number
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.eviction import kept_budget
 from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, lay_out, read_devices
@@ -66,6 +68,8 @@ class Book:
         self._disputed: set[str] = set()
         # By uid: the nodes on which the pod is assumed.
         self._assumed: dict[str, set[str]] = {}
+        # By uid: the nodes of pods that cannot be read, and of which nothing was known there before.
+        self._unreadable: dict[str, str] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
         # Uids of pods that were seen to end, oldest first; a uid never comes back, so a late event of it is old.
         self._ended: dict[str, None] = {}
@@ -161,6 +165,7 @@ class Book:
         self.touch(uid)
         if uid in self._ended or self._is_old(pod):
             return None
+        self._forget_unreadable(uid)
         if not node:
             self._set_pending(pod)
             return None
@@ -179,9 +184,22 @@ class Book:
         self._lay_out(*touched)
         return problem or self._misplaced(node, booking)
 
+    def set_unreadable(self, metadata: ObjectMeta, node: str) -> None:
+        """A pod is there that cannot be read; ``node`` is "" if it is not bound.
+
+        Its booking stays as it is. If it has none on that node, it may hold any card there: the node gets no pods until it is gone.
+        """
+        uid = metadata.uid
+        self.touch(uid)
+        if node and uid not in self._ended and uid not in self._bookings.get(node, {}):
+            self._forget_unreadable(uid)
+            self._unreadable[uid] = node
+            self._lay_out(node)
+
     def remove_pod(self, metadata: Booking | ObjectMeta) -> None:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
         self.touch(metadata.uid)
+        self._forget_unreadable(metadata.uid)
         self._forget_pending(metadata)
         self._end(metadata.uid)
 
@@ -286,7 +304,7 @@ class Book:
         on, belief = self._beliefs.get(uid, ("", None))
         if on != pod.spec.node_name:
             return None, has_gap
-        return belief, has_gap and self._bound.get(uid, ("", -1))[1] != _number(pod.metadata.resource_version)
+        return belief, has_gap and self._bound.get(uid, ("", -1))[1] != version_number(pod.metadata.resource_version)
 
     def audited(self) -> None:
         """An audit has ended, so a dispute over a pod's card is one audit older. It can end only on a node of our plugin."""
@@ -326,6 +344,10 @@ class Book:
 
     # Inside
 
+    def _forget_unreadable(self, uid: str) -> None:
+        if node := self._unreadable.pop(uid, ""):
+            self._lay_out(node)
+
     def _forget_pending(self, metadata: Booking | ObjectMeta) -> None:
         if self.is_pending(metadata):
             del self._pending[metadata.namespace, metadata.name]
@@ -339,7 +361,7 @@ class Book:
     def _is_old(self, pod: Pod) -> bool:
         """Is this state older than the one that is known of this bound pod? An answer may be ahead of the watch."""
         _, seen = self._bound.get(pod.metadata.uid, ("", 0))
-        return bool(pod.spec.node_name) and 0 < _number(pod.metadata.resource_version) < seen
+        return bool(pod.spec.node_name) and 0 < version_number(pod.metadata.resource_version) < seen
 
     def _unbind(self, uid: str) -> None:
         self._drop(uid)
@@ -350,7 +372,7 @@ class Book:
         if belief is not None:
             self._workload.note(pod, booking, wishes_or_none(pod))
             self._believe(uid, node, belief)
-        self._bound[uid] = node, _number(pod.metadata.resource_version)
+        self._bound[uid] = node, version_number(pod.metadata.resource_version)
         self._put(node, booking)
 
     def _believe(self, uid: str, node: str, belief: Belief) -> None:
@@ -414,9 +436,8 @@ class Book:
         for name in names if self._is_looked_at else ():
             if name in self._nodes:
                 devices, refusal, overuse = self._cards[name]
+                if name in self._unreadable.values():
+                    devices = tuple(replace(device, healthy=False) for device in devices)
+                    refusal = refusal or wire.REASON_UNREADABLE_POD
                 self._infos[name] = lay_out(name, devices, self._bookings.get(name, {}).values(), refusal, overuse)
                 self._answers.changed(name)
-
-
-def _number(version: str) -> int:
-    return int(version) if version.isdigit() else 0

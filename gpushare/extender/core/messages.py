@@ -27,6 +27,7 @@ from gpushare.bounds import (
 from gpushare.errors import GpushareError
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.preempt import Victims
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.manifests import AnyObject, ObjectMeta, Pod
 
 _T = TypeVar("_T")
@@ -131,14 +132,14 @@ class _FilterAnswer(
     unresolvable: dict[str, str]
 
 
-_ARGS: Final = msgspec.json.Decoder(_ExtenderArgs)
-_LARGE: Final = msgspec.json.Decoder(_Large)
-_POD: Final = msgspec.json.Decoder(Pod)
-_BINDING: Final = msgspec.json.Decoder(BindingArgs)
-_PREEMPTION: Final = msgspec.json.Decoder(_PreemptionArgs)
-_ANSWER: Final = msgspec.json.Decoder(_FilterAnswer)
-_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_NODE_NAME: Final = msgspec.json.Decoder(AnyObject)
+_ARGS: Final = Decoder(_ExtenderArgs)
+_LARGE: Final = Decoder(_Large)
+_POD: Final = Decoder(Pod)
+_BINDING: Final = Decoder(BindingArgs)
+_PREEMPTION: Final = Decoder(_PreemptionArgs)
+_ANSWER: Final = Decoder(_FilterAnswer)
+_KEYS: Final = Decoder(dict[str, msgspec.Raw])
+_NODE_NAME: Final = Decoder(AnyObject)
 _ENCODER: Final = msgspec.json.Encoder()
 _FILTER_ANSWER: Final = b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":%b}'
 # The names of pods and namespaces that Kubernetes allows (RFC 1123).
@@ -294,10 +295,10 @@ def _check(bound: Bound, amount: int) -> None:
         raise MalformedMessageError(bound.refusal)
 
 
-def _decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+def _decode(decoder: Decoder[_T], body: bytes) -> _T:
     try:
-        return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return decoder.decode(body, QUESTION_BYTES.most)
+    except UnreadableError as error:
         what = "the request body is empty" if not body.strip() else f"the request body cannot be read: {error}"
         raise MalformedMessageError(what) from error
 

@@ -16,6 +16,7 @@ import msgspec
 
 from gpushare.bounds import RESERVATIONS
 from gpushare.errors import GpushareError
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.model.node import Booking, NodeInfo, laid_out_with
 
 _FORM: Final = 1
@@ -83,8 +84,8 @@ class _Version(msgspec.Struct, gc=False):
     v: int
 
 
-_VERSION: Final = msgspec.json.Decoder(_Version)
-_DECODER: Final = msgspec.json.Decoder(Guard)
+_VERSION: Final = Decoder(_Version)
+_DECODER: Final = Decoder(Guard)
 
 
 def encode(guard: Guard) -> str:
@@ -103,7 +104,7 @@ def decode(text: str | None) -> Guard:
                 f"the node's reservations are of form {version}, and this extender reads {_FORM} only"
             )
         guard = _DECODER.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UnreadableError as error:
         # Without the text: it names pods of all namespaces, and the error becomes an event of one pod.
         raise UnreadableGuardError(f"the node's reservations cannot be read: {str(error)[:200]}") from error
     if RESERVATIONS.exceeded(len(guard.pods)):

@@ -15,13 +15,12 @@ from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-import msgspec
-
 from gpushare.extender.core.audit_round import DRIFT_KINDS, Difference, Round, Suspect
 from gpushare.extender.core.book import Book
 from gpushare.extender.extender_metrics import DONE, FAILED, ExtenderMetrics
+from gpushare.foreign import Decoder, UnreadableError, version_number
 from gpushare.kube.api_errors import ApiError
-from gpushare.kube.client import ApiClient
+from gpushare.kube.client import ApiClient, outline_of
 from gpushare.manifests import Node, Pod
 
 _LOG = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class Audit:
         """The drift that one audit has corrected; None if the API server refused it or did not answer."""
         try:
             self.metrics.drift = drift = await self._turn()
-        except (ApiError, msgspec.DecodeError) as error:
+        except (ApiError, UnreadableError) as error:
             self.metrics.audits[FAILED] += 1
             _LOG.warning("the book was not audited reason=%s", error)
             return None
@@ -108,20 +107,28 @@ class Audit:
         return tally(corrected)
 
     async def _walk(self, path: str, kind: type[_T], see: Callable[[_T], None]) -> int:
-        """Show each object of a collection, page by page; the version of the list. Raises ApiError."""
-        decoder = msgspec.json.Decoder(kind)
+        """Show each object of a collection, page by page; the version of the list. Raises ApiError and UnreadableError.
+
+        The list is not believed over the book about an object that cannot be read.
+        """
+        decoder = Decoder(kind)
         version = ""
         async with aclosing(self.client.pages(path, limit=_PAGE)) as pages:
             async for page in pages:
                 version = page.metadata.resource_version
                 since = self.monotonic()
                 for raw in page.items or ():
-                    see(decoder.decode(raw))
+                    try:
+                        see(decoder.decode(raw))
+                    except UnreadableError:
+                        if (outline := outline_of(raw)) is None:
+                            raise
+                        self.book.touch(outline.metadata.uid if kind is Pod else outline.metadata.name)
                     if self.monotonic() - since >= _SLICE_SECONDS:
                         await asyncio.sleep(0)
                         since = self.monotonic()
         # No watch is known to have passed a version that is no number.
-        return int(version) if version.isdigit() else sys.maxsize
+        return version_number(version) or sys.maxsize
 
     async def _caught_up(self, audit: Round, suspects: Sequence[Suspect], nodes: int, pods: int) -> bool:
         """Wait until the watches have passed these versions of the list, or no suspect is left; whether they have."""

@@ -64,7 +64,10 @@ class Controller:
         nodes = _Changes(self._set_node, lambda gone: book.remove_node(gone.name))
         self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, nodes)
         pods = _Changes(self._set_pod, self._remove_pod, book.restart_history)
-        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most)
+        self._pods: Reflector[Pod] = Reflector(
+            client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most,
+            on_unreadable=lambda pod: book.set_unreadable(pod.metadata, pod.spec.node_name or ""),
+        )  # fmt: skip
         sick = _Changes(self._declare_sick, lambda gone: self._declare_sick(ConfigMap(gone)))
         self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, sick)
         budgets = _Changes(book.set_budget, book.remove_budget)

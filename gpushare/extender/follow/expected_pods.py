@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import yaml
 
 from gpushare.bounds import CARD_TEXT, EXPECTED_PODS_BYTES, WISH_ENTRIES
 from gpushare.errors import InvalidQuantityError, UsageError
+from gpushare.foreign import UnreadableError, decode_yaml
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.quantity import parse_milli, parse_quantity
 from gpushare.model.wishes import Wishes, words_of
@@ -50,12 +50,13 @@ def read_expected(path: Path) -> Outlook:
             raise ValueError("not a regular file")
         if EXPECTED_PODS_BYTES.exceeded(path.stat().st_size):
             raise ValueError(EXPECTED_PODS_BYTES.refusal)
-        # PyYAML's reader in Python: the one in C crashes at tens of thousands of levels of nesting.
-        for line in msgspec.convert(yaml.safe_load(path.read_bytes()), _File).pods:
+        for line in msgspec.convert(decode_yaml(path.read_bytes()), _File).pods:
             counts[_class(line)] += line.count
     except OSError as error:
         raise UsageError(f"--expected-pods: {path}: {error.strerror}") from error
-    except (yaml.YAMLError, msgspec.ValidationError, InvalidQuantityError, ValueError, RecursionError) as error:
+    except UnreadableError as error:
+        raise UsageError(f"--expected-pods: {path}: {error}{error.place}") from error
+    except (msgspec.ValidationError, InvalidQuantityError, ValueError) as error:
         raise UsageError(f"--expected-pods: {path}: {' '.join(str(error).split())}") from error
     return Outlook(counts)
 

@@ -6,12 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from gpushare import wire
 from gpushare.errors import InvalidQuantityError
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.workload import Workload
+from gpushare.foreign import Decoder
 from gpushare.kubectl_gpushare.core.node_rules import Amounts, allocatable_of, amounts_of
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, ScheduledNode
 from gpushare.manifests import ConfigMap, ObjectMeta, Pod
@@ -21,8 +20,8 @@ from gpushare.model.placement import Question, Snapshot, question
 from gpushare.model.pod import Request, cpu_request, pod_request, request_of
 
 _ENDED = ("Succeeded", "Failed")
-_ASKED = msgspec.json.Decoder(AskedPod)
-_POD = msgspec.json.Decoder(Pod)
+_ASKED = Decoder(AskedPod)
+_POD = Decoder(Pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Subject:
 
 
 def subject_of(body: bytes) -> Subject:
-    """The pod in a document of JSON. Raises msgspec.DecodeError."""
+    """The pod in a document of JSON. Raises UnreadableError."""
     return Subject(_POD.decode(body), _ASKED.decode(body))
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import yaml
 
 from gpushare import wire
+from gpushare.foreign import decode_yaml
 from gpushare.setup.core.faults import Fault, SetupRefusedError
 
 # The minors of Kubernetes 1 that are known.
@@ -148,7 +149,7 @@ def is_written_here(document: Any) -> bool:
 
 def file_faults(document: Any, minor: int, path: str, wanted: str) -> list[Fault]:
     """The faults of the file at ``path``, of which ``wanted`` is the right text."""
-    right = yaml.safe_load(wanted)
+    right = decode_yaml(wanted)
     fix = f"run gpushare-setup apply{'' if is_written_here(document) else ' --replace'}"
     return [Fault(f"{path}: {what}", fix) for what in _document_faults(document, minor, right)]
 

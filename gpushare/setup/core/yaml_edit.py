@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 from yaml import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
+from gpushare.foreign import UnreadableError, compose_yaml, decode_yaml
 from gpushare.setup.core.faults import SetupRefusedError
 
 _NULL: Final = "tag:yaml.org,2002:null"
@@ -43,13 +44,11 @@ class _CannotEditError(Exception):
 def load(text: str, path: str) -> Any:
     """The one document of a file. Raises SetupRefusedError."""
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        place = getattr(error, "problem_mark", None)
-        line = f", line {place.line + 1}" if place is not None else ""
-        problem = getattr(error, "problem", None) or "not one YAML document"
+        return decode_yaml(text)
+    except UnreadableError as error:
+        line = f", line {error.line}" if error.line is not None else ""
         raise SetupRefusedError(
-            f"{path}{line}: no YAML: {problem}", "mend the file, or restore it from a copy"
+            f"{path}{line}: no YAML: {error}", "mend the file, or restore it from a copy"
         ) from error
 
 
@@ -70,10 +69,10 @@ def _edited(text: str, entries: Iterable[Entry], path: str, *, is_there: bool) -
         if found_in(data, entry) == wanted:
             continue
         try:
-            text = (_put if is_there else _cut)(text, yaml.compose(text, yaml.SafeLoader), entry)
-            data, old = yaml.safe_load(text), data
+            text = (_put if is_there else _cut)(text, compose_yaml(text), entry)
+            data, old = decode_yaml(text), data
             is_right = _without(data, entry) == _without(old, entry) and found_in(data, entry) == wanted
-        except (_CannotEditError, yaml.YAMLError):
+        except (_CannotEditError, UnreadableError):
             is_right = False
         if not is_right:
             place = ".".join(map(str, entry.at))

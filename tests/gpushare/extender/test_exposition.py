@@ -47,6 +47,7 @@ CONTRACT = {
     "gpushare_extender_calls_total": ("counter", {"outcome"}),
     "gpushare_extender_watch_age_seconds": ("gauge", {"resource"}),
     "gpushare_extender_watch_relists_total": ("counter", {"resource"}),
+    "gpushare_extender_unreadable_objects_total": ("counter", {"resource"}),
     "gpushare_book_audits_total": ("counter", {"outcome"}),
     "gpushare_book_drift_units": ("gauge", {"kind"}),
     "gpushare_book_drift_objects": ("gauge", {"kind"}),

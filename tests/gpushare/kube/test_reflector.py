@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import random
 import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -385,3 +386,66 @@ async def test_the_time_of_the_last_answer_can_be_seen() -> None:
         assert listed is not None
         assert began < listed <= told
         await until(lambda: (reflector.contact.last_answer_at or 0) > told)
+
+
+DEEP: Final = '{"f:a":' * 9_990 + "{}" + "}" * 9_990
+
+
+def raw(item: dict[str, Any], kind: str = "") -> bytes:
+    """An object, or an event of it, as bytes, with a field of thousands of levels, which no parser of Python builds."""
+    text = json.dumps({"metadata": item["metadata"] | {"managedFields": [{"fieldsV1": "DEEP"}]}})
+    text = text.replace('"DEEP"', DEEP)
+    return f'{{"type":"{kind}","object":{text}}}\n'.encode() if kind else text.encode()
+
+
+async def test_an_object_with_a_deep_field_is_told_as_any_other() -> None:
+    """Its author may write ``metadata.managedFields``, of which an API server takes thousands of levels."""
+    page = b'{"metadata":{"resourceVersion":"5"},"items":[%b,%b]}' % (raw(pod("a", "3")), raw(pod("b", "4")))
+    api = script([Answer(page)], [Watch([raw(pod("c", "6"), "ADDED"), raw(pod("a", "7"), "DELETED"), HOLD])])
+    told, versions = await hear(api, "b", "c")
+
+    assert told.heard == ["set a u-a", "set b u-b", "set c u-c", "remove a u-a"]
+    assert versions == ["5"]
+
+
+def odd(name: str, version: str, node: str | None = None) -> dict[str, Any]:
+    """A pod with labels that are none."""
+    item = pod(name, version)
+    return item | {"metadata": item["metadata"] | {"labels": [1]}, "spec": {"nodeName": node}}
+
+
+async def test_an_object_that_cannot_be_read_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """It is reported with its node, and what is known of it stays, also over a list, until it is gone."""
+    steps = [odd("a", "6"), odd("c", "7", "n"), {"metadata": {"name": []}}, odd("a", "8")]
+    api = script(
+        [
+            listing("5", pod("a", "3"), pod("b", "4")),
+            listing("9", odd("a", "8"), odd("c", "7", "n"), pod("b", "4")),
+            listing("20", {"metadata": {"name": []}}, pod("d", "19")),
+            listing("30", pod("b", "4"), pod("d", "19")),
+        ],
+        [
+            Watch([*(event("MODIFIED", step) for step in steps), event("ADDED", pod("x", "8")), GONE_EVENT]),
+            Watch([GONE_EVENT]),
+            Watch([GONE_EVENT]),
+        ],
+    )
+    told, reported = Told(), list[tuple[str, str | None]]()
+    async with listen(api) as url, client_of(url) as client:
+        reflector = Reflector(
+            client, PATH, Pod, told, rng=random.Random(1),
+            on_unreadable=lambda one: reported.append((one.metadata.uid, one.spec.node_name)),
+        )  # fmt: skip
+        running = asyncio.create_task(reflector.run())
+        await until(lambda: reflector.version == "30" and api.calls[-1].query.get("watch") == "1")
+        running.cancel()
+
+    assert told.heard == [
+        *("set a u-a", "set b u-b", "set x u-x"),
+        *("set b u-b", "remove x u-x"),
+        "set d u-d",
+        *("set b u-b", "set d u-d", "remove a u-a", "remove c u-c"),
+    ]
+    assert reported == [("u-a", None), ("u-c", "n"), ("u-a", None), ("u-a", None), ("u-c", "n")]
+    assert reflector.contact.unreadable == 7
+    assert sum("cannot be read" in record.getMessage() for record in caplog.records) == 3

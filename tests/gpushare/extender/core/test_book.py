@@ -55,6 +55,34 @@ def test_an_acknowledged_bind_is_believed(book: Book) -> None:
     assert used(book) == [4, 4]
 
 
+def test_an_unreadable_pod_keeps_what_it_has(book: Book) -> None:
+    """A booking is not given away because its pod cannot be read any more, and the node goes on."""
+    book.set_pod(pod("u", 4, on="n", card=0))
+    book.set_unreadable(pod("u").metadata, "n")
+
+    assert used(book) == [4, 0]
+    assert book.snapshot().nodes["n"].refusal is None
+
+
+def test_a_node_with_an_unreadable_pod_gets_no_pods(book: Book) -> None:
+    """It may have any card there. Another node goes on, and so does this one once the pod can be read or is gone."""
+    book.set_node(node("m"))
+    for uid in ("u", "v", "waits"):
+        book.set_unreadable(pod(uid).metadata, "" if uid == "waits" else "n")
+    refusals = [book.snapshot().nodes[name].refusal for name in ("n", "m")]
+    assert refusals == ["a pod on the node cannot be read, so it is not known which GPUs have room", None]
+
+    book.remove_pod(pod("u").metadata)
+    assert book.snapshot().nodes["n"].refusal is not None
+
+    book.set_pod(pod("v", 4, on="n", card=1))
+    assert (book.snapshot().nodes["n"].refusal, used(book)) == (None, [0, 4])
+
+    book.remove_pod(pod("v").metadata)
+    book.set_unreadable(pod("v").metadata, "n")
+    assert book.snapshot().nodes["n"].refusal is None
+
+
 def test_pending_pods_are_kept_small(book: Book) -> None:
     """300 pods with 250 kB of annotations each leave a few hundred bytes."""
     for number in range(300):

@@ -43,6 +43,12 @@ def node(name: str = "n", *cards: int) -> dict[str, Any]:
     return {"kind": "Node", "metadata": {"name": name}, "status": {"capacity": capacity}}
 
 
+def unreadable(name: str, on: str) -> dict[str, Any]:
+    """A pod with annotations that are none."""
+    item = pod(name, 3, on)
+    return item | {"metadata": item["metadata"] | {"annotations": [1]}}
+
+
 @dataclass
 class Stage:
     """A cluster with one node of two cards of 14, the book that follows it, and its audit."""
@@ -131,6 +137,23 @@ async def test_a_lost_delete_is_found_counted_logged_and_put_right(caplog: pytes
 
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert line == "drift kind=phantom object=d/a uid=uid-a units=3 book=n:0=3 api=gone assigned=false"
+
+
+async def test_the_list_is_not_believed_about_unreadable_objects(caplog: pytest.LogCaptureFixture) -> None:
+    """What is booked of them stays; other drift is still found. Of an object without a name nothing is corrected."""
+    async with stage(pod("a", 3, "n", 0), pod("b", 5, "n", 1)) as on:
+        on.api.put(unreadable("a", on="n"))
+        on.api.put(node("n", 14, 14) | {"status": []})
+        await on.silently(delete="b")
+        await on.caught_up()
+        assert await on.drift() == {"phantom": (5, 1)}
+        assert on.used() == [3, 0]
+
+        on.api.put({"kind": "Pod", "metadata": {"name": "c", "namespace": "d", "uid": 5}})
+        await on.caught_up()
+        assert await on.audit.turn() is None
+        assert on.controller.contacts["pods"].unreadable >= 2
+        assert "the book was not audited" in caplog.text
 
 
 async def test_what_was_not_lost_is_no_drift(caplog: pytest.LogCaptureFixture) -> None:

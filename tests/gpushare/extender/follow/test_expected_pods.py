@@ -56,7 +56,7 @@ def test_each_line_is_a_class_and_equal_ones_add_up(tmp_path: Path) -> None:
         ("pods: [{gpu-mem: 1, count: 0}]", "$.pods[0].count"),
         ("pods: [{gpu-mem: 1, card-model: ['-']}]", "no list of models"),
         ("pods: [", "line 1, column 8"),
-        ("[" * 200_000, "maximum recursion depth exceeded"),
+        ("[" * 200_000, "nested too deeply"),
         (f"pods: [{{gpu-mem: 1, card-model: [{'a,' * 65}]}}]", "length <= 64"),
         (f"pods: [{{gpu-mem: 1, card-model: [{'a' * 129}]}}]", "length <= 128"),
         ("\x00", "pods.yaml"),
