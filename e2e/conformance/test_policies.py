@@ -58,7 +58,50 @@ READY: Final = [{"type": "Ready", "status": "False", "reason": "Forged", "messag
 HEALTHY: Final = [{"type": spec.NODE_HEALTHY, "status": "True", "reason": "CardsHealthy", "message": ""}]
 REMOVED: Final = [{"$patch": "delete", "type": "Ready"}]
 
+WRITTEN: Final = "/api/v1/namespaces/default/events"
+POD: Final = {"kind": "Pod", "name": "own", "namespace": "default"}
+BY_THE_PLUGIN: Final = {"component": "gpushare-device-plugin", "host": OWN_NODE}
+BY_THE_EXTENDER: Final = {"component": "gpushare-extender"}
+BY_ANOTHER: Final = {
+    "metadata": {"name": "foreign"},
+    "involvedObject": POD,
+    "reason": "Killing",
+    "message": "x",
+    "source": {"component": "kubelet"},
+}
+
+
+def event(name: str, source: Mapping[str, str], refusal: str = "", **fields: Any) -> Attempt:
+    """An event that is written about a pod, or with other fields."""
+    body = {**BY_ANOTHER, "metadata": {"name": "e"}, "reason": "GPUShareHeld", "source": source, **fields}
+    return Attempt(f"event {name}", "POST", WRITTEN, body, refusal)
+
+
+def events(source: Mapping[str, str], who: str) -> list[Attempt]:
+    """The events that a program may not write, and the one that it may."""
+    metadata = {"name": "e", "annotations": {"a": "x"}}
+    adopted = {"source": source, "reason": "GPUShareHeld"}
+    return [
+        event("of its own", source),
+        event("of another program", {"component": "kubelet"}, who),
+        event("without a reporter", {}, who),
+        event("of another controller", source, who, reportingComponent="kubelet"),
+        event("with a foreign reason", source, who, reason="Killing"),
+        event("about a ConfigMap", source, who, involvedObject={**POD, "kind": "ConfigMap"}),
+        event("about another node", source, who, involvedObject={"kind": "Node", "name": OTHER_NODE}),
+        event("with a long text", source, "no long message", message="x" * 1025),
+        event("with a long uid", source, r"no long involvedObject\.uid", involvedObject={**POD, "uid": "x" * 254}),
+        event("with an annotation", source, r"no metadata\.annotations", metadata=metadata),
+        event("with an action", source, "no action", action="x"),
+        patched("event of another", f"{WRITTEN}/foreign", {"count": 2}, who),
+        patched("event of another, adopted", f"{WRITTEN}/foreign", adopted, "the same program wrote"),
+    ]
+
+
 OF_THE_PLUGIN: Final = [
+    *events(BY_THE_PLUGIN, "of node 'a1' writes events as gpushare-device-plugin of that node"),
+    event("of another node", {**BY_THE_PLUGIN, "host": OTHER_NODE}, "as gpushare-device-plugin of that node"),
+    event("about its node", BY_THE_PLUGIN, involvedObject={"kind": "Node", "name": OWN_NODE}),
     patched("foreign pod", FOREIGN, annotated(MARK), "only pods of its own node, .* is on node 'b2'"),
     patched("pod without a node", UNBOUND, annotated(MARK), "only pods of its own node, .* is on node ''"),
     patched("image", OWN, {"spec": {"containers": [{"name": "c", "image": "x"}]}}, "change spec$"),
@@ -93,6 +136,7 @@ OF_THE_PLUGIN: Final = [
     Attempt("deletion of its own pod", "DELETE", OWN, None),
 ]
 UNNAMED: Final = [
+    event("of its own", BY_THE_PLUGIN, "names no node. Use the token that the kubelet mounts"),
     patched("pod", OWN, annotated(MARK), "names no node. Use the token that the kubelet mounts"),
     patched("node", STATUS, amounts(), "names no node. Use the token that the kubelet mounts"),
 ]
@@ -106,6 +150,7 @@ def bound(name: str, annotations: Mapping[str, str], reason: str = "", **metadat
 
 CARD: Final = booking(1, card=0)
 OF_THE_EXTENDER: Final = [
+    *events(BY_THE_EXTENDER, "the extender writes events as gpushare-extender"),
     patched("node label", STATUS, {"metadata": {"labels": {"a": "b"}}}, r"change metadata\.labels$"),
     patched("node owner", STATUS, {"metadata": {"ownerReferences": OWNER}}, r"metadata\.ownerReferences$"),
     patched("node annotation", STATUS, annotated(CARDS), f"change annotation {spec.NODE_CARDS}$"),
@@ -130,6 +175,7 @@ async def places(cluster: Cluster, tenant: Any) -> AsyncIterator[dict[str, str]]
         await cluster.api.create(pod, tenant.namespace)
     for item in rights:
         await cluster.api.create(item)
+    await cluster.api.request("POST", WRITTEN, body=BY_ANOTHER)
     # A kubelet that still starts a pod would change it between a program's read and write.
     await eventually(
         lambda: cluster.api.list(PODS, tenant.namespace),
@@ -139,6 +185,7 @@ async def places(cluster: Cluster, tenant: Any) -> AsyncIterator[dict[str, str]]
     try:
         yield {"namespace": tenant.namespace}
     finally:
+        await cluster.api.request("DELETE", f"{WRITTEN}/foreign")
         for item in rights:
             await cluster.api.request("DELETE", resource_of(item).path(name=item["metadata"]["name"]))
         for name in ("own", "foreign", "unbound"):

@@ -101,7 +101,8 @@ async def _run(settings: DevicePluginSettings) -> None:
     thread = NvmlThread()
     session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing, sysfs=Path(settings.sys_root))
     # Names of events only: nothing depends on them being hard to guess.
-    events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
+    rng = random.Random()  # noqa: S311
+    events = EventRecorder(client, "gpushare-device-plugin", time.time, rng, settings.node_name)  # noqa: TID251
     plugin: DevicePlugin | None = None
     try:
         async with asyncio.TaskGroup() as group:

@@ -37,13 +37,15 @@ class _Key(NamedTuple):
 class EventRecorder:
     """Writes events; the same event on the same object only raises the count of the first.
 
-    ``component`` is the reporter, ``clock`` gives seconds since 1970, ``rng`` makes names unique. Two calls together for the same
-    thing may write two.
+    ``component`` is the reporter, on the node ``host`` if that matters; ``clock`` gives seconds since 1970, ``rng`` makes names
+    unique. Two calls together for the same thing may write two.
     """
 
-    def __init__(self, client: ApiClient, component: str, clock: Callable[[], float], rng: random.Random) -> None:
+    def __init__(
+        self, client: ApiClient, component: str, clock: Callable[[], float], rng: random.Random, host: str = ""
+    ) -> None:
         self._client = client
-        self._component = component
+        self._source = {"component": component, **({"host": host} if host else {})}
         self._clock = clock
         self._rng = rng
         # For each event, the path at which it was written and how often.
@@ -102,7 +104,7 @@ class EventRecorder:
             "reason": key.reason,
             "message": key.message,
             "type": level,
-            "source": {"component": self._component},
+            "source": self._source,
             "count": 1,
             "firstTimestamp": now,
             "lastTimestamp": now,

@@ -333,7 +333,7 @@ async def test_the_policies_name_what_the_programs_write(kubectl: Path) -> None:
     assert all(f'"{one}"' in policies["gpushare-pod-annotations"] for one in wire.WISHES)
     for kind in ("Deployment", "DaemonSet"):
         account = f'"system:serviceaccount:kube-system:{pod_spec(only(objects, kind))["serviceAccountName"]}"'
-        assert sum(account in text for text in policies.values()) == 3
+        assert sum(account in text for text in policies.values()) == 4
 
 
 async def test_each_policy_denies_and_fails_closed(kubectl: Path) -> None:

@@ -17,7 +17,7 @@ POD = ObjectMeta(name="p", namespace="team", uid="u1")
 async def record(api: ScriptedApi, *said: tuple[str, ObjectMeta, str, str]) -> list[Call]:
     """Record these one after the other; the requests."""
     async with listen(api) as url, client_of(url) as client:
-        recorder = EventRecorder(client, "gpushare", lambda: 1_700_000_000.9, random.Random(1))
+        recorder = EventRecorder(client, "gpushare", lambda: 1_700_000_000.9, random.Random(1), "n1")
         for one in said:
             await recorder.record(*one)
     return api.calls
@@ -43,7 +43,7 @@ async def test_an_event_is_written_on_its_object() -> None:
         "count": 1,
         "firstTimestamp": "2023-11-14T22:13:20Z",
         "lastTimestamp": "2023-11-14T22:13:20Z",
-        "source": {"component": "gpushare"},
+        "source": {"component": "gpushare", "host": "n1"},
     }
 
 
