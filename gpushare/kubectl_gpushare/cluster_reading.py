@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final, TextIO, TypeVar
 from urllib.parse import quote
 
-import msgspec
 from msgspec.structs import replace
 
 from gpushare import wire
+from gpushare.foreign import Decoder
 from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kubectl_flags import path_of
@@ -24,7 +24,7 @@ from gpushare.manifests import ConfigMap, Pod
 
 _T = TypeVar("_T")
 
-_OWNER: Final = msgspec.json.Decoder(Owner)
+_OWNER: Final = Decoder(Owner)
 _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/pods"
 _CONFIG_MAPS: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
