@@ -36,6 +36,8 @@ HEAD_BYTES: Final = Bound("the line and the headers of a request", 64 * 1024, "b
 BODY_BYTES: Final = Bound("the body of a request", 192 * 1024 * 1024, "bytes")
 # A caller without a certificate is refused anyway; it reads why if its question has an ordinary size.
 BODY_BYTES_OF_STRANGERS: Final = Bound("the body of a request without a client certificate", 1024 * 1024, "bytes")
+# Requests that a client sends before it has read the answers; Go's client and curl send none.
+REQUESTS_AHEAD: Final = Bound("the number of requests ahead of their answers", 16, "requests")
 # Bodies on their way in and answers on their way out, of all connections: one of the largest. While that one is answered it takes
 # four times its size, and the shipped manifests give the extender 1 GiB.
 BYTES_IN_FLIGHT: Final = Bound("all bodies and answers on their way", 192 * 1024 * 1024, "bytes")

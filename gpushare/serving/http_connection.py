@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, Bound
+from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, REQUESTS_AHEAD, Bound
 from gpushare.serving.audience import Audience
 from gpushare.serving.open_connections import Connections
 
@@ -28,8 +28,6 @@ JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
 # A body of these is passed over.
 _WITHOUT_BODY: Final = (b"GET", b"HEAD")
-# Bodies up to this size, which are most questions, are not counted: all connections together hold 64 MiB of them at most.
-_UNCOUNTED_BYTES: Final = 64 * 1024
 _BUSY: Final = b"too much is on its way in; ask again\n"
 
 _STATUS_LINES: Final = {
@@ -61,6 +59,7 @@ class Answer(NamedTuple):
 Application = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
 _LARGE_HEAD: Final = Answer(431, body=f"{HEAD_BYTES.refusal}\n".encode())
+_MANY_AHEAD: Final = Answer(503, body=f"{REQUESTS_AHEAD.refusal}\n".encode())
 
 
 class HttpConnection(asyncio.Protocol):
@@ -91,7 +90,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser: Any = httptools.HttpRequestParser(self)
         self._url = b""
         self._method = b""
-        self._body: list[bytes] = []
+        self._body = bytearray()
         self._size = self._head_size = 0
         # The client closes after the request that was read last: what it sends behind it is nothing to answer.
         self._is_last = False
@@ -130,13 +129,6 @@ class HttpConnection(asyncio.Protocol):
     def is_busy(self) -> bool:
         """Does the client wait for us? It does not while its last answer waits to be taken."""
         return self._task is not None and not self._is_stalled
-
-    @property
-    def held(self) -> int:
-        """Bytes that the client makes us hold: of large bodies, and of answers that it does not take."""
-        bodies = (self._size if self._body else 0, self._working, *(len(asked.body) for asked, _ in self._requests))
-        untaken = self._transport.get_write_buffer_size() if self._is_stalled else 0
-        return sum(size for size in bodies if size > _UNCOUNTED_BYTES) + untaken
 
     def give_up(self) -> None:
         """Refuse the body that is on its way in, or close if an answer is not taken; nothing is held for it any more."""
@@ -180,7 +172,8 @@ class HttpConnection(asyncio.Protocol):
         self.is_known = self.is_known or bool(transport.get_extra_info("peercert"))
         if not self.is_known:
             self._largest_body = BODY_BYTES_OF_STRANGERS
-        self._connections.add(self)
+        # Whatever the client does not take is counted.
+        self._transport.set_write_buffer_limits(0)
         self.since = self._now()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -213,10 +206,14 @@ class HttpConnection(asyncio.Protocol):
             # It holds what it has read of a header without an end.
             self._parser = None
         self._go_on()
+        if self._refusal is None and not self._connections.have_room_for(self):
+            self._refuse(Answer(503, body=_BUSY))
+            self._go_on()
 
     def pause_writing(self) -> None:
         """The client does not take its answers; it gets no more until it does."""
         self._is_stalled, self.since = True, self._now()
+        self._count()
         if not self._connections.have_room_for(self):
             self.abort()
 
@@ -229,7 +226,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._url, self._body, self._size, self._head_size, self._expects = b"", [], 0, 0, False
+        self._url, self._body, self._size, self._head_size, self._expects = b"", bytearray(), 0, 0, False
         self._is_reading, self.since = True, self._now()
 
     def on_url(self, url: bytes) -> None:
@@ -255,25 +252,23 @@ class HttpConnection(asyncio.Protocol):
         """A piece of the body."""
         self._unfinished = 0
         self._size += len(body)
-        if self._largest_body.exceeded(self._size):
+        if self._size > self._largest_body.most:
             self._fail(Answer(413, body=f"{self._largest_body.refusal}\n".encode()))
-        if self._method in _WITHOUT_BODY:
-            return
-        self._body.append(body)
-        if self._size > _UNCOUNTED_BYTES and not self._connections.have_room_for(self):
-            self._fail(Answer(503, body=_BUSY))
+        if self._method not in _WITHOUT_BODY:
+            self._body += body
 
     def on_message_complete(self) -> None:
         """The request is whole."""
         self._unfinished = 0
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        if REQUESTS_AHEAD.exceeded(len(self._requests) + 1):
+            self._fail(_MANY_AHEAD)
         path, query = _target(self._url)
-        request = HttpRequest(self._method.decode("ascii"), path, body, self.is_known, query)
+        request = HttpRequest(self._method.decode("ascii"), path, bytes(self._body), self.is_known, query)
         is_kept = self._parser.should_keep_alive()
         self._requests.append((request, is_kept))
         self._is_last = not is_kept
         # From here on its bytes are held by the request.
-        self._is_reading, self._body, self._size = False, [], 0
+        self._is_reading, self._body, self._size = False, bytearray(), 0
 
     # Inside
 
@@ -290,14 +285,21 @@ class HttpConnection(asyncio.Protocol):
 
     def _refuse(self, answer: Answer) -> None:
         """The rest of what comes is no request of ours: after this answer, and those before it, nothing is read."""
-        self._refusal = answer
-        self._body, self._size = [], 0
+        self._refusal, self._parser = answer, None
+        self._body, self._size, self._unfinished = bytearray(), 0, 0
         self._requests.append((answer, False))
 
     def _drop(self) -> None:
         """Keep nothing of what the client has sent, or does not take."""
         self._requests.clear()
-        self._body, self._size = [], 0
+        self._body, self._size, self._unfinished = bytearray(), 0, 0
+        self._connections.hold(self, 0)
+
+    def _count(self) -> None:
+        """Count what the client makes us hold: what it has sent, and what it does not take."""
+        waiting = sum(len(asked.body) for asked, _ in self._requests)
+        untaken = self._transport.get_write_buffer_size() if self._is_stalled else 0
+        self._connections.hold(self, self._unfinished + len(self._body) + waiting + self._working + untaken)
 
     def _go_on(self) -> None:
         """Answer what is whole, one after the other."""
@@ -310,6 +312,7 @@ class HttpConnection(asyncio.Protocol):
             else:
                 self._working = len(asked.body)
                 self._task = asyncio.ensure_future(self._later(method, answer, is_kept))
+        self._count()
         self._read_or_not()
 
     async def _later(self, method: str, answer: Awaitable[Answer], is_kept: bool) -> None:

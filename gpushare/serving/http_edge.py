@@ -14,6 +14,7 @@ import os
 import resource
 import socket
 import ssl
+from asyncio import constants, selector_events, sslproto
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,12 @@ from gpushare.settings import TlsFiles
 
 _LOG = logging.getLogger(__name__)
 
+# The most that asyncio reads in one go, and that it has read over TLS and not decrypted; it has parameters for neither. With its
+# own 256 KiB each silent connection over TLS holds as much, and a read of tiny chunks keeps all other connections waiting.
+_READ_KIB: Final = 16
+sslproto.SSLProtocol.max_size = _READ_KIB * 1024
+selector_events._SelectorTransport.max_size = _READ_KIB * 1024  # type: ignore[attr-defined]  # noqa: SLF001  # see above
+constants.FLOW_CONTROL_HIGH_WATER_SSL_READ = _READ_KIB  # type: ignore[misc]  # see above
 _HANDSHAKE_SECONDS: Final = 10.0
 # Connections that wait to be accepted.
 _BACKLOG: Final = 2048
@@ -57,7 +64,7 @@ class Limits:
     """Between two requests. Go's client keeps a connection for 90 s; we close later, so that it never sends into a closing one."""
     transfer: float = 60.0
     """A request on its way in, an answer on its way out; 180 MB of nodes take two seconds on a slow network."""
-    shutdown: float = 10.0
+    shutdown: float = 2.0
     """Answers under way at the end; binds have the client's own limit."""
     sweep: float = 5.0
     """How often connections are looked at."""

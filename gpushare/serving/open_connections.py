@@ -19,10 +19,6 @@ class OpenConnection(Protocol):
     def is_busy(self) -> bool:
         """Does the client wait for our answer?"""
 
-    @property
-    def held(self) -> int:
-        """Bytes that it makes us hold."""
-
     def abort(self) -> None:
         """Close it immediately."""
 
@@ -45,7 +41,9 @@ class Connections(Generic[_C]):
         self.none_left = asyncio.Event()
         self.none_left.set()
         self._most_held = bytes_held
-        self._opened: set[_C] = set()
+        # With the bytes that each makes us hold, and the sum of these.
+        self._opened: dict[_C, int] = {}
+        self.held = 0
 
     def __len__(self) -> int:
         return len(self._opened)
@@ -56,12 +54,12 @@ class Connections(Generic[_C]):
 
     def add(self, connection: _C) -> None:
         """Count one more."""
-        self._opened.add(connection)
+        self._opened.setdefault(connection, 0)
         self.none_left.clear()
 
     def remove(self, connection: _C) -> None:
         """It is closed, or will be immediately."""
-        self._opened.discard(connection)
+        self.held -= self._opened.pop(connection, 0)
         if not self._opened:
             self.none_left.set()
 
@@ -74,15 +72,16 @@ class Connections(Generic[_C]):
         self.remove(victim)
         return True
 
-    @property
-    def held(self) -> int:
-        """Bytes that they make us hold."""
-        return sum(connection.held for connection in self._opened)
+    def hold(self, connection: _C, size: int) -> None:
+        """So many bytes are held for it now; none if it is closed."""
+        if connection in self._opened:
+            self.held += size - self._opened[connection]
+            self._opened[connection] = size
 
     def have_room_for(self, connection: _C) -> bool:
         """Is there room for what this one holds now? Others are given up for it; False if it must be given up itself."""
         while self._most_held.exceeded(self.held):
-            victim = _first(holder for holder in self._opened if holder.held and not holder.is_busy)
+            victim = _first(holder for holder, size in self._opened.items() if size and not holder.is_busy)
             if victim is None or victim is connection:
                 return False
             victim.give_up()

@@ -30,7 +30,7 @@ from gpushare.serving.http_connection import HttpConnection
 from gpushare.serving.open_connections import Connections
 
 # Every answer is one of these; 500 is an unexpected error.
-STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431})
+STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431, 503})
 # Turns of the loop that an answer may take; a bind asks the API server twice.
 _TURNS: Final = 2000
 
@@ -128,6 +128,9 @@ class _Transport(asyncio.Transport):
 
     def abort(self) -> None:
         self.close()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """All is taken at once."""
 
     def pause_reading(self) -> None:
         self.reads = False

@@ -10,16 +10,20 @@ import socket
 import ssl
 import subprocess
 import sys
+import tracemalloc
 import weakref
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from gpushare.bounds import Bound
-from gpushare.serving.http_connection import HttpConnection
+from gpushare.serving.http_connection import Answer, HttpConnection
 from gpushare.serving.http_edge import HttpEdge, Limits, listen, load_tls
+from gpushare.serving.open_connections import Connections
 from tests.gpushare.serving.test_http_edge import Application, Authority, Client, client
 from tests.servers import until
 
@@ -154,6 +158,79 @@ async def test_one_body_above_the_budget_is_refused() -> None:
         await upload(one, 9 * MB, 3 * MB)
         assert (await one.answer())[0] == 503
         assert served.held == 0
+
+
+async def test_a_body_costs_what_is_counted() -> None:
+    """A body in chunks of one byte takes the memory of its bytes, each of which is counted."""
+    async with serving() as served, client(served.url) as one:
+        await one.send(b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n")
+        tracemalloc.start()
+        await one.send(b"1\r\nx\r\n" * 60_000)
+        await served.holds(60_000)
+        taken, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert taken < 10 * 60_000
+
+
+async def test_a_head_is_counted_from_its_first_byte() -> None:
+    """A half-sent header is held by the parser, and counts as a body does."""
+    async with serving() as served, client(served.url) as one:
+        await one.send(b"GET /a HTTP/1.1\r\nx: ")
+        await served.holds(20)
+        await one.send(b"y" * 1000)
+        await served.holds(1020)
+
+
+async def test_requests_ahead_of_answers_are_few() -> None:
+    """Requests that are read before the first is answered are bounded: each takes more memory than its bytes."""
+    async with serving() as served, client(served.url) as one:
+        await one.send(b"GET /slow HTTP/1.1\r\n\r\n" + b"GET /b HTTP/1.1\r\n\r\n" * 1000)
+        await until(lambda: bool(served.application.came))
+        served.application.release.set()
+        answers = [(await one.answer())[0] for _ in range(17)]
+
+    assert answers == [200] * 16 + [503]
+
+
+@pytest.mark.parametrize(
+    "text", [b"1\r\nx\r\n" * 1000, b"1;a=b\r\nx\r\n" * 1000, b"x"], ids=["chunks", "extensions", "half a line"]
+)
+def test_work_does_not_grow_with_neighbours(text: bytes) -> None:
+    """Bytes of one connection take as many calls beside 300 silent ones as beside none."""
+
+    def calls(neighbours: int) -> int:
+        connections = Connections[HttpConnection](Bound("all bodies", MB, "bytes"))
+
+        def connect() -> HttpConnection:
+            connection = HttpConnection(lambda _: Answer(200), connections, is_tls=False, now=lambda: 0.0)
+            connection.connection_made(Mock(spec=asyncio.Transport, is_closing=lambda: False))
+            return connection
+
+        one, *_ = [connect() for _ in range(1 + neighbours)]
+        one.data_received(b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n")
+        counted: Counter[str] = Counter()
+        sys.setprofile(lambda frame, event, _: counted.update([event]))
+        one.data_received(text)
+        sys.setprofile(None)
+        return counted["call"]
+
+    assert calls(300) == calls(0)
+
+
+async def test_a_silent_caller_over_tls_takes_little(tmp_path: Path) -> None:
+    """A connection over TLS takes at most 64 KiB of Python's memory before its first byte."""
+    authority = Authority(tmp_path)
+    async with serving(tls=load_tls(authority.files())) as served, contextlib.AsyncExitStack() as stack:
+        tracemalloc.start()
+        for _ in range(20):
+            await stack.enter_async_context(client(served.url))
+        await until(lambda: len(served.edge.connections) == 20)
+        taken, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    # The client of the test takes memory too.
+    assert taken < 20 * 64 * 1024
 
 
 async def test_answers_that_are_not_taken_are_bounded() -> None:
