@@ -48,7 +48,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(filter controlplane,$(CLUSTER)),--require-control-plane)
 
-.PHONY: help demo test test-all check fix up down e2e conformance flakes parity soak soak-is-unknown control-plane chart-tools docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate picture verify site wheels release release-chart constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e conformance flakes parity soak soak-is-unknown control-plane chart-tools docker docker-down kind-image images fake-nvml real-nvml bench load fuzz mutants generate picture verify site wheels try-wheels release release-chart constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -198,7 +198,10 @@ site: $(SITE) #+ Build the pages as a site in build/site; a link to a page or he
 	@rm -rf build/site; $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site
 	@echo "build/site/docs/index.html"
 
-wheels: $(READY) #+ Build the wheels (into build/wheels), and run the sample repository of clusters/deploy/samples/ci from them in an empty environment
+wheels: $(READY) #+ Build the wheels (into build/wheels)
+	@$(BIN)/python -m e2e.pytest_plugin.try_wheels --wheels build/wheels --build-only
+
+try-wheels: $(READY) #+ Build the wheels, and run the sample repository of clusters/deploy/samples/ci from them in an empty environment (ARGS="--on embedded controlplane")
 	@$(BIN)/python -m e2e.pytest_plugin.try_wheels --wheels build/wheels $(ARGS)
 
 # Only a release knows where its files will be, and which registry has its images.

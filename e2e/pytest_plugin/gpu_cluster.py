@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -12,7 +12,7 @@ import yaml
 
 from clusters.api.api_client import ApiError, Object
 from clusters.api.resources import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS, resource_of
-from clusters.api.waiting import NotReachedError, eventually
+from clusters.api.waiting import NotReachedError, eventually, glimpse
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, Cluster, ClusterError
 from clusters.simulated_node import environment_of_programs
 from e2e import spec
@@ -90,27 +90,63 @@ class GpuCluster:
     ) -> list[Object]:
         """Wait until these pods run, or at least ``count`` with a label, and all that have it; the pods."""
         if pods:
-            return self._loop.run(self._observer.running(*map(_name, pods), seconds=seconds))
+            with self._reasons_first():
+                return self._loop.run(self._observer.running(*map(_name, pods), seconds=seconds))
 
         def all_run(found: list[Object]) -> bool:
             return len(found) >= count and all(one["status"].get("phase") == "Running" for one in found)
 
-        return self.wait_until(lambda: self.pods(selector), all_run, f"{count} pods {selector} run", seconds=seconds)
+        what = f"{count} pod{'s' * (count != 1)} {selector} run"
+        return self.wait_until(lambda: self.pods(selector), all_run, what, seconds=seconds)
 
-    def wait_pending(self, pod: str | Object, reason: str = "") -> str:
-        """Wait until the scheduler has published why it places a pod nowhere, in a text with ``reason``; the text."""
-        return self._loop.run(self._observer.waits_because(_name(pod), reason))
+    def wait_pending(
+        self,
+        pod: str | Object = "",
+        reason: str = "",
+        *,
+        selector: str = "",
+        count: int = 1,
+        seconds: float = _SECONDS,
+    ) -> str:
+        """Wait until the scheduler has published why it places a pod nowhere, in a text with ``reason``; the text.
+
+        The pod is named; or at least ``count`` pods with a label (``app=trainer``) wait, or of all of the namespace.
+        """
+
+        def texts() -> list[str]:
+            found = [self.pod(pod)] if pod else self.pods(selector)
+            return [text for text in map(_refusal, found) if text and reason in text]
+
+        what = f"{_name(pod) if pod else f'{count} of the pods {selector}'.strip()} waits: {reason}"
+        return self.wait_until(texts, lambda found: len(found) >= count, what, seconds=seconds)[0]
 
     def wait_until(
         self, look: Callable[[], T], good: Callable[[T], bool] = bool, what: str = "", *, seconds: float = _SECONDS
     ) -> T:
-        """Call ``look`` again and again until its value is good; the value. Raises AssertionError with the last one."""
+        """Call ``look`` again and again until its value is good; the value.
+
+        Raises AssertionError with the last one, behind the reasons of the scheduler for pods of the namespace that wait.
+        """
         until = time.monotonic() + seconds
         while not good(value := look()):
             if time.monotonic() > until:
-                raise NotReachedError(f"after {seconds:g} s not reached: {what or look}; last seen: {value!r:.1000}")
+                with self._reasons_first():
+                    raise NotReachedError(
+                        f"after {seconds:g} s not reached: {what or look}; last seen: {glimpse(value)}"
+                    )
             time.sleep(_LOOK_SECONDS)
         return value
+
+    @contextmanager
+    def _reasons_first(self) -> Iterator[None]:
+        """Put the scheduler's reasons before the text of a wait that failed: nearly always they are the cause."""
+        try:
+            yield
+        except NotReachedError as error:
+            with suppress(ApiError, ClusterError):
+                waiting = [f"{_name(one)} waits: {text}" for one in self.pods() if (text := _refusal(one))]
+                raise NotReachedError("\n".join([*waiting, str(error)])) from error
+            raise
 
     def logs(self, pod: str | Object, container: str = "") -> str:
         """The log of a container; of a pod's only one, if none is named."""
@@ -222,7 +258,9 @@ class GpuCluster:
         try:
             resource = resource_of(manifest)
         except ValueError as error:
-            raise ClusterError(f"{error}; apply it by kubectl, with gpu_cluster.env") from error
+            # No client helps if the server does not serve it.
+            way = "run with --gpu-cluster controlplane, and apply" if self._kind == "embedded" else "apply"
+            raise ClusterError(f"{error}; {way} it by kubectl, with gpu_cluster.env") from error
         namespace = manifest["metadata"].get("namespace") or self.namespace
         if resource.namespaced:
             # A controller makes it; before, pods are refused.
@@ -269,6 +307,13 @@ def objects_in(manifests: Manifests) -> list[Object]:
             raise ClusterError(f"no object of Kubernetes: {one!r:.200}")
         found += objects_in(one["items"]) if "items" in one else [dict(one)]
     return found
+
+
+def _refusal(pod: Object) -> str:
+    """Why the scheduler places a pod nowhere; "" if it has not published a reason."""
+    conditions = pod["status"].get("conditions") or ()
+    refused = (one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False")
+    return next((one.get("message") or one.get("reason", "") for one in refused), "")
 
 
 def _name(pod: str | Object) -> str:

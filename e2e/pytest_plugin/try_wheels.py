@@ -35,12 +35,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 if all passed, 1 if not."""
     parser = argparse.ArgumentParser(prog="python -m e2e.pytest_plugin.try_wheels", description=__doc__)
     parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="keep the wheels here")
+    parser.add_argument("--build-only", action="store_true", help="build them, and run nothing")
     parser.add_argument("--on", nargs="+", default=["embedded"], metavar="CLUSTER", help="where the sample's tests run")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="gpushare-wheels-") as folder:
         work = Path(folder)
         try:
             wheels = _timed("the wheels are built", lambda: build(arguments.wheels or work / "wheels"))
+            if arguments.build_only:
+                return 0
             python = _timed("they are installed", lambda: install(wheels, work / "venv"))
             _timed("the cards alone are shown", lambda: try_cards(wheels, work / "cards"))
             repository = Path(shutil.copytree(_CHECKOUT / SAMPLE, work / "repository"))

@@ -44,6 +44,16 @@ def test_a_life(gpu_cluster):
     gpu_cluster.wait_running("second")
     assert gpu_cluster.card("second").uuid != card.uuid
     assert "0/2 nodes" in gpu_cluster.wait_pending("third", "gpu-mem")
+    assert "0/2 nodes" in gpu_cluster.wait_pending(selector="app=third", reason="gpu-mem")
+    for wait in (lambda: gpu_cluster.wait_running("third", seconds=0.1), lambda: gpu_cluster.wait_until(list, seconds=0.1)):
+        with pytest.raises(AssertionError) as failed:
+            wait()
+        assert str(failed.value).startswith("third waits: 0/2 nodes are available")
+        assert "\\nafter 0" in str(failed.value)
+    with pytest.raises(AssertionError, match="2 of the pods app=third waits: "):
+        gpu_cluster.wait_pending(selector="app=third", count=2, seconds=0.1)
+    with pytest.raises(Exception, match="run with --gpu-cluster controlplane, and apply it by kubectl"):
+        gpu_cluster.apply(dict(kind="Widget", apiVersion="example.com/v1", metadata=dict(name="w")))
     gpu_cluster.delete_pod("second")
     gpu_cluster.wait_running("third")
     gpu_cluster.remove_card("node2", gpu_cluster.card("third").index)
@@ -89,7 +99,7 @@ def test_a_synchronous_test_does_what_a_chart_author_does(tmp_path: Path) -> Non
     assert "1 passed" in (output := run(tmp_path, SYNCHRONOUS)), output
 
 
-@pytest.mark.exhaustive("make wheels shares a cluster between cases")
+@pytest.mark.exhaustive("make try-wheels shares a cluster between cases")
 def test_tests_share_a_cluster_and_not_their_namespaces(tmp_path: Path) -> None:
     """With one cluster for the session each test, asynchronous or not, begins without pods; another one is made by hand."""
     assert "3 passed" in (output := run(tmp_path, SHARED, "--gpu-cluster-per", "session")), output
