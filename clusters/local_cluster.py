@@ -23,6 +23,7 @@ from clusters.api.node_operations import announce_cards
 from clusters.api.readiness import announces_cards, is_up
 from clusters.api.waiting import all_or_none, eventually
 from clusters.clock import Clock
+from clusters.file_names import file_name
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards, RealCards
@@ -146,7 +147,7 @@ class LocalCluster:
             return self.kubeconfig
         namespace, _, name = account.partition("/")
         pod = await program_pod.ensure(self.api, account, node) if node else ""
-        path = self._folder / f"{name}{node and '-' + node}.kubeconfig"
+        path = self._folder / f"{file_name(f'{name}-{node}' if node else name)}.kubeconfig"
         if path.exists() and not pod:
             return path
         return await self.control_plane.token_kubeconfig(path, namespace, name, pod)
@@ -252,7 +253,8 @@ class LocalCluster:
         await admission_policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
 
     async def _start_node(self, node: NodeSpec) -> None:
-        folder = self._folder / node.name
+        # The folder's sockets have names of up to 40 characters with their own folder, and their whole path 107 at most.
+        folder = self._folder / file_name(node.name, 40)
         folder.mkdir()
         cards = self._cards_of(node, folder)
         # Its kubelets are of the release of the control plane (``v1.36.3``).

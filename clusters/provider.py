@@ -26,10 +26,14 @@ DEVICE_PLUGIN: Final = "device_plugin"
 KUBELET: Final = "kubelet"
 
 
+_PART: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
+
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node to make: its cards (a box of fake_nvml, by name or file), and the machine as its kubelet reports it."""
 
-    name: Annotated[str, msgspec.Meta(pattern="^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=63)]
+    name: Annotated[str, msgspec.Meta(pattern=rf"^{_PART}(\.{_PART})*$", max_length=253)]
+    """A DNS subdomain, as Kubernetes takes it."""
     box: str = "none"
     driver: str | None = None
     labels: dict[str, str] = {}

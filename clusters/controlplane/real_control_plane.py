@@ -25,6 +25,7 @@ from clusters.api.program_pod import service_account_token
 from clusters.api.readiness import says_ready
 from clusters.api.resources import SERVICE_ACCOUNTS
 from clusters.controlplane.binaries import ETCD, Binaries
+from clusters.file_names import file_name
 from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.provider import ClusterError
@@ -89,7 +90,8 @@ class RealControlPlane:
 
     def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
         """Certificate and key with which a kubelet serves its logs to the API server."""
-        pair = self._authority.issue_server(f"kubelet-{node}", (node, address))
+        # By its address: a node's name need be no name of a host.
+        pair = self._authority.issue_server(file_name(f"kubelet-{node}", 64), (address,))
         return pair.certificate, pair.key
 
     async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
@@ -256,7 +258,7 @@ class RealControlPlane:
         return await says_ready(f"{self.scheduler_url}/{path}", self._context())
 
     def _kubeconfig(self, user: str, group: str | None) -> Path:
-        path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
+        path = self._folder / f"{file_name(user.replace(':', '-'))}.kubeconfig"
         return kubeconfig_file.write(path, self.url, ca=self.ca, client=self.client_certificate(user, group))
 
     def _context(self) -> ssl.SSLContext:

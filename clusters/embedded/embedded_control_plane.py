@@ -22,6 +22,7 @@ from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import load as load_configuration
+from clusters.file_names import file_name
 from clusters.provider import ClusterError
 
 _SEED: Final = 1
@@ -102,7 +103,7 @@ class EmbeddedControlPlane:
     def kubelet_kubeconfig(self, node: str) -> Path:
         """See the protocol."""
         user = f"system:node:{node}"
-        path = self._folder / f"system-node-{node}.kubeconfig"
+        path = self._folder / f"{file_name(f'system-node-{node}')}.kubeconfig"
         return self._write_kubeconfig(path, self._authority.issue_client(user, NODES_GROUP))
 
     def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:

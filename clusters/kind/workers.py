@@ -26,6 +26,8 @@ _SOCKET: Final = Path("device-plugins", "kubelet.sock")
 _CHECKPOINT: Final = Path("device-plugins", "kubelet_internal_checkpoint")
 # Against hangs only, in seconds: a restarted machine takes some twenty on two cores.
 _UP_SECONDS: Final = 120.0
+# Of a label's value, in characters.
+_LONGEST_NAME: Final = 63
 
 
 class Workers:
@@ -81,6 +83,11 @@ class Workers:
         return self._folder / node / "logs"
 
     def _prepare(self, node: NodeSpec) -> Worker:
+        if len(node.name) > _LONGEST_NAME:
+            raise ClusterError(
+                f"node {node.name}: {len(node.name)} characters; on kind a node's name has {_LONGEST_NAME} at most, as its "
+                "kubelet makes a label of it (the providers embedded and controlplane take 253)"
+            )
         folder = self._folder / node.name
         for name in NODE_FOLDERS:
             (folder / name).mkdir(parents=True)

@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from clusters.file_names import file_name
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -61,7 +63,8 @@ class Machine:
         return {
             "beta.kubernetes.io/arch": "amd64",
             "beta.kubernetes.io/os": "linux",
-            "kubernetes.io/hostname": self.name,
+            # A label's value ends at 63 characters, a node's name at 253: of a longer one the host has another name.
+            "kubernetes.io/hostname": file_name(self.name, 63),
             "kubernetes.io/os": "linux",
             "kubernetes.io/arch": "amd64",
         }

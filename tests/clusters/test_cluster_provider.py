@@ -48,6 +48,8 @@ def test_numbers_of_a_nodes_file_stay_as_written(tmp_path: Path) -> None:
         ("nodes: [{name: a, labels: [x]}]", r"at `\$\.nodes\[0\]\.labels`"),
         ("nodes: [{name: a, plugin_arguments: --slots 2}]", r"at `\$\.nodes\[0\]\.plugin_arguments`"),
         ("nodes: [{name: ../a}]", "matching regex"),
+        ("nodes: [{name: a..b}]", "matching regex"),
+        ("nodes: [{name: " + "a" * 254 + "}]", "length <= 253"),
         ("nodes: [{name: a, admission_shuffle: soon}]", r"at `\$\.nodes\[0\]\.admission_shuffle`"),
         ("[", "while parsing"),
         ("x: y", "unknown field `x`"),

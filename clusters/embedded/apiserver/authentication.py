@@ -7,6 +7,7 @@ that is why the handshake does not look at the dates), no credential at all is t
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,7 +53,9 @@ class ClientCertificate:
     def parse(cls, der: bytes) -> ClientCertificate:
         """Read it: the common name is the user, the organizations are the groups."""
         certificate = x509.load_der_x509_certificate(der)
-        names = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            # The name of a node may be longer than the 64 characters of X.509.
+            names = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         groups = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
         extra = {_CREDENTIAL: (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)}
         user = User(names[0], (*groups, AUTHENTICATED), extra=extra) if names else None

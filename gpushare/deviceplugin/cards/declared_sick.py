@@ -25,10 +25,16 @@ _LOG = logging.getLogger(__name__)
 # How often it is read, in seconds: people and scripts write it, and the extender acts on it before that.
 POLL_SECONDS: Final = 30.0
 _DECODER: Final = Decoder(ConfigMap)
+# Of a ConfigMap, in characters.
+_LONGEST_NAME: Final = 253
 
 
 async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealth) -> None:
-    """Enter the cards of the ConfigMap in ``health``, until cancelled."""
+    """Enter the cards of the ConfigMap in ``health``, until cancelled. A node of the longest names can have none."""
+    if len(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name) > _LONGEST_NAME:
+        line = "the node's name is too long for a ConfigMap that declares cards sick prefix=%s longest=%d"
+        _LOG.warning(line, wire.UNHEALTHY_CONFIGMAP_PREFIX, _LONGEST_NAME - len(wire.UNHEALTHY_CONFIGMAP_PREFIX))
+        return
     name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")
     path = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps/{name}"
     reported: tuple[str, ...] = ()

@@ -58,6 +58,16 @@ async def test_server_and_client_of_one_authority_trust_each_other(tmp_path: Pat
     assert subject(client) == {"user": ["system:node:a1"], "groups": ["system:nodes"]}
 
 
+@pytest.mark.filterwarnings("ignore:Attribute's length")
+async def test_a_users_name_may_be_as_long_as_a_nodes(tmp_path: Path) -> None:
+    """X.509 ends a common name at 64 characters, Kubernetes does not; the files have shorter names."""
+    authority, user = Authority(tmp_path), f"system:node:{'a' * 253}"
+    server, client = authority.issue_server("server", ("127.0.0.1",)), authority.issue_client(user, "system:nodes")
+
+    assert await shake_hands(server, authority.ca, client)
+    assert subject(client) == {"user": [user], "groups": ["system:nodes"]}
+
+
 async def test_a_server_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
     """Two clusters of one machine never mistake each other."""
     (tmp_path / "other").mkdir()

@@ -56,6 +56,14 @@ def test_nodes_are_found_by_name(tmp_path: Path) -> None:
         found.simulated("moon")
 
 
+def test_a_name_that_is_no_label_is_refused(tmp_path: Path) -> None:
+    """A real kubelet could not register the node; the error has the limit, and the providers without it."""
+    found = workers(tmp_path)
+    found.prepare([NodeSpec("a" * 63)])
+    with pytest.raises(ClusterError, match="64 characters; on kind a node's name has 63 at most.*embedded"):
+        found.prepare([NodeSpec("a" * 64)])
+
+
 def test_a_box_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The error for an unknown box names the node and the box."""
     with pytest.raises(ClusterError, match="node a: .*nonsense"):

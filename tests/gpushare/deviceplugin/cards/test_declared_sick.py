@@ -130,3 +130,15 @@ async def test_plugin_restart_announces_no_declared_card_as_healthy(
         await rig.reached(["", "", ""])
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_node_with_too_long_a_name_for_it_is_logged(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No such ConfigMap can exist, so it is not asked for; the line has the longest name that a node may have for it."""
+    async with running(simulate("t4x1")) as rig:
+        monkeypatch.setattr(rig.node, "name", "n" * 240)
+        await follow_declared(rig.client, rig.node, rig.health)
+
+        assert "longest=239" in caplog.text
+        assert not any("configmaps" in call["path"] for call in rig.api.calls)
