@@ -13,7 +13,7 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.checkers.pod_requests import card_of
+from e2e.checkers.pod_requests import card_of, units_of
 from e2e.observer import Observer
 from e2e.site.node_cards import Card, amount, described
 
@@ -59,17 +59,20 @@ class FaultStage:
         return {card.uuid: card.index for card in await self.facts()}
 
     async def shows(self, what: str, *sick: int, since: float | None = None) -> None:
-        """Wait until the cards ``sick`` are so, and no others, in the annotation and in allocatable; measured, from now."""
+        """Wait until the cards ``sick`` are so, and no others, in the annotation and in allocatable; measured, from now.
+
+        Of an unhealthy card the units that its pods have stay allocatable, as kube-scheduler counts these pods.
+        """
         started = time.monotonic() if since is None else since
         units = await self.units()
-        healthy = sum(amount for index, amount in units.items() if index not in sick)
+        pods = [pod for pod in await self.observer.pods() if pod["spec"].get("nodeName") == NODE]
+        held = sum(units_of(pod) for pod in pods if card_of(pod) in sick)
+        left = held + sum(amount for index, amount in units.items() if index not in sick)
 
         async def seen() -> tuple[set[int], int]:
             return set(await self.sick()), await self.allocatable()
 
-        await eventually(
-            seen, lambda found: found == (set(sick), healthy), f"cards {sick} are sick, {healthy} units left"
-        )
+        await eventually(seen, lambda found: found == (set(sick), left), f"cards {sick} are sick, {left} units left")
         self._measured(what, time.monotonic() - started)
 
     async def pods_on_each_card(self, name: str = "on") -> dict[int, str]:

@@ -7,7 +7,7 @@ import pytest
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
-from e2e.faults.fault_stage import BESIDE, FaultStage
+from e2e.faults.fault_stage import BESIDE, NODE, FaultStage
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
 
@@ -28,7 +28,7 @@ async def test_an_applications_xid_changes_nothing(faults: FaultStage) -> None:
 @pytest.mark.promise("DP-021")
 @pytest.mark.parametrize("xid", CRITICAL)
 async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> None:
-    """Allocatable falls by that card's units; only its pod gets an event, and runs on; the node beside is as it was."""
+    """Allocatable falls by that card's free units; only its pod gets an event, and runs on; the node beside is as it was."""
     beside = await faults.allocatable(BESIDE)
     pods = await faults.pods_on_each_card()
     await faults.command("xid", "1", str(xid))
@@ -43,14 +43,41 @@ async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> No
         assert await faults.observer.events(pods[index], spec.EVENT_CARD_UNHEALTHY) == []
 
 
+@pytest.mark.promise("DP-021")
+async def test_pods_of_an_unhealthy_card_block_no_other_card(faults: FaultStage) -> None:
+    """Three cards are nearly full and one of them fails: the empty one is used, and nothing lands on the failed one.
+
+    kube-scheduler counts the pods of the failed card until they end, so what they have must be allocatable until then.
+    """
+    whole = max((await faults.units()).values())
+    observer = faults.observer
+    pods = await observer.run(*(gpu_pod(f"on-{number}", whole - 1, node=NODE) for number in range(3)))
+    failed = card_of(pods[0])
+    await faults.command("xid", str(failed), "79")
+    await faults.shows("Xid 79 below a pod", failed)
+    (beside,) = await observer.run(gpu_pod("beside", whole, node=NODE))
+    assert {card_of(pod) for pod in (*pods, beside)} == set(await faults.units())
+
+    await observer.create(gpu_pod("late", 2, node=NODE))
+    await observer.waits_because("late", spec.REASON_NO_CARD_FITS)
+    await observer.delete("on-0")
+    await observer.are_gone("on-0")
+    await faults.shows("the end of a pod on a card of Xid 79", failed)
+    assert not (await observer.pod("late"))["spec"].get("nodeName")
+    await faults.heal()
+
+    (late,) = await observer.running("late")
+    assert card_of(late) == failed
+
+
 async def test_a_new_pod_avoids_a_sick_card(faults: FaultStage) -> None:
     """Three cards are full, the fourth is sick: the pod waits, and runs when the card recovers, which wakes it."""
     full = max((await faults.units()).values())
-    pods = await faults.observer.run(*(gpu_pod(f"full-{number}", full, node="sick") for number in range(3)))
+    pods = await faults.observer.run(*(gpu_pod(f"full-{number}", full, node=NODE) for number in range(3)))
     (free,) = set(await faults.units()) - set(map(card_of, pods))
     await faults.command("xid", str(free), "48")
     await faults.shows("Xid 48 on the last free card", free)
-    await faults.observer.create(gpu_pod("late", 2, node="sick"))
+    await faults.observer.create(gpu_pod("late", 2, node=NODE))
     await faults.observer.waits_because("late", "nsufficient")
     await faults.heal()
 
@@ -74,7 +101,7 @@ async def test_a_sick_card_stays_sick_over_a_restart_of_the_plugin(faults: Fault
     """A plugin that restarts has read no Xid; the Node remembers."""
     await faults.command("xid", "1", "79")
     await faults.shows("Xid 79 before a restart", 1)
-    await faults.observer.restart("sick", "plugin")
+    await faults.observer.restart(NODE, "plugin")
     await faults.shows("Xid 79 after the plugin's restart", 1)
 
     assert await faults.sick() == {1: "Xid 79"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence, Set
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -93,31 +93,33 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         """The full list immediately, and again after each change of it; the stream stays open until we stop."""
         wake = asyncio.Event()
         self._wakes.add(wake)
-        sent: list[CardFacts] | None = None
+        sent: tuple[Sequence[CardFacts], Set[str]] | None = None
         try:
             while not self._stopping.is_set():
                 wake.clear()
-                # Why a card is sick is not in the list.
+                # Why a card is unhealthy is not in the list.
                 cards = [replace(card, reason="") for card in self._node.cards.cards]
-                if cards != sent:
-                    sent = cards
-                    yield self._list(cards)
+                kept = self._node.kept_ids() if self._allocator is not None else frozenset()
+                if (cards, kept) != sent:
+                    sent = cards, kept
+                    yield self._list(cards, kept)
                 await wake.wait()
         finally:
             self._wakes.discard(wake)
 
-    def _list(self, cards: Sequence[CardFacts]) -> pb.ListAndWatchResponse:
+    def _list(self, cards: Sequence[CardFacts], kept: Set[str]) -> pb.ListAndWatchResponse:
         message = pb.ListAndWatchResponse()
         # Made in the message: up to 128,000 devices beside it would take 60 MiB for a moment, and three times as long.
         add = message.devices.add
-        for one, health in self._devices(cards):
+        for one, health in self._devices(cards, kept):
             add(ID=one, health=health)
-        sick = sum(not card.healthy for card in cards)
-        _LOG.info("announced cards=%d unhealthy=%d ids=%d", len(cards), sick, len(message.devices))
+        unhealthy = sum(not card.healthy for card in cards)
+        line = "announced cards=%d unhealthy=%d ids=%d kept_for_pods=%d"
+        _LOG.info(line, len(cards), unhealthy, len(message.devices), len(kept))
         return message
 
     def announce(self, changes: Sequence[CardChange] = ()) -> None:
-        """The cards changed: each kubelet that holds our list gets the new one."""
+        """The cards, or the ids that pods keep, changed: each kubelet that holds our list gets the new one."""
         for wake in self._wakes:
             wake.set()
 

@@ -42,6 +42,7 @@ from gpushare.deviceplugin.allocation.restoration import Restoration
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason, Verification
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
+from gpushare.deviceplugin.core.holdings import kept_ids
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget
@@ -104,6 +105,7 @@ class Allocator:
         self._calls = 0
         self._shown = asyncio.Event()
         pods.on_change = self._on_change
+        node.kept_ids = self.kept_ids
 
     async def recover(self) -> None:
         """After our own start: what the kubelet gave out before, and pods that wait. Raises ApiError."""
@@ -165,6 +167,13 @@ class Allocator:
         """Pods that will never start, by uid, and why: only a new pod helps."""
         return {uid: f"{reason.value}: {text}" for uid, (reason, text) in self.held().items() if reason.is_final}
 
+    def kept_ids(self) -> frozenset[str]:
+        """The ids of unhealthy cards that stay announced as healthy."""
+        if all(card.healthy for card in self.view.node.cards.cards):
+            return frozenset()
+        sight = self.view.now()
+        return kept_ids(sight.holdings, sight.pods, sight.cards, counts_slots=sight.counts_slots)
+
     async def keep_right(self) -> None:
         """Until cancelled: give pods without a card one, and end repairs that were begun."""
         while True:
@@ -174,6 +183,7 @@ class Allocator:
                     self._changed.clear()
                     pause = await self.put_right()
                     was_refused = bool(self.view.refused)
+                self.view.node.announce()
             except GpushareError as error:
                 _LOG.warning("cannot put annotations right error=%s", error)
             if was_refused:
@@ -195,6 +205,7 @@ class Allocator:
     def _on_change(self) -> None:
         self._changed.set()
         self._shown.set()
+        self.view.node.announce()
 
     @contextlib.asynccontextmanager
     async def _called(self) -> AsyncIterator[None]:

@@ -13,7 +13,8 @@ them yet (or the other way round); an average over that is wrong for every card.
 3. the count, once the sum is there.
 
 If only health changes, sums and count stay, and every reader sees the old state or the new one. The kubelet gets it first: a card
-that is well again has its ids before a scheduler places a pod there.
+that is well again has its ids before a scheduler places a pod there. A card that was taken out stays, unhealthy, while a pod names
+it.
 
 The condition and the overuse annotation are a write of their own after that: a policy of an earlier version that refuses them must
 not keep the cards from the Node.
@@ -71,7 +72,7 @@ class NodeWriter:
     each of them that is in the machine. ``boot`` is the id of the present boot, as the Node shows it. The argument is used while
     the Node shows none. ``now`` is in seconds since 1970; ``in_use`` answers the card indices that pods name; ``max_ids`` is as in
     ``check_ids``; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Each of the ``listeners`` is called with
-    every change of the cards, after it.
+    every change of the cards, after it, and without one if pods may have other ids than before.
     """
 
     def __init__(
@@ -95,6 +96,8 @@ class NodeWriter:
         self.isolation_off = False
         self.kubelet_version = ""
         self.listeners: list[Listener] = []
+        # The ids of unhealthy cards that are announced as healthy.
+        self.kept_ids: Callable[[], frozenset[str]] = frozenset
         self._client = client
         # The cards of the last count, those that are announced, and those that cannot be announced, which is logged once.
         # An announced card that was not counted is absent, even if the Node is not yet written.
@@ -166,6 +169,11 @@ class NodeWriter:
         """A card fell ill or recovered: show it immediately if that changes anything."""
         self._log(recoveries)
         self._show(self._with_health(self.cards, self._physical), {one.uuid: one.rule for one in recoveries})
+
+    def announce(self, changes: Sequence[CardChange] = ()) -> None:
+        """Call the listeners: cards changed so, or pods may have other ids than before."""
+        for listener in self.listeners:
+            listener(changes)
 
     def wake(self) -> None:
         """Compare the Node with what should be on it, now."""
@@ -269,8 +277,14 @@ class NodeWriter:
     def _with_health(self, cards: NodeCards, physical: Sequence[PhysicalCard]) -> NodeCards:
         """A card is absent if it is not in the machine, or not yet: its NVML index is known once it is adopted."""
         here = uuids_of(self._counted) & uuids_of(physical)
-        gone = uuids_of(cards.cards) - here
-        return self._health.applied(cards, {uuid: self._withheld.get(uuid, REASON_TAKEN_OUT) for uuid in gone})
+        counted = uuids_of(self._counted)
+        # One that comes back keeps its reason until it is adopted.
+        absent = {
+            card.uuid: (card.uuid in counted and card.reason) or self._withheld.get(card.uuid, REASON_TAKEN_OUT)
+            for card in cards.cards
+            if card.uuid not in here
+        }
+        return self._health.applied(cards, absent)
 
     def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> None:
         """Announce the cards from now on, and if that is news, publish it and log the changes of health with their ``rules``."""
@@ -284,8 +298,7 @@ class NodeWriter:
             state = "healthy" if change.healthy else "not shared" if change.why in NOT_SHARED else "unhealthy"
             _LOG.log(level, "card is %s device=%d uuid=%s reason=%s", state, card.index, card.uuid, change.why)
         self.wake()
-        for listener in self.listeners:
-            listener(changes)
+        self.announce(changes)
 
     async def _write(self, node: Node, cards: NodeCards, *, is_moving: bool = False) -> None:
         patch = patch_for(node, cards, self._acted_on, is_moving=is_moving)

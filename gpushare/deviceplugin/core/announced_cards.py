@@ -97,8 +97,8 @@ def describe_cards(
 
     A card keeps the index that it has in ``known`` (cards that were announced before; None: nothing was, so pods that name a
     card have another plugin's count, which is NVML's). A new card gets the lowest index that no card here has and that no pod
-    of the node names (``in_use``): an index never silently becomes another card under a pod. In slots mode a known card that
-    was taken out while a pod names it stays, sick: the amount of the node must not fall below what its pods ask for.
+    of the node names (``in_use``): an index never silently becomes another card under a pod. A known card that was taken out
+    while a pod names it stays, unhealthy: the amount of the node must not fall below what its pods ask for.
     """
     before = {card.uuid: card.index for card in known or ()}
     present = {card.uuid: before[card.uuid] for card in physical if card.uuid in before}
@@ -109,11 +109,13 @@ def describe_cards(
         CardFacts(indices[card.uuid], card.uuid, card.model, card.mib, unit.units_of(card.mib), slots, numa=card.numa)
         for card in physical
     ]
-    if slots and known:
-        missed = in_use - set(indices.values())
-        missing = (card for card in known if card.slots and card.uuid not in indices)
-        absent = {"healthy": False, "reason": REASON_TAKEN_OUT}
-        facts += [msgspec.structs.replace(card, **absent) for card in missing if card.index in missed]
+    missed = in_use - set(indices.values())
+    absent = {"slots": slots, "healthy": False, "reason": REASON_TAKEN_OUT}
+    facts += [
+        msgspec.structs.replace(card, units=units, **absent)
+        for card in known or ()
+        if card.uuid not in indices and card.index in missed and (units := unit.units_of(card.mib))
+    ]
     mode = MODE_SLOTS if slots else MODE_IDS
     return NodeCards(CARDS_VERSION, mode, str(unit), boot, tuple(sorted(facts, key=lambda card: card.index)))
 

@@ -19,7 +19,7 @@ Four limits, none of which a kubelet or an API server explains:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 from gpushare import wire
@@ -85,16 +85,21 @@ def id_count(card: CardFacts) -> int:
     return card.slots or card.units
 
 
-def device_list(cards: Sequence[CardFacts]) -> list[tuple[str, str]]:
-    """``(id, health)`` of every id of every card; all ids of a card share its health."""
+def device_list(cards: Sequence[CardFacts], kept: Set[str] = frozenset()) -> list[tuple[str, str]]:
+    """``(id, health)`` of every id of every card: that of its card, except that the ids ``kept`` are healthy."""
     ids = DeviceIds(cards)
-    return [(device_id, HEALTHY if card.healthy else UNHEALTHY) for card in cards for device_id in ids.of_card(card)]
+    return [
+        (device_id, HEALTHY if card.healthy or device_id in kept else UNHEALTHY)
+        for card in cards
+        for device_id in ids.of_card(card)
+    ]
 
 
-def spare_slots(cards: Sequence[CardFacts]) -> list[tuple[str, str]]:
+def spare_slots(cards: Sequence[CardFacts], kept: Set[str] = frozenset()) -> list[tuple[str, str]]:
     """``(id, health)`` of the slots that a node in ids mode offers so that pods which name one can come to it too.
 
-    They stand for nothing and lie on no card; each container that asks for a slot asks for a unit of memory at least.
+    They stand for nothing and lie on no card, so ``kept`` has none of them. Each container that asks for a slot asks for a unit of
+    memory at least.
     """
     count = min(sum(card.units for card in cards), _MOST_SPARE_SLOTS)
     return [(f"{_PREFIX}any-{number}", HEALTHY) for number in range(count)]

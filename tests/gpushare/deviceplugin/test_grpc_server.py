@@ -22,6 +22,7 @@ from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core import devices
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard
+from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
@@ -48,6 +49,9 @@ class Kubelet:
     server: DevicePluginServer
     api: StubApi
     folder: Path
+    pods: NodePods
+    health: CardHealth
+    node: NodeWriter
     devices: dict[str, str] = field(default_factory=dict)
     taken: dict[str, list[str]] = field(default_factory=dict)
     book: list[tuple[str, str, list[str]]] = field(default_factory=list)
@@ -115,17 +119,20 @@ async def plugin(
         folder = Path(name)
         async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
-            node = NodeWriter(client, "rig", MemoryUnit.parse(unit), "boot", now=lambda: 0.0, max_ids=10**6)
+            health, known = CardHealth(XidRules(), 0.0), NodePods()
+            node = NodeWriter(
+                client, "rig", MemoryUnit.parse(unit), "boot", now=lambda: 0.0, health=health, max_ids=10**6
+            )
             await node.prepare()
             node.begin(physical)
             await node.publish()
             events = EventRecorder(client, "test", lambda: 0.0, random.Random(1))
             book = KubeletRecords(folder / "none.sock", folder)
-            allocator = Allocator(client, NodePods(), node, book, events, rules=ContainerFlags(id_strategy=by))
+            allocator = Allocator(client, known, node, book, events, rules=ContainerFlags(id_strategy=by))
             server = DevicePluginServer(allocator, node)
             await server.start(folder / "plugin.sock")
             async with grpc.aio.insecure_channel(f"unix:{folder}/plugin.sock") as channel:
-                kubelet = Kubelet(pb_grpc.DevicePluginStub(channel), server, api, folder)
+                kubelet = Kubelet(pb_grpc.DevicePluginStub(channel), server, api, folder, known, health, node)
                 await kubelet.list_devices()
                 yield kubelet
             await server.stop()
@@ -226,6 +233,28 @@ async def test_ids_are_steered_onto_the_card_of_the_pod() -> None:
         assert (variables["NVIDIA_VISIBLE_DEVICES"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == (UUIDS[1], "1")
 
 
+async def test_ids_of_an_unhealthy_card_stay_healthy_until_their_pod_ends() -> None:
+    """One list when the card fails and one when the pod ends; other changes of the pod send none."""
+    async with plugin(["t4", "t4"], [gpu_pod("on-it", 3)]) as kubelet:
+        ids, _ = await kubelet.admit(3)
+        await kubelet.start("uid-on-it", ids)
+        lists = kubelet.plugin.ListAndWatch(pb.Empty(), timeout=30)
+
+        async def unhealthy() -> set[str]:
+            return {one.ID for one in (await lists.read()).devices if one.health == "Unhealthy"}
+
+        assert await unhealthy() == set()
+        of_card = {f"gs-aaaaaaaa-{number}" for number in range(15)}
+        kubelet.health.lose(UUIDS[0])
+        kubelet.node.refresh()
+        assert await unhealthy() == of_card - set(ids)
+        (pod,) = kubelet.pods.in_admission_order()
+        kubelet.pods.set(pod)
+        kubelet.pods.remove(pod.metadata)
+        assert await unhealthy() == of_card
+        lists.cancel()
+
+
 async def test_ids_of_several_cards_are_refused() -> None:
     """A kubelet that did not ask, or did not obey."""
     async with plugin(["t4", "t4"], [gpu_pod("a", 2)]) as kubelet:
@@ -323,7 +352,7 @@ async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch
 def test_a_list_takes_little_more_memory_than_its_ids() -> None:
     """A kubelet takes 128,000 of them, so no second list of devices may stand beside the message."""
     cards = tuple(CardFacts(number, uuid, "T4", 4000, 4000) for number, uuid in enumerate(UUIDS))
-    node = SimpleNamespace(listeners=[], cards=SimpleNamespace(cards=cards, mode="ids"))
+    node = SimpleNamespace(listeners=[], kept_ids=frozenset, cards=SimpleNamespace(cards=cards, mode="ids"))
     server = DevicePluginServer(cast("Allocator", object()), cast("NodeWriter", node))
 
     async def listed() -> int:

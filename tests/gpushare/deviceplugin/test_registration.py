@@ -28,6 +28,7 @@ class OneCard:
     """A node with one card of two units; all that the server reads of it."""
 
     listeners: ClassVar[list[Any]] = []
+    kept_ids = frozenset
     cards = NodeCards(1, "ids", "GiB", "", (CardFacts(0, "GPU-aaaaaaaa", "m", 2048, 2),))
 
 

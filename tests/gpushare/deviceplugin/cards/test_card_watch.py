@@ -20,7 +20,7 @@ from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status
 from gpushare.model.cards import NodeCards, encode_cards
 from gpushare.model.node import devices_of
-from tests.gpushare.deviceplugin.rig import COOL_DOWN, SURVEY, Rig, holder, new_node, running, sick_in
+from tests.gpushare.deviceplugin.rig import COOL_DOWN, SURVEY, Rig, holder, new_node, running
 from tests.servers import StubApi, until
 
 Simulate = Callable[..., State]
@@ -590,21 +590,18 @@ async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) ->
         assert sizes == [[15, 15, 11], [15, 15, 11, 79], [15, 11, 79]]
 
 
-async def test_a_card_that_is_taken_out_is_sick_at_once_and_then_gone(simulate: Simulate) -> None:
-    """The others keep their indices; its pods get events."""
+async def test_card_taken_out_stays_unhealthy_while_a_pod_names_it(simulate: Simulate) -> None:
+    """The scheduler counts the pod until it ends. The others keep their indices, and the pod gets an event."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])
     async with running(simulate("mixed", driver=NEW), api=api) as rig:
-        first, second, third = rig.uuids
-        rig.state.remove_card(first)
-        # The list without the card may follow the one with sick ids at once.
-        await until(lambda: 15 in [sick_in(ids) for ids in rig.lists])
+        rig.state.remove_card(rig.uuids[0])
+        await rig.reached(["lost", "", ""])
         # As above: a count under way would seem to take two seconds, and the next one wait for as much longer.
         await rig.settled()
-        rig.clock.now += 2
-        await until(lambda: rig.capacity("count") == "2")
+        rig.clock.now += SURVEY + 1
+        await until(lambda: len(rig.node.nvml_indices) == 2)
 
-        assert [(card["index"], card["uuid"]) for card in rig.published()["cards"]] == [(1, second), (2, third)]
-        assert len(rig.lists[-1]) == 15 + 11
+        assert (len(rig.lists[-1]), rig.sick_ids(), rig.capacity("count")) == (15 + 15 + 11, 15, "3")
         await until(lambda: bool(rig.events("Pod")))
         assert rig.events("Pod")[0][0] == "GPUShareCardUnhealthy"
 
@@ -648,9 +645,13 @@ async def test_an_exchanged_card_never_gets_the_index_that_a_pod_names(simulate:
     async with running(simulate("t4x2", driver=NEW), api=api) as rig:
         first, second = rig.uuids
         new = rig.state.change_uuid(first)
-        await until(lambda: rig.capacity("count") == "2" and new in str(rig.published()))
+        await until(lambda: rig.capacity("count") == "3" and new in str(rig.published()))
 
-        assert [(card["index"], card["uuid"]) for card in rig.published()["cards"]] == [(1, second), (2, new)]
+        assert [(card["index"], card["uuid"]) for card in rig.published()["cards"]] == [
+            (0, first),
+            (1, second),
+            (2, new),
+        ]
         assert rig.node.nvml_indices[new] == 0
 
 
@@ -672,10 +673,10 @@ async def test_a_card_that_comes_back_has_its_index_again(simulate: Simulate) ->
         await rig.reached(["Xid 48", ""])
         new = rig.state.change_uuid(first)
         rig.clock.now += SURVEY + 1
-        await until(lambda: new in str(rig.published()) and rig.capacity("count") == "2")
+        await until(lambda: new in str(rig.published()) and rig.capacity("count") == "3")
         rig.state.change_uuid(new, first)
         rig.clock.now += SURVEY + 1
-        await until(lambda: first in str(rig.published()) and rig.capacity("count") == "2")
+        await until(lambda: new not in str(rig.published()) and rig.capacity("count") == "2")
 
         cards = [(card["index"], card["uuid"], card["reason"]) for card in rig.published()["cards"]]
         assert cards == [(0, first, "Xid 48"), (1, second, "")]
@@ -693,7 +694,7 @@ async def test_a_card_in_mig_mode_is_not_shared_with_an_event(
             for _ in range(3):
                 rig.clock.now += SURVEY + 1
                 await rig.settled()
-            await until(lambda: rig.capacity("count") == "7")
+            await until(lambda: rig.reasons()[3] == "in MIG mode")
         told = [text for reason, text in rig.events("Node") if reason == "GPUShareCardNotShared"]
         assert len(told) == 1
         assert rig.uuids[3] in told[0]
@@ -707,7 +708,7 @@ async def test_a_card_in_mig_mode_is_not_shared_with_an_event(
 
         rig.state.set_value(rig.uuids[3], "mig", "off")
         rig.clock.now += SURVEY + 1
-        await until(lambda: rig.capacity("count") == "8")
+        await until(lambda: not any(rig.reasons()))
         await rig.settled()
         assert {reason for kind in ("Node", "Pod") for reason, _ in rig.events(kind)} == {"GPUShareCardNotShared"}
         assert len(rig.events("Pod")) == 1

@@ -68,10 +68,11 @@ def test_a_card_keeps_its_index_in_another_order_of_nvml() -> None:
 
 
 def test_an_index_that_a_pod_names_is_not_given_to_a_new_card() -> None:
-    """The pod's card may come back; until then no other card takes its place."""
+    """The pod's card may come back; until then it stays shown, and no other card takes its place."""
     known = describe_cards(physical("a", "b"), GIB, "boot")
+    pod_on_a = describe_cards(physical("b", "n"), GIB, "boot", known.cards, frozenset({0}))
 
-    assert indices(describe_cards(physical("b", "n"), GIB, "boot", known.cards, frozenset({0}))) == {"b": 1, "n": 2}
+    assert indices(pod_on_a) == {"a": 0, "b": 1, "n": 2}
     assert indices(describe_cards(physical("b", "n"), GIB, "boot", known.cards)) == {"b": 1, "n": 0}
 
 
@@ -117,11 +118,16 @@ def test_foreign_ids_have_no_card(device_id: str) -> None:
     assert DeviceIds(facts(1, 4096, GIB).cards).card_of(device_id) is None
 
 
-def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
-    """All ids of a sick card become unhealthy together."""
+@pytest.mark.parametrize(
+    ("kept", "health"),
+    [((), ["Unhealthy", "Unhealthy"]), (("gs-b-1", "gs-b-7", "gs-a-0"), ["Unhealthy", "Healthy"])],
+    ids=["no pod", "a pod has one"],
+)
+def test_ids_of_an_unhealthy_card_are_unhealthy_unless_kept(kept: tuple[str, ...], health: list[str]) -> None:
+    """All of them change together, except for those that pods keep; an id that the card has not adds nothing."""
     cards = [CardFacts(0, "GPU-a", "m", 2048, 2), CardFacts(1, "GPU-b", "m", 2048, 2, healthy=False)]
 
-    assert [health for _, health in device_list(cards)] == ["Healthy", "Healthy", "Unhealthy", "Unhealthy"]
+    assert [each for _, each in device_list(cards, frozenset(kept))] == ["Healthy", "Healthy", *health]
 
 
 def test_card_in_slots_mode_has_mebibytes_and_an_id_per_slot() -> None:
@@ -145,16 +151,25 @@ def test_spare_slots_are_enough_and_few_and_no_cards_ids(count: int, units: int)
     assert all(DeviceIds(cards).card_of(device_id) is None for device_id in spare)
 
 
-def test_card_removed_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
-    """A kubelet that restarts with less than its running pods ask for would refuse these."""
-    known = describe_cards(physical("a", "b"), MIB, "boot", slots=2)
-    kept = describe_cards(physical("b"), MIB, "boot", known.cards, frozenset({0, 1}), slots=2).cards
+@pytest.mark.parametrize("slots", [0, 2])
+def test_card_removed_under_a_pod_keeps_its_amount(slots: int) -> None:
+    """A kubelet that restarts with less than its running pods ask for would refuse these; the scheduler's sum would too."""
+    known = describe_cards(physical("a", "b"), MIB, "boot", slots=slots)
+    kept = describe_cards(physical("b"), MIB, "boot", known.cards, frozenset({0, 1}), slots=slots).cards
 
     assert [(card.index, card.healthy, card.units) for card in kept] == [(0, False, 15079), (1, True, 15079)]
-    assert indices(describe_cards(physical("b"), MIB, "boot", known.cards, frozenset({1}), slots=2)) == {"b": 1}
-    assert indices(describe_cards(physical("b"), GIB, "boot", known.cards, frozenset({0, 1}))) == {"b": 1}
-    in_ids = describe_cards(physical("a", "b"), GIB, "boot").cards
-    assert indices(describe_cards(physical("b"), MIB, "boot", in_ids, frozenset({0, 1}), slots=2)) == {"b": 1}
+    assert (kept[0].reason, kept[0].slots) == ("taken out of the machine", slots)
+    assert indices(describe_cards(physical("b"), MIB, "boot", known.cards, frozenset({1}), slots=slots)) == {"b": 1}
+
+
+def test_removed_card_is_counted_in_the_present_unit_and_mode() -> None:
+    """Its memory is known from the annotation, except if that is of a later version: then nothing is."""
+    known = describe_cards(physical("a", "b"), GIB, "boot").cards
+    kept = describe_cards(physical("b"), MIB, "boot", known, frozenset({0}), slots=2).cards
+    unknown = [CardFacts(0, "GPU-a", "", 0, 0)]
+
+    assert [(card.units, card.slots) for card in kept] == [(15079, 2), (15079, 2)]
+    assert indices(describe_cards(physical("b"), GIB, "boot", unknown, frozenset({0}))) == {"b": 1}
 
 
 # The memory of an H200 by its driver.
