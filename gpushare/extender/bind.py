@@ -119,6 +119,9 @@ class Binder:
         request = request_of(pod)
         if request.units == 0:
             return {}
+        if node not in self.book.snapshot().nodes:
+            # No lock and no Lease for a name that is only in the order.
+            raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {node}")
         if self.guards is None:
             booking = self._assume(pod, node, request)
         else:

@@ -112,13 +112,17 @@ class Entry(NamedTuple):
 
 
 class Rows:
-    """The rows as they were when ``follow`` came to its end last, by name; ``models`` only grows.
+    """The rows as they were when ``follow`` came to its end last, by name.
+
+    ``models`` has a place for each model; that of a model that no card has any more is empty, until another model takes it.
 
     ``changed`` and ``gone`` are what that one changed. ``reasons`` are why cards are sick, by the node and the card's index.
     """
 
     def __init__(self) -> None:
         self.models: list[str] = []
+        self._places: dict[str, int] = {}
+        self._free_places: list[int] = []
         self.sums = Sums()
         self.changed: Sequence[str] = ()
         self.gone: Sequence[str] = ()
@@ -130,7 +134,7 @@ class Rows:
         kept: dict[str, Entry] = {}
         changed: list[str] = []
         reasons: dict[str, dict[int, str]] = {}
-        sums = Sums()
+        sums, used = Sums(), set[int]()
         for number, node in enumerate(nodes, 1):
             before = self._kept.get(node.name)
             now = before if before is not None and before.node is node else self._made(node)
@@ -138,12 +142,17 @@ class Rows:
                 changed.append(node.name)
             kept[node.name] = now
             sums = sums.plus(now.sums)
+            used |= now.models
             if now.sums.sick:
                 reasons[node.name] = {one.index: one.reason for one in node.devices if one.reason and not one.healthy}
             if number % _NODES_AT_ONCE == 0:
                 yield
         self.changed, self.gone = changed, [name for name in self._kept if name not in kept]
         former, self._kept, self.sums, self.reasons = self._kept, kept, sums, reasons
+        for model in [model for model, place in self._places.items() if place not in used]:
+            place = self._places.pop(model)
+            self.models[place] = ""
+            self._free_places.append(place)
         # To free all that has changed takes long, too, so it is not left to the end of this function.
         for number, name in enumerate(changed, 1):
             former.pop(name, None)
@@ -179,13 +188,21 @@ class Rows:
         return Entry(node, row, encode_json(row), sums, frozenset(card.model for card in cards), pods)
 
     def _card(self, device: Device, *, is_overused: bool) -> Card:
-        if device.model not in self.models:
-            self.models.append(device.model)
         marks = (0 if device.healthy else SICK) + (OVER_BOOKED if device.used > device.total else 0)
         if device.slots and not device.free_slots:
             marks += NO_SLOT
         marks += OVERUSED if is_overused else 0
-        return Card(device.index, device.used, device.total, self.models.index(device.model), marks)
+        return Card(device.index, device.used, device.total, self._place_of(device.model), marks)
+
+    def _place_of(self, model: str) -> int:
+        place = self._places.get(model)
+        if place is None:
+            if not self._free_places:
+                self._free_places.append(len(self.models))
+                self.models.append("")
+            place = self._places[model] = self._free_places.pop()
+            self.models[place] = model
+        return place
 
 
 def _overusers(node: NodeInfo) -> tuple[Overuser, ...]:

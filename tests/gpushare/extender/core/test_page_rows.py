@@ -39,6 +39,17 @@ def test_a_row_has_each_card_in_units() -> None:
     assert rows.texts() == [entry.text, rows.text_of("m")]
 
 
+def test_models_that_are_gone_are_forgotten() -> None:
+    """A node that names other models each time takes no more places than it has cards; other rows keep theirs."""
+    other, rows = node("m", Device(0, 14, model="T4")), Rows()
+    for number in range(50):
+        followed(other, node("n", Device(0, 14, model=f"X{number}"), Device(1, 14, model="")), rows=rows)
+
+    # A new model is there before the one that it replaces is gone.
+    assert len(rows.models) <= 4
+    assert [[rows.models[card.model] for card in one.row.each_card()] for one in rows.entries()] == [["T4"], ["X49", ""]]
+
+
 @pytest.mark.parametrize(
     ("device", "marks", "free"),
     [
