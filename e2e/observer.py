@@ -249,7 +249,8 @@ class Observer:
         return await self._ask("GET", url)
 
     async def _ask(self, method: str, url: str, body: bytes | str | None = None) -> Answer:
-        answer = await self._http.request(method, url, content=body)
+        headers = None if body is None else {"content-type": "application/json"}
+        answer = await self._http.request(method, url, content=body, headers=headers)
         if url.endswith(spec.BIND):
             said = _json(answer.content)
             self._binds.append(Asked(self._now(), spec.BIND, _json(body or ""), said, answer.status_code))

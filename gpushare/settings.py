@@ -88,6 +88,14 @@ class ExtenderSettings(ProgramSettings):
     address: str = flag("address", "address to listen on", "", shown="all, with a warning")
     # The original listens here if PORT is not set.
     port: int = flag("port", "port, 0 for a free one", "39999", number(0, 65535), variable="PORT")
+    allowed_hosts: frozenset[str] = flag(
+        "allowed-hosts",
+        "more names by which callers call this server, with commas between: requests with another name in Host or Origin may "
+        "come from a web page",
+        "",
+        lambda text: frozenset(name.strip().lower() for name in text.split(",") if name.strip()),
+        shown="addresses, names without a dot, and those of the cluster",
+    )
     guarded: bool = switch(
         "guarded",
         "other extenders may bind on this cluster too: each bind first writes a Lease of its node, which only one can win (two "

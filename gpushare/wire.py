@@ -135,6 +135,8 @@ API_VERSION: Final = "0.1.0"
 # ConfigMap that lists the sick cards of a node (data.gpus = "0,2"): how its name begins, before the node's, and its namespace.
 UNHEALTHY_CONFIGMAP_PREFIX: Final = "unhealthy-gpu-"
 UNHEALTHY_CONFIGMAP_NAMESPACE: Final = "kube-system"
+# The extender's Service in the manifests, as callers in other namespaces name it.
+EXTENDER_SERVICE: Final = "gpushare-schd-extender.kube-system"
 
 # The device plugin's socket beside kubelet.sock, and the only API version that a kubelet accepts.
 PLUGIN_SOCKET: Final = "aliyungpushare.sock"

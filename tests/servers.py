@@ -49,7 +49,7 @@ class Caller(Connection):
 
 def plain_http(url: str = "") -> Caller:
     """A client without TLS."""
-    return Caller(url)
+    return Caller(url, headers={"content-type": "application/json"})
 
 
 async def anonymous() -> list[tuple[str, str]]:

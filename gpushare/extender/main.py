@@ -102,7 +102,8 @@ async def _run(settings: ExtenderSettings) -> None:
             book, verdicts, verbs.decisions, policy=settings.policy, is_ready=controller.is_ready,
             contacts=lambda: controller.contacts, monotonic=time.monotonic,
         )  # fmt: skip
-    edges = [(HttpEdge(Routes(book, verbs, controller.is_ready, page), listener), tls)]
+    routes = Routes(book, verbs, controller.is_ready, page, settings.allowed_hosts, is_tls=tls is not None)
+    edges = [(HttpEdge(routes, listener), tls)]
     if settings.metrics_address is not None:
         # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
         from gpushare.extender.exposition import ExtenderExposition, MetricsRoutes

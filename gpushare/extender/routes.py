@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeVar
 
 from gpushare import wire
@@ -19,6 +19,7 @@ from gpushare.extender.core.explain import describe_node, inspect_node, nodes_wi
 from gpushare.extender.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
 from gpushare.extender.ui.live_page import LivePage
 from gpushare.extender.verbs import Verbs
+from gpushare.serving import web_pages
 from gpushare.serving.http_connection import JSON, TEXT, Answer, HttpRequest
 
 _LOG = logging.getLogger(__name__)
@@ -42,9 +43,22 @@ def health(is_ready: Callable[[], bool]) -> dict[str, Callable[[], Answer]]:
 
 
 class Routes:
-    """The application. ``is_ready``: is the book complete? ``page`` is there unless the flag turns it off."""
+    """The application. ``is_ready``: is the book complete? ``page`` is there unless the flag turns it off.
 
-    def __init__(self, book: Book, verbs: Verbs, is_ready: Callable[[], bool], page: LivePage | None = None) -> None:
+    ``allowed_hosts`` are more names by which callers call this server, see ``web_pages``.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        verbs: Verbs,
+        is_ready: Callable[[], bool],
+        page: LivePage | None = None,
+        allowed_hosts: Collection[str] = (),
+        *,
+        is_tls: bool = False,
+    ) -> None:
+        self._allowed_hosts, self._is_tls = allowed_hosts, is_tls
         self._book = book
         self._verbs = verbs
         # At most one inspection is being described; the next waits for it, and answers all callers that came since.
@@ -74,11 +88,17 @@ class Routes:
         try:
             if not request.is_known and request.path not in self._probes:
                 return _UNKNOWN_CALLER
-            return self._answer(request)
+            return self._refusal(request) or self._answer(request)
         except messages.MalformedMessageError as error:
             return Answer(400, TEXT, f"{error}\n".encode())
         except Exception:
             return _failed(request)
+
+    def _refusal(self, request: HttpRequest) -> Answer | None:
+        """A kubelet calls a probe by the name that the pod's manifest has."""
+        if request.path in self._probes:
+            return None
+        return web_pages.refusal(request, wire.EXTENDER_SERVICE, self._allowed_hosts, is_tls=self._is_tls)
 
     def _answer(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         """No await in it: the answer is of one moment, unless the path is of those that wait."""

@@ -26,6 +26,8 @@ from gpushare.serving.open_connections import Connections
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
+# Those that a request has, in its order.
+_HEADERS: Final = (b"host", b"origin", b"content-type")
 # A body of these is passed over.
 _WITHOUT_BODY: Final = (b"GET", b"HEAD")
 _BUSY: Final = b"too much is on its way in; ask again\n"
@@ -36,13 +38,16 @@ _STATUS_LINES: Final = {
 
 
 class HttpRequest(NamedTuple):
-    """A request; ``is_known``: the caller has shown a certificate of ours, or none is needed."""
+    """A request; ``is_known``: the caller has shown a certificate of ours, or none is needed. A header that is absent is empty."""
 
     method: str
     path: str
     body: bytes
     is_known: bool
     query: str = ""
+    host: str = ""
+    origin: str = ""
+    content_type: str = ""
 
 
 class Answer(NamedTuple):
@@ -97,6 +102,7 @@ class HttpConnection(asyncio.Protocol):
         # Bytes of a head, a trailer or a chunk's line that is not complete: the parser keeps them.
         self._unfinished = 0
         self._expects = False
+        self._headers = dict.fromkeys(_HEADERS, "")
         self._refusal: Answer | None = None
         self._requests: deque[tuple[HttpRequest | Answer, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -227,6 +233,7 @@ class HttpConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         self._url, self._body, self._size, self._head_size, self._expects = b"", bytearray(), 0, 0, False
+        self._headers = dict.fromkeys(_HEADERS, "")
         self._is_reading, self.since = True, self._now()
 
     def on_url(self, url: bytes) -> None:
@@ -235,10 +242,14 @@ class HttpConnection(asyncio.Protocol):
         self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Only one header matters here; the parser has read the lengths."""
+        """Few headers matter; the parser has read the lengths."""
         self._count_head(len(name) + len(value))
-        if name.lower() == b"expect" and value.lower() == b"100-continue":
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
             self._expects = True
+        elif name in _HEADERS:
+            # Of several none may be passed over: together they name nothing.
+            self._headers[name] += value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         """The body comes next."""
@@ -263,7 +274,9 @@ class HttpConnection(asyncio.Protocol):
         if REQUESTS_AHEAD.exceeded(len(self._requests) + 1):
             self._fail(_MANY_AHEAD)
         path, query = _target(self._url)
-        request = HttpRequest(self._method.decode("ascii"), path, bytes(self._body), self.is_known, query)
+        request = HttpRequest(
+            self._method.decode("ascii"), path, bytes(self._body), self.is_known, query, *self._headers.values()
+        )
         is_kept = self._parser.should_keep_alive()
         self._requests.append((request, is_kept))
         self._is_last = not is_kept

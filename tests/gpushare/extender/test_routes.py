@@ -506,3 +506,19 @@ def test_a_probe_needs_no_login(path: str) -> None:
 
     assert isinstance(answer, Answer)
     assert answer.status == 200
+
+
+async def test_pages_of_other_sites_may_not_ask() -> None:
+    """A browser on a forwarded port binds nothing for another site's page, and shows it nothing; probes have any name."""
+    evil, bind, form = {"host": "evil.example"}, f"{PREFIX}/bind", {"content-type": "text/plain"}
+    api = StubApi()
+    async with extender(api) as http:
+        found = [
+            await http.get(f"{PREFIX}/inspect", headers=evil),
+            await http.post(bind, json={}, headers={"origin": "https://evil.example"}),
+            await http.post(bind, json={}, headers=form),
+            await http.get("/healthz", headers=evil),
+            await http.post(bind, json={}),
+        ]
+
+    assert [one.status_code for one in found] == [403, 403, 415, 200, 200]

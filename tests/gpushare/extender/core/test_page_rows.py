@@ -47,7 +47,10 @@ def test_models_that_are_gone_are_forgotten() -> None:
 
     # A new model is there before the one that it replaces is gone.
     assert len(rows.models) <= 4
-    assert [[rows.models[card.model] for card in one.row.each_card()] for one in rows.entries()] == [["T4"], ["X49", ""]]
+    assert [[rows.models[card.model] for card in one.row.each_card()] for one in rows.entries()] == [
+        ["T4"],
+        ["X49", ""],
+    ]
 
 
 @pytest.mark.parametrize(
