@@ -193,7 +193,10 @@ async def _stay(arguments: argparse.Namespace, cluster: Cluster, nodes: list[Nod
     if arguments.lives:
         await settle(cluster)
     scripts, extender = Path(sys.executable).parent, cluster.extender_url()
-    say(next_steps.beside(cluster.kubeconfig, scripts, extender, states, has_kubectl=_has_kubectl()))
+    steps = next_steps.beside(
+        cluster.kubeconfig, scripts, extender, states, lives=arguments.lives, has_kubectl=_has_kubectl()
+    )
+    say(steps)
     if arguments.lives:
         await unless(ended, partial(live, cluster, PAUSE_SECONDS / arguments.speed))
     await ended.wait()

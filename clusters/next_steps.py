@@ -17,13 +17,22 @@ _GPUSHARE: Final = ("kubectl", "gpushare")
 
 
 def beside(
-    kubeconfig: Path, scripts: Path, extender: str, states: Sequence[tuple[str, Path]], *, has_kubectl: bool
+    kubeconfig: Path,
+    scripts: Path,
+    extender: str,
+    states: Sequence[tuple[str, Path]],
+    *,
+    lives: bool,
+    has_kubectl: bool,
 ) -> str:
-    """``scripts`` is the folder of our console scripts, ``extender`` the address of its verbs, ``states`` the cards by node."""
+    """``scripts`` is the folder of our console scripts, ``extender`` the address of its verbs, ``states`` the cards by node.
+
+    ``lives``: the pod that waits is there already.
+    """
     exports = [f"KUBECONFIG={_quoted(kubeconfig)}", f"PATH={_quoted(scripts)}:$PATH"]
     exports += [f"FAKENVML_STATE={_quoted(path)}" for _, path in states[:1]]
     latecomer = (f"kubectl apply -f {_quoted(SAMPLES / 'latecomer.yaml')}", "a pod that asks for 4 GiB of one card")
-    commands = [latecomer, *_questions(SAMPLES, has_kubectl=has_kubectl)]
+    commands = [*(() if lives else (latecomer,)), *_questions(SAMPLES, has_kubectl=has_kubectl)]
     commands += [("fake-nvml show", f"the cards of {name}") for name, _ in states[:1]]
     commands += [(f"fake-nvml show --state {_quoted(path)}", f"of {name}") for name, path in states[1:3]]
     lines = [f"export {' '.join(exports)}", *_with_answers(commands)]
@@ -46,11 +55,15 @@ def after(environment: Path, *, has_kubectl: bool) -> str:
 def _questions(samples: Path, *, has_kubectl: bool) -> list[tuple[str, str]]:
     """Commands about a cluster, each with what it answers; without kubectl its plugins are called by the names of their files."""
     glue = " " if has_kubectl else "-"
+    # The pod itself has the node selector that explain judges, and the sample has none.
+    given, file = (
+        (f"kubectl get pod {WAITING_POD} -o yaml | ", "-") if has_kubectl else ("", _quoted(samples / "latecomer.yaml"))
+    )
     inspect, gpushare = glue.join(_INSPECT), glue.join(_GPUSHARE)
     return [
         (f"{inspect} -d", "which pod has which card"),
         (f"{gpushare} explain {WAITING_POD}", "why it waits, or which card it has and why"),
-        (f"{gpushare} simulate -f {_quoted(samples / 'latecomer.yaml')}", "how many more would fit, and where"),
+        (f"{given}{gpushare} simulate -f {file}", "how many such pods fit, and where"),
         (f"{gpushare} events -A", "what the programs reported on pods and cards"),
     ]
 

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import yaml
@@ -51,6 +52,34 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, headers: b
     widths = [max(len(row[at]) for row in cells) + _GAP for at in range(len(header))]
     lines = ("".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells)
     return "".join(f"{line}\n" for line in lines)
+
+
+def age(when: str, now: float) -> str:
+    """How long ago a time of the API was, as kubectl writes it (``HumanDuration``): ``45s``, ``5m12s``, ``3h20m``, ``2d4h``.
+
+    ``now`` is in seconds since 1970; a text that is no time is ``<unknown>``.
+    """
+    try:
+        seconds = int(now - datetime.fromisoformat(when).timestamp())
+    except (ValueError, OverflowError):
+        return "<unknown>"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    years = days // 365
+    if seconds < -1:
+        return "<invalid>"
+    if minutes < 2:
+        return f"{max(seconds, 0)}s"
+    if hours < 3:
+        return f"{minutes}m" + _rest(seconds % 60, "s", minutes < 10)
+    if days < 2:
+        return f"{hours}h" + _rest(minutes % 60, "m", hours < 8)
+    if years < 2:
+        return f"{days}d" + _rest(hours % 24, "h", days < 8)
+    return f"{years}y" + _rest(days % 365, "d", years < 8)
+
+
+def _rest(amount: int, unit: str, is_shown: bool) -> str:
+    return f"{amount}{unit}" if amount and is_shown else ""
 
 
 def printable(text: str) -> str:

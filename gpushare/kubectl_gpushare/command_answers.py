@@ -36,6 +36,7 @@ from gpushare.kubectl_gpushare.core.explanation import (
 from gpushare.kubectl_gpushare.core.manifest_pods import Manifest, PodsOfObject
 from gpushare.kubectl_gpushare.core.memory_use import top
 from gpushare.kubectl_gpushare.core.pod_owners import refusal_kind
+from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from gpushare.kubectl_gpushare.core.simulation import refused, simulate
 from gpushare.kubectl_gpushare.core.waiting_causes import Cause
 from gpushare.kubectl_gpushare.gpushare_arguments import (
@@ -59,6 +60,8 @@ USE_HIDDEN: Final = (
 _TELLING: Final = (WAITING, BOUND, ENDED)
 _COMPONENT: Final = "app.kubernetes.io/component"
 _PLUGIN: Final = "device-plugin"
+# Where events about objects without a namespace are.
+_OF_NODES: Final = "default"
 INSTALLATION_HIDDEN: Final = "Deployment and DaemonSet of gpushare in kube-system (you may not read them)"
 NAMESPACE_HIDDEN: Final = "admission (there is no namespace {!r} yet): its defaults, policies and quotas do not count"
 ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, policies and quotas do not count"
@@ -104,10 +107,13 @@ def _absent(kind: str, namespace: str, name: str, state: ClusterState) -> NotFou
 
 
 async def list_events(asked: EventsArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
-    """The answer about the events of a namespace, or of all. Raises ApiError."""
-    state = ClusterState()
-    events = await events_of(client, "" if asked.all_namespaces else namespace, asked.name, state, progress)
-    return event_list(events, state.hidden)
+    """The answer about the events of a namespace, or of all; those of nodes are in ``default``. Raises ApiError."""
+    state, events = ClusterState(), list[Event]()
+    for kind, name in asked.names or (("", ""),):
+        of = "" if asked.all_namespaces else _OF_NODES if kind == "node" else namespace
+        found = await events_of(client, of, name, state, progress)
+        events += (one for one in found if kind in ("", one.involved_object.kind.lower()))
+    return event_list(events, list(dict.fromkeys(state.hidden)))
 
 
 async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
@@ -131,8 +137,14 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
         node.metadata.name: condition.status for node in nodes if (condition := healthy_condition(node)) is not None
     }
     answer = top(reports, uses, conditions, hidden)
-    if asked.things == "pods" and not asked.all_namespaces:
+    things, names = asked.wanted
+    if things == "pods" and not asked.all_namespaces:
         answer["pods"] = [one for one in answer["pods"] if one["namespace"] == namespace]
+    if names:
+        answer[things] = [one for one in answer[things] if one["name"] in names]
+        if missing := sorted(set(names) - {one["name"] for one in answer[things]}):
+            where = f" in namespace {namespace!r}" if things == "pods" and not asked.all_namespaces else ""
+            raise NotFoundError(f"there are no {things} with a shared card named {', '.join(missing)}{where}", 404)
     return answer
 
 

@@ -12,7 +12,7 @@ from gpushare import __version__, flags, wire
 from gpushare.answer_forms import OUTPUTS
 from gpushare.errors import UsageError
 from gpushare.flags import duration, flag, group, number, optional, switch
-from gpushare.kubectl_flags import ApiFlags, typed_name
+from gpushare.kubectl_flags import ApiFlags, type_of, typed_name
 
 _COMMAND: Final = "kubectl gpushare"
 # The types of objects that are pods, or make some.
@@ -23,8 +23,12 @@ EXPLAINED: Final = (
 _MOST_REPLICAS: Final = 20_000
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _files(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(",")))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return (text,) if text else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,7 @@ class SimulateArguments:
         "filename",
         "manifest of pods or of what makes them: a file, a folder, - for the standard input; may be given several times",
         "",
-        _names,
+        _files,
         alias="f",
         is_list=True,
     )
@@ -100,11 +104,18 @@ class SimulateArguments:
             raise UsageError(f"which pods? {_COMMAND} simulate -f FILE")
 
 
+def _about(text: str) -> tuple[tuple[str, str], ...]:
+    return (typed_name(text, ("node", *EXPLAINED)),) if text else ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsArguments:
     """``kubectl gpushare events``."""
 
-    name: str = flag("name", "only events about objects of this name", is_positional=True)
+    names: tuple[tuple[str, str], ...] = flag(
+        "name", "only events about these objects, as NAME or TYPE/NAME", "", _about, is_positional=True, is_list=True
+    )
+    """Type and name; the type is "" for a name alone."""
     all_namespaces: bool = switch("all-namespaces", "events of all namespaces, and of nodes", alias="A")
     view: View = group(View)
 
@@ -117,17 +128,19 @@ class DoctorArguments:
     view: View = group(View)
 
 
-def _things(text: str) -> str:
-    if text not in ("nodes", "pods"):
-        raise UsageError(", neither nodes nor pods")
-    return text
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopArguments:
     """``kubectl gpushare top``."""
 
-    things: str = flag("things", "nodes or pods", "pods", _things, is_positional=True)
+    words: tuple[str, ...] = flag(
+        "things",
+        "nodes or pods, and the names of some; or TYPE/NAME",
+        "",
+        _words,
+        is_positional=True,
+        is_list=True,
+        shown="pods",
+    )
     all_namespaces: bool = switch("all-namespaces", "pods of all namespaces", alias="A")
     metrics_port: int = flag(
         "metrics-port",
@@ -136,6 +149,24 @@ class TopArguments:
         number(1, 65535),
     )
     view: View = group(View)
+
+    def __post_init__(self) -> None:
+        """Raises UsageError."""
+        _ = self.wanted
+
+    @property
+    def wanted(self) -> tuple[str, tuple[str, ...]]:
+        """``nodes`` or ``pods``, and the names of those that are asked for, none for all. Raises UsageError."""
+        first, types = self.words[:1], ("node", "pod")
+        try:
+            kind = type_of(first[0], types) if first and "/" not in first[0] else ""
+            named = [typed_name(word, types) for word in self.words[bool(kind) :]]
+        except UsageError as error:
+            raise UsageError(f"{' '.join(self.words)!r}{error}") from error
+        kinds = {one for one, _ in [(kind, ""), *named] if one} or {"pod"}
+        if len(kinds) > 1:
+            raise UsageError(f"{' '.join(self.words)!r} names nodes and pods: ask about one of them")
+        return f"{kinds.pop()}s", tuple(name for _, name in named)
 
 
 Arguments = ExplainArguments | SimulateArguments | TopArguments | EventsArguments | DoctorArguments

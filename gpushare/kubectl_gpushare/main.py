@@ -61,8 +61,11 @@ def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: Te
     except (GpushareError, OSError) as error:
         err.write(f"error: {error}\n")
         return 2 if isinstance(error, UsageError) else 1
-    out.write(_text(asked, answer))
+    text = _text(asked, answer)
+    out.write(text)
     out.flush()
+    if not text and asked.view.output != answer_forms.NAME:
+        err.write("No resources found\n")
     err.writelines(f"not judged: {one}\n" for one in answer.get("unjudged", ()))
     err.writelines(f"hidden: {one}\n" for one in answer["hidden"])
     return _FOUND if _has_found(asked, answer) else 0
@@ -102,10 +105,12 @@ def _text(asked: Arguments, answer: dict[str, Any]) -> str:
     form = asked.view.output
     if form in (answer_forms.JSON, answer_forms.YAML):
         return answer_forms.document(form, answer)
+    answer = answer_text.with_ages(answer, time.time())  # noqa: TID251  # a main
     if isinstance(asked, TopArguments):
+        things, _ = asked.wanted
         if form == answer_forms.NAME:
-            return answer_text.top_names(answer, asked.things)
-        return answer_text.top_text(answer, asked.things, headers=not asked.view.no_headers)
+            return answer_text.top_names(answer, things)
+        return answer_text.top_text(answer, things, headers=not asked.view.no_headers)
     names, text = _FORMS[type(asked)]
     if form == answer_forms.NAME:
         return names(answer)

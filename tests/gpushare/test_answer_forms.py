@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,6 +21,23 @@ def test_a_table_is_as_kubectls() -> None:
     assert answer_forms.table(("NAME", "N"), rows) == "NAME     N\na        10\nlonger\n"
     assert answer_forms.table(("NAME", "N"), rows, headers=False) == "a        10\nlonger\n"
     assert answer_forms.table(("NAME", "N"), []) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-2, "<invalid>"), (-1, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (312, "5m12s"), (599, "9m59s"), (629, "10m"),
+        (10_799, "179m"), (10_800, "3h"), (12_000, "3h20m"), (28_860, "8h"), (172_799, "47h"), (172_800, "2d"),
+        (187_200, "2d4h"), (691_200, "8d"), (63_071_999, "729d"), (63_072_000, "2y"), (63_158_400, "2y1d"), (252_374_400, "8y"),
+    ],
+)  # fmt: skip
+def test_an_age_is_as_kubectls(seconds: int, text: str) -> None:
+    """Two units at most, and fewer the older it is."""
+    now = 1_790_000_000
+    when = datetime.fromtimestamp(now - seconds, UTC).isoformat().replace("+00:00", "Z")
+
+    assert answer_forms.age(when, now) == text
+    assert answer_forms.age("", now) == "<unknown>"
 
 
 def test_a_document_is_the_answer() -> None:

@@ -58,7 +58,10 @@ def test_a_switch_takes_no_value() -> None:
 
 def test_each_candidate_has_its_meaning() -> None:
     """It stands behind a tab, as kubectl shows it."""
-    assert "--check\texit with 3 if not all pods have room\n" in complete(SIMULATE, ["--ch"]).text()
+    assert (
+        "--check\texit with 3 if not all pods have room, or some could not be judged\n"
+        in complete(SIMULATE, ["--ch"]).text()
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gpushare.answer_forms import printable, table
+from gpushare.answer_forms import age, printable, table
 from gpushare.kubectl_flags import qualified
 from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC
 
@@ -25,6 +25,12 @@ def facts(pairs: Iterable[tuple[str, object]]) -> str:
     shown = [(f"{name}:", printable(str(value))) for name, value in pairs if value not in ("", None, [])]
     width = max((len(name) for name, _ in shown), default=0) + 1
     return "".join(f"{name.ljust(width)}{value}\n" for name, value in shown)
+
+
+def with_ages(answer: dict[str, Any], now: float) -> dict[str, Any]:
+    """The answer with the age of each of its events in place of the time; ``now`` is in seconds since 1970."""
+    events = [one | {"when": age(one["when"], now)} for one in answer.get("events", ())]
+    return answer | {"events": events} if events else answer
 
 
 def explanation_text(answer: dict[str, Any], *, wide: bool = False, headers: bool = True) -> str:

@@ -44,8 +44,32 @@ def test_what_is_no_name_is_refused(words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ((), ("pods", ())),
+        (("nodes",), ("nodes", ())),
+        (("no", "a", "node/b"), ("nodes", ("a", "b"))),
+        (("pod", "p"), ("pods", ("p",))),
+        (("node/a", "-o", "wide", "nodes/b"), ("nodes", ("a", "b"))),
+    ],
+)
+def test_top_takes_a_type_and_names(words: tuple[str, ...], wanted: tuple[str, tuple[str, ...]]) -> None:
+    """As kubectl does, and as ``-o name`` prints them."""
+    assert parsed("top", *words).wanted == wanted
+
+
+def test_events_take_names_of_objects() -> None:
+    """With their type or without."""
+    assert parsed("events", "node/a", "-A", "p", "deployment.apps/web").names == (
+        ("node", "a"), ("", "p"), ("deployment", "web"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("words", "text"),
     [
+        (("top", "cards"), "'cards': 'cards' is none of the types node, pod"),
+        (("top", "node/a", "pod/b"), "'node/a pod/b' names nodes and pods"),
         ((), "no command; there are explain, simulate, top, events, doctor"),
         (("explan",), "'explan' is no command"),
         (("explain",), "which pod?"),
@@ -64,7 +88,7 @@ def test_what_lacks_is_named(words: tuple[str, ...], text: str) -> None:
         ("explain", "p", "-o", "xml"),
         ("simulate", "-f", "x", "--replicas", "-1"),
         ("simulate", "-f", "x", "--policy", "best"),
-        ("top", "cards"),
+        ("events", "svc/a"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:

@@ -342,10 +342,14 @@ async def test_events_of_a_namespace_or_of_all(tmp_path: Path) -> None:
     all_of_them = await ran(api, tmp_path, "events", "p", "-A")
     none = await ran(api, tmp_path, "events")
 
-    assert (one, none) == ((0, "pod/p\n", ""), (0, "", ""))
+    typed = [await ran(api, tmp_path, "events", f"{kind}/p", "-n", "team") for kind in ("pod", "node")]
+
+    assert (one, none) == ((0, "pod/p\n", ""), (0, "", "No resources found\n"))
     assert "GPUShareHeld" in all_of_them[1]
+    assert ["GPUShareHeld" in text for _, text, _ in typed] == [True, False]
     assert [call["path"] for call in api.calls] == [
         "/api/v1/namespaces/team/events", "/api/v1/events", "/api/v1/namespaces/default/events",
+        "/api/v1/namespaces/team/events", "/api/v1/namespaces/default/events",
     ]  # fmt: skip
 
 
@@ -410,12 +414,12 @@ async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
     async with serve(proxying) as url:
         environment = {"KUBECONFIG": kubeconfig(tmp_path, url)}
         codes = []
-        for words in (("pods", "-A"), ("nodes",), ("pods", "-n", "other"), ("nodes", "-o", "name")):
+        for words in (("pods", "-A"), ("nodes",), ("pods", "-n", "other"), ("node/b", "-o", "name"), ("pod", "f")):
             asked = gpushare_arguments.parse("kubectl-gpushare", ["top", *words, "--metrics-port=99"])
             codes.append(await asyncio.to_thread(run, asked, environment, io.StringIO(), out, err))
     rows = [line.split() for line in out.getvalue().splitlines()]
 
-    assert codes == [0, 0, 0, 0]
+    assert codes == [0, 0, 0, 0, 1]
     assert rows[1:3] == [
         ["team", "f", "a", "0", "1024Mi", "1253Mi", "122%", "-"],
         ["team", "g", "b", "0", "2048Mi", "-", "-", "-"],
@@ -423,7 +427,7 @@ async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
     assert rows[4:] == [
         ["a", "1024Mi", "1253Mi", "122%", "28672Mi", "1", "Unknown"],
         ["b", "2048Mi", "-", "-", "28672Mi", "1", "-"],
-        ["node/a"],
         ["node/b"],
     ]
     assert err.getvalue().startswith("hidden: use on 1 nodes: ")
+    assert err.getvalue().endswith("error: there are no pods with a shared card named f in namespace 'default'\n")

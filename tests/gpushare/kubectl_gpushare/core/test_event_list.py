@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gpushare.kubectl_gpushare.core.answer_text import events_names, events_text
+from gpushare.kubectl_gpushare.core.answer_text import events_names, events_text, with_ages
 from gpushare.kubectl_gpushare.core.event_list import event_list
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from tests.gpushare.kubectl_gpushare.small_cluster import event
@@ -26,6 +26,9 @@ def test_our_events_come_in_their_order() -> None:
     bare = events_text(answer, headers=False).splitlines()
     assert [line.split() for line in bare] == [line.split() for line in lines[1:]]
     assert events_names(answer) == "pod/b\npod/a\n"
+    aged = events_text(with_ages(answer, 1_767_312_312.0), headers=False).splitlines()
+    assert [line.split()[0] for line in aged] == ["<unknown>", "24h", "5m12s"]
+    assert with_ages({"events": []}, 0.0) == {"events": []}
     assert answer["hidden"] == ["x"]
 
 
