@@ -33,6 +33,7 @@ from gpushare.kubectl_gpushare.gpushare_arguments import VERBS
 from gpushare.kubectl_inspect import main as inspect
 from gpushare.kubectl_inspect.inspect_arguments import Arguments as InspectArguments
 from gpushare.manifests import Node
+from gpushare.model.cards import CARDS_VERSION, MODE_IDS, NodeCards
 from gpushare.settings import IGNORED, DevicePluginSettings, ExtenderSettings
 from gpushare.setup import main as setup
 from gpushare.setup.setup_arguments import Arguments
@@ -97,6 +98,7 @@ def _extenders_families() -> Iterable[Metric]:
 def _plugins_families() -> Iterable[Metric]:
     metrics = PluginMetrics()
     metrics.seen = NodeUse()
+    metrics.cards = lambda: NodeCards(CARDS_VERSION, MODE_IDS, "GiB", "", ())
     return metrics_exposition.PluginExposition(metrics).collect()
 
 

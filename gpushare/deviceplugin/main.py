@@ -157,7 +157,7 @@ class DevicePlugin:
             self.session, self.thread, self.node, self.health, self.news, self.clock, self.metrics,
             settings.health.survey_interval, os.environ.get(wire.ENV_VISIBLE_DEVICES, ""),  # noqa: TID251  # the container's
         )  # fmt: skip
-        self.metrics.cards, self.metrics.pods = lambda: self.node.cards, self.pods.in_admission_order
+        self.metrics.pods = self.pods.in_admission_order
 
     async def start(self, group: asyncio.TaskGroup) -> None:
         """Start everything in its order; what goes on for ever goes on in ``group``."""
@@ -194,6 +194,7 @@ class DevicePlugin:
             await asyncio.sleep(_NO_API_SECONDS)
         await end_pods_of_former_boot(client, node, pods, self.events)
         self.watch.begin(remembered(node.cards_before))
+        self.metrics.cards = lambda: node.cards
 
     def _reflector(self, things: str, kind: type[Any], handler: Handler[Any], selector: str) -> Reflector[Any]:
         def count(_: Pod) -> None:

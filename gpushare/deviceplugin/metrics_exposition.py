@@ -2,6 +2,7 @@
 
 Two kinds of series: what is true now (cards, bookings, use) is read from the plugin's own state at the moment of the scrape, so
 that a card or a pod that is gone takes its series with it; what happened was counted (``plugin_metrics``). Amounts are in bytes.
+What is not known has no sample, and is never 0: the cards before they are counted, the use of a card that does not answer.
 The label ``card`` is our index, as in the pods' annotations.
 
 Everything runs in the plugin's one event loop, scrapes too, so that a scrape never sees half a change.
@@ -86,16 +87,8 @@ class PluginExposition(Collector):
         yield _gauge("build_info", "The version of this program; the value is always 1.", {__version__: 1}, "version")
         text = "Lines of the log that were dropped, as nothing read standard error."
         yield _counter("log_lines_dropped", text, {(): lines_dropped()})
-        yield _gauge("cards", "Cards that this node shares, sick ones too.", {(): len(cards.cards)})
-        text = "How much memory one unit of aliyun.com/gpu-mem is."
-        yield _gauge("unit_bytes", text, {(cards.mode, cards.unit): unit_mib(cards) * MIB}, "mode", "unit")
-        for name, text, value in _OF_CARDS:
-            rows = {_of_card(card): found for card in cards.cards if (found := value(card)) is not None}
-            yield _gauge(f"card_{name}", text, rows, *_CARD)
-        by_uuid = {card.uuid: card for card in cards.cards}
-        metrics.xids = Counter({key: count for key, count in metrics.xids.items() if key[0] in by_uuid})
-        rows = {(*_of_card(by_uuid[uuid]), xid): count for (uuid, xid), count in metrics.xids.items()}
-        yield _counter("xid_events", "Xid events that the driver reported of the card.", rows, *_CARD, "xid")
+        if cards is not None:
+            yield from self._of_cards(cards)
         for name, label, text in _COUNTERS:
             yield _counter(name, text, getattr(metrics, name), label)
         text = "Containers that may not start yet; their pods' events say why."
@@ -104,7 +97,22 @@ class PluginExposition(Collector):
         known = {pod.metadata.uid: pod.metadata for pod in metrics.pods()}
         why = {(pod.namespace, pod.name, uid, held[uid]): 1 for uid, pod in known.items() if uid in held}
         yield _gauge("held_pod", text, why, "namespace", "pod", "uid", "reason")
-        yield from self._of_pods(cards)
+        if cards is not None:
+            yield from self._of_pods(cards)
+
+    def _of_cards(self, cards: NodeCards) -> Iterable[Metric]:
+        metrics = self.metrics
+        yield _gauge("cards", "Cards that this node shares, sick ones too.", {(): len(cards.cards)})
+        text = "How much memory one unit of aliyun.com/gpu-mem is."
+        unit = {(cards.mode, cards.unit): size * MIB} if (size := unit_mib(cards)) else {}
+        yield _gauge("unit_bytes", text, unit, "mode", "unit")
+        for name, text, value in _OF_CARDS:
+            rows = {_of_card(card): found for card in cards.cards if (found := value(card)) is not None}
+            yield _gauge(f"card_{name}", text, rows, *_CARD)
+        by_uuid = {card.uuid: card for card in cards.cards}
+        metrics.xids = Counter({key: count for key, count in metrics.xids.items() if key[0] in by_uuid})
+        rows = {(*_of_card(by_uuid[uuid]), xid): count for (uuid, xid), count in metrics.xids.items()}
+        yield _counter("xid_events", "Xid events that the driver reported of the card.", rows, *_CARD, "xid")
 
     def _of_pods(self, cards: NodeCards) -> Iterable[Metric]:
         metrics, pods, present = self.metrics, tuple(self.metrics.pods()), {card.index for card in cards.cards}
@@ -127,11 +135,12 @@ class PluginExposition(Collector):
         yield _counter("unbooked_episodes", text, {(): metrics.unbooked_episodes})
         text = "How often a pod was reported for using more than it booked."
         yield _counter("overuse_episodes", text, {(): metrics.overuse_episodes})
+        known = [card for card in cards.cards if card.index not in metrics.seen.silent]
         text, values = "Card memory held by processes of no pod of this node.", metrics.seen.unaccounted
-        rows = {_of_card(card): values.get(card.index, 0) for card in cards.cards}
+        rows = {_of_card(card): held for card in known if (held := values.get(card.index, 0)) is not None}
         yield _gauge("card_unaccounted_bytes", text, rows, *_CARD)
-        text, values = "Processes whose memory the driver does not report.", metrics.seen.without_figure
-        rows = {_of_card(card): values.get(card.index, 0) for card in cards.cards}
+        text, counts = "Processes whose memory the driver does not report.", metrics.seen.without_figure
+        rows = {_of_card(card): counts.get(card.index, 0) for card in known}
         yield _gauge("card_processes_without_figure", text, rows, *_CARD)
 
 

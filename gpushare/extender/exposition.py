@@ -81,8 +81,11 @@ class ExtenderExposition(Collector):
         yield from self._of_answers()
         yield from self._of_contacts()
         yield from self._of_audit()
-        yield from self._of_pods()
-        yield from self._of_nodes()
+        contacts = self.contacts()
+        if all(contacts[name].lists for name in ("nodes", "pods") if name in contacts):
+            # Until then the book is not known, which is not an empty one.
+            yield from self._of_pods()
+            yield from self._of_nodes()
 
     def _of_answers(self) -> Iterator[Metric]:
         yield _counter(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from gpushare.deviceplugin.core.usage import NodeUse, PodOnCard
 from gpushare.manifests import Pod
-from gpushare.model.cards import CARDS_VERSION, NodeCards
+from gpushare.model.cards import NodeCards
 
 
 class PluginMetrics:
@@ -20,10 +20,10 @@ class PluginMetrics:
     """
 
     def __init__(self) -> None:
-        # Read at each scrape: the cards and the pods of this node, and the pods with a container that may not start yet.
-        self.cards: Callable[[], NodeCards] = lambda: NodeCards(CARDS_VERSION, "ids", "", "", ())
+        # Read at each scrape: the cards of this node (None: not counted yet), and its pods.
+        self.cards: Callable[[], NodeCards | None] = lambda: None
         self.pods: Callable[[], Iterable[Pod]] = tuple
-        # Their reasons by uid.
+        # Pods with a container that may not start yet: the reasons by uid.
         self.held: Callable[[], Mapping[str, str]] = dict
         # Answers to Allocate: ``refused`` ones end their pod.
         self.allocations = Counter(granted=0, refused=0)

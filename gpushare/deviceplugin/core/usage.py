@@ -80,11 +80,15 @@ class CardUse:
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """One look at all cards: what each pod uses; by card the bytes of processes of no pod, and how many have no figure."""
+    """One look at all cards: what each pod uses; by card the bytes of processes of no pod, and how many have no figure.
+
+    Bytes are None if the driver has a figure for none of them. Of ``silent`` cards nothing is known.
+    """
 
     uses: tuple[CardUse, ...] = ()
-    unaccounted: Mapping[int, int] = field(default_factory=dict)
+    unaccounted: Mapping[int, int | None] = field(default_factory=dict)
     without_figure: Mapping[int, int] = field(default_factory=dict)
+    silent: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,22 +166,26 @@ def sum_up(
     """
     wanted = {use.on: use.booked for use in booked}
     used: dict[PodOnCard, int | None] = {}
-    unaccounted: dict[int, int] = {}
+    unaccounted: dict[int, int | None] = {}
     without: dict[int, int] = {}
     for process in processes:
         if process.mib is None:
             without[process.index] = without.get(process.index, 0) + 1
         pod = pods.get(process.pod_uid) if process.pod_uid is not None else None
         if pod is None:
-            unaccounted[process.index] = unaccounted.get(process.index, 0) + (process.mib or 0) * MIB
+            unaccounted[process.index] = _more(unaccounted.get(process.index), process)
             continue
         on = PodOnCard(pod.namespace, pod.name, pod.uid, process.index)
-        known = used.get(on)
-        used[on] = known if process.mib is None else (known or 0) + process.mib * MIB
+        used[on] = _more(used.get(on), process)
     uses = (
         CardUse(on, wanted.get(on, 0), None if on.index in silent else used.get(on, 0)) for on in {**wanted, **used}
     )
-    return NodeUse(tuple(uses), unaccounted, without)
+    return NodeUse(tuple(uses), unaccounted, without, silent)
+
+
+def _more(known: int | None, process: ProcessUse) -> int | None:
+    """The bytes with those of one more process; None while no process has a figure."""
+    return known if process.mib is None else (known or 0) + process.mib * MIB
 
 
 def judge(before: Overuse, uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float) -> Overuse:

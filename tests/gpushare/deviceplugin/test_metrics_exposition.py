@@ -40,7 +40,7 @@ async def test_prometheus_gets_text() -> None:
         openmetrics = await client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
 
     assert plain.headers["content-type"].startswith("text/plain")
-    assert "\ngpushare_cards 0.0\n" in plain.text
+    assert "\ngpushare_held_containers 0.0\n" in plain.text
     assert "\ngpushare_log_lines_dropped_total 0.0\n" in plain.text
     assert (openmetrics.headers["content-type"], openmetrics.text) == (plain.headers["content-type"], plain.text)
     assert "gpushare_cards" in [family.name for family in text_string_to_metric_families(plain.text)]

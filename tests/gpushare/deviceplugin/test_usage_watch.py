@@ -163,6 +163,9 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulat
         # What was seen last stays on the Node.
         assert node.published == f'[["{UID}",0,1024,2000]]'
         assert node.value("gpushare_nvml_errors_total", operation="processes") == 1
+        lost = {"card": "0", "uuid": node.uuids[0], "model": "Tesla T4"}
+        for unknown in ("card_unaccounted_bytes", "card_processes_without_figure"):
+            assert node.value(f"gpushare_{unknown}", **lost) is None
         other = {"card": "1", "uuid": node.uuids[1], "model": "Tesla T4"}
         assert node.value("gpushare_card_unaccounted_bytes", **other) == 30 * MIB
 
@@ -178,7 +181,7 @@ async def test_invisible_processes_have_no_pod_and_are_reported(
 
         assert (node.used(), node.said()) == (None, [])
         mine = {"card": "0", "uuid": node.uuids[0], "model": "Tesla T4"}
-        assert node.value("gpushare_card_unaccounted_bytes", **mine) == 300 * MIB
+        assert node.value("gpushare_card_unaccounted_bytes", **mine) is None
         assert "hostPID: true" in caplog.text
 
 

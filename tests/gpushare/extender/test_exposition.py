@@ -68,7 +68,7 @@ class Extender:
     """An extender's state, and its series."""
 
     def __init__(self) -> None:
-        self.now, self.contacts = 100.0, {"nodes": Contact(), "pods": Contact()}
+        self.now, self.contacts = 100.0, {"nodes": Contact(lists=1), "pods": Contact(lists=1)}
         self.metrics, self.book, self.verdicts = ExtenderMetrics(lambda: 0), Book(), Verdicts()
         self.exposition = ExtenderExposition(
             self.metrics,
@@ -144,6 +144,18 @@ async def test_what_is_known_beforehand_begins_at_nothing() -> None:
     assert await extender.values("gpushare_extender_calls_total", "outcome") == {"called": 0, "failed": 0}
     assert set((await extender.values("gpushare_extender_waiting_pods", "reason")).values()) == {0}
     assert await extender.values("gpushare_extender_nodes") == {(): 0}
+
+
+@pytest.mark.parametrize("missing", ["nodes", "pods"])
+async def test_a_book_that_is_not_read_yet_has_no_sample(missing: str) -> None:
+    """Before nodes and pods are listed nothing is known of nodes, cards and pods that wait; an alert sees that they are absent."""
+    extender = Extender()
+    extender.add("a", T4)
+    extender.contacts[missing] = Contact()
+    shown = {sample.name for family in await extender.families() for sample in family.samples}
+
+    of_book = ("_nodes", "_pods", "_cards", "_waiting_pods", "_card_units", "_largest_free_bytes")
+    assert [name for name in of_book if f"gpushare_extender{name}" in shown] == []
 
 
 async def test_answers_are_counted_and_timed() -> None:

@@ -192,13 +192,32 @@ def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
         assert "mib" not in family.name
 
 
-def test_before_the_cards_are_known_there_are_none() -> None:
-    """A plugin that waits for its driver answers a scrape."""
+GAUGES = (
+    "cards", "unit_bytes", "card_memory_bytes", "card_units", "card_slots", "card_healthy", "pod_booked_bytes", "pod_used_bytes",
+    "pod_overuse_bytes", "pod_unbooked_card", "card_unaccounted_bytes", "card_processes_without_figure",
+)  # fmt: skip
+
+
+def test_before_the_cards_are_known_they_have_no_sample() -> None:
+    """A plugin that waits for its driver answers a scrape, and does not say that the node has no card."""
     plugin = Plugin()
     plugin.exposition = PluginExposition(PluginMetrics())
+    series = plugin.scrape()
 
-    assert plugin.values("gpushare_cards") == {(): 0}
-    assert plugin.values("gpushare_unit_bytes", "mode", "unit") == {("ids", ""): 0}
+    assert [name for name in GAUGES if f"gpushare_{name}" in series] == []
+    assert series["gpushare_held_containers"] == {(): 0}
+
+
+def test_what_is_not_known_of_a_card_has_no_sample() -> None:
+    """A unit that cannot be read, a card that did not answer, memory without a figure, a card that is only not shared any more."""
+    mig = msgspec.structs.replace(SICK, healthy=False, reason="in MIG mode")
+    plugin = Plugin(T4, CardFacts(1, "GPU-1", "Tesla T4", 15079, 14), mig, unit="?")
+    plugin.metrics.seen = NodeUse((), {0: 5, 1: None}, {1: 2}, frozenset({2}))
+
+    assert plugin.values("gpushare_unit_bytes", "unit") == {}
+    assert plugin.values("gpushare_card_unaccounted_bytes", "card") == {"0": 5}
+    assert plugin.values("gpushare_card_processes_without_figure", "card") == {"0": 0, "1": 2}
+    assert plugin.values("gpushare_card_healthy", "card") == {"0": 1, "1": 1}
 
 
 def test_outcomes_are_counted_from_zero_on() -> None:

@@ -93,7 +93,7 @@ def test_a_process_of_no_pod_is_unaccounted() -> None:
     unknown = [ProcessUse(1, None, None)] * 2
     seen = sum_up([ProcessUse(0, None, 30), ProcessUse(0, "stranger", 12), *unknown], [], PODS)
 
-    assert (seen.uses, seen.unaccounted, seen.without_figure) == ((), {0: 42 * MIB, 1: 0}, {1: 2})
+    assert (seen.uses, seen.unaccounted, seen.without_figure) == ((), {0: 42 * MIB, 1: None}, {1: 2})
 
 
 def test_an_unknown_amount_is_not_zero() -> None:
