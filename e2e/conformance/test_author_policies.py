@@ -133,6 +133,11 @@ FORGED: Final = [
         "legacy image with an emptied list", pod(containers=[container("c", VERSION, variable(""))]), LEGACY.format("c")
     ),
     posted("image made legacy", shown("", name="NVIDIA_REQUIRE_CUDA"), LEGACY.format("main")),
+    posted(
+        "image made legacy by a second value",
+        pod(containers=[container("c", *(variable(value, "NVIDIA_REQUIRE_CUDA") for value in ("cuda>=8.0", "")))]),
+        LEGACY.format("c"),
+    ),
     posted("image made legacy by a variable", shown("$(X)", name="NVIDIA_REQUIRE_CUDA"), LEGACY.format("main")),
     posted("mount", pod(**MOUNT), "below /var/run/nvidia-container-devices in container main"),
     posted(
@@ -177,6 +182,7 @@ HONEST: Final = [
         )
     ),
     posted("legacy image without cards", pod(containers=[container("c", VERSION, variable("void"))])),
+    posted("new image", pod(containers=[container("c", VERSION, variable("cuda>=8.0", "NVIDIA_REQUIRE_CUDA"))])),
     posted("no version", shown("", name="CUDA_VERSION")),
     posted("init container", pod(initContainers=[container("i", variable("all", "X"))])),
     posted("volume", pod(**DATA)),
