@@ -41,8 +41,8 @@ from gpushare.deviceplugin.allocation.node_view import NodeView
 from gpushare.deviceplugin.allocation.restoration import Restoration
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason, Verification
 from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.bookings import kept_ids
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
-from gpushare.deviceplugin.core.holdings import kept_ids
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 
 from gpushare import wire
-from gpushare.deviceplugin.core.holdings import Grant, Holdings, keeps_rule_of_slots
+from gpushare.deviceplugin.core.devices import DeviceIds
+from gpushare.deviceplugin.core.holdings import Grant, Holdings, keeps_rule_of_slots, used_units
 from gpushare.deviceplugin.core.kept_pods import allocation_of, shown_allocation
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.manifests import Pod
@@ -69,6 +71,27 @@ def open_units(pods: Iterable[Pod], holdings: Holdings, cards: Iterable[CardFact
         elif allocation.by_container is not None:
             fixed.update(dict(allocation.shares))
     return {card.index: max(card.units - fixed[card.index], 0) for card in cards if card.healthy}
+
+
+def kept_ids(
+    holdings: Holdings, pods: Iterable[Pod], cards: Sequence[CardFacts], *, counts_slots: bool
+) -> frozenset[str]:
+    """The ids of unhealthy cards that stay announced as healthy, because pods have them (docs/decisions/23).
+
+    Allocatable is then what healthy cards have and what is held of the others, as in kube-scheduler's sum. Units that pods hold
+    without an id of ours (``used_units``) keep as many free ids, on which no container starts: the last guard refuses them.
+    """
+    held = {one for grant in holdings.grants for one in grant.card_of}
+    used = Counter[int]() if counts_slots else used_units(holdings, pods, counts_slots=False)
+    ids = DeviceIds(cards)
+    kept: set[str] = set()
+    for card in cards:
+        if not card.healthy:
+            of_card = ids.of_card(card)
+            kept.update(found := held.intersection(of_card))
+            free = (one for one in of_card if one not in held)
+            kept.update(islice(free, max(used[card.index] - len(found), 0)))
+    return frozenset(kept)
 
 
 def allocation_by_book(pod: Pod, grants: Sequence[Grant], *, counts_slots: bool) -> Allocation | None:

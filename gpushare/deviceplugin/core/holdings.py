@@ -8,16 +8,13 @@ the kubelet has not written down yet is a guess, until the records show its cont
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from gpushare import wire
-from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
-from gpushare.model.cards import CardFacts
 from gpushare.model.pod import is_finished, names_slots, pod_request, was_started
 
 
@@ -145,27 +142,6 @@ def used_units(
         elif not grants and was_started(pod) and not is_finished(pod):
             used.update(_annotated(pod, requested(pod)))
     return used
-
-
-def kept_ids(
-    holdings: Holdings, pods: Iterable[Pod], cards: Sequence[CardFacts], *, counts_slots: bool
-) -> frozenset[str]:
-    """The ids of unhealthy cards that stay announced as healthy, because pods have them (docs/decisions/23).
-
-    Allocatable is then what healthy cards have and what is held of the others, as in kube-scheduler's sum. Units that pods hold
-    without an id of ours (``used_units``) keep as many free ids, on which no container starts: the last guard refuses them.
-    """
-    held = {one for grant in holdings.grants for one in grant.card_of}
-    used = Counter[int]() if counts_slots else used_units(holdings, pods, counts_slots=False)
-    ids = DeviceIds(cards)
-    kept: set[str] = set()
-    for card in cards:
-        if not card.healthy:
-            of_card = ids.of_card(card)
-            kept.update(found := held.intersection(of_card))
-            free = (one for one in of_card if one not in held)
-            kept.update(islice(free, max(used[card.index] - len(found), 0)))
-    return frozenset(kept)
 
 
 def requested(pod: Pod) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -10,11 +11,13 @@ import pytest
 from gpushare import wire
 from gpushare.deviceplugin.core.bookings import (
     allocation_by_book,
+    kept_ids,
     open_units,
     pod_cards,
     why_fixed,
 )
-from gpushare.deviceplugin.core.holdings import Grant, Holdings
+from gpushare.deviceplugin.core.devices import DeviceIds
+from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
 from gpushare.deviceplugin.core.kept_pods import allocation_of, keep
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.manifests import Pod, PodSpec, PodStatus
@@ -171,3 +174,64 @@ def test_cards_of_a_pod_on_several_count_once_all_have_run() -> None:
 
     by_container = {0: ((0, 1), (1, 3)), 1: ((1, 2),)}
     assert found == [None] * 5 + [Allocation(((0, 1), (1, 5)), assigned=True, by_container=by_container)]
+
+
+def line(uid: str, *ids: str, container: str = "c", resource: str = wire.RESOURCE_MEMORY) -> Entry:
+    """A line of the kubelet's records."""
+    return Entry(container, frozenset(ids), uid, resource=resource)
+
+
+def kept(entries: Sequence[Entry], *pods: Pod, slots: int = 0, guesses: Sequence[Grant] = ()) -> set[str]:
+    """The kept ids, over an unhealthy card 0 and a healthy card 1 of four ids each."""
+    cards = [CardFacts(index, f"GPU-{index}", "m", 4, 4, slots, healthy=index == 1) for index in range(2)]
+    known = {one.metadata.uid: one for one in pods}
+    cards_of = DeviceIds(cards).cards_of
+    resource = wire.RESOURCE_SLOT if slots else wire.RESOURCE_MEMORY
+    holdings = lay(entries, guesses, lambda one: known.get(one.uid), cards_of, resource=resource)
+    return set(kept_ids(holdings, pods, cards, counts_slots=bool(slots)))
+
+
+def test_ids_that_pods_hold_of_an_unhealthy_card_are_kept() -> None:
+    """Ids of a healthy card need no keeping; those of a pod that has ended or is gone are not kept."""
+    entries = [
+        line("a", "gs-0-0", "gs-0-1", container="init"),
+        line("a", "gs-0-1"),
+        line("b", "gs-1-0"),
+        line("ended", "gs-0-2"),
+        line("gone", "gs-0-3"),
+    ]
+    pods = [pod("a"), pod("b", card=1), pod("ended", phase="Succeeded")]
+
+    assert kept(entries, *pods) == {"gs-0-0", "gs-0-1"}
+    assert kept([], *pods) == set()
+
+
+def test_ids_are_kept_where_they_lie_not_as_annotated() -> None:
+    """The annotation may follow the ids later; the kubelet and the scheduler count the ids."""
+    entries = [line("a", "gs-0-3"), line("b", "gs-1-0")]
+
+    assert kept(entries, pod("a", card=1), pod("b", card=0)) == {"gs-0-3"}
+
+
+def test_answered_ids_are_kept_before_the_records_have_them() -> None:
+    """The card fails between the answer and the kubelet's record of it."""
+    guess = Grant("a", "c", frozenset({"gs-0-2"}), {"gs-0-2": 0}, is_guess=True)
+
+    assert kept([], pod("a"), guesses=[guess]) == {"gs-0-2"}
+
+
+def test_units_without_an_id_of_ours_keep_free_ids() -> None:
+    """A pod of the Go plugin, or one that the kubelet has lost, counts in the scheduler's sum too: never more than there are."""
+    started = pod("lost", 2, card=0, phase="Running")
+    entries = [line("a", "gs-0-0"), line("go", "g1")]
+
+    assert kept(entries, pod("a"), pod("go", 1, card=0)) == {"gs-0-0", "gs-0-1"}
+    assert kept([line("a", "gs-0-3")], pod("a"), started) == {"gs-0-3", "gs-0-0", "gs-0-1"}
+    assert len(kept([], pod("huge", 9, card=0, phase="Running"))) == 4
+
+
+def test_slots_that_containers_hold_are_kept() -> None:
+    """In slots mode an id is a container, however much memory the pod asks for."""
+    entries = [line("a", "gs-0-1", resource=wire.RESOURCE_SLOT), line("b", "gs-1-1", resource=wire.RESOURCE_SLOT)]
+
+    assert kept(entries, pod("a", 4, card=0), pod("b", 1, card=1), slots=4) == {"gs-0-1"}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpushare.deviceplugin.core.devices import DeviceIds
-from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, kept_ids, lay, used_units
+from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay, used_units
 from gpushare.manifests import Pod
-from gpushare.model.cards import CardFacts
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod as pod
 
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
@@ -110,59 +108,3 @@ def test_where_slots_are_counted_a_pod_holds_what_it_asks_for() -> None:
     ]
 
     assert used_units(laid(entries, *pods, resource=SLOT), pods, counts_slots=True) == {0: 4000, 1: 2, 2: 0}
-
-
-def kept(entries: Sequence[Entry], *pods: Pod, slots: int = 0, **more: object) -> set[str]:
-    """The kept ids, over an unhealthy card 0 and a healthy card 1 of four ids each."""
-    cards = [CardFacts(index, f"GPU-{index}", "m", 4, 4, slots, healthy=index == 1) for index in range(2)]
-    known = {one.metadata.uid: one for one in pods}
-    cards_of = DeviceIds(cards).cards_of
-    resource = SLOT if slots else MEMORY
-    holdings = lay(entries, more.pop("guesses", ()), lambda one: known.get(one.uid), cards_of, resource=resource)  # type: ignore[arg-type]
-    return set(kept_ids(holdings, pods, cards, counts_slots=bool(slots)))
-
-
-def test_ids_that_pods_hold_of_an_unhealthy_card_are_kept() -> None:
-    """Ids of a healthy card need no keeping; those of a pod that has ended or is gone are not kept."""
-    entries = [
-        entry("a", "gs-0-0", "gs-0-1", container="init"),
-        entry("a", "gs-0-1"),
-        entry("b", "gs-1-0"),
-        entry("ended", "gs-0-2"),
-        entry("gone", "gs-0-3"),
-    ]
-    pods = [pod("a"), pod("b", card=1), pod("ended", phase="Succeeded")]
-
-    assert kept(entries, *pods) == {"gs-0-0", "gs-0-1"}
-    assert kept([], *pods) == set()
-
-
-def test_ids_are_kept_where_they_lie_not_as_annotated() -> None:
-    """The annotation may follow the ids later; the kubelet and the scheduler count the ids."""
-    entries = [entry("a", "gs-0-3"), entry("b", "gs-1-0")]
-
-    assert kept(entries, pod("a", card=1), pod("b", card=0)) == {"gs-0-3"}
-
-
-def test_answered_ids_are_kept_before_the_records_have_them() -> None:
-    """The card fails between the answer and the kubelet's record of it."""
-    guess = Grant("a", "c", frozenset({"gs-0-2"}), {"gs-0-2": 0}, is_guess=True)
-
-    assert kept([], pod("a"), guesses=[guess]) == {"gs-0-2"}
-
-
-def test_units_without_an_id_of_ours_keep_free_ids() -> None:
-    """A pod of the Go plugin, or one that the kubelet has lost, counts in the scheduler's sum too: never more than there are."""
-    started = pod("lost", 2, card=0, phase="Running")
-    entries = [entry("a", "gs-0-0"), entry("go", "g1")]
-
-    assert kept(entries, pod("a"), pod("go", 1, card=0)) == {"gs-0-0", "gs-0-1"}
-    assert kept([entry("a", "gs-0-3")], pod("a"), started) == {"gs-0-3", "gs-0-0", "gs-0-1"}
-    assert len(kept([], pod("huge", 9, card=0, phase="Running"))) == 4
-
-
-def test_slots_that_containers_hold_are_kept() -> None:
-    """In slots mode an id is a container, however much memory the pod asks for."""
-    entries = [entry("a", "gs-0-1", resource=SLOT), entry("b", "gs-1-1", resource=SLOT)]
-
-    assert kept(entries, pod("a", 4, card=0), pod("b", 1, card=1), slots=4) == {"gs-0-1"}
