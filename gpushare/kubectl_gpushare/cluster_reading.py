@@ -19,8 +19,9 @@ from gpushare.kubectl_flags import path_of
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.memory_use import Use, use_in
 from gpushare.kubectl_gpushare.core.pod_owners import KIND_OF, Family, Owner, makes
-from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
+from gpushare.kubectl_gpushare.core.scheduler_objects import EndpointSlice, Event, ScheduledNode
 from gpushare.manifests import ConfigMap, Pod
+from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE
 
 _T = TypeVar("_T")
 
@@ -151,6 +152,19 @@ async def events_of(
     hidden = await _unless_hidden(_each(client, path, Event, found.append, progress, selector), EVENTS_HIDDEN)
     state.hidden += filter(None, [hidden])
     return found
+
+
+async def backends_of(client: ApiClient) -> int | None:
+    """The ready pods behind the extender's Service; None if it has no Service, or that may not be seen. Raises ApiError."""
+    found = list[EndpointSlice]()
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
+    selector = {"labelSelector": f"kubernetes.io/service-name={EXTENDER}"}
+    try:
+        await client.read_each(path, EndpointSlice, found.append, selector)
+    except (MissingRightError, NotFoundError):
+        return None
+    ready = sum(one.conditions.ready is not False for each in found for one in each.endpoints or ())
+    return ready if found else None
 
 
 async def uses_of(client: ApiClient, plugins: Mapping[str, str]) -> dict[str, Use]:

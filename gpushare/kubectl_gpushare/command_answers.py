@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -14,15 +14,17 @@ from gpushare.foreign import UnreadableError
 from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient, pod_path
 from gpushare.kubectl_gpushare.cluster_reading import (
+    EVENTS_HIDDEN,
     NODES_HIDDEN,
     Progress,
+    backends_of,
     events_of,
     family_of,
     read_cluster,
     uses_of,
 )
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
-from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
+from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis
 from gpushare.kubectl_gpushare.core.event_list import event_list
 from gpushare.kubectl_gpushare.core.explanation import (
     API_VERSION,
@@ -49,15 +51,17 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
 from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
 from gpushare.kubectl_inspect.core.check_findings import findings
 from gpushare.manifests import AnyObject, Pod, ReportedNode
-from gpushare.model.conditions import healthy_condition
-from gpushare.setup.cluster_objects import faults_of
-from gpushare.setup.core.installed_objects import bypasses_extender
+from gpushare.model.conditions import healthy_condition, seconds_of
+from gpushare.setup.cluster_objects import objects_of
+from gpushare.setup.core.installed_objects import bypasses_extender, scheduler_faults
 
 USE_HIDDEN: Final = (
     "use on {} nodes: their device plugins run without --usage, or their /metrics cannot be reached through the API server "
     "(clusters/deploy/components/metrics, and the right to get pods/proxy in kube-system)"
 )
 _TELLING: Final = (WAITING, BOUND, ENDED)
+# Less than the hour for which an API server keeps events (--event-ttl), in seconds.
+_EVENTS_KEPT: Final = 3000.0
 _COMPONENT: Final = "app.kubernetes.io/component"
 _PLUGIN: Final = "device-plugin"
 # Where events about objects without a namespace are.
@@ -67,8 +71,16 @@ NAMESPACE_HIDDEN: Final = "admission (there is no namespace {!r} yet): its defau
 ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, policies and quotas do not count"
 
 
-async def explain(asked: ExplainArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
+async def explain(
+    asked: ExplainArguments, client: ApiClient, namespace: str, progress: Progress, now: float
+) -> dict[str, Any]:
     """The answer about one pod, or about an object that makes pods. Raises ApiError."""
+
+    def explained_pod(subject: Subject, events: Sequence[Event]) -> dict[str, Any]:
+        born = seconds_of(subject.metadata.creation_timestamp)
+        is_young = born is not None and now - born < _EVENTS_KEPT
+        return explain_pod(subject, state, events, are_whole=is_young and EVENTS_HIDDEN not in state.hidden)
+
     state, (kind, name) = ClusterState(), asked.wanted
     if kind in ("", "pod"):
         try:
@@ -78,7 +90,7 @@ async def explain(asked: ExplainArguments, client: ApiClient, namespace: str, pr
                 raise _absent(kind, namespace, name, state) from None
         else:
             await read_cluster(client, namespace, state, progress)
-            return explain_pod(subject, state, await events_of(client, namespace, name, state, progress))
+            return explained_pod(subject, await events_of(client, namespace, name, state, progress))
     family = await family_of(client, kind, namespace, name, state, progress)
     if family is None:
         raise _absent(kind, namespace, name, state)
@@ -91,7 +103,7 @@ async def explain(asked: ExplainArguments, client: ApiClient, namespace: str, pr
     if chosen is not None:
         with contextlib.suppress(NotFoundError):
             body = await client.request("GET", pod_path(namespace, chosen.metadata.name))
-            explained = explain_pod(subject_of(body), state, events)
+            explained = explained_pod(subject_of(body), events)
     return explain_owner(family, pods, explained, events, state.hidden)
 
 
@@ -151,10 +163,11 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
 async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:
     """The answer about the whole cluster; it needs the lists of nodes and pods. Raises ApiError."""
     nodes, pods, hidden = list[ReportedNode](), list[BoundPod](), list[str]()
-    bypassing = list[Pod]()
+    bypassing, seen = list[Pod](), SeenPods()
 
     def take(pod: Pod) -> None:
         progress.note()
+        seen.take(pod)
         if bypasses_extender(pod):
             bypassing.append(pod)
         if (bound := bound_pod(pod)) is not None:
@@ -163,12 +176,13 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
     await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
     await client.read_each("/api/v1/pods", Pod, take)
     try:
-        faults = await faults_of(client, nodes, bypassing)
+        installed = Installation(*await objects_of(client), await backends_of(client))
     except MissingRightError:
-        faults = []
+        installed = None
         hidden.append(INSTALLATION_HIDDEN)
     reports, problems = report(nodes, pods)
-    return diagnosis(faults, findings(nodes, pods, reports, problems, now, asked.assumed_for), nodes, now, hidden)
+    found = findings(nodes, pods, reports, problems, now, asked.assumed_for)
+    return diagnosis(installed, scheduler_faults(bypassing), found, nodes, seen, now, hidden)
 
 
 async def simulate_manifest(

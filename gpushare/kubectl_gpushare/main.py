@@ -88,7 +88,7 @@ async def _answer(
     try:
         namespace = asked.view.namespace or config.default_namespace(files, api.context)
         if isinstance(asked, ExplainArguments):
-            return await command_answers.explain(asked, client, namespace, progress)
+            return await command_answers.explain(asked, client, namespace, progress, time.time())  # noqa: TID251  # a main
         if isinstance(asked, TopArguments):
             return await command_answers.show_use(asked, client, namespace, progress)
         if isinstance(asked, EventsArguments):

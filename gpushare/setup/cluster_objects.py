@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -41,13 +41,13 @@ async def look(kubeconfig: str, context: str | None) -> list[Fault]:
                 bypassing.append(pod)
 
         await client.read_each("/api/v1/pods", Pod, take)
-        return await faults_of(client, await client.list_nodes(), bypassing)
+        return [*cluster_faults(*await objects_of(client), await client.list_nodes()), *scheduler_faults(bypassing)]
 
 
 async def survey(kubeconfig: str | None, context: str | None) -> Survey:
     """All that decides a migration; without a kubeconfig of the cluster that kubectl would ask. Raises GpushareError."""
     async with _client(kubeconfig, context) as client:
-        return Survey(*await _objects(client), await client.list_nodes(), await client.list_pods())
+        return Survey(*await objects_of(client), await client.list_nodes(), await client.list_pods())
 
 
 @asynccontextmanager
@@ -59,13 +59,9 @@ async def _client(kubeconfig: str | None, context: str | None) -> AsyncIterator[
         await client.close()
 
 
-async def _objects(client: ApiClient) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+async def objects_of(client: ApiClient) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The extender's Deployment and the device plugin's DaemonSet, None if they are not there. Raises ApiError."""
     return await _found(client, f"deployments/{EXTENDER}"), await _found(client, f"daemonsets/{PLUGIN}")
-
-
-async def faults_of(client: ApiClient, nodes: Sequence[Node], bypassing: Sequence[Pod]) -> list[Fault]:
-    """The faults of the cluster, of which these are the nodes and the pods that bypass the extender. Raises ApiError."""
-    return [*cluster_faults(*await _objects(client), nodes), *scheduler_faults(bypassing)]
 
 
 async def _found(client: ApiClient, name: str) -> dict[str, Any] | None:

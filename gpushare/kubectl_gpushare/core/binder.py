@@ -15,6 +15,7 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from gpushare.model.allocation import Allocation
 from gpushare.model.conditions import seconds_of
 from gpushare.model.pod import MIRROR, SCHEDULED
+from gpushare.model.waiting import DEFAULT_SCHEDULER
 
 GPUSHARE: Final = "gpushare"
 ANOTHER_EXTENDER: Final = "another extender"
@@ -26,15 +27,19 @@ PLUGIN: Final = "device plugin"
 COPIED: Final = "copied annotations"
 
 _NS: Final = 10**9
-# The time of a condition has no fractions, and an event of the pod's first minute shows that none of its first hour has expired.
+# The time of a condition has no fractions.
 _SECOND: Final = 1.0
-_MINUTE: Final = 60.0
 
 
-def binder_of(subject: Subject, allocation: Allocation | None, events: Sequence[Event]) -> dict[str, str]:
-    """``boundBy``; ``scheduler``, by its event, else by the pod's spec, "" if none was asked; ``cardBy``, "" without a card."""
+def binder_of(
+    subject: Subject, allocation: Allocation | None, events: Sequence[Event], *, are_whole: bool = False
+) -> dict[str, str]:
+    """``boundBy``; ``scheduler``, by its event, else by the pod's spec, "" if none was asked; ``cardBy``, "" without a card.
+
+    ``are_whole``: none of the pod's events can have expired, and all could be read.
+    """
     event = max((one for one in events if one.reason == "Scheduled"), key=lambda one: one.at, default=None)
-    by_person = _by_person(subject, event, events)
+    by_person = "" if event else _by_person(subject, are_whole=are_whole)
     scheduler = "" if by_person else (event.writer if event else "") or subject.rules.spec.scheduler_name or ""
     card = _card_by(subject, allocation, event, is_asked=not by_person)
     by_extender = {EXTENDER: GPUSHARE, ANOTHER_EXTENDER: ANOTHER_EXTENDER}
@@ -53,14 +58,12 @@ def _card_by(subject: Subject, allocation: Allocation | None, event: Event | Non
     return EXTENDER if is_asked and not _is_later(chosen, subject, event) else PLUGIN
 
 
-def _by_person(subject: Subject, event: Event | None, events: Sequence[Event]) -> str:
-    """How a pod came to its node without a scheduler; "" if one bound it, or if that is not known."""
+def _by_person(subject: Subject, *, are_whole: bool) -> str:
+    """How a pod without a scheduler's event came to its node; "" if that is not known. kube-scheduler always writes one."""
     if MIRROR in (subject.metadata.annotations or {}):
         return STATIC
-    created = seconds_of(subject.metadata.creation_timestamp)
-    if event is not None or created is None:
-        return ""
-    return NODE_NAME if any(0 <= one.at - created < _MINUTE for one in events) else ""
+    by_default = (subject.rules.spec.scheduler_name or DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER
+    return NODE_NAME if are_whole and by_default else ""
 
 
 def _is_later(chosen: float, subject: Subject, event: Event | None) -> bool:

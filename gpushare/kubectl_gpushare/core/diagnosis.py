@@ -1,36 +1,87 @@
-"""The answer of ``doctor``, as a document for programs: what is wrong with an installation and its cards. Pure."""
+"""The answer of ``doctor``, as a document for programs: what is wrong with an installation, its nodes, cards and pods. Pure.
+
+Each finding ends with the command to run next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpushare import wire
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION
-from gpushare.manifests import Node, ReportedNode
+from gpushare.kubectl_gpushare.core.node_rules import READY, state_text
+from gpushare.kubectl_gpushare.core.scheduler_answer import answer_in
+from gpushare.manifests import Node, NodeCondition, Pod, ReportedNode
 from gpushare.model.conditions import HEARTBEAT_SECONDS, healthy_condition, heartbeat_age
-from gpushare.model.node import capacity, is_unoffered, overuse_of
+from gpushare.model.node import capacity, described_cards, is_unoffered, overuse_of
+from gpushare.model.waiting import Wait, wait_of
 from gpushare.setup.core.faults import Fault
+from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN, cluster_faults
 
 _LABEL: Final = "gpushare"
+_COMPONENT: Final = ("app.kubernetes.io/component", "device-plugin")
 # Heartbeats that may be missing.
 _STALE: Final = 3
-_ADVICE: Final = "docs/troubleshooting.md has each event, reason and state"
+# Seconds in which a scheduler may well find a card.
+_PATIENCE: Final = 10.0
+_MOST_LINES: Final = 5
+_LONGEST: Final = 300
+_SUBJECT: Final = re.compile(r"(node|pod) (?:([^ /]+)/)?([^ /:]+)")
+
+
+@dataclass(slots=True)
+class Installation:
+    """The objects by which gpushare is installed, None if they are not there: on some clusters its programs are processes.
+
+    ``backends`` is the number of ready pods behind the extender's Service, None if it has no Service.
+    """
+
+    extender: Mapping[str, Any] | None = None
+    plugin: Mapping[str, Any] | None = None
+    backends: int | None = None
+
+
+@dataclass(slots=True)
+class SeenPods:
+    """What matters of all pods: those that wait for a card, and the device plugin of each node, as a command's words."""
+
+    waiting: list[tuple[str, str, Wait]] = field(default_factory=list)
+    plugins: dict[str, str] = field(default_factory=dict)
+
+    def take(self, pod: Pod) -> None:
+        """One pod of the list."""
+        meta = pod.metadata
+        if (wait := wait_of(pod)) is not None:
+            self.waiting.append((meta.namespace, meta.name, wait))
+        key, value = _COMPONENT
+        if (meta.labels or {}).get(key) == value and pod.spec.node_name:
+            self.plugins[pod.spec.node_name] = f"-n {meta.namespace} logs {meta.name}"
 
 
 def diagnosis(
-    faults: Iterable[Fault], findings: Iterable[str], nodes: Sequence[ReportedNode], now: float, hidden: Sequence[str]
+    installed: Installation | None,
+    faults: Iterable[Fault],
+    findings: Iterable[str],
+    nodes: Sequence[ReportedNode],
+    seen: SeenPods,
+    now: float,
+    hidden: Sequence[str],
 ) -> dict[str, Any]:
-    """``faults`` are those of the installed objects, ``findings`` those of cards and pods (``inspect --check``).
+    """``installed`` is None if it may not be read; ``findings`` are those of cards and pods (``inspect --check``).
 
     ``now`` is in seconds since 1970.
     """
     found = [
+        *(_of_objects(installed, nodes, now) if installed else ()),
         *faults,
-        *_silent_nodes(nodes),
-        *_sick_nodes(nodes, now),
+        *(fault for node in nodes for fault in _of_node(node, installed, seen, now)),
+        *_waiting(seen.waiting, now),
         *_overusers(nodes),
-        *(Fault(text, _ADVICE) for text in findings),
+        *map(_finding, findings),
     ]
     return {
         "apiVersion": API_VERSION,
@@ -40,34 +91,120 @@ def diagnosis(
     }
 
 
-def _silent_nodes(nodes: Iterable[Node]) -> Iterator[Fault]:
-    for node in nodes:
-        name = node.metadata.name
-        look = f"kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={name}, and the device plugin's log"
-        if (node.metadata.labels or {}).get(_LABEL) == "true" and not capacity(node, wire.RESOURCE_MEMORY):
-            yield Fault(f"node {name} has the label {_LABEL}=true and reports no {wire.RESOURCE_MEMORY}", look)
-        elif is_unoffered(node):
-            what = f"node {name} has cards and offers none of them: its device plugin is away or waits"
-            yield Fault(what, f"kubectl gpushare events {name}; {look}")
+def _of_objects(installed: Installation, nodes: Sequence[ReportedNode], now: float) -> Iterator[Fault]:
+    """Without any object, device plugins that write their conditions show that the programs run nevertheless."""
+    objects = installed.extender, installed.plugin
+    if objects == (None, None) and any(_is_alive(node, now) for node in nodes):
+        return
+    yield from cluster_faults(*objects, nodes)
+    if installed.backends == 0 and ((installed.extender or {}).get("status") or {}).get("readyReplicas"):
+        what = f"service {EXTENDER} has no pod behind it that is ready: kube-scheduler cannot reach the extender"
+        yield Fault(what, f"kubectl -n {NAMESPACE} describe service/{EXTENDER}")
 
 
-def _sick_nodes(nodes: Iterable[ReportedNode], now: float) -> Iterator[Fault]:
+def _is_alive(node: ReportedNode, now: float) -> bool:
+    condition = healthy_condition(node)
+    return condition is not None and not _is_stale(condition, now)
+
+
+def _is_stale(condition: NodeCondition, now: float) -> bool:
+    age = heartbeat_age(condition, now)
+    return age is None or age > _STALE * HEARTBEAT_SECONDS
+
+
+def _of_node(node: ReportedNode, installed: Installation | None, seen: SeenPods, now: float) -> Iterator[Fault]:
+    """What is wrong with one node; of one that is not ready only that, for the rest follows from it."""
+    name, labels = node.metadata.name, node.metadata.labels or {}
+    cards, _ = described_cards(node)
+    has_cards = cards is not None or capacity(node, wire.RESOURCE_MEMORY) > 0
+    if not has_cards and labels.get(_LABEL) != "true":
+        return
+    ready = next((one for one in (node.status and node.status.conditions) or () if one.type == READY), None)
+    if ready is not None and ready.status != "True":
+        yield Fault(state_text(name, ready), f"kubectl describe node {name}")
+        return
+    look = (
+        f"kubectl {seen.plugins[name]}"
+        if name in seen.plugins
+        else f"kubectl -n {NAMESPACE} describe daemonset/{PLUGIN}"
+    )
+    if has_cards and (missing := _missing_label(labels, installed)):
+        what = f"node {name} has cards and lacks the label {missing}: no device plugin serves it"
+        yield Fault(what, f"kubectl label node {name} {missing} --overwrite")
+    elif is_unoffered(node):
+        what = f"node {name} has cards and offers none of them: its device plugin is away or waits"
+        yield Fault(what, f"kubectl gpushare events {name}; {look}")
+    elif not has_cards:
+        what = f"node {name} has the label {_LABEL}=true and reports no {wire.RESOURCE_MEMORY}"
+        yield Fault(what, f"kubectl gpushare events {name}; {look}")
+    else:
+        yield from _unhealthy(node, look, now)
+
+
+def _missing_label(labels: Mapping[str, str], installed: Installation | None) -> str:
+    """The first label by which the device plugin's DaemonSet chooses its nodes and which this one lacks."""
+    plugin = (installed.plugin if installed else None) or {}
+    spec = ((plugin.get("spec") or {}).get("template") or {}).get("spec") or {}
+    wanted: Mapping[str, str] = spec.get("nodeSelector") or {}
+    return next((f"{key}={value}" for key, value in wanted.items() if labels.get(key) != value), "")
+
+
+def _unhealthy(node: ReportedNode, look: str, now: float) -> Iterator[Fault]:
     """By the condition that their device plugins write; a plugin of an earlier version or of the original writes none."""
-    for node in nodes:
-        if (condition := healthy_condition(node)) is None:
-            continue
-        what = f"node {node.metadata.name}: {condition.type} is {condition.status}"
-        age = heartbeat_age(condition, now)
-        if condition.status != "True":
-            yield Fault(f"{what} ({condition.reason}): {condition.message}", _ADVICE)
-        elif age is None or age > _STALE * HEARTBEAT_SECONDS:
-            yield Fault(f"{what}, and its device plugin has not written it for half an hour", _ADVICE)
+    if (condition := healthy_condition(node)) is None:
+        return
+    name = node.metadata.name
+    what = f"node {name}: {condition.type} is {condition.status}"
+    if condition.status != "True":
+        pods = f"kubectl inspect gpushare -d {name}"
+        yield Fault(f"{what} ({condition.reason}): {condition.message}", pods)
+    elif _is_stale(condition, now):
+        yield Fault(f"{what}, and its device plugin has not written it for half an hour", look)
 
 
-def _overusers(nodes: Iterable[ReportedNode]) -> Iterator[Fault]:
+def _waiting(waiting: Iterable[tuple[str, str, Wait]], now: float) -> Iterator[Fault]:
+    """Pods that wait, those with the same reasons together; the one that waits longest stands for them."""
+    groups: defaultdict[tuple[str, ...], list[tuple[str, str, Wait]]] = defaultdict(list)
+    for one in waiting:
+        since = one[2].since
+        if since is None or now - since >= _PATIENCE:
+            reasons = sorted({reason.text for reason in answer_in(one[2].message).reasons})
+            groups[str(one[2].is_gated), *reasons].append(one)
+    for group in sorted(groups.values(), key=len, reverse=True)[:_MOST_LINES]:
+        namespace, name, wait = min(group, key=lambda one: (one[2].since or 0.0, *one[:2]))
+        many = f"{len(group)} pods wait for a card, the first is" if len(group) > 1 else "a pod waits for a card:"
+        text = "; it has scheduling gates" if wait.is_gated else f": {_report(wait)}"
+        yield Fault(
+            f"{many} {namespace}/{name}{text[:_LONGEST]}", f"kubectl gpushare explain pod/{name} -n {namespace}"
+        )
+    if len(groups) > _MOST_LINES:
+        rest = sum(sorted(map(len, groups.values()))[:-_MOST_LINES])
+        yield Fault(
+            f"{rest} more pods wait for other reasons", "kubectl get pods -A --field-selector status.phase=Pending"
+        )
+
+
+def _report(wait: Wait) -> str:
+    reasons = answer_in(wait.message).reasons
+    each = ", ".join(one.text if one.nodes is None else f"{one.nodes} {one.text}" for one in reasons)
+    return each or wait.message or "no scheduler has reported on it"
+
+
+def _overusers(nodes: Iterable[Node]) -> Iterator[Fault]:
     for node in nodes:
         if found := overuse_of(node):
             yield Fault(
                 f"node {node.metadata.name}: {len(found)} pods use more of a card than they booked",
-                "kubectl gpushare top pods -A names them",
+                "kubectl gpushare top pods -A",
             )
+
+
+def _finding(text: str) -> Fault:
+    """A finding of ``inspect --check`` begins with its node or pod."""
+    subject = _SUBJECT.match(text)
+    if subject is None:
+        return Fault(text, "kubectl inspect gpushare -d")
+    kind, namespace, name = subject.groups()
+    if kind == "node":
+        return Fault(text, f"kubectl inspect gpushare -d {name}")
+    return Fault(text, f"kubectl gpushare explain pod/{name} -n {namespace}")

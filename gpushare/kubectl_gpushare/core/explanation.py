@@ -39,8 +39,13 @@ _MOST_EVENTS: Final = 10
 _OUR_EVENTS: Final = "GPUShare"
 
 
-def explain_pod(subject: Subject, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
-    """The document about a pod; events of other objects, and of an earlier pod of the name, are not its own."""
+def explain_pod(
+    subject: Subject, state: ClusterState, events: Sequence[Event], *, are_whole: bool = False
+) -> dict[str, Any]:
+    """The document about a pod; events of other objects, and of an earlier pod of the name, are not its own.
+
+    ``are_whole``: no event of the pod can have expired, and all could be read.
+    """
     uid, name = subject.metadata.uid, subject.metadata.name
     events = [one for one in events if one.involved_object.name == name and one.involved_object.uid in (None, "", uid)]
     answer = _head(subject.metadata.namespace, subject.metadata.name, state) | {
@@ -61,7 +66,7 @@ def explain_pod(subject: Subject, state: ClusterState, events: Sequence[Event]) 
         return answer | where | {"causes": [_cause(Cause(BAD_WISH, str(error)), subject.metadata.namespace)]}
     answer["request"] = cards.describe_request(asked) | {"priority": subject.priority}
     if subject.pod.spec.node_name:
-        return answer | _bound(subject, asked, state, events)
+        return answer | _bound(subject, asked, state, events, are_whole)
     return answer | _waiting(subject, asked, state, events)
 
 
@@ -162,13 +167,15 @@ def nodes_of(
     return sorted(found, key=lambda one: bool(one["rule"])), len(rules) - len(names)
 
 
-def _bound(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
+def _bound(
+    subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event], are_whole: bool
+) -> dict[str, Any]:
     pod, name = subject.pod, subject.pod.spec.node_name or ""
     allocation, _ = read_allocation(pod, pod.metadata.annotations)
     answer: dict[str, Any] = {
         "state": BOUND,
         "node": name,
-        **binder_of(subject, allocation, events),
+        **binder_of(subject, allocation, events, are_whole=are_whole),
         "boundAt": _time(allocation.assume_time) if allocation is not None and allocation.assume_time else "",
         "started": was_started(pod),
         "lingers": is_lingering(pod),

@@ -20,7 +20,9 @@ _ANSWER: Final = re.compile(
     r"(?:\(combined from similar events\): )?0/(\d{1,7}) nodes are (?:un)?available:? ?(.*)", re.DOTALL
 )
 # What plugins add behind the reasons; their preemption ends no pod that would help.
-_ADDED: Final = re.compile(r"(?:^|\.? )(?:still not schedulable|no new claims to deallocate|preemption: )")
+_ADDED: Final = re.compile(
+    r"(?:^|\.? )(?:still not schedulable|no new claims to deallocate|preemption: )|\. not found$"
+)
 _COUNTED: Final = re.compile(r"(\d{1,7}) (.*)", re.DOTALL)
 _OURS: Final = frozenset(text for name, text in vars(wire).items() if name.startswith("REASON_"))
 # Taints of Kubernetes, of cloud providers, autoscalers, and agents of networks and volumes: each is a state of the node.

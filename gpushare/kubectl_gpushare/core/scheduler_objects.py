@@ -66,7 +66,7 @@ class Affinity(msgspec.Struct, rename="camel", gc=False):
 
 
 class Gate(Presence, gc=False):
-    """A scheduling gate."""
+    """A scheduling gate, or a resource claim, by its name in the pod."""
 
     name: str = ""
 
@@ -78,6 +78,8 @@ class RulesOfPod(PodSpec, rename="camel", gc=False):
     node_selector: dict[str, str] | None = None
     tolerations: list[Toleration] | None = None
     scheduling_gates: list[Gate] | None = None  # type: ignore[assignment]  # with their names
+    resource_claims: list[Gate] | None = None
+    scheduling_group: Presence | None = None
 
 
 class StatusOfPod(PodStatus, rename="camel", gc=False):
@@ -153,3 +155,21 @@ class Event(msgspec.Struct, rename="camel", gc=False):
     def writer(self) -> str:
         """The component that reported it; "" if it is not known."""
         return self.reporting_component or (self.source.component if self.source else None) or ""
+
+
+class EndpointConditions(msgspec.Struct, gc=False):
+    """Whether a pod behind a Service is ready; None is ready, too."""
+
+    ready: bool | None = None
+
+
+class Endpoint(msgspec.Struct, gc=False):
+    """A pod behind a Service."""
+
+    conditions: EndpointConditions = msgspec.field(default_factory=EndpointConditions)
+
+
+class EndpointSlice(msgspec.Struct, gc=False):
+    """Pods behind a Service."""
+
+    endpoints: list[Endpoint] | None = None

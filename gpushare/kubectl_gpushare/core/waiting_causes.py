@@ -190,8 +190,7 @@ def causes_of_waiting(
     if _FAILED_CALL.search(text):
         return [Cause(kinds.EXTENDER_AWAY, text), *_without_room(verdicts)], list(verdicts)
     if not reason:
-        asked = Cause(kinds.NOT_ASKED, f"schedulerName: {pod.spec.scheduler_name or DEFAULT_SCHEDULER}")
-        return [asked, *_without_room(verdicts)], list(verdicts)
+        return [_held_back(pod), *_without_room(verdicts)], list(verdicts)
     answer = answer_in(text)
     named = _families(subject, verdicts, state)
     roomy = [one for one in verdicts if _has_room(one)]
@@ -208,6 +207,18 @@ def causes_of_waiting(
     if room < len(roomy):
         causes = [replace(one, count=room) if one.kind == kinds.HAS_ROOM else one for one in causes]
     return sorted(causes, key=lambda one: _ORDER[one.kind]), list(verdicts)
+
+
+def _held_back(pod: AskedPod) -> Cause:
+    """Why there is no report: kube-scheduler reports nothing on a pod before its claims and its group are there (PreEnqueue)."""
+    if claims := pod.spec.resource_claims:
+        return Cause(
+            kinds.CLAIMS,
+            f"no scheduler has reported on the pod yet; its claims: {', '.join(one.name for one in claims)}",
+        )
+    if pod.spec.scheduling_group is not None:
+        return Cause(kinds.SCHEDULER, "no scheduler has reported on the pod yet; it waits for the pods of its group")
+    return Cause(kinds.NOT_ASKED, f"schedulerName: {pod.spec.scheduler_name or DEFAULT_SCHEDULER}")
 
 
 def _has_room(verdict: NodeVerdict) -> bool:

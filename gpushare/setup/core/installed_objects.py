@@ -26,12 +26,18 @@ def cluster_faults(
         *_not_ready("deployment", EXTENDER, extender, ("spec", "replicas"), ("status", "readyReplicas")),
         *_not_ready("daemonset", PLUGIN, plugin, ("status", "desiredNumberScheduled"), ("status", "numberReady")),
     ]
+    if extender is not None and not _number(extender, "spec", "replicas"):
+        what = f"deployment {EXTENDER} is scaled to 0: no pod that waits gets a card"
+        found.append(Fault(what, f"kubectl -n {NAMESPACE} scale deployment/{EXTENDER} --replicas=1"))
     if plugin is not None and not _number(plugin, "status", "desiredNumberScheduled"):
         found.append(
-            Fault(f"daemonset {PLUGIN}: no node has the label gpushare=true", "kubectl label node NODE gpushare=true")
+            Fault(
+                f"daemonset {PLUGIN}: no node has the label gpushare=true",
+                "kubectl get nodes -L gpushare; kubectl label node NODE gpushare=true, for each that has cards",
+            )
         )
     if not found and not any(_has_memory(node) for node in nodes):
-        found.append(Fault(f"no node has {wire.RESOURCE_MEMORY}", f"kubectl logs -n {NAMESPACE} daemonset/{PLUGIN}"))
+        found.append(Fault(f"no node has {wire.RESOURCE_MEMORY}", f"kubectl -n {NAMESPACE} logs daemonset/{PLUGIN}"))
     return found
 
 
@@ -61,7 +67,9 @@ def _not_ready(
         return [Fault(f"{kind} {name} is not in {NAMESPACE}", _INSTALL)]
     if _number(found, *ready) < _number(found, *wanted):
         what = f"{kind} {name}: {_number(found, *ready)} of {_number(found, *wanted)} pods are ready"
-        return [Fault(what, f"kubectl describe {kind}/{name} -n {NAMESPACE}, and kubectl logs of its pods")]
+        return [
+            Fault(what, f"kubectl -n {NAMESPACE} describe {kind}/{name}; kubectl -n {NAMESPACE} logs {kind}/{name}")
+        ]
     return []
 
 

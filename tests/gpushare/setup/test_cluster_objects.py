@@ -18,7 +18,9 @@ DEPLOYMENT = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
 DAEMON_SET = {"status": {"desiredNumberScheduled": 2, "numberReady": 2}}
 NODE = {"metadata": {"name": "n"}, "status": {"capacity": {"aliyun.com/gpu-mem": "14"}}}
 INSTALL = "kubectl apply -k clusters/deploy/base, with your images (clusters/deploy/README.md)"
-LOOK = "kubectl describe {} -n kube-system, and kubectl logs of its pods"
+LOOK = "kubectl -n kube-system describe {0}; kubectl -n kube-system logs {0}"
+LABEL = "kubectl get nodes -L gpushare; kubectl label node NODE gpushare=true, for each that has cards"
+ZERO = f"deployment {EXTENDER} is scaled to 0: no pod that waits gets a card"
 
 
 def write_kubeconfig(folder: Path, url: str) -> Path:
@@ -39,6 +41,10 @@ def write_kubeconfig(folder: Path, url: str) -> Path:
     [
         (DEPLOYMENT, DAEMON_SET, [{"metadata": {"name": "m"}}, NODE], []),
         (None, DAEMON_SET, [NODE], [(f"deployment {EXTENDER} is not in kube-system", INSTALL)]),
+        (
+            {"spec": {"replicas": 0}}, DAEMON_SET, [NODE],
+            [(ZERO, f"kubectl -n kube-system scale deployment/{EXTENDER} --replicas=1")],
+        ),
         (DEPLOYMENT, None, [NODE], [(f"daemonset {PLUGIN} is not in kube-system", INSTALL)]),
         (
             DEPLOYMENT | {"status": None}, DAEMON_SET, [NODE],
@@ -50,12 +56,12 @@ def write_kubeconfig(folder: Path, url: str) -> Path:
         ),
         (
             DEPLOYMENT, {"status": {"desiredNumberScheduled": 0}}, [],
-            [(f"daemonset {PLUGIN}: no node has the label gpushare=true", "kubectl label node NODE gpushare=true")],
+            [(f"daemonset {PLUGIN}: no node has the label gpushare=true", LABEL)],
         ),
         (
             DEPLOYMENT, DAEMON_SET,
             [{"status": {"capacity": one}} for one in ({"aliyun.com/gpu-mem": "0"}, {"aliyun.com/gpu-mem": 0}, {"cpu": "8"})],
-            [("no node has aliyun.com/gpu-mem", f"kubectl logs -n kube-system daemonset/{PLUGIN}")],
+            [("no node has aliyun.com/gpu-mem", f"kubectl -n kube-system logs daemonset/{PLUGIN}")],
         ),
     ],
 )  # fmt: skip

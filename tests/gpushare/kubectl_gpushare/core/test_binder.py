@@ -35,8 +35,10 @@ CASES: dict[str, tuple[Object, tuple[Object, ...], tuple[str, str, str]]] = {
         {"conditions": bound("2026-09-21T14:13:18Z"), "schedulerName": "mine"}, (), ("mine", "mine", "device plugin"),
     ),
     "another scheduler, no card": ({"card": None}, (scheduled(None, "mine"),), ("mine", "mine", "")),
-    "a person": ({}, (PULLED,), ("nodeName", "", "device plugin")),
-    "a person, no card": ({"card": None}, (PULLED,), ("nodeName", "", "")),
+    "a person": ({"whole": True}, (PULLED,), ("nodeName", "", "device plugin")),
+    "a person, no card": ({"card": None, "whole": True}, (), ("nodeName", "", "")),
+    "a scheduler that writes no events": ({"whole": True, "schedulerName": "mine"}, (), ("gpushare", "mine", "extender")),
+    "events that have expired": ({"card": None}, (PULLED,), ("", "", "")),
     "a static pod": ({"annotation": "kubernetes.io/config.mirror"}, (), ("static pod", "", "device plugin")),
     "copied": ({"born": "2026-09-22T00:00:00Z"}, (), ("", "", "copied annotations")),
     "another extender": ({"stranger": True}, (scheduled(LATER, "s"),), ("another extender", "s", "another extender")),
@@ -49,6 +51,7 @@ def test_the_binder_of_a_pod(case: str) -> None:
     """By its events, its condition, and the time at which its card was chosen."""
     facts, events, expected = CASES[case]
     facts = dict(facts)
+    are_whole = facts.pop("whole", False)
     asked = pod("p", 4, "a", facts.pop("card", 0), conditions=facts.pop("conditions", None))
     asked["metadata"]["creationTimestamp"] = facts.pop("born", BORN)
     annotations: dict[str, Any] = asked["metadata"]["annotations"]
@@ -59,6 +62,6 @@ def test_the_binder_of_a_pod(case: str) -> None:
     asked["spec"] |= facts
     one = subject(asked)
     allocation, _ = read_allocation(one.pod, one.pod.metadata.annotations)
-    found = binder_of(one, allocation, [msgspec.convert(event, Event) for event in events])
+    found = binder_of(one, allocation, [msgspec.convert(event, Event) for event in events], are_whole=are_whole)
 
     assert (found["boundBy"], found["scheduler"], found["cardBy"]) == expected

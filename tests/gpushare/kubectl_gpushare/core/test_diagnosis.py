@@ -1,90 +1,202 @@
-"""Promises of ``doctor``: each fault has what to do, and a cluster that is well has none."""
+"""Promises of ``doctor``: each fault has the next command, and a cluster that is well has none."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import pytest
 
 from gpushare.kubectl_gpushare.core.answer_text import diagnosis_text
-from gpushare.kubectl_gpushare.core.diagnosis import diagnosis
-from gpushare.manifests import ReportedNode
+from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis
+from gpushare.manifests import Pod, ReportedNode
 from gpushare.setup.core.faults import Fault
-from tests.gpushare.kubectl_gpushare.small_cluster import node
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, pod
 
 LABEL = {"gpushare": "true"}
+NOW = 1800.0
 STALE = "node a: GPUShareHealthy is True, and its device plugin has not written it for half an hour"
+EXTENDER = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
+SELECTOR = {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux", "gpushare": "true"}}}}
+PLUGIN = {"spec": SELECTOR, "status": {"desiredNumberScheduled": 1, "numberReady": 1}}
 
 
-def test_each_finding_has_its_advice() -> None:
-    """Those of the objects first, then nodes whose plugin is silent, then those of cards and pods."""
-    silent = msgspec.convert({"metadata": {"name": "s", "labels": LABEL}}, ReportedNode)
-    answer = diagnosis([Fault("no extender", "install it")], ["node a: card 0 is over-booked"], [silent], 0.0, ["x"])
+def found(
+    *objects: Object,
+    installed: Installation | None = None,
+    findings: tuple[str, ...] = (),
+    faults: tuple[Fault, ...] = (),
+) -> list[tuple[str, str]]:
+    """What is wrong with these nodes and pods, and the next command."""
+    nodes = [one for one in objects if "containers" not in one.get("spec", {})]
+    seen = SeenPods()
+    for one in objects:
+        if one not in nodes:
+            seen.take(msgspec.convert(one, Pod))
+    converted = [msgspec.convert(one, ReportedNode) for one in nodes]
+    answer = diagnosis(installed, faults, findings, converted, seen, NOW, [])
+    return [(one["what"], one["do"]) for one in answer["findings"]]
 
-    assert [one["what"] for one in answer["findings"]] == [
-        "no extender",
-        "node s has the label gpushare=true and reports no aliyun.com/gpu-mem",
-        "node a: card 0 is over-booked",
+
+def with_condition(item: Object, status: str, heartbeat: str | None = "1970-01-01T00:00:00Z", **more: str) -> Object:
+    """The node with the condition of its device plugin, or another."""
+    condition = {"type": "GPUShareHealthy", "status": status, "lastHeartbeatTime": heartbeat} | more
+    item["status"] = item.get("status", {}) | {"conditions": [condition]}
+    return item
+
+
+def test_each_finding_has_the_next_command() -> None:
+    """Those of the objects first, then nodes, then pods; the document has its version and what is hidden."""
+    bare = {"metadata": {"name": "s", "labels": LABEL}}
+    lines = ("node a: card 0 is over-booked", "pod team/p: it has a card and has not started", "something else")
+    every = found(bare, findings=lines, faults=(Fault("a pod bypasses it", "name another"),))
+    answer = diagnosis(None, [Fault("no extender", "install it")], (), [], SeenPods(), NOW, ["x"])
+
+    assert every == [
+        ("a pod bypasses it", "name another"),
+        (
+            "node s has the label gpushare=true and reports no aliyun.com/gpu-mem",
+            "kubectl gpushare events s; kubectl -n kube-system describe daemonset/gpushare-device-plugin-ds",
+        ),
+        (lines[0], "kubectl inspect gpushare -d a"),
+        (lines[1], "kubectl gpushare explain pod/p -n team"),
+        (lines[2], "kubectl inspect gpushare -d"),
     ]
-    assert diagnosis_text(answer).startswith("no extender\n  → install it\nnode s ")
+    assert diagnosis_text(answer) == "no extender\n  → install it\n"
     assert (answer["apiVersion"], answer["kind"]) == ("kubectl.gpushare.aliyun.com/v1", "Diagnosis")
-    assert answer["findings"][1]["do"].startswith(
-        "kubectl -n kube-system get pods -o wide --field-selector spec.nodeName=s, "
-    )
-    assert answer["findings"][-1]["do"] == "docs/troubleshooting.md has each event, reason and state"
     assert answer["hidden"] == ["x"]
-
-
-def test_cards_that_a_node_does_not_offer_are_a_finding() -> None:
-    """The kubelet offers none for minutes after the device plugin is gone. It offers none of sick cards either: no such finding."""
-    there, sick = node(), node("s", 14, sick="lost")
-    for one in (there, sick):
-        one["status"]["allocatable"] = one["status"]["allocatable"] | {"aliyun.com/gpu-mem": "0"}
-    nodes = [msgspec.convert(one, ReportedNode) for one in (there, sick, node("well"))]
-
-    (found,) = diagnosis([], [], nodes, 0.0, [])["findings"]
-    assert found["what"] == "node a has cards and offers none of them: its device plugin is away or waits"
-    assert "spec.nodeName=a" in found["do"]
 
 
 def test_a_cluster_that_is_well_has_no_finding() -> None:
     """A node without cards needs no label."""
-    nodes = [msgspec.convert(one, ReportedNode) for one in (node(labels=LABEL), {"metadata": {"name": "cpu"}})]
-    answer = diagnosis([], [], nodes, 0.0, [])
+    nodes = (with_condition(node(labels=LABEL | {"kubernetes.io/os": "linux"}), "True"), {"metadata": {"name": "cpu"}})
 
-    assert answer["findings"] == []
-    assert diagnosis_text(answer) == "good: nothing that can be seen is wrong\n"
+    assert found(*nodes, installed=Installation(EXTENDER, PLUGIN, 1)) == []
+    assert diagnosis_text({"findings": []}) == "good: nothing that can be seen is wrong\n"
+
+
+def test_programs_that_run_without_objects_are_no_fault() -> None:
+    """If their device plugins write; else nothing is installed. One object without the other is a fault."""
+    alive, bare = with_condition(node(), "True"), node()
+    names = (
+        "deployment gpushare-schd-extender is not in kube-system",
+        "daemonset gpushare-device-plugin-ds is not in kube-system",
+    )
+
+    assert found(alive, installed=Installation()) == []
+    assert tuple(what for what, _ in found(bare, installed=Installation())) == names
+    assert [what for what, _ in found(alive, installed=Installation(None, {"status": PLUGIN["status"]}))] == [names[0]]
+
+
+def test_an_extender_that_cannot_be_reached_is_a_fault() -> None:
+    """It is scaled to none, or no ready pod is behind its Service; without a Service none is needed."""
+    well = with_condition(node(labels=LABEL | {"kubernetes.io/os": "linux"}), "True")
+    none = Installation({"spec": {"replicas": 0}, "status": {}}, PLUGIN, 0)
+    behind = [found(well, installed=Installation(EXTENDER, PLUGIN, backends)) for backends in (None, 0)]
+
+    assert found(well, installed=none) == [
+        (
+            "deployment gpushare-schd-extender is scaled to 0: no pod that waits gets a card",
+            "kubectl -n kube-system scale deployment/gpushare-schd-extender --replicas=1",
+        )
+    ]
+    assert behind[0] == []
+    assert [do for _, do in behind[1]] == ["kubectl -n kube-system describe service/gpushare-schd-extender"]
+
+
+def test_a_node_that_is_not_ready_is_the_fault_of_that_node() -> None:
+    """And nothing else of it, with the time and the kubelet's reason; a node without cards is not ours."""
+    unready = {"type": "Ready", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R", "message": "gone"}
+    cards = with_condition(node(), "Unknown", **unready)
+    labelled, plain = {"metadata": {"name": "b", "labels": LABEL}}, {"metadata": {"name": "c"}}
+    others = [with_condition(one, "False", **unready) for one in (labelled, plain)]
+
+    assert found(cards, *others) == [
+        ("node a is NotReady since 2026-01-01T00:00:00Z (R: gone)", "kubectl describe node a"),
+        ("node b is NotReady since 2026-01-01T00:00:00Z (R: gone)", "kubectl describe node b"),
+    ]
+    assert found(with_condition(node(), "True", **unready)) == []
+
+
+def test_a_label_that_a_node_with_cards_lacks_is_a_fault() -> None:
+    """The labels are those by which the DaemonSet chooses its nodes."""
+    without = node(labels={"kubernetes.io/os": "linux"})
+
+    assert found(without, installed=Installation(EXTENDER, PLUGIN)) == [
+        (
+            "node a has cards and lacks the label gpushare=true: no device plugin serves it",
+            "kubectl label node a gpushare=true --overwrite",
+        )
+    ]
+    assert found(without, installed=Installation(EXTENDER, {"status": PLUGIN["status"]})) == []
+
+
+def test_cards_that_a_node_does_not_offer_are_a_fault() -> None:
+    """The kubelet offers none for minutes after the device plugin is gone. Unhealthy cards are no such fault."""
+    there, sick = node(), node("s", 14, sick="lost")
+    for one in (there, sick):
+        one["status"]["allocatable"] = one["status"]["allocatable"] | {"aliyun.com/gpu-mem": "0"}
+    plugin = pod("plugin-x", 0, "a")
+    plugin["metadata"]["labels"] = {"app.kubernetes.io/component": "device-plugin"}
+
+    assert found(there, sick, node("well"), plugin) == [
+        (
+            "node a has cards and offers none of them: its device plugin is away or waits",
+            "kubectl gpushare events a; kubectl -n team logs plugin-x",
+        )
+    ]
 
 
 @pytest.mark.parametrize(
-    ("status", "heartbeat", "found"),
+    ("status", "heartbeat", "whats"),
     [
         ("True", "1970-01-01T00:00:00Z", []),
         ("False", "1970-01-01T00:00:00Z", ["node a: GPUShareHealthy is False (CardsSick): card 0 is sick"]),
         ("Unknown", "1970-01-01T00:00:00Z", ["node a: GPUShareHealthy is Unknown (CardsSick): card 0 is sick"]),
-        (
-            "True",
-            "1969-12-31T00:00:00Z",
-            [STALE],
-        ),
+        ("True", "1969-12-31T00:00:00Z", [STALE]),
         ("True", None, [STALE]),
     ],
 )
-def test_condition_of_a_node_is_a_finding(status: str, heartbeat: str | None, found: list[str]) -> None:
+def test_condition_of_a_node_is_a_fault(status: str, heartbeat: str | None, whats: list[str]) -> None:
     """One that is not True, or that its plugin has left behind."""
-    condition = {"type": "GPUShareHealthy", "status": status, "reason": "CardsSick", "message": "card 0 is sick"}
-    item = {"metadata": {"name": "a"}, "status": {"conditions": [condition | {"lastHeartbeatTime": heartbeat}]}}
-    nodes = [msgspec.convert(one, ReportedNode) for one in ({"metadata": {"name": "without"}}, item)]
-    findings = diagnosis([], [], nodes, 1800.0, [])["findings"]
+    item = with_condition(node(), status, heartbeat, reason="CardsSick", message="card 0 is sick")
 
-    assert [one["what"] for one in findings] == found
-    assert {one["do"] for one in findings} <= {"docs/troubleshooting.md has each event, reason and state"}
+    assert [what for what, _ in found({"metadata": {"name": "without"}}, item)] == whats
 
 
-def test_overuse_on_a_node_is_a_finding() -> None:
+def waits(name: str, message: str = "", born: str | None = "1970-01-01T00:10:00Z", **spec: Any) -> Object:
+    """A pod that waits for a card."""
+    report = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]
+    one = pod(name, conditions=report if message else [], **spec)
+    one["metadata"]["creationTimestamp"] = born
+    return one
+
+
+def test_pods_that_wait_are_faults() -> None:
+    """Those with the same reasons together; one that has come only now may get its card yet."""
+    full = "0/{} nodes are available: {} Insufficient aliyun.com/gpu-mem."
+    late = waits("late", "x", "1970-01-01T00:29:55Z")
+    pods = (
+        waits("b", full.format(3, 2)),
+        waits("a", full.format(4, 1), "1970-01-01T00:05:00Z"),
+        late,
+        waits("c", born=None),
+    )
+
+    assert found(*pods, waits("d", schedulingGates=[{"name": "g"}])) == [
+        (
+            "2 pods wait for a card, the first is team/a: 1 Insufficient aliyun.com/gpu-mem",
+            "kubectl gpushare explain pod/a -n team",
+        ),
+        ("a pod waits for a card: team/c: no scheduler has reported on it", "kubectl gpushare explain pod/c -n team"),
+        ("a pod waits for a card: team/d; it has scheduling gates", "kubectl gpushare explain pod/d -n team"),
+    ]
+    many = found(*(waits(f"p{at}", f"reason {at}") for at in range(7)))
+    assert (len(many), many[-1][0]) == (6, "2 more pods wait for other reasons")
+
+
+def test_overuse_on_a_node_is_a_fault() -> None:
     """With the command that names the pods."""
     item = {"metadata": {"name": "a", "annotations": {"aliyun.com/gpushare-overuse": '[["u",0,1,2],["v",0,1,2]]'}}}
-    answer = diagnosis([], [], [msgspec.convert(item, ReportedNode)], 0.0, [])
 
-    assert answer["findings"] == [
-        {"what": "node a: 2 pods use more of a card than they booked", "do": "kubectl gpushare top pods -A names them"}
-    ]
+    assert found(item) == [("node a: 2 pods use more of a card than they booked", "kubectl gpushare top pods -A")]

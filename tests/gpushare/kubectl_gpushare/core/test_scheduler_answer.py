@@ -43,6 +43,7 @@ from gpushare.kubectl_gpushare.core.scheduler_answer import CARDS, answer_in
             [("a, b and c", 3), ("two words, but, 2commas", 1)],
         ),
         ("0/3 nodes are available: 1 x, y.\n", 3, [("x, y", 1)]),
+        ("0/3 nodes are available: pod has unbound x. not found", 3, [("pod has unbound x", None)]),
         ("pod group not ready: 1 of 3", 0, [("pod group not ready: 1 of 3", None)]),
     ],
 )

@@ -125,6 +125,8 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
     "no nodes are seen": (set(), pod(), ()),
     "gated": ({kinds.GATED}, pod(schedulingGates=[{"name": "g"}]), (node(),)),
+    "no claim": ({kinds.CLAIMS}, pod(conditions=[], resourceClaims=[{"name": "r"}]), (node(),)),
+    "no group": ({kinds.SCHEDULER}, pod(conditions=[], schedulingGroup={}), (node(),)),
     "no scheduler": ({kinds.NOT_ASKED}, pod(conditions=[]), (node(),)),
 }
 
