@@ -47,6 +47,29 @@ async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) 
     await still_works(observer)
 
 
+@pytest.mark.needs("device_plugin")
+@pytest.mark.promise("EXT-010")
+async def test_an_object_with_a_deep_field_hides_no_other(observer: Observer) -> None:
+    """An API server keeps thousands of levels of ``managedFields``, which the author of an object writes."""
+    deep = '{"f:a":' * 9_900 + "{}" + "}" * 9_900
+    written = {"manager": "m", "operation": "Update", "apiVersion": "policy/v1", "fieldsType": "FieldsV1"}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "deep", "managedFields": [written | {"fieldsV1": {"f:spec": "DEEP"}}]},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "none"}}},
+    }
+    path = f"/apis/policy/v1/namespaces/{observer.namespace}/poddisruptionbudgets"
+    body = json.dumps(budget).replace('"DEEP"', deep).encode()
+    answer = await observer.cluster.api.http.request(
+        "POST", path, content=body, headers={"Content-Type": "application/json"}
+    )
+    if b'"f:a"' not in answer.content:
+        pytest.skip("this API server keeps no managedFields of an author, as the embedded one")
+
+    await still_works(observer)
+
+
 @pytest.mark.promise("EXT-011", "EXT-012")
 @pytest.mark.parametrize(
     "path",

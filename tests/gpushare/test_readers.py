@@ -94,6 +94,14 @@ def reads_node(text: str) -> Sequence[object]:
     ]
 
 
+def reads_overuse(text: str) -> Sequence[object]:
+    """A node's annotation of overusing pods: in the book, in the table, and on the page."""
+    item = node({wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}, None)
+    item.metadata.annotations = {wire.ANNOTATION_OVERUSE: text}
+    reports, problems = card_report.build([item], [])
+    return [read_devices(item).overuse[:1], *problems, report_text.details(reports)]
+
+
 def reads_amount(text: str) -> Sequence[object]:
     """A number of units or of CPU, in a node's status or in a container."""
     item = node({wire.RESOURCE_MEMORY: text, wire.RESOURCE_COUNT: text}, None)
@@ -172,6 +180,18 @@ ROWS = {
             ('{"v":', "1", "}"),
         ),
         most=BUDGET_OF_LIST,
+    ),
+    wire.ANNOTATION_OVERUSE: Row(
+        reads_overuse,
+        bounds.OVERUSE_TEXT,
+        (
+            ("[", '["u",0,1,2],', '["u",0,1,2]]'),
+            ("[", "[],", "[]]"),
+            ("", "[", ""),
+            ('[["u",0,1,', "[", ""),
+            ('[["', "u", '",0,1,2]]'),
+            ('[["u",0,1,', "9", "]]"),
+        ),
     ),
     "the list of sick cards": Row(reads_sick, bounds.CARD_LIST, LISTS, CONFIG_MAP, BUDGET_OF_LIST),
     wire.ANNOTATION_RECOVERED: Row(reads_recovered, bounds.CARD_LIST, LISTS, most=BUDGET_OF_LIST),

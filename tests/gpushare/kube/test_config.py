@@ -407,6 +407,9 @@ async def test_an_explicit_kubeconfig_wins_over_the_cluster(write: Write, tmp_pa
     [
         ("{", "cannot read the kubeconfig"),
         ("[]", "no kubeconfig"),
+        ("[" * 1000, "it is no YAML"),
+        ("users: &a [*a]", "it is no YAML"),
+        ("a: " + "9" * 10_000, "it is no YAML"),
         ("", "no current context"),
         ("current-context: x", "'x'"),
         ("current-context: [x]", "has no context"),

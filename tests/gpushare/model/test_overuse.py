@@ -41,7 +41,8 @@ def test_worst_pods_of_too_many_are_named() -> None:
     "text",
     [
         "no json", "{}", '[["u",0,1]]', '[["u",0,1,"2"]]', '[["u",-1,1,2]]', f'[["u",0,1,{LARGEST + 1}]]',
-        f'[["{"u" * 254}",0,1,2]]', f'[["u",0,1,2]]{" " * OVERUSE_TEXT.most}',
+        f'[["{"u" * 254}",0,1,2]]', f'[["u",0,1,2]]{" " * OVERUSE_TEXT.most}', '[["\ud800",0,1,2]]',
+        "[" + '["u",0,1,2],' * OVERUSERS.most + '["u",0,1,2]]', "[" * 1500 + "]" * 1500,
     ],
 )  # fmt: skip
 def test_a_text_that_is_not_ours_names_no_pods(text: str) -> None:

@@ -102,6 +102,21 @@ def test_body_that_is_no_question_is_refused_with_its_fault(body: bytes, says: s
             decode_preemption(body)
 
 
+DEEP = b'{"f:a":' * 9_990 + b"{}" + b"}" * 9_990
+WITH_DEPTHS = b'{"metadata":{"name":"n","uid":"u","managedFields":[{"fieldsV1":%b}]}}' % DEEP
+
+
+def test_a_question_about_deep_objects_is_answered() -> None:
+    """A scheduler that sends pods and nodes whole sends what their authors wrote into them. A large one is refused."""
+    asked = decode_args(b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (WITH_DEPTHS, WITH_DEPTHS))
+    victims = b'{"Pod":%b,"NodeNameToVictims":{"n":{"Pods":[%b]}}}' % (WITH_DEPTHS, WITH_DEPTHS)
+
+    assert (asked.pod.metadata.name, asked.names) == ("n", ["n"])
+    assert decode_preemption(victims)[1] == {"n": Victims(("u",), 0)}
+    with pytest.raises(MalformedMessageError, match="nested too deeply"):
+        decode_args(b'{"Pod":{},"Nodes":{"items":[%b]}}' % b",".join([WITH_DEPTHS] * 60))
+
+
 PROPOSED = {"n": {"Pods": [{"UID": "a"}, {"UID": "b"}, {"UID": "a"}, {}], "NumPDBViolations": 2}, "m": None}
 READ = {"n": Victims(("a", "b"), 2), "m": Victims((), 0)}
 
