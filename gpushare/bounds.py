@@ -52,6 +52,8 @@ VIEWERS: Final = Bound("the number of open pages", 16, "pages")
 NODES_OF_A_QUESTION: Final = Bound("the number of nodes of a question", 20_000, "nodes")
 # A question without its nodes and victims in full: as many names as are allowed, and a pod as large as the API server takes one.
 QUESTION_BYTES: Final = Bound("a question, without its nodes or victims in full,", 4 * 1024 * 1024, "bytes")
+# Such a one takes 50 times as long to read as another: some hundred milliseconds, in which no other question is answered.
+DEEP_QUESTION_BYTES: Final = Bound("a question that is nested too deeply for the parser", 1024 * 1024, "bytes")
 # Commas say how many values there are, before any of them takes memory. A full node has some 300, a full pod 200; a scheduler
 # proposes victims on a tenth of the nodes.
 VALUES_OF_NODES: Final = Bound("a question with its nodes in full", 8_000_000, "values")

@@ -42,22 +42,23 @@ class UnreadableError(GpushareError):
 
 
 class Decoder(Generic[_T]):
-    """Decodes JSON as ``kind``."""
+    """Decodes JSON as ``kind``.
 
-    def __init__(self, kind: type[_T]) -> None:
+    A text of many levels takes about 50 times as long as another; one of more than ``most_if_deep`` bytes is refused.
+    """
+
+    def __init__(self, kind: type[_T], most_if_deep: int | None = None) -> None:
         self._decode = msgspec.json.Decoder(kind).decode
+        self._most_if_deep = most_if_deep
 
-    def decode(self, text: bytes | msgspec.Raw | str, most_if_deep: int | None = None) -> _T:
-        """The value. Raises UnreadableError.
-
-        A text of many levels takes about 50 times as long as another; one of more than ``most_if_deep`` bytes is refused.
-        """
+    def decode(self, text: bytes | msgspec.Raw | str) -> _T:
+        """The value. Raises UnreadableError."""
         try:
             try:
                 return self._decode(text)
             except RecursionError:
                 whole = text.encode() if isinstance(text, str) else bytes(text)
-                if most_if_deep is not None and len(whole) > most_if_deep:
+                if self._most_if_deep is not None and len(whole) > self._most_if_deep:
                     raise
             return self._decode(without_depths(whole))
         except Exception as error:

@@ -27,7 +27,7 @@ Shares = tuple[tuple[int, int], ...]
 _LONGEST_NUMBER: Final = 19
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 # By container, by card: units.
-_MANY_CARDS: Final = Decoder(dict[_Whole, dict[_Whole, _Whole]])
+_MANY_CARDS: Final = Decoder(dict[_Whole, dict[_Whole, _Whole]], 0)
 
 
 @dataclass(frozen=True, slots=True)

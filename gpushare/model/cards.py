@@ -91,9 +91,9 @@ REASON_MIG: Final = "in MIG mode"
 REASON_TOO_SMALL: Final = "smaller than one unit"
 REASON_NOT_VISIBLE: Final = "not in the device plugin's NVIDIA_VISIBLE_DEVICES"
 NOT_SHARED: Final = frozenset({REASON_MIG, REASON_TOO_SMALL, REASON_NOT_VISIBLE})
-_DECODER: Final = Decoder(NodeCards)
-_VERSION: Final = Decoder(_Version)
-_PLACES: Final = Decoder(_Places)
+_DECODER: Final = Decoder(NodeCards, 0)
+_VERSION: Final = Decoder(_Version, 0)
+_PLACES: Final = Decoder(_Places, 0)
 
 
 def encode_cards(cards: NodeCards) -> str:

@@ -23,7 +23,7 @@ class CardOveruse(msgspec.Struct, frozen=True, array_like=True, gc=False):
     used: int
 
 
-_DECODER = Decoder(tuple[CardOveruse, ...])
+_DECODER = Decoder(tuple[CardOveruse, ...], 0)
 
 
 def encode_overuse(found: Iterable[CardOveruse]) -> str:

@@ -104,7 +104,7 @@ def test_the_work_of_cutting_grows_as_the_text_does(part: str) -> None:
 def test_a_deep_text_beyond_the_bound_is_refused() -> None:
     """A stranger's text may be cut only if it is short, as that takes longer."""
     with pytest.raises(UnreadableError, match="nested too deeply"):
-        Decoder(Pod).decode(b'{"a":' * LEVELS + b"1" + b"}" * LEVELS, 1000)
+        Decoder(Pod, 1000).decode(b'{"a":' * LEVELS + b"1" + b"}" * LEVELS)
 
 
 UNREADABLE_JSON: dict[str, bytes | str] = {

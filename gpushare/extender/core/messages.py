@@ -16,6 +16,7 @@ import msgspec
 from gpushare.bounds import (
     BINDING_BYTES,
     CONTAINERS_OF_A_POD,
+    DEEP_QUESTION_BYTES,
     NAME_CHARACTERS,
     NODES_OF_A_QUESTION,
     QUESTION_BYTES,
@@ -132,14 +133,14 @@ class _FilterAnswer(
     unresolvable: dict[str, str]
 
 
-_ARGS: Final = Decoder(_ExtenderArgs)
-_LARGE: Final = Decoder(_Large)
-_POD: Final = Decoder(Pod)
-_BINDING: Final = Decoder(BindingArgs)
-_PREEMPTION: Final = Decoder(_PreemptionArgs)
+_ARGS: Final = Decoder(_ExtenderArgs, DEEP_QUESTION_BYTES.most)
+_LARGE: Final = Decoder(_Large, DEEP_QUESTION_BYTES.most)
+_POD: Final = Decoder(Pod, DEEP_QUESTION_BYTES.most)
+_BINDING: Final = Decoder(BindingArgs, DEEP_QUESTION_BYTES.most)
+_PREEMPTION: Final = Decoder(_PreemptionArgs, DEEP_QUESTION_BYTES.most)
 _ANSWER: Final = Decoder(_FilterAnswer)
-_KEYS: Final = Decoder(dict[str, msgspec.Raw])
-_NODE_NAME: Final = Decoder(AnyObject)
+_KEYS: Final = Decoder(dict[str, msgspec.Raw], DEEP_QUESTION_BYTES.most)
+_NODE_NAME: Final = Decoder(AnyObject, DEEP_QUESTION_BYTES.most)
 _ENCODER: Final = msgspec.json.Encoder()
 _FILTER_ANSWER: Final = b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":%b}'
 # The names of pods and namespaces that Kubernetes allows (RFC 1123).
@@ -297,7 +298,7 @@ def _check(bound: Bound, amount: int) -> None:
 
 def _decode(decoder: Decoder[_T], body: bytes) -> _T:
     try:
-        return decoder.decode(body, QUESTION_BYTES.most)
+        return decoder.decode(body)
     except UnreadableError as error:
         what = "the request body is empty" if not body.strip() else f"the request body cannot be read: {error}"
         raise MalformedMessageError(what) from error

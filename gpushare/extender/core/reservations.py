@@ -84,8 +84,8 @@ class _Version(msgspec.Struct, gc=False):
     v: int
 
 
-_VERSION: Final = Decoder(_Version)
-_DECODER: Final = Decoder(Guard)
+_VERSION: Final = Decoder(_Version, 0)
+_DECODER: Final = Decoder(Guard, 0)
 
 
 def encode(guard: Guard) -> str:
