@@ -206,7 +206,8 @@ def number(lowest: int, highest: int) -> Callable[[str], int]:
     """A reader of whole numbers."""
 
     def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and lowest <= int(text) <= highest):
+        is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_TEXT
+        if not (is_number and lowest <= int(text) <= highest):
             raise UsageError(f", not a number from {lowest} to {highest}")
         return int(text)
 

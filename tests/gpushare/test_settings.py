@@ -105,6 +105,7 @@ def test_a_switch_does_not_swallow_the_next_flag() -> None:
     [
         (["--memory-unit=KiB"], "--memory-unit: 'KiB' is not a memory unit"),
         (["--max-ids=x"], "--max-ids: 'x', not a number from 1 to"),
+        ([f"--max-ids={'9' * 5000}"], ", not a number from 1 to"),
         (["--max-ids=0"], "--max-ids: '0'"),
         (["--log-level=loud"], "'loud', not one of"),
         (["--slots=0"], "--slots: '0'"),

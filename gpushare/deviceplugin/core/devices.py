@@ -158,7 +158,7 @@ def is_new(kubelet_version: str) -> bool:
 
 def kubelet_release(kubelet_version: str) -> tuple[int, int] | None:
     """Major and minor of ``v1.36.3``, or None if the text does not begin like that."""
-    match = re.match(r"v?(\d+)\.(\d+)", kubelet_version)
+    match = re.match(r"v?(\d{1,4})\.(\d{1,4})", kubelet_version)
     return (int(match[1]), int(match[2])) if match is not None else None
 
 

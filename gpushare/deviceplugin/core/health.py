@@ -204,9 +204,13 @@ def read_rules(disable: str, enable: str) -> tuple[XidRules, tuple[str, ...]]:
 
 def _numbers(text: str) -> tuple[frozenset[int], bool, list[str]]:
     entries = [entry for part in text.split(",") if (entry := part.strip())]
-    numbers = {int(entry) for entry in entries if entry.isascii() and entry.isdigit()}
-    words = [entry for entry in entries if not (entry.isascii() and entry.isdigit())]
-    return frozenset(numbers), any(word.lower() in _ALL for word in words), [w for w in words if w.lower() not in _ALL]
+    numbers = {entry for entry in entries if entry.isascii() and entry.isdigit() and len(entry) <= 9}
+    words = [entry for entry in entries if entry not in numbers]
+    return (
+        frozenset(map(int, numbers)),
+        any(word.lower() in _ALL for word in words),
+        [w for w in words if w.lower() not in _ALL],
+    )
 
 
 SECONDS: Final = 30.0

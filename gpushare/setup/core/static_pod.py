@@ -12,7 +12,7 @@ from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.yaml_edit import Entry, load
 
 _PROGRAM: Final = "kube-scheduler"
-_RELEASE: Final = re.compile(r":v?1\.(\d+)\.\d+")
+_RELEASE: Final = re.compile(r":v?1\.(\d{1,4})\.\d+")
 _RESTORE: Final = "restore the file that kubeadm wrote: kubeadm init phase control-plane scheduler"
 
 

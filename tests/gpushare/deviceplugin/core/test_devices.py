@@ -197,7 +197,7 @@ def test_list_too_large_for_a_kubelet_is_refused_with_a_unit() -> None:
     check_ids(facts(8, 81920, MemoryUnit.parse("8MiB")), "v1.35.1", None)
 
 
-@pytest.mark.parametrize("version", ["v1.36.3", "v1.40.0-alpha.1", "v2.0.0", "", "nonsense"])
+@pytest.mark.parametrize("version", ["v1.36.3", "v1.40.0-alpha.1", "v2.0.0", "", "nonsense", f"v{'9' * 5000}.1"])
 def test_new_or_unknown_kubelet_gets_few_thousand_ids(version: str) -> None:
     """From 1.36 on it stands still over tens of thousands."""
     cards = facts(2, 15360, MIB)

@@ -319,10 +319,10 @@ def test_the_two_variables_mean_what_they_mean_to_nvidias_plugin(
 
 def test_entries_that_are_no_xids_are_skipped_and_named() -> None:
     """A slip in one entry does not cost the others."""
-    rules, odd = read_rules("48,,4x, ²", "-1,45")
+    rules, odd = read_rules(f"48,,4x, ²,{'9' * 5000}", "-1,45")
 
     assert (rules.ignored, rules.enabled) == (APPLICATION_XIDS | {48}, frozenset({45}))
-    assert odd == ("4x", "²", "-1")
+    assert odd == ("4x", "²", "9" * 5000, "-1")
 
 
 @pytest.mark.parametrize(("disable", "enable", "nothing"), [("all", "", True), ("all", "48", False), ("", "", False)])

@@ -76,6 +76,7 @@ def test_health_is_asked_for_as_the_kubelet_does(old: str, new: str, probe: tupl
         ("k8s.gcr.io/kube-scheduler:v1.17.4", 17),
         ("registry:5000/kube-scheduler:v1.36.0-rc.1@sha256:0", 36),
         ("kube-scheduler@sha256:0", None),
+        (f"kube-scheduler:v1.{'9' * 5000}.0", None),
     ],
 )
 def test_the_image_names_the_release(image: str, minor: int | None) -> None:
