@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
 import yaml
 
@@ -19,6 +21,8 @@ YAML: Final = "yaml"
 NAME: Final = "name"
 OUTPUTS: Final = (WIDE, JSON, YAML, NAME)
 
+# Line ends are ours: a foreign text in a cell has none, see ``printable``.
+_UNUSUAL: Final = re.compile(r"[^ -~\n]")
 _GAP: Final = 3
 _INDENT: Final = 4
 # The one in C is ten times as fast; PyYAML is there without it on some machines.
@@ -33,7 +37,7 @@ def exit_code(run: Callable[[], int]) -> int:
     try:
         return run()
     except UsageError as error:
-        sys.stderr.write(f"error: {error}\n")
+        on_terminal(sys.stderr).write(f"error: {error}\n")
         return 2
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -87,6 +91,31 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
 
 
+class _OnTerminal(io.TextIOBase):
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        return self._out.write(_UNUSUAL.sub(_escape, text))
+
+    def flush(self) -> None:
+        self._out.flush()
+
+
+def on_terminal(out: TextIO) -> TextIO:
+    """The same stream, with JSON's escape for each character that steers a terminal, or that it does not show.
+
+    Any text that is written may quote what the author of a pod or a node has put into the API. A document stays the same JSON.
+    """
+    return cast("TextIO", _OnTerminal(out))
+
+
+def _escape(found: re.Match[str]) -> str:
+    if found[0].isprintable():
+        return found[0]
+    return "".join(f"\\u{unit:04x}" for unit in memoryview(found[0].encode("utf-16-le", "surrogatepass")).cast("H"))
+
+
 def document(form: str, answer: Any) -> str:
     """The whole answer; ``form`` is JSON or YAML."""
     if form == JSON:
@@ -128,4 +157,6 @@ def _indented(text: str, margin: str) -> str:
 
 def _yaml(value: Any) -> str:
     text: str = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+    if not all(map(str.isprintable, text.split("\n"))):
+        text = yaml.dump(value, Dumper=_DUMPER, sort_keys=False)
     return text

@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: TextIO, err: TextIO) -> int:
     """Do the same as ``main``, with its surroundings passed in."""
+    out, err = map(answer_forms.on_terminal, (out, err))
     try:
         answer = asyncio.run(_answer(asked, environment, given, Progress(err, time.monotonic)))
     except (GpushareError, OSError) as error:
@@ -66,8 +67,8 @@ def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: Te
     out.flush()
     if not text and asked.view.output != answer_forms.NAME:
         err.write("No resources found\n")
-    err.writelines(f"not judged: {one}\n" for one in answer.get("unjudged", ()))
-    err.writelines(f"hidden: {one}\n" for one in answer["hidden"])
+    err.writelines(f"not judged: {answer_forms.printable(one)}\n" for one in answer.get("unjudged", ()))
+    err.writelines(f"hidden: {answer_forms.printable(one)}\n" for one in answer["hidden"])
     return _FOUND if _has_found(asked, answer) else 0
 
 

@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:
     """Do the same as ``main``, with its surroundings passed in."""
+    out, err = map(answer_forms.on_terminal, (out, err))
     try:
         return asyncio.run(_answer(asked, environment, out, err))
     except GpushareError as error:
@@ -62,9 +63,9 @@ async def _answer(asked: Arguments, environment: Mapping[str, str], out: TextIO,
         found = findings(lists.nodes, lists.pods, reports, problems, now, asked.assumed_for)
     out.writelines(_text(asked, reports, problems, found, headers=not asked.no_headers))
     out.flush()
-    err.writelines(f"hidden: {one}\n" for one in lists.hidden)
-    err.writelines(f"warning: {one}\n" for one in (() if asked.check else problems))
-    err.writelines(f"finding: {one}\n" for one in found or ())
+    err.writelines(f"hidden: {answer_forms.printable(one)}\n" for one in lists.hidden)
+    err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in (() if asked.check else problems))
+    err.writelines(f"finding: {answer_forms.printable(one)}\n" for one in found or ())
     return _FOUND if found else 0
 
 
@@ -73,7 +74,7 @@ def _show(
 ) -> None:
     out.writelines(_text(asked, nodes, problems, None, headers=is_first and not asked.no_headers))
     out.flush()
-    err.writelines(f"warning: {one}\n" for one in (problems if is_first else ()))
+    err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in (problems if is_first else ()))
 
 
 def _text(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from gpushare.answer_forms import on_terminal
 from gpushare.errors import GpushareError, UsageError
 from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
 from gpushare.setup.core.faults import SetupRefusedError
@@ -23,9 +24,9 @@ from gpushare.setup.setup_arguments import Arguments
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script; exit code 0, 1 if it refuses or fails, 2 for flags that make no sense, 3 if it finds faults."""
     try:
-        return run(setup_arguments.parse(sys.argv[1:] if argv is None else argv, {}), sys.stdout)
+        return run(setup_arguments.parse(sys.argv[1:] if argv is None else argv, {}), on_terminal(sys.stdout))
     except (GpushareError, OSError) as error:
-        sys.stderr.write(f"error: {error}\n")
+        on_terminal(sys.stderr).write(f"error: {error}\n")
         return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; if an apply had begun, gpushare-setup rollback undoes it\n")

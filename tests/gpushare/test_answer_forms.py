@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -61,3 +62,14 @@ def test_a_long_document_is_the_same_text(form: str, items: list[Any], tail: dic
 def test_no_text_of_others_steers_the_terminal() -> None:
     """A cell stays on its line, without escape sequences; letters of any language stay."""
     assert answer_forms.table(("A",), [("x\x1b[31m\ny\u202eä",)]) == "A\nx [31m y ä\n"
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@pytest.mark.parametrize("text", ["\x1b[2J", "\x00\x9b", "\x7f", "\u202e", "\u200b\u2028", "\U000e0041", "a\nb\tä漢"])
+def test_a_document_on_a_terminal_holds_the_same(form: str, text: str) -> None:
+    """No character in it steers the terminal, and a program reads what was there."""
+    out = io.StringIO()
+    answer_forms.on_terminal(out).write(answer_forms.document(form, {"a": text}))
+
+    assert all(line.isprintable() for line in out.getvalue().split("\n"))
+    assert (json.loads if form == "json" else yaml.safe_load)(out.getvalue()) == {"a": text}

@@ -126,14 +126,20 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "pods": "".join(map(_pod, document.waiting)) or _empty(2, "No pod waits for a card."),
         "pods-more": _more(document.waiting_count - len(document.waiting), "more wait"),
         "decisions": "".join(
-            f'<tr><td>{ago(document.now - at)}</td><td class="{outcome.replace(" ", "-")}">{outcome}</td>'
+            f"<tr><td>{ago(document.now - at)}{_first(times, document.now - first)}</td>"
+            f'<td class="{outcome.replace(" ", "-")}">{outcome}</td>'
             f"<td>{escape(namespace)}/{escape(name)}<small>{escape(detail)}</small></td></tr>"
-            for at, outcome, namespace, name, detail in document.decisions
+            for at, outcome, namespace, name, detail, times, first in document.decisions
         )
         or _empty(3, "No decision since the extender started."),
         "hour": "".join(_point(one, document.now) for one in reversed(document.points)) or _empty(6, "No minute yet."),
         "program": escape(f"gpushare {document.facts.program}, policy {document.facts.policy}"),
     }
+
+
+def _first(times: int, age: float) -> str:
+    """How often the same came, and when first."""
+    return f"<small>{times} times, first {ago(age)}</small>" if times > 1 else ""
 
 
 def freshness(document: PageDocument) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gpushare.answer_forms import long_document
+from gpushare.answer_forms import long_document, printable
 from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.model.node import Booking, Device, units_on
 
@@ -138,7 +138,7 @@ def _lines_of_details(nodes: Sequence[NodeReport]) -> Iterator[str]:
         rows = _pod_rows(node)
         if not dashes:
             dashes = sum(len(row) + len("\n") for row in rows) + _DASHES_OF_DETAILS
-        yield from ("", f"NAME:\t{node.name}", f"IPADDRESS:\t{node.address}", "")
+        yield from ("", f"NAME:\t{node.name}", f"IPADDRESS:\t{printable(node.address)}", "")
         yield from (_details_header(node), *rows)
         yield _row(["Allocated :", f"{node.used} ({_percent(node.used, node.total)})"])
         yield _row(["Total :", f"{node.total} "])
@@ -188,7 +188,7 @@ def _row(cells: Sequence[str], *, ended: bool = True) -> str:
 
 def _summary_cells(node: NodeReport, cards: Sequence[int], pending: bool) -> list[str]:
     by_index = {device.index: f"{device.used}/{device.total}" for device in node.info.devices}
-    cells = [node.name, node.address, *(by_index.get(index, "0/0") for index in cards)]
+    cells = [node.name, printable(node.address), *(by_index.get(index, "0/0") for index in cards)]
     if pending:
         cells.append(str(node.info.unplaced) if node.info.unplaced else "")
     return cells

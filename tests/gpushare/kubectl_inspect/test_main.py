@@ -125,6 +125,27 @@ async def test_a_lost_card_is_reported_below_the_table(tmp_path: Path) -> None:
     assert err == "warning: node n: card 1 (T4, GPU-1) gets no pods: lost\n"
 
 
+@pytest.mark.parametrize(
+    "words", [(), ("-d",), ("-o", "wide"), ("-o", "json"), ("-o", "yaml"), ("-o", "json", "--check")]
+)
+async def test_no_text_of_a_node_steers_a_terminal(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A node's token writes its annotations and addresses: escapes, text direction and line ends in them are not obeyed."""
+    evil = "a\x1b[2J\x07\x7f\x9b31m\u202e\u2028\U000e0041\r\n10.0.0.9\tb"
+    node = sick_node()
+    cards = node["metadata"]["annotations"]["aliyun.com/gpushare-cards"]
+    node["metadata"]["annotations"]["aliyun.com/gpushare-cards"] = cards.replace('"T4"', json.dumps(evil)).replace(
+        '"lost"', json.dumps(evil)
+    )
+    node["status"]["addresses"] = [{"type": "InternalIP", "address": evil}]
+    _, out, err = await ran(StubApi(nodes=[node]), tmp_path, *words)
+
+    assert all(line.isprintable() for line in [*out.split("\n"), *err.split("\n")])
+    assert not any(line.startswith("10.0.0.9") for line in [*out.split("\n"), *err.split("\n")])
+    if "json" in words or "yaml" in words:
+        load = json.loads if "json" in words else yaml.safe_load
+        assert load(out)["nodes"][0]["address"] == evil
+
+
 async def test_output_for_programs(tmp_path: Path) -> None:
     """JSON and YAML hold the warnings too; a namespace and an order choose the nodes."""
     api = StubApi(nodes=[sick_node()])

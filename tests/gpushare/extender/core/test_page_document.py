@@ -86,7 +86,7 @@ def test_the_head_says_what_the_document_is_of(page: Page) -> None:
 
     assert (whole["version"], whole["now"], whole["contacts"]) == (2, 101.3, CONTACTS)
     assert whole["extender"] == {"version": "1.2", "policy": "binpack", "ready": True}
-    assert whole["decisions"] == [[101, "bound", "ns", "p", "n, card 0"]]
+    assert whole["decisions"] == [[101, "bound", "ns", "p", "n, card 0", 1, 101]]
     assert json.loads(page.document.beat) == {"version": 2, "now": 101.3, "contacts": CONTACTS}
 
 

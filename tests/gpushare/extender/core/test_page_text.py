@@ -215,7 +215,9 @@ def test_waiting_pods_and_decisions_are_told() -> None:
                 b"",
                 1,
             )
+    decisions.note(40, NOT_BOUND, "ns", "c", "refused")
     decisions.note(60, NOT_BOUND, "ns", "c", "refused")
+    decisions.note(50, NOT_BOUND, "ns", "d", "refused")
     facts = Facts("1.2", "spread", True, {"nodes": 60, "pods": None})
     for _ in document.refresh(book, verdicts, decisions, facts, 100.0):
         pass
@@ -226,7 +228,10 @@ def test_waiting_pods_and_decisions_are_told() -> None:
         "default/b", "9 units, asked for 2 times", "1 node: full", "2 nodes: odd",
     ]  # fmt: skip
     assert 'href="explain/default/a"' in found["pods"]
-    assert texts(found["decisions"]) == ["40 s ago", "not bound", "ns/c", "refused"]
+    assert texts(found["decisions"]) == [
+        "50 s ago", "not bound", "ns/d", "refused",
+        "40 s ago", "2 times, first 1 min ago", "not bound", "ns/c", "refused",
+    ]  # fmt: skip
     assert 'class="not-bound"' in found["decisions"]
     assert texts(found["hour"]) == ["0 s ago", "0 GiB", "28 GiB", "14 GiB", "2", "0"]
     assert (found["waiting"], found["pods-more"], found["program"]) == ("2", "", "gpushare 1.2, policy spread")

@@ -276,7 +276,7 @@ async def test_decisions_of_each_verb_are_shown() -> None:
         shown = await state(one)
 
     assert bound.json() == {"Error": ""}
-    assert [tuple(one[1:]) for one in reversed(shown["decisions"])] == [
+    assert [tuple(one[1:5]) for one in reversed(shown["decisions"])] == [
         ("refused", "default", "waits", "no GPU of the node is large enough"),
         ("bound", "default", "p", "n1, card 0"),
         ("not bound", "default", "q", "pod default/q is not there any more"),
