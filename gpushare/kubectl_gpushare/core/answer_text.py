@@ -77,7 +77,10 @@ def _state(answer: dict[str, Any]) -> str:
         cards = [card["id"] for card in answer.get("cards", ()) if card["held"]]
         held = f"has card {', '.join(map(str, cards))}" if cards else "has no card"
         return f"{held} of node {answer['node']}"
-    return "waits" if "nodes" in answer else "has ended; its cards are free"
+    if "nodes" in answer:
+        return "waits"
+    why = f" ({answer['why']})" if answer.get("why") else ""
+    return f"has {'failed' if answer.get('phase') == 'Failed' else 'ended'}{why}; its cards are free"
 
 
 def _request(answer: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ _STALE: Final = 3
 _PATIENCE: Final = 10.0
 _MOST_LINES: Final = 5
 _LONGEST: Final = 300
+_UNHEALTHY_CARD: Final = re.compile(r"node ([^ :]+): card .* gets no pods: ")
 _SUBJECT: Final = re.compile(r"(node|pod) (?:([^ /]+)/)?([^ /:]+)")
 
 
@@ -75,13 +76,15 @@ def diagnosis(
 
     ``now`` is in seconds since 1970.
     """
+    conditions = ((node.metadata.name, healthy_condition(node)) for node in nodes)
+    unhealthy = {name for name, condition in conditions if condition is not None and condition.status == "False"}
     found = [
         *(_of_objects(installed, nodes, now) if installed else ()),
         *faults,
         *(fault for node in nodes for fault in _of_node(node, installed, seen, now)),
         *_waiting(seen.waiting, now),
         *_overusers(nodes),
-        *map(_finding, findings),
+        *(_finding(text) for text in findings if not _is_named(text, unhealthy)),
     ]
     return {
         "apiVersion": API_VERSION,
@@ -197,6 +200,12 @@ def _overusers(nodes: Iterable[Node]) -> Iterator[Fault]:
                 f"node {node.metadata.name}: {len(found)} pods use more of a card than they booked",
                 "kubectl gpushare top pods -A",
             )
+
+
+def _is_named(text: str, unhealthy: Collection[str]) -> bool:
+    """Is it about an unhealthy card of one of these nodes, whose condition names it already?"""
+    card = _UNHEALTHY_CARD.match(text)
+    return card is not None and card[1] in unhealthy
 
 
 def _finding(text: str) -> Fault:

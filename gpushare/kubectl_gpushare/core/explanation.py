@@ -53,7 +53,9 @@ def explain_pod(
     }
     answer["pod"]["uid"] = uid
     if is_finished(subject.pod):
-        return answer | {"state": ENDED}
+        status = subject.pod.status
+        why = ": ".join(filter(None, (status.reason, status.message))) if status else ""
+        return answer | {"state": ENDED, "phase": (status.phase if status else None) or "", "why": why}
     try:
         asked = state.question_of(subject)
     except GpushareError as error:

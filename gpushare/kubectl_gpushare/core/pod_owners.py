@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
+from gpushare.kubectl_gpushare.core.scheduler_answer import COMBINED
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from gpushare.kubectl_gpushare.core.waiting_causes import Cause
 from gpushare.manifests import NodeCondition, ObjectMeta, Pod, Presence
@@ -138,8 +139,10 @@ class Family:
         """Why pods that it wants are not there."""
         if self.top.spec.suspend or (self.top.kind != "CronJob" and not self.top.wanted and not self.top.ended):
             return [Cause(kinds.SUSPENDED)]
-        found = (_refusal(one, events) for one in (self.top, *self.others))
-        return list(dict.fromkeys(cause for cause in found if cause is not None))
+        found = [cause for one in self.others if (cause := _refusal(one, events)) is not None]
+        # A Deployment's own condition is a copy of its ReplicaSet's.
+        own = _refusal(self.top, events)
+        return found or ([] if own is None else [own])
 
 
 def makes(top: Owner, other: Owner) -> bool:
@@ -173,7 +176,7 @@ def _refusal(owner: Owner, events: Iterable[Event]) -> Cause | None:
 
 
 def _cause(message: str) -> Cause:
-    return Cause(refusal_kind(message), message)
+    return Cause(refusal_kind(message), message.removeprefix(COMBINED))
 
 
 def _is_about(event: Event, owner: Owner) -> bool:

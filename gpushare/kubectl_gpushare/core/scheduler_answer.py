@@ -16,9 +16,9 @@ from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
 # Stands for the reasons that are about cards, which explain judges itself.
 CARDS: Final = "cards"
 
-_ANSWER: Final = re.compile(
-    r"(?:\(combined from similar events\): )?0/(\d{1,7}) nodes are (?:un)?available:? ?(.*)", re.DOTALL
-)
+# client-go's words before the message of an event that it has written too often.
+COMBINED: Final = "(combined from similar events): "
+_ANSWER: Final = re.compile(rf"(?:{re.escape(COMBINED)})?0/(\d{{1,7}}) nodes are (?:un)?available:? ?(.*)", re.DOTALL)
 # What plugins add behind the reasons; their preemption ends no pod that would help.
 _ADDED: Final = re.compile(
     r"(?:^|\.? )(?:still not schedulable|no new claims to deallocate|preemption: )|\. not found$"

@@ -185,7 +185,12 @@ def test_a_pod_that_has_ended() -> None:
     done = pod("p", 4, "a", 0)
     done["status"]["phase"] = "Succeeded"
 
+    turned_away = pod("p", 4, "a") | {
+        "status": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no card"}
+    }
+
     assert text_of(done, node()) == "Pod:   team/p\nState: has ended; its cards are free\n"
+    assert "State: has failed (UnexpectedAdmissionError: no card); its cards are free\n" in text_of(turned_away, node())
 
 
 def test_events_are_shown_last() -> None:

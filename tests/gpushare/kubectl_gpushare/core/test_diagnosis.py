@@ -161,7 +161,12 @@ def test_condition_of_a_node_is_a_fault(status: str, heartbeat: str | None, what
     """One that is not True, or that its plugin has left behind."""
     item = with_condition(node(), status, heartbeat, reason="CardsSick", message="card 0 is sick")
 
+    card, other = (f"node {name}: card 0 (Tesla T4, GPU-0) gets no pods: Xid 79" for name in ("a", "b"))
+    every = found({"metadata": {"name": "without"}}, item, findings=(card, other))
+
     assert [what for what, _ in found({"metadata": {"name": "without"}}, item)] == whats
+    # The condition names the cards that are unhealthy.
+    assert [what for what, _ in every] == [*whats, *([] if status == "False" else [card]), other]
 
 
 def waits(name: str, message: str = "", born: str | None = "1970-01-01T00:10:00Z", **spec: Any) -> Object:

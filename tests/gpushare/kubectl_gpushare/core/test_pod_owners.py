@@ -103,6 +103,14 @@ def test_a_condition_has_the_reason_after_the_events_are_gone() -> None:
         kinds.QUOTA
     ]
     assert kinds_of(owner(spec={"replicas": 2})) == []
+    assert kinds_of(deployment) == [kinds.QUOTA]
+
+
+def test_a_reason_that_came_often_is_as_it_was_at_first() -> None:
+    """Without client-go's words for events that it has combined."""
+    (cause,) = Family(owner()).causes([event("13:00:00", f"(combined from similar events): {QUOTA}")])
+
+    assert cause.message == QUOTA
 
 
 def test_what_is_suspended_or_scaled_to_none_wants_no_pods() -> None:
