@@ -83,6 +83,8 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     affinity: dict[str, Presence | None] | None = None
     topology_spread_constraints: list[Presence] | None = None
     volumes: list[Volume] | None = None
+    resources: Resources | None = None
+    overhead: dict[str, str | int | float] | None = None
 
 
 class ContainerState(msgspec.Struct, gc=False):

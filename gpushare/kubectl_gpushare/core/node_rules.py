@@ -19,7 +19,7 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import (
     Taint,
     Toleration,
 )
-from gpushare.manifests import LabelRequirement, NodeCondition, Pod
+from gpushare.manifests import LabelRequirement, NodeCondition, Pod, Resources
 from gpushare.model.eviction import holds, other_requests, thousandths
 from gpushare.model.pod import pod_request
 
@@ -50,12 +50,19 @@ _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 def amounts_of(pod: Pod) -> dict[str, int]:
-    """The requests of a pod, in thousandths, with its place among the pods of the node."""
+    """The requests of a pod, in thousandths, with its place among the pods of the node.
+
+    As kube-scheduler counts (``PodRequests``): the pod's own requests stand in place of those of its containers, and its overhead
+    is added.
+    """
     try:
         units = pod_request(pod)
     except InvalidQuantityError:
         units = 0
-    found = {**dict(other_requests(pod)), wire.RESOURCE_MEMORY: units * _THOUSAND}
+    own, overhead = pod.spec.resources or Resources(), pod.spec.overhead or {}
+    of_pod = {name: thousandths(str(amount)) for name, amount in {**(own.limits or {}), **(own.requests or {})}.items()}
+    found = {**dict(other_requests(pod)), wire.RESOURCE_MEMORY: units * _THOUSAND, **of_pod}
+    found |= {name: found.get(name, 0) + thousandths(str(amount)) for name, amount in overhead.items()}
     return {_PODS: _THOUSAND} | {name: amount for name, amount in found.items() if amount}
 
 

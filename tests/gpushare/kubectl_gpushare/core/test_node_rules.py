@@ -162,3 +162,12 @@ def test_the_requests_of_all_containers_count() -> None:
 
     assert [each["aliyun.com/gpu-mem"] for each in found] == [3000, 6000, 5000]
     assert [each.get("cpu", 0) for each in found] == [1000, 2000, 0]
+
+
+def test_requests_of_the_pod_itself_count_instead_of_the_sum() -> None:
+    """A limit is a request if there is none, and the overhead of a runtime class comes on top."""
+    whole = pod(resources={"limits": {"cpu": "3", "memory": "2"}, "requests": {"cpu": "2"}}, overhead={"cpu": "500m"})
+    whole["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1", "memory": "1"}
+    amounts = node_rules.amounts_of(msgspec.convert(whole, Pod))
+
+    assert amounts == {"pods": 1000, "aliyun.com/gpu-mem": 4000, "cpu": 2500, "memory": 2000}
