@@ -29,6 +29,7 @@ def read(names: Sequence[str], given: TextIO, *, recursive: bool = False) -> Man
                 found.take(_parsed(_text(file, given)))
             except UsageError as error:
                 raise UsageError(f"{file}: {error}") from error
+    found.drop_owned()
     if not found.workloads:
         without = [f"{title} has no pods that simulate knows of" for title in found.passed_over]
         why = "; ".join([*found.unjudged, *without]) or "there is no object"

@@ -43,7 +43,7 @@ class PodsOfObject(NamedTuple):
     """An object of a manifest: its kind and name, its namespace ("" if it names none), one of its pods, and how many there are.
 
     ``on_each_node``: one on each node that takes such a pod, whatever ``replicas`` is. ``uid``: of an object that was read from a
-    cluster, where some of its pods may be bound.
+    cluster, where some of its pods may be bound; ``owner`` is the uid of its controller.
     """
 
     title: str
@@ -53,6 +53,7 @@ class PodsOfObject(NamedTuple):
     note: str = ""
     on_each_node: bool = False
     uid: str = ""
+    owner: str = ""
 
 
 @dataclass(slots=True)
@@ -78,6 +79,14 @@ class Manifest:
             else:
                 self._take_object(kind, document)
 
+    def drop_owned(self) -> None:
+        """Leave out what another object here makes, as in ``kubectl get all -o yaml``: its pods are counted with that one's.
+
+        The Job of a CronJob stays, because that one counts the pods of its next run.
+        """
+        uids = {one.uid for one in self.workloads}
+        self.workloads = [one for one in self.workloads if not one.owner or one.owner not in uids]
+
     def _take_object(self, kind: str, document: Mapping[str, Any]) -> None:
         metadata = _map(document, "metadata")
         title = f"{kind.lower()}/{metadata.get('name') or metadata.get('generateName') or 'unnamed'}"
@@ -87,7 +96,11 @@ class Manifest:
             size = _size(kind, title, document)
             namespace, uid = str(metadata.get("namespace") or ""), str(metadata.get("uid") or "")
             on_each_node = kind == "DaemonSet" and not size.note
-            self.workloads.append(PodsOfObject(title, namespace, _pod(kind, document), *size, on_each_node, uid))
+            controllers = [
+                one for one in _list(metadata, "ownerReferences") if isinstance(one, dict) and one.get("controller")
+            ]
+            owner = next((str(one.get("uid")) for one in controllers if one.get("kind") != "CronJob"), "")
+            self.workloads.append(PodsOfObject(title, namespace, _pod(kind, document), *size, on_each_node, uid, owner))
         elif _has_containers(document):
             self.unjudged.append(
                 f"{title}: only its own controller knows how many pods it makes; give one of them as a Pod, with --replicas"

@@ -157,6 +157,26 @@ def test_objects_without_pods_are_passed_over() -> None:
     assert [one.partition(":")[0] for one in found.unjudged] == ["pytorchjob/t", "job/unnamed"]
 
 
+def test_what_another_object_makes_is_counted_once() -> None:
+    """A Deployment's ReplicaSet and pods are left out beside it; the running Job of a CronJob is not."""
+
+    def owned(kind: str, uid: str, *owners: Any) -> dict[str, Any]:
+        return {"kind": kind, "metadata": {"name": uid, "uid": uid, "ownerReferences": list(owners)}}
+
+    found = read(
+        owned("Pod", "p", "odd", {"uid": "n"}, {"uid": "rs", "controller": True}),
+        owned("ReplicaSet", "rs", {"uid": "d", "kind": "Deployment", "controller": True}),
+        owned("Deployment", "d"),
+        owned("Job", "j", {"uid": "c", "kind": "CronJob", "controller": True}),
+        owned("CronJob", "c"),
+        owned("Pod", "q", {"uid": "elsewhere", "controller": True}),
+        {"kind": "Pod", "metadata": {"name": "new"}},
+    )
+    found.drop_owned()
+
+    assert [one.title for one in found.workloads] == ["deployment/d", "job/j", "cronjob/c", "pod/q", "pod/new"]
+
+
 @pytest.mark.parametrize(
     ("document", "text"),
     [
