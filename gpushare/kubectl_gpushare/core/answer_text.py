@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from gpushare.answer_forms import age, printable, table
 from gpushare.kubectl_flags import qualified
-from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC
+from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC, UNKNOWN
 
 # Nodes of an explanation, unless all that are described are asked for.
 _NODES: Final = 20
 _CARD_BY: Final = {
-    PLUGIN: "the device plugin chose its card",
+    PLUGIN: "the device plugin chose its card, as the extender was not asked",
+    UNKNOWN: "the extender chose its card if that scheduler asks it, else the device plugin",
     COPIED: "its annotations are older than the pod: they were copied",
     "": "no annotation names a card",
 }
@@ -122,7 +123,7 @@ def _binder(answer: dict[str, Any]) -> str:
     if by == ANOTHER_EXTENDER:
         return f"{by}, asked by {scheduler}" if scheduler else by
     by = {NODE_NAME: "no scheduler: nodeName was set at its creation", STATIC: "its kubelet: it is a static pod"}.get(
-        by, f"{by or 'a scheduler that is not known'}, without the extender"
+        by, f"the scheduler {by}" if by else "a scheduler that is not known"
     )
     return f"{by}; {_CARD_BY[answer.get('cardBy', '')]}"
 

@@ -25,10 +25,11 @@ STATIC: Final = "static pod"
 EXTENDER: Final = "extender"
 PLUGIN: Final = "device plugin"
 COPIED: Final = "copied annotations"
+UNKNOWN: Final = "extender or device plugin"
 
 _NS: Final = 10**9
-# The time of a condition has no fractions.
-_SECOND: Final = 1.0
+# Schedulers of our manifests; only of them it is certain that they ask the extender.
+_ASKING: Final = (DEFAULT_SCHEDULER, "gpushare-scheduler")
 
 
 def binder_of(
@@ -55,7 +56,10 @@ def _card_by(subject: Subject, allocation: Allocation | None, event: Event | Non
         return COPIED
     if not is_ours:
         return ANOTHER_EXTENDER
-    return EXTENDER if is_asked and not _is_later(chosen, subject, event) else PLUGIN
+    was_before = _was_before(chosen, subject, event) if is_asked else False
+    if was_before is None:
+        return EXTENDER if (subject.rules.spec.scheduler_name or DEFAULT_SCHEDULER) in _ASKING else UNKNOWN
+    return EXTENDER if was_before else PLUGIN
 
 
 def _by_person(subject: Subject, *, are_whole: bool) -> str:
@@ -66,12 +70,13 @@ def _by_person(subject: Subject, *, are_whole: bool) -> str:
     return NODE_NAME if are_whole and by_default else ""
 
 
-def _is_later(chosen: float, subject: Subject, event: Event | None) -> bool:
-    """Was the card chosen after the pod was bound?"""
-    if event is not None and (bound := seconds_of(event.event_time)) is not None:
-        return chosen > bound
+def _was_before(chosen: float, subject: Subject, event: Event | None) -> bool | None:
+    """Was the card chosen before the pod was bound? None if both were in one second, or if a time is not known."""
+    if event is not None and (exact := seconds_of(event.event_time)) is not None:
+        return chosen <= exact
     conditions = (subject.rules.status.conditions if subject.rules.status else None) or ()
     times = (
         seconds_of(one.last_transition_time) for one in conditions if one.type == SCHEDULED and one.status == "True"
     )
-    return any(at is not None and chosen > at + _SECOND for at in times)
+    at = next(times, None)
+    return None if at is None or int(chosen) == int(at) else chosen < at

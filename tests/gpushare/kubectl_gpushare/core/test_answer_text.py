@@ -165,7 +165,7 @@ def test_a_bound_pod_without_a_card() -> None:
     text = text_of(pod("p", 4, "gone"))
 
     assert "State:    has no card of node gone" in text
-    assert "Bound by: a scheduler that is not known, without the extender; no annotation names a card" in text
+    assert "Bound by: a scheduler that is not known; no annotation names a card" in text
     assert text.endswith("Started:  yes\n")
     absent = text_of(pod("p", 4, "a", 9), node())
     assert "\nProblem:    annotations name card 9, but node a has the cards [0, 1]: booked on none\n" in absent

@@ -29,7 +29,14 @@ def bound(at: str) -> list[Object]:
 CASES: dict[str, tuple[Object, tuple[Object, ...], tuple[str, str, str]]] = {
     "extender": ({}, (scheduled(LATER, "default-scheduler"),), ("gpushare", "default-scheduler", "extender")),
     "extender, by the condition": ({"conditions": bound(CHOSEN)}, (), ("gpushare", "", "extender")),
-    "no evidence": ({"schedulerName": "mine"}, (), ("gpushare", "mine", "extender")),
+    "no evidence": ({}, (), ("gpushare", "", "extender")),
+    "no evidence, of another scheduler": ({"schedulerName": "mine"}, (), ("mine", "mine", "extender or device plugin")),
+    "another scheduler, in the same second": (
+        {"conditions": bound(CHOSEN), "schedulerName": "mine"}, (), ("mine", "mine", "extender or device plugin"),
+    ),
+    "another scheduler that asks the extender": (
+        {"conditions": bound("2026-09-21T14:13:21Z"), "schedulerName": "mine"}, (), ("gpushare", "mine", "extender"),
+    ),
     "another scheduler": ({}, (scheduled(BORN, "mine"),), ("mine", "mine", "device plugin")),
     "another scheduler, by the condition": (
         {"conditions": bound("2026-09-21T14:13:18Z"), "schedulerName": "mine"}, (), ("mine", "mine", "device plugin"),
@@ -37,7 +44,9 @@ CASES: dict[str, tuple[Object, tuple[Object, ...], tuple[str, str, str]]] = {
     "another scheduler, no card": ({"card": None}, (scheduled(None, "mine"),), ("mine", "mine", "")),
     "a person": ({"whole": True}, (PULLED,), ("nodeName", "", "device plugin")),
     "a person, no card": ({"card": None, "whole": True}, (), ("nodeName", "", "")),
-    "a scheduler that writes no events": ({"whole": True, "schedulerName": "mine"}, (), ("gpushare", "mine", "extender")),
+    "a scheduler that writes no events": (
+        {"whole": True, "schedulerName": "mine"}, (), ("mine", "mine", "extender or device plugin"),
+    ),
     "events that have expired": ({"card": None}, (PULLED,), ("", "", "")),
     "a static pod": ({"annotation": "kubernetes.io/config.mirror"}, (), ("static pod", "", "device plugin")),
     "copied": ({"born": "2026-09-22T00:00:00Z"}, (), ("", "", "copied annotations")),
