@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay, used_units
+from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, keeps_rule_of_slots, lay, used_units
 from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod as pod
 
@@ -108,3 +108,8 @@ def test_where_slots_are_counted_a_pod_holds_what_it_asks_for() -> None:
     ]
 
     assert used_units(laid(entries, *pods, resource=SLOT), pods, counts_slots=True) == {0: 4000, 1: 2, 2: 0}
+
+
+def test_an_amount_that_makes_no_sense_keeps_no_rule() -> None:
+    """A pod with it gets no card; one that asks for nothing breaks no rule."""
+    assert [keeps_rule_of_slots(pod("a", units)) for units in ("1.5", 2, 0)] == [False, False, True]
