@@ -37,6 +37,19 @@ VIOLATIONS = (
 )
 # How much wider the page is than the window.
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+# The words that stand on two lines.
+BROKEN_WORDS = """(() => {
+  const found = [], all = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (all.nextNode())
+    for (const word of all.currentNode.data.matchAll(/[A-Za-z]{2,}/g)) {
+      const range = document.createRange();
+      range.setStart(all.currentNode, word.index);
+      range.setEnd(all.currentNode, word.index + word[0].length);
+      const lines = [...range.getClientRects()].filter(one => one.width).map(one => Math.round(one.top));
+      if (new Set(lines).size > 1) found.push(word[0]);
+    }
+  return found;
+})()"""
 # The server has answered which nodes have pods with the words of the search.
 HAS_FOUND = "view.q.toLowerCase().split(/\\s+/).filter(Boolean).every(word => holders.has(word))"
 IS_LIVE = "document.getElementById('fresh').className === 'live'"
@@ -229,6 +242,8 @@ async def test_the_page_keeps_the_rules_of_accessibility(tmp_path: Path, has_scr
         one.run_pod("over", 20, "n1", 0)
         one.refuse("waits", 30, "n1", "n2")
         one.book.set_node(cards_node("n3", *[10] * 8, model="NVIDIA H100 80GB HBM3"))
+        one.book.set_node(cards_node("ip-10-0-0-1.eu-central-1.compute.internal", 10))
+        one.refuse("training-with-a-long-name-7d9c8b6f5-x2x4z", 30, "n1", "n2")
         written = tmp_path / "page.html"
         written.write_text(re.sub("<script>.*</script>", "", (await one.http.get(PAGE)).text, flags=re.DOTALL))
         async with browser(f"{one.url}{PAGE}" if has_script else written.as_uri(), tmp_path) as shown:
@@ -238,12 +253,13 @@ async def test_the_page_keeps_the_rules_of_accessibility(tmp_path: Path, has_scr
                 await becomes(shown, "document.querySelectorAll('.detail li').length", 2)
             await shown.evaluate("document.querySelector('details').open = true")
             await shown.evaluate(axe)
-            for scheme, width in itertools.product(("light", "dark"), (1400, 390)):
+            for scheme, width in itertools.product(("light", "dark"), (1400, 360)):
                 size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
                 await shown.call("Emulation.setDeviceMetricsOverride", **size)
                 await shown.colours(scheme)
                 assert await shown.evaluate(f"axe.run().then({VIOLATIONS})") == [], (scheme, width)
                 assert await shown.evaluate(OVERFLOW) == 0, width
+                assert await shown.evaluate(BROKEN_WORDS) == [], width
 
 
 async def test_a_silent_extender_is_seen(tmp_path: Path) -> None:
