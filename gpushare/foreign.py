@@ -1,9 +1,9 @@
-"""The one place where JSON and YAML from outside become values: of the API server, a kubelet, a node, an author, a file, a person.
+"""JSON and YAML from outside become values here alone: from the API server, a kubelet, a node, an author, a file, a person.
 
 A parser raises many kinds of exceptions, and some only for odd input: RecursionError for thousands of levels, ValueError for a
 number of thousands of digits, AttributeError for a YAML tag. Here each becomes ``UnreadableError``, so no text can end a program.
 
-An API server takes 10,000 levels of JSON where a field has no type (``metadata.managedFields``, which the author of an object
+An API server takes 10,000 levels of JSON in a field without a type (``metadata.managedFields``, which the author of an object
 writes), and the parser follows them by recursion, even to skip them. We read no field below a dozen levels. So JSON that is too
 deep for the parser is decoded without its deepest values: nothing that we read is lost, and it hides no object.
 """
