@@ -86,6 +86,11 @@ def _rest(amount: int, unit: str, is_shown: bool) -> str:
     return f"{amount}{unit}" if amount and is_shown else ""
 
 
+def counted(number: int, thing: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def printable(text: str) -> str:
     """Without characters that steer a terminal: messages of events and conditions may hold what a pod's author wrote."""
     return text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)

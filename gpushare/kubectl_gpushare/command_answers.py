@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from gpushare.answer_forms import counted
 from gpushare.errors import UsageError
 from gpushare.foreign import UnreadableError
 from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
@@ -56,7 +57,7 @@ from gpushare.setup.cluster_objects import objects_of
 from gpushare.setup.core.installed_objects import bypasses_extender, scheduler_faults
 
 USE_HIDDEN: Final = (
-    "use on {} nodes: their device plugins run without --usage, or their /metrics cannot be reached through the API server "
+    "use on {}: their device plugins run without --usage, or their /metrics cannot be reached through the API server "
     "(clusters/deploy/components/metrics, and the right to get pods/proxy in kube-system)"
 )
 _TELLING: Final = (WAITING, BOUND, ENDED)
@@ -143,7 +144,7 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
     await client.read_each("/api/v1/pods", Pod, take)
     uses = await uses_of(client, plugins)
     if silent := {pod.node for pod in pods} - uses.keys():
-        hidden.append(USE_HIDDEN.format(len(silent)))
+        hidden.append(USE_HIDDEN.format(counted(len(silent), "node")))
     reports, _ = report(nodes, pods)
     conditions = {
         node.metadata.name: condition.status for node in nodes if (condition := healthy_condition(node)) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gpushare.answer_forms import age, printable, table
+from gpushare.answer_forms import age, counted, printable, table
 from gpushare.kubectl_flags import qualified
 from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC, UNKNOWN
 
@@ -89,7 +89,12 @@ def _request(answer: dict[str, Any]) -> str:
         return ""
     request = answer["request"]
     wishes = [f"{name.rpartition('/')[2]}={_flat(value)}" for name, value in request["wishes"].items()]
-    parts = [f"{request['units']} units", f"policy {request['policy']}", f"priority {request['priority']}", *wishes]
+    parts = [
+        counted(request["units"], "unit"),
+        f"policy {request['policy']}",
+        f"priority {request['priority']}",
+        *wishes,
+    ]
     return ", ".join(parts)
 
 
@@ -148,7 +153,7 @@ def _waiting_cards(answer: dict[str, Any], wide: bool, headers: bool) -> str:
     rows = [_card_row(node, card, wide) for node in shown for card in node["cards"]]
     header = (*_CARDS, "UUID") if wide else _CARDS
     left_out = len(nodes) - len(shown) + answer.get("nodesLeftOut", 0)
-    more = f"({left_out} more nodes{'' if wide else '; -o wide shows up to 200'})\n" if left_out else ""
+    more = f"({counted(left_out, 'more node')}{'' if wide else '; -o wide shows up to 200'})\n" if left_out else ""
     cards = table(header, rows, headers=headers)
     return f"\n{cards}{more}" if cards else more
 
@@ -210,7 +215,7 @@ def _workload(answer: dict[str, Any], wide: bool, headers: bool) -> str:
     tables = (
         table(("MODEL", "UNIT", "CARDS", "FIT", "LARGEST POD"), models, headers=headers),
         table(("NODE", "CARD", "PODS"), rows, headers=headers)
-        + (f"({more} more places; -o wide shows them)\n" if more else ""),
+        + (f"({counted(more, 'more place')}; -o wide shows them)\n" if more else ""),
     )
     return title + _causes(_with_examples(answer)) + "".join(f"\n{one}" for one in tables if one)
 

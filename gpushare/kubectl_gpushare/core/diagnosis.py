@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpushare import wire
+from gpushare.answer_forms import counted
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION
 from gpushare.kubectl_gpushare.core.node_rules import READY, state_text
 from gpushare.kubectl_gpushare.core.scheduler_answer import answer_in
@@ -196,8 +197,9 @@ def _report(wait: Wait) -> str:
 def _overusers(nodes: Iterable[Node]) -> Iterator[Fault]:
     for node in nodes:
         if found := overuse_of(node):
+            use = "uses more of a card than it" if len(found) == 1 else "use more of a card than they"
             yield Fault(
-                f"node {node.metadata.name}: {len(found)} pods use more of a card than they booked",
+                f"node {node.metadata.name}: {counted(len(found), 'pod')} {use} booked",
                 "kubectl gpushare top pods -A",
             )
 

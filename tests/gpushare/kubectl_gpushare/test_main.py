@@ -429,5 +429,5 @@ async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
         ["b", "2048Mi", "-", "-", "28672Mi", "1", "-"],
         ["node/b"],
     ]
-    assert err.getvalue().startswith("hidden: use on 1 nodes: ")
+    assert err.getvalue().startswith("hidden: use on 1 node: ")
     assert err.getvalue().endswith("error: there are no pods with a shared card named f in namespace 'default'\n")

@@ -205,3 +205,5 @@ def test_overuse_on_a_node_is_a_fault() -> None:
     item = {"metadata": {"name": "a", "annotations": {"aliyun.com/gpushare-overuse": '[["u",0,1,2],["v",0,1,2]]'}}}
 
     assert found(item) == [("node a: 2 pods use more of a card than they booked", "kubectl gpushare top pods -A")]
+    item["metadata"]["annotations"] = {"aliyun.com/gpushare-overuse": '[["u",0,1,2]]'}
+    assert found(item)[0][0] == "node a: 1 pod uses more of a card than it booked"
