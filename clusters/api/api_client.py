@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
 
-from clusters.api.connection import ANSWER_SECONDS, Answer, Connection, TransportError
+from clusters.api.connection import ANSWER_SECONDS, Answer, Connection, TransportError, decoded
 from clusters.api.resources import NAMESPACES, Resource, resource_of
 
 Object = dict[str, Any]
@@ -229,7 +229,7 @@ class ApiClient:
             if response.status_code >= 400:
                 raise error_of(response.status_code, await response.read())
             async for line in response.lines():
-                event = json.loads(line)
+                event = decoded(line)
                 if event["type"] == "ERROR":
                     status = event["object"]
                     raise ApiError(status.get("code", 500), status.get("reason", ""), status.get("message", ""))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,9 @@ _IDLE_SECONDS: Final = 3.0
 # A body from here on is not written in one go.
 _PIECEMEAL_BYTES: Final = 1 << 16
 _UNAUTHORIZED: Final = 401
+# An API server keeps 10,000 levels of managedFields, and Python's decoder follows them by recursion. So many levels are kept.
+_DEEPEST: Final = 64
+_BRACKET_OR_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{\[]|[}\]]', re.DOTALL)
 _SAFE_METHODS: Final = ("GET", "HEAD")
 # The name that stands in logs, and in an object's managed fields.
 _USER_AGENT: Final = "gpushare-clusters"
@@ -35,6 +39,28 @@ _USER_AGENT: Final = "gpushare-clusters"
 
 class TransportError(Exception):
     """No answer, or not the whole of it: the server is away, the connection broke, or its certificate is not trusted."""
+
+
+def decoded(text: bytes) -> Any:
+    """JSON of an API server; in an object with too many levels, null stands for the deepest. Raises ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return json.loads(b"".join(_shallow(text)))
+
+
+def _shallow(text: bytes) -> Iterator[bytes]:
+    depth, kept = 0, 0
+    for token in _BRACKET_OR_STRING.finditer(text):
+        if token[0] in b"{[":
+            depth += 1
+            if depth == _DEEPEST:
+                yield text[kept : token.start()] + b"null"
+        elif token[0] in b"}]":
+            depth -= 1
+            if depth == _DEEPEST - 1:
+                kept = token.end()
+    yield text[kept:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +78,7 @@ class Answer:
 
     def json(self) -> Any:
         """The body as JSON. Raises ValueError."""
-        return json.loads(self.content)
+        return decoded(self.content)
 
 
 class Stream:

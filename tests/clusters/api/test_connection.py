@@ -18,7 +18,7 @@ import pytest
 
 from clusters.api import kubeconfig_file
 from clusters.api.certificates import Authority
-from clusters.api.connection import Connection, TransportError
+from clusters.api.connection import Connection, TransportError, decoded
 from tests.servers import serve
 
 
@@ -110,6 +110,16 @@ async def test_lines_end_at_line_feeds_alone() -> None:
         seen = [line async for line in stream.lines()]
 
     assert seen == [b"one", "two\r\u2028still two".encode()]
+
+
+@pytest.mark.parametrize("levels", [0, 60, 5_000])
+def test_deep_values_of_an_object_hide_no_other(levels: int) -> None:
+    """An author may nest managed fields thousands of levels deep; the rest of the list is read as ever."""
+    deep = '{"f:\\"{[a":' * levels + "{}" + "}" * levels
+    text = f'{{"items": [{{"deep": {deep}, "name": "a]"}}, {{"name": "b"}}]}}'.encode()
+
+    first, second = decoded(text)["items"]
+    assert (first["name"], second) == ("a]", {"name": "b"})
 
 
 async def test_no_server_is_a_transport_error() -> None:
