@@ -14,8 +14,8 @@ from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.fleet import fleet_of
 from gpushare.setup.core.migration import faults_of, is_gpushares, picture, steps
-from gpushare.setup.core.plan import Change, installation, named_files, node_faults, removal
-from gpushare.setup.core.sites import Site, recognise, tls_files
+from gpushare.setup.core.plan import Change, installation, node_faults, removal
+from gpushare.setup.core.sites import Site, named_files, recognise, tls_files
 from gpushare.setup.journal import Journal
 from gpushare.setup.node_files import NodeFiles
 from gpushare.setup.setup_arguments import Arguments
@@ -60,8 +60,14 @@ def run(asked: Arguments, out: TextIO) -> int:
 
 
 def _texts(asked: Arguments, files: NodeFiles) -> dict[str, str]:
-    known = files.texts([asked.rke_cluster])
-    return files.texts([asked.rke_cluster, *named_files(known, asked.wish)], tls_files(asked.wish))
+    """Each file may name others that have to be read too."""
+    named = {asked.rke_cluster}
+    while True:
+        texts = files.texts(named, tls_files(asked.wish))
+        more = named.union(named_files(texts, asked.wish))
+        if more == named:
+            return texts
+        named = more
 
 
 def _show(site: Site, changes: Sequence[Change], out: TextIO) -> None:

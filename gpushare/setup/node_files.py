@@ -44,15 +44,16 @@ class NodeFiles:
 
     def texts(self, also: Iterable[str] = (), there: Iterable[str] = ()) -> dict[str, str]:
         """The files that show what the node is, and others; of credentials, and of ``there``, only whether they are there."""
-        listed = [f"/{found.relative_to(self.root)}" for one in sites.READ_BY_PATTERN for found in self._glob(one)]
-        texts = {
-            path: text for path in (*sites.READ, *listed, *also) if path and (text := self._text(path)) is not None
-        }
+        paths = [*sites.READ]
+        for one in (*sites.READ_BY_PATTERN, *also):
+            paths += self._matching(one) if "*" in one else [one]
+        texts = {path: text for path in paths if path and (text := self._text(path)) is not None}
         return texts | {path: "" for path in (*sites.CREDENTIALS, *there) if self.at(path).exists()}
 
-    def _glob(self, pattern: str) -> list[Path]:
-        """Without hidden files, which neither a kubelet nor k3s reads."""
-        return [found for found in self.root.glob(pattern.lstrip("/")) if not found.name.startswith(".")]
+    def _matching(self, pattern: str) -> list[str]:
+        return [
+            f"/{found.relative_to(self.root)}" for found in self.root.glob(pattern.lstrip("/")) if not found.is_dir()
+        ]
 
     def _text(self, path: str) -> str | None:
         content = self.read(path)

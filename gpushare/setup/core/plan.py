@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpushare import wire
 from gpushare.setup.core import sites
 from gpushare.setup.core.faults import Fault, SetupRefusedError
-from gpushare.setup.core.scheduler_files import extenders_of, file_faults, is_gpushares, is_written_here
+from gpushare.setup.core.scheduler_files import extender_entry, extenders_of, file_faults, is_gpushares
 from gpushare.setup.core.sites import Site, Wish
-from gpushare.setup.core.static_pod import mounted_under
+from gpushare.setup.core.static_pod import is_scheduler, mounted_under
 from gpushare.setup.core.yaml_edit import Entry, applied, found_in, load, removed
 
 _APPLY = "run gpushare-setup apply"
@@ -38,12 +38,6 @@ class Change:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def named_files(files: Mapping[str, str], wish: Wish) -> tuple[str, ...]:
-    """The paths of files that those name, and that have to be read too. Raises SetupRefusedError."""
-    site = sites.recognise(files, wish)
-    return (site.file, *site.current.values())
-
-
 def installation(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     """The site, and what changes so that its kube-scheduler asks the extender, in this order. Raises SetupRefusedError."""
     site = sites.recognise(files, wish)
@@ -58,14 +52,16 @@ def installation(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Chang
         changes = []
     old = files.get(site.document)
     new = applied(old or "", site.entries, site.document)
-    if new != old:
+    if new != (old or ""):
         changes.append(Change(site.document, old, new))
-    return site, changes
+    return site, _allowed(site, changes)
 
 
 def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     """The site, and what changes so that nothing of gpushare is left, in this order. Raises SetupRefusedError."""
-    site = sites.recognise(files, wish)
+    site = sites.recognise(files, replace(wish, is_replacing=False))
+    if site.is_extended:
+        return site, _allowed(site, _extender_taken_out(files, site, wish))
     old = files.get(site.document)
     changes = []
     if old is not None and (new := removed(old, _ours(site, load(old, site.document)), site.document)) != old:
@@ -76,8 +72,41 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
             f"{site.afterwards}; then run uninstall with --rke-cluster",
         )
     if site.file in files:
+        if site.named_by:
+            raise SetupRefusedError(
+                f"{site.named_by}: it names {site.file}, and kube-scheduler would not start without that file",
+                f"take {site.argument} out there by hand, then run gpushare-setup uninstall",
+            )
         changes.append(Change(site.file, files[site.file], None))
-    return site, changes
+    return site, _allowed(site, changes)
+
+
+def _extender_taken_out(files: Mapping[str, str], site: Site, wish: Wish) -> list[Change]:
+    """A person's own file stays, without gpushare's extender."""
+    changes = []
+    for path, entries in ((site.file, _extender(files, site, wish)), (site.document, _marks(site))):
+        old = files.get(path)
+        if old is not None and (new := removed(old, entries, path)) != old:
+            changes.append(Change(path, old, new))
+    return changes
+
+
+def _extender(files: Mapping[str, str], site: Site, wish: Wish) -> list[Entry]:
+    return [extender_entry(load(files.get(site.file, ""), site.file), wish.extender_url, wish.tls)]
+
+
+def _marks(site: Site) -> list[Entry]:
+    if site.pod is None:
+        return []
+    return [one for one in site.entries if one.at[-1] == wire.ANNOTATION_SCHEDULER_FILE] + mounted_under(
+        site.pod, sites.VOLUMES
+    )
+
+
+def _allowed(site: Site, changes: list[Change]) -> list[Change]:
+    if changes and site.owner:
+        raise SetupRefusedError(f"{changes[0].path}: it is changed by another program than gpushare-setup", site.owner)
+    return changes
 
 
 def _ours(site: Site, document: Any) -> list[Entry]:
@@ -91,10 +120,10 @@ def _ours(site: Site, document: Any) -> list[Entry]:
 
 
 def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
-    """A scheduler's file that is not ours to replace."""
+    """A scheduler's file that is not ours to change."""
     for flag, path in site.current.items():
         others = [one for one in extenders_of(load(files.get(path, ""), path)) if not is_gpushares(one)]
-        if others:
+        if others and path != site.file:
             raise SetupRefusedError(
                 f"{path}: kube-scheduler asks the extender of another program: {others[0].get('urlPrefix')}",
                 f"add gpushare's extender to that file by hand; {site.document} is not changed",
@@ -104,36 +133,45 @@ def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
                 f"{site.document}: kube-scheduler has --{flag}={path}, and of Kubernetes 1.{site.minor} it needs --{site.flag}",
                 f"take --{flag} out, then {_APPLY}",
             )
-        if path != site.file and not wish.is_replacing:
-            raise SetupRefusedError(
-                f"{site.document}: kube-scheduler already has --{flag}={path}, which gpushare-setup did not write",
-                f"take it out, or replace it: {_APPLY} --replace",
-            )
-    text = files.get(site.file)
-    if text is not None and not wish.is_replacing and not is_written_here(load(text, site.file)):
+    if site.is_extended and wish.is_replacing:
         raise SetupRefusedError(
-            f"{site.file} was edited after gpushare-setup wrote it", f"write it again: {_APPLY} --replace"
+            f"{site.named_by or site.document}: it names {site.file}, in a form that is not edited here",
+            f"take {site.argument} out by hand, or leave out --replace, and that file is extended",
         )
+    if site.file not in files and site.is_extended:
+        raise SetupRefusedError(
+            f"{site.named_by or site.document}: kube-scheduler has {site.argument}, which is not on this node",
+            "write that file, or take the flag out",
+        )
+    wrong = file_faults(load(site.text, site.file), site.minor, site.text)
+    if wrong:
+        fix = "change it by hand" if site.is_extended else f"write it again: {_APPLY} --replace"
+        raise SetupRefusedError(f"{site.file}: {wrong[0]}", fix)
 
 
 def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[str, ...]]) -> list[Fault]:
     """The faults of a node; ``running`` are the command lines of its schedulers."""
     try:
         site = sites.recognise(files, wish)
-        faults = [*_copies(files), *_flag_faults(site), *_document_faults(files, site), *_file_faults(files, site)]
+        faults = [
+            *_copies(files, site),
+            *_flag_faults(site),
+            *_document_faults(files, site),
+            *_file_faults(files, site),
+        ]
     except SetupRefusedError as error:
         return [error.fault]
-    if not faults and site.has_process and not any(site.argument in words for words in running):
+    if not faults and site.has_process and not any(map(site.runs_with_it, running)):
         fix = site.afterwards or "read the kubelet's log, and kube-scheduler's in /var/log/pods"
         faults.append(Fault(f"no kube-scheduler that runs on this node has {site.argument}", fix))
-    return faults
+    return [Fault(one.what, site.owner or one.fix) for one in faults]
 
 
-def _copies(files: Mapping[str, str]) -> list[Fault]:
+def _copies(files: Mapping[str, str], site: Site) -> list[Fault]:
     return [
-        Fault(f"{path}: the kubelet runs a copy too, as a second kube-scheduler", f"move it out of {sites.MANIFESTS}")
-        for path in sorted(files)
-        if path.startswith(f"{sites.MANIFESTS}/") and path != sites.MANIFEST
+        Fault(f"{path}: the kubelet runs a copy too, as a second kube-scheduler", f"move it out of {sites.static_pods(files)}")
+        for path in sites.in_static_pods(files)
+        if site.pod is not None and path != site.document and is_scheduler(files[path], path)
     ]  # fmt: skip
 
 
@@ -164,5 +202,12 @@ def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
 
 def _file_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
     if site.file not in files:
-        return [Fault(f"{site.file} is not there, so kube-scheduler does not ask the extender", _APPLY)]
-    return file_faults(load(files[site.file], site.file), site.minor, site.file, site.text)
+        what = f"{site.file} is not there, so kube-scheduler does not ask the extender"
+        by_hand = f"write the file that {site.named_by or site.document} names, or take the flag out"
+        return [Fault(what, by_hand if site.is_extended else _APPLY)]
+    if file_faults(load(site.text, site.file), site.minor, site.text):
+        fix = "change it by hand" if site.is_extended else f"{_APPLY} --replace"
+    else:
+        fix = _APPLY
+    found = file_faults(load(files[site.file], site.file), site.minor, site.text)
+    return [Fault(f"{site.file}: {what}", fix) for what in found]

@@ -14,7 +14,8 @@ import yaml
 
 from gpushare import wire
 from gpushare.foreign import decode_yaml
-from gpushare.setup.core.faults import Fault, SetupRefusedError
+from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.yaml_edit import Entry, applied, load
 
 # The minors of Kubernetes 1 that are known.
 OLDEST: Final = 17
@@ -76,6 +77,17 @@ def scheduler_file(
         return json.dumps(document, indent=2) + "\n"
     head = f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; written by gpushare-setup.\n"
     return head + yaml.safe_dump(document, sort_keys=False)
+
+
+def extender_entry(document: Any, extender_url: str, tls: Tls | None) -> Entry:
+    """gpushare's extender in a person's own file of kube-scheduler."""
+    is_policy = isinstance(document, dict) and document.get("kind") == _POLICY
+    return Entry(("extenders",), _extender(extender_url, VERBS, tls, is_policy=is_policy), is_item=True)
+
+
+def extended(text: str, path: str, extender_url: str, tls: Tls | None) -> str:
+    """A person's own file with gpushare's extender; all else stays. Raises SetupRefusedError."""
+    return applied(text, [extender_entry(load(text, path), extender_url, tls)], path)
 
 
 def _document(
@@ -147,26 +159,26 @@ def is_written_here(document: Any) -> bool:
     )
 
 
-def file_faults(document: Any, minor: int, path: str, wanted: str) -> list[Fault]:
-    """The faults of the file at ``path``, of which ``wanted`` is the right text."""
-    right = decode_yaml(wanted)
-    fix = f"run gpushare-setup apply{'' if is_written_here(document) else ' --replace'}"
-    return [Fault(f"{path}: {what}", fix) for what in _document_faults(document, minor, right)]
+def file_faults(document: Any, minor: int, wanted: str) -> list[str]:
+    """The faults of a file of kube-scheduler, of which ``wanted`` is the right text."""
+    return _document_faults(document, minor, decode_yaml(wanted))
 
 
 def _document_faults(document: Any, minor: int, right: dict[str, Any]) -> list[str]:
     if not isinstance(document, dict):
         return ["no document of kube-scheduler"]
     kind, version = document.get("kind"), document.get("apiVersion")
-    if kind != right["kind"]:
-        return [f"kind {kind!r}, but Kubernetes 1.{minor} reads {right['kind']!r} with extenders"]
+    wanted = _POLICY if reads_policy_only(minor) else "KubeSchedulerConfiguration"
+    if kind != wanted:
+        return [f"kind {kind!r}, but Kubernetes 1.{minor} reads {wanted!r} with extenders"]
     readable = ["v1"] if kind == _POLICY else [f"{_GROUP}/{one}" for one in versions_read(minor)]
     if version not in readable:
         return [f"Kubernetes 1.{minor} does not read {version!r}, but {', '.join(readable)}"]
     ours = [one for one in extenders_of(document) if is_gpushares(one)]
     if len(ours) != 1:
         return [f"gpushare's extender is there {len(ours)} times, and not once"]
-    found = [*_extender_faults(ours[0], right["extenders"][0], is_policy=kind == _POLICY)]
+    (wished,) = (one for one in extenders_of(right) if is_gpushares(one))
+    found = [*_extender_faults(ours[0], wished, is_policy=kind == _POLICY)]
     if any("bindVerb" in one for one in extenders_of(document) if one is not ours[0]):
         found.append("another extender binds too, and only one may")
     if document.get("clientConnection") != right.get("clientConnection"):

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from gpushare.setup.core import static_pod
+from gpushare import wire
+from gpushare.setup.core import rancher, static_pod
+from gpushare.setup.core.command_line import base_name, flags_of, values_of
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.scheduler_files import EXTENDER_URL, KUBECONFIG, Tls, reads_policy_only, scheduler_file
+from gpushare.setup.core.scheduler_files import (
+    EXTENDER_URL,
+    KUBECONFIG,
+    Tls,
+    extended,
+    file_faults,
+    is_written_here,
+    reads_policy_only,
+    scheduler_file,
+)
+from gpushare.setup.core.service_units import patterns, services
 from gpushare.setup.core.static_pod import SchedulerPod, minor_of
 from gpushare.setup.core.yaml_edit import Entry, load
 
@@ -26,14 +38,27 @@ K0S_CONFIG: Final = "/etc/k0s/k0s.yaml"
 SECOND_SCHEDULER: Final = (
     "run a second scheduler for the pods that share cards: kubectl apply -k clusters/deploy/overlays/second-scheduler"
 )
+# The kubelet's file, in which kubeadm and kubespray name the folder of static pods.
+_KUBELET_CONFIGS: Final = ("/var/lib/kubelet/config.yaml", "/etc/kubernetes/kubelet-config.yaml")
+_KOPS: Final = "/var/lib/kube-scheduler/"
+_BY_KOPS: Final = (
+    "kops writes it again from the cluster spec, so change it there: kops edit cluster (kubeScheduler:), with a "
+    "KubeSchedulerConfiguration that has the extender; or " + SECOND_SCHEDULER
+)
+_BY_HAND: Final = "add gpushare's extender by hand to the file of its --config, or " + SECOND_SCHEDULER
+# What else starts a kube-scheduler: its files, and what is to be done.
+_OTHERS: Final = {
+    "/var/snap/microk8s/current/args/kube-scheduler": f"these are MicroK8s' flags of kube-scheduler: {_BY_HAND}",
+    "/system/config/kubernetes/kube-scheduler/scheduler-config.yaml":
+        f"Talos writes it: put the extender into cluster.scheduler.config of the machine configuration, or {SECOND_SCHEDULER}",
+}  # fmt: skip
 # The files that are looked for, without a look into those of an account, and the files that are read.
 CREDENTIALS: Final = (
-    RKE_KUBECONFIG, K0S_KUBECONFIG, OPENSHIFT_MANIFEST, *map(RANCHER_KUBECONFIG.format, ("rke2", "k3s")),
+    RKE_KUBECONFIG, K0S_KUBECONFIG, OPENSHIFT_MANIFEST, *map(RANCHER_KUBECONFIG.format, rancher.KINDS), *_OTHERS,
 )  # fmt: skip
-READ: Final = (MANIFEST, RKE2_POD, K0S_CONFIG, *map(RANCHER_CONFIG.format, ("rke2", "k3s")))
-READ_BY_PATTERN: Final = (
-    f"{MANIFESTS}/*kube-scheduler*",
-    *(f"/etc/rancher/{one}/config.yaml.d/*.yaml" for one in ("rke2", "k3s")),
+READ: Final = (MANIFEST, RKE2_POD, K0S_CONFIG, *map(RANCHER_CONFIG.format, rancher.KINDS), *_KUBELET_CONFIGS)
+READ_BY_PATTERN: Final = tuple(
+    pattern for name in (*rancher.KINDS, "k0scontroller", "kubelet", "kube-scheduler") for pattern in patterns(name)
 )
 # The flags by which kube-scheduler takes its file.
 CONFIG: Final = "config"
@@ -73,6 +98,14 @@ class Site:
     """The entries that the document has to have."""
     current: Mapping[str, str]
     """The files of ``config`` and ``policy-config-file`` that kube-scheduler has now."""
+    named_by: str = ""
+    """The file that names ``file`` to kube-scheduler, and is not changed here; "" for ``document``, or none."""
+    is_extended: bool = False
+    """``file`` is a person's, and gets the extender alone."""
+    inside: str = ""
+    """The path of ``file`` in kube-scheduler's container, if it is another."""
+    owner: str = ""
+    """What a person does instead, because another program writes these files again; "" if none does."""
     restart: str = ""
     """The command by which a person restarts kube-scheduler; "" if the kubelet does."""
     is_by_hand: bool = False
@@ -84,7 +117,14 @@ class Site:
     @property
     def argument(self) -> str:
         """The word that kube-scheduler's command line has to have."""
-        return f"--{self.flag}={self.file}"
+        return f"--{self.flag}={self.inside or self.file}"
+
+    def runs_with_it(self, words: Sequence[str]) -> bool:
+        """Does a kube-scheduler of this command line read the file?"""
+        try:
+            return flags_of(words[1:]).get(self.flag) == (self.inside or self.file)
+        except ValueError:
+            return False
 
     @property
     def afterwards(self) -> str:
@@ -96,26 +136,83 @@ class Site:
 
 def recognise(files: Mapping[str, str], wish: Wish) -> Site:
     """The site with these files, by path. Raises SetupRefusedError."""
+    manifest = scheduler_manifest(files)
     kinds: dict[str, Callable[[], Site]] = {
         OPENSHIFT_MANIFEST: _openshift,
-        MANIFEST: partial(_static_pod, files, wish),
+        manifest: partial(_static_pod, manifest, files, wish),
         RKE_KUBECONFIG: partial(_rke, files, wish),
-        RANCHER_KUBECONFIG.format("rke2"): partial(_rancher, "rke2", files, wish),
-        RANCHER_KUBECONFIG.format("k3s"): partial(_rancher, "k3s", files, wish),
+        **{RANCHER_KUBECONFIG.format(kind): partial(_rancher, kind, files, wish) for kind in rancher.KINDS},
         K0S_KUBECONFIG: partial(_k0s, files, wish),
     }
-    found = [path for path in kinds if path in files]
-    if len(found) > 1:
+    # A server with its data elsewhere is known by what starts it.
+    kinds = {path: kind for path, kind in kinds.items() if path in files} or {
+        started[0].path: partial(_rancher, kind, files, wish)
+        for kind in rancher.KINDS
+        if (started := rancher.start(files, kind)) is not None
+    }
+    if len(kinds) > 1:
         raise SetupRefusedError(
-            f"this node has the schedulers of several kinds of cluster: {', '.join(found)}",
+            f"this node has the schedulers of several kinds of cluster: {', '.join(kinds)}",
             "remove what an earlier installation left behind",
         )
-    if not found:
-        raise SetupRefusedError(
-            "no kube-scheduler of a known kind is on this node",
-            f"run it on a control plane node; if the provider keeps that (EKS, GKE, AKS, ACK), {SECOND_SCHEDULER}",
-        )
-    return kinds[found[0]]()
+    if not kinds:
+        raise _unknown(files)
+    return next(iter(kinds.values()))()
+
+
+def _unknown(files: Mapping[str, str]) -> SetupRefusedError:
+    others = {path: fix for path, fix in _OTHERS.items() if path in files}
+    others |= {one.path: f"a service of its own: {_BY_HAND}" for one in services(files, "kube-scheduler")}
+    if MANIFEST in files:
+        others[MANIFEST] = f"the kubelet reads {static_pods(files)}: run the scheduler from there, or remove the file"
+    for path, fix in others.items():
+        return SetupRefusedError(f"{path}: kube-scheduler is started in a way that gpushare-setup does not change", fix)
+    return SetupRefusedError(
+        "no kube-scheduler of a known kind is on this node",
+        f"run it on a control plane node; if the provider keeps that (EKS, GKE, AKS, ACK), {SECOND_SCHEDULER}",
+    )
+
+
+def static_pods(files: Mapping[str, str]) -> str:
+    """The folder of which the kubelet runs each file that does not begin with a dot."""
+    words = [word for one in services(files, "kubelet") for word in one.words]
+    named = values_of(words, ("--pod-manifest-path", "-pod-manifest-path"))
+    for path in (*values_of(words, ("--config",)), *_KUBELET_CONFIGS):
+        named.append(str(_mapping(load(files.get(path, ""), path)).get("staticPodPath") or ""))
+    return next((one.rstrip("/") for one in named if one), MANIFESTS)
+
+
+def in_static_pods(files: Mapping[str, str]) -> Iterator[str]:
+    """The files of that folder."""
+    folder = static_pods(files)
+    return (path for path in sorted(files) if path.rpartition("/")[0] == folder and not base_name(path).startswith("."))
+
+
+def scheduler_manifest(files: Mapping[str, str]) -> str:
+    """The path of the manifest of the cluster's scheduler, "" if there is none; kubeadm's name before others."""
+    found = [
+        path
+        for path in in_static_pods(files)
+        if path != OPENSHIFT_MANIFEST and static_pod.is_scheduler(files[path], path)
+    ]
+    return min(found, key=lambda path: (base_name(path) != base_name(MANIFEST), path), default="")
+
+
+def named_files(files: Mapping[str, str], wish: Wish) -> tuple[str, ...]:
+    """The paths, and patterns of paths, of files that those name, and that have to be read too. Raises SetupRefusedError."""
+    started = [one for name in (*rancher.KINDS, "k0scontroller", "kubelet") for one in services(files, name)]
+    found = [path for one in started for path in one.environment_files]
+    found += [path for one in started for path in values_of(one.words, ("--config", "-c"))]
+    for kind in rancher.KINDS:
+        config = rancher.config_of(files, kind)
+        found += [config, f"{config}.d/*.yaml", f"{config}.d/*.yml", f"{config}.d/.*.yaml"]
+    found.append(f"{static_pods(files)}/[!.]*")
+    try:
+        site = recognise(files, wish)
+    except SetupRefusedError:
+        # More files may be what is missing.
+        return tuple(found)
+    return (*found, site.file, *site.current.values())
 
 
 def tls_files(wish: Wish) -> tuple[str, ...]:
@@ -139,26 +236,63 @@ def _minor(named: str, wish: Wish) -> int:
     return minor
 
 
-def _file(minor: int, kubeconfig: str, wish: Wish) -> str:
-    return scheduler_file(minor, wish.extender_url, tls=wish.tls, kubeconfig=kubeconfig)
+def _text(files: Mapping[str, str], file: str, minor: int, kubeconfig: str, wish: Wish, *, is_own: bool) -> str:
+    """The text that the file has to have: a new one, or what is there with gpushare's extender."""
+    new, old = scheduler_file(minor, wish.extender_url, tls=wish.tls, kubeconfig=kubeconfig), files.get(file)
+    if old is None or (is_own and wish.is_replacing):
+        return new
+    document = load(old, file)
+    if is_own and is_written_here(document):
+        return new
+    text = extended(old, file, wish.extender_url, wish.tls)
+    return old if not file_faults(document, minor, text) else text
 
 
-def _static_pod(files: Mapping[str, str], wish: Wish) -> Site:
-    pod = static_pod.read(files[MANIFEST], MANIFEST)
-    minor = _minor(pod.image, wish)
+def _place(minor: int, folder: str) -> tuple[str, str]:
+    """The flag, and the file that is written if there is none."""
     flag, name = (POLICY, "policy.json") if reads_policy_only(minor) else (CONFIG, "config.yaml")
-    file = f"/etc/kubernetes/scheduler-gpushare-{name}"
-    kubeconfig = pod.flags.get("kubeconfig")
-    if not kubeconfig:
+    return flag, f"{folder}/scheduler-gpushare-{name}"
+
+
+def _static_pod(manifest: str, files: Mapping[str, str], wish: Wish) -> Site:
+    pod = static_pod.read(files[manifest], manifest)
+    minor = _minor(pod.image, wish)
+    flag, file = _place(minor, "/etc/kubernetes")
+    current = {one: pod.on_node(pod.flags[one]) or pod.flags[one] for one in (CONFIG, POLICY) if one in pod.flags}
+    is_own = current.get(flag, file) == file or (wish.is_replacing and pod.takes(flag))
+    if not is_own:
+        file = current[flag]
+    if not is_own and pod.on_node(pod.flags[flag]) is None:
         raise SetupRefusedError(
-            f"{MANIFEST}: kube-scheduler has no --kubeconfig, so its account is unknown",
+            f"{manifest}: --{flag}={pod.flags[flag]} of kube-scheduler is no file of this node",
+            "mount it from the node, and run gpushare-setup again",
+        )
+    if is_own and flag not in pod.flags and not pod.takes(flag):
+        raise SetupRefusedError(
+            f"{manifest}: a shell's script starts kube-scheduler, and is not edited here",
+            f"add --{flag}={file} to its flags by hand, and mount that file; gpushare-setup plan then shows the rest",
+        )
+    kubeconfig = pod.flags.get("kubeconfig", "")
+    if is_own and not kubeconfig:
+        raise SetupRefusedError(
+            f"{manifest}: kube-scheduler has no --kubeconfig, so its account is unknown",
             f"add --kubeconfig={KUBECONFIG}",
         )
-    text = _file(minor, kubeconfig, wish)
+    text = _text(files, file, minor, kubeconfig, wish, is_own=is_own)
     mounted = dict(zip(VOLUMES, (file, *tls_files(wish)), strict=False))
-    entries = static_pod.entries(pod, flag, mounted, hashlib.sha256(text.encode()).hexdigest()[:16])
-    current = {one: pod.on_node(pod.flags[one]) or pod.flags[one] for one in (CONFIG, POLICY) if one in pod.flags}
-    return Site("kubeadm", minor, flag, file, text, MANIFEST, tuple(entries), current, pod=pod)
+    if not is_own:
+        del mounted[VOLUMES[0]]
+    argument = f"--{flag}={file}" if is_own and pod.takes(flag) else ""
+    entries = static_pod.entries(pod, argument, mounted, hashlib.sha256(text.encode()).hexdigest()[:16])
+    if not is_own and text == files.get(file) and wire.ANNOTATION_SCHEDULER_FILE not in files[manifest]:
+        # A person put the extender there, and restarted kube-scheduler.
+        del entries[-1]
+    is_kops = any(value.startswith(_KOPS) for value in pod.flags.values())
+    return Site(
+        "kops" if is_kops else "kubeadm" if manifest == MANIFEST else "static pod", minor, flag, file, text, manifest,
+        tuple(entries), current, is_extended=not is_own, inside="" if is_own else pod.flags[flag],
+        owner=_BY_KOPS if is_kops else "", pod=pod,
+    )  # fmt: skip
 
 
 def _rke(files: Mapping[str, str], wish: Wish) -> Site:
@@ -167,57 +301,87 @@ def _rke(files: Mapping[str, str], wish: Wish) -> Site:
         raise SetupRefusedError(f"{wish.rke_cluster} is not there", "name RKE's cluster.yml with --rke-cluster")
     document = _mapping(load(files.get(wish.rke_cluster, ""), wish.rke_cluster))
     minor = _minor(str(document.get("kubernetes_version")), wish)
-    flag, name = (POLICY, "policy.json") if reads_policy_only(minor) else (CONFIG, "config.yaml")
-    file = f"/etc/kubernetes/scheduler-gpushare-{name}"
+    flag, own = _place(minor, "/etc/kubernetes")
     at = ("services", "scheduler", "extra_args")
-    flags = _mapping(document, *at)
+    current = _current(_mapping(document, *at))
+    file = own if wish.is_replacing else current.get(flag, own)
     return Site(
-        "RKE", minor, flag, file, _file(minor, RKE_KUBECONFIG, wish), wish.rke_cluster or "cluster.yml",
-        (Entry((*at, flag), file),), _current(flags), "rke up", is_by_hand=True,
+        "RKE", minor, flag, file, _text(files, file, minor, RKE_KUBECONFIG, wish, is_own=file == own),
+        wish.rke_cluster or "cluster.yml", (Entry((*at, flag), file),), current, is_extended=file != own,
+        restart="rke up", is_by_hand=True,
     )  # fmt: skip
 
 
 def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
-    """A list in a file of config.yaml.d replaces the one of config.yaml."""
-    config, key = RANCHER_CONFIG.format(kind), "kube-scheduler-arg"
-    keys = (key, "kube-scheduler-extra-mount")
-    for path in sorted(files):
-        names = _mapping(load(files[path], path)) if path.startswith(f"{config}.d/") else {}
-        for name in [one for one in keys if one in names or f"{one}+" in names]:
-            raise SetupRefusedError(
-                f"{path}: sets {name}, which wins over {config}", f"move its list of {name} to {config}"
-            )
-    arguments = _mapping(load(files.get(config, ""), config)).get(key) or []
-    if not isinstance(arguments, list):
-        raise SetupRefusedError(f"{config}: {key} is one text", f"write it as a list: {key}: [{arguments}]")
-    flags = dict(str(one).partition("=")[::2] for one in arguments)
-    minor = _minor(files.get(RKE2_POD, ""), wish)
+    server = rancher.read(files, kind)
+    data = server.data or f"/var/lib/rancher/{kind}"
+    minor = _minor(files.get(RKE2_POD, "") if kind == "rke2" else "", wish)
     if reads_policy_only(minor):
         raise SetupRefusedError(
             f"{kind} of Kubernetes 1.{minor} is not known here", "update the cluster to 1.19 or newer"
         )
-    file = f"/etc/rancher/{kind}/scheduler-gpushare-config.yaml"
-    entries = [Entry((key,), f"{CONFIG}={file}", is_item=True)]
-    if kind == "rke2":
-        # k3s runs kube-scheduler in its own process.
-        entries.append(Entry((keys[1],), f"{file}:{file}", is_item=True))
-    service = "rke2-server" if kind == "rke2" else "k3s"
+    own = f"/etc/rancher/{kind}/scheduler-gpushare-config.yaml"
+    given = {one: found for one in (CONFIG, POLICY) if (found := server.named(one)) is not None}
+    named = given.get(CONFIG, rancher.Given(own, server.config))
+    is_replacing = wish.is_replacing and named.path == server.config
+    inside = own if is_replacing else named.value
+    mounts = [one.value.split(":") for one in server.values.get(rancher.MOUNTS, ())]
+    file = next((one[0] for one in mounts if one[1:2] == [inside]), inside)
+    entries: tuple[Entry, ...] = ()
+    if named.path == server.config and inside == own:
+        _refuse_replaced(kind, files, server)
+        entries = (Entry((rancher.ARGUMENTS,), f"{CONFIG}={own}", is_item=True),)
+        if kind == "rke2":
+            # k3s runs kube-scheduler in its own process.
+            entries += (Entry((rancher.MOUNTS,), f"{own}:{own}", is_item=True),)
+    account = f"{data}/server/cred/scheduler.kubeconfig"
+    service = base_name(server.service).removesuffix(".service") or {"rke2": "rke2-server", "k3s": "k3s"}[kind]
+    restart = (
+        f"rc-service {service} restart" if server.service.startswith("/etc/init.d") else f"systemctl restart {service}"
+    )
     return Site(
-        {"rke2": "RKE2", "k3s": "k3s"}[kind], minor, CONFIG, file, _file(minor, RANCHER_KUBECONFIG.format(kind), wish), config,
-        tuple(entries), _current(flags), f"systemctl restart {service}", has_process=kind == "rke2",
+        {"rke2": "RKE2", "k3s": "k3s"}[kind], minor, CONFIG, file,
+        _text(files, file, minor, account, wish, is_own=file == own), server.config, entries,
+        {flag: one.value if is_replacing or flag != CONFIG else file for flag, one in given.items()},
+        named_by=named.path if not entries else "", is_extended=file != own, inside="" if file == inside else inside,
+        restart=restart, has_process=kind == "rke2",
     )  # fmt: skip
 
 
+def _refuse_replaced(kind: str, files: Mapping[str, str], server: rancher.Server) -> None:
+    """A list in the server's file that does not count, or that is not edited here."""
+    for key in (rancher.ARGUMENTS, rancher.MOUNTS) if kind == "rke2" else (rancher.ARGUMENTS,):
+        path = server.replaced_by.get(key)
+        if path:
+            raise SetupRefusedError(
+                f"{path}: sets {key}, which wins over {server.config}", f"move its list of {key} to {server.config}"
+            )
+    arguments = _mapping(load(files.get(server.config, ""), server.config)).get(rancher.ARGUMENTS) or []
+    if not isinstance(arguments, list):
+        raise SetupRefusedError(
+            f"{server.config}: {rancher.ARGUMENTS} is one text",
+            f"write it as a list: {rancher.ARGUMENTS}: [{arguments}]",
+        )
+
+
 def _k0s(files: Mapping[str, str], wish: Wish) -> Site:
-    if K0S_CONFIG not in files:
-        raise SetupRefusedError(f"{K0S_CONFIG} is not there", f"write it: k0s config create > {K0S_CONFIG}")
+    words = [word for one in services(files, "k0scontroller") for word in one.words]
+    config = (values_of(words, ("--config", "-c")) or [K0S_CONFIG])[-1]
+    if "--enable-dynamic-config" in words or "--enable-dynamic-config=true" in words:
+        raise SetupRefusedError(
+            f"k0s reads spec.scheduler from the cluster and not from {config} (--enable-dynamic-config)",
+            "kubectl edit clusterconfig k0s -n kube-system: set spec.scheduler.extraArgs.config, and write that file by hand",
+        )
+    if config not in files:
+        raise SetupRefusedError(f"{config} is not there", f"write it: k0s config create > {config}")
     at = ("spec", "scheduler", "extraArgs")
-    flags = _mapping(load(files[K0S_CONFIG], K0S_CONFIG), *at)
+    current = _current(_mapping(load(files[config], config), *at))
     minor = _minor("", wish)
-    file = "/etc/k0s/scheduler-gpushare-config.yaml"
+    own = "/etc/k0s/scheduler-gpushare-config.yaml"
+    file = own if wish.is_replacing else current.get(CONFIG, own)
     return Site(
-        "k0s", minor, CONFIG, file, _file(minor, K0S_KUBECONFIG, wish), K0S_CONFIG, (Entry((*at, CONFIG), file),),
-        _current(flags), "systemctl restart k0scontroller",
+        "k0s", minor, CONFIG, file, _text(files, file, minor, K0S_KUBECONFIG, wish, is_own=file == own), config,
+        (Entry((*at, CONFIG), file),), current, is_extended=file != own, restart="systemctl restart k0scontroller",
     )  # fmt: skip
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpushare import wire
+from gpushare.setup.core.command_line import base_name, find, flags_of
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.yaml_edit import Entry, load
 
 _PROGRAM: Final = "kube-scheduler"
 _RELEASE: Final = re.compile(r":v?1\.(\d{1,4})\.\d+")
-_RESTORE: Final = "restore the file that kubeadm wrote: kubeadm init phase control-plane scheduler"
+_COMPARE: Final = "compare it with the one of another control plane node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,10 @@ class SchedulerPod:
 
     at: tuple[str | int, ...]
     """Where its list of flags is."""
+    words: tuple[str, ...]
+    """Its flags, as they are written."""
+    is_script: bool
+    """A shell's script has them."""
     image: str
     flags: Mapping[str, str]
     """By name, without dashes."""
@@ -29,6 +34,11 @@ class SchedulerPod:
     """What is mounted from the node: each mount of the container, and its volume."""
     probe: tuple[str, int]
     """Scheme and port of its health."""
+
+    def takes(self, flag: str) -> bool:
+        """May the flag be written as an item of its own: is it there so, or not at all?"""
+        given = [word for word in self.words if word.lstrip("-").partition("=")[0] == flag]
+        return not self.is_script and len(given) <= 1 and all("=" in word for word in given)
 
     @property
     def minor(self) -> int | None:
@@ -60,37 +70,64 @@ def minor_of(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def is_scheduler(text: str, path: str) -> bool:
+    """Is it the manifest of the cluster's scheduler, whatever program that runs, by its file's name or its pod's?"""
+    if _PROGRAM not in text and _PROGRAM not in path:
+        return False
+    try:
+        pod = load(text, path)
+    except SetupRefusedError:
+        return _PROGRAM in base_name(path)
+    metadata = pod.get("metadata") if isinstance(pod, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name == _PROGRAM or base_name(path).partition(".")[0] == _PROGRAM
+
+
 def read(text: str, path: str) -> SchedulerPod:
     """Raises SetupRefusedError."""
     pod = load(text, path)
+    runs = []
     try:
         spec = pod["spec"]
         for number, container in enumerate(spec["containers"]):
-            command = container.get("command") or []
-            if command and str(command[0]).rpartition("/")[2] == _PROGRAM:
+            words = [str(word) for key in ("command", "args") for word in container.get(key) or []]
+            runs.append(words[0] if container.get("command") else f"what the image {container['image']} starts")
+            command = find(words, _PROGRAM)
+            if command is not None:
                 listed = "args" if "args" in container else "command"
                 return SchedulerPod(
                     ("spec", "containers", number, listed),
+                    command.words,
+                    command.is_script,
                     str(container["image"]),
-                    _flags([*command[1:], *(container.get("args") or [])], path),
+                    _flags(command.words, path),
                     tuple(_mounts(spec, container)),
                     _probe(container),
                 )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise SetupRefusedError(f"{path}: no pod that runs {_PROGRAM}: {error!r} is missing", _RESTORE) from error
-    raise SetupRefusedError(f"{path}: no container has the command {_PROGRAM}", _RESTORE)
+        raise SetupRefusedError(f"{path}: no pod that runs {_PROGRAM}: {error!r} is missing", _COMPARE) from error
+    raise SetupRefusedError(
+        f"{path}: it runs {' and '.join(runs) or 'nothing'}, and no {_PROGRAM}",
+        "configure that scheduler's extender by its own documentation, or run a second scheduler for the pods that share "
+        "cards: kubectl apply -k clusters/deploy/overlays/second-scheduler",
+    )
 
 
-def _flags(words: list[str], path: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or name in found:
-            raise SetupRefusedError(
-                f"{path}: {word!r} {'is there twice' if name in found else 'is no flag'}",
-                "write each flag once, as one item of the list: --name=value",
-            )
-        found[name] = value if equals else "true"
+def _flags(words: Sequence[str], path: str) -> dict[str, str]:
+    try:
+        found = flags_of(words)
+    except ValueError as error:
+        raise SetupRefusedError(
+            f"{path}: {str(error)!r} is no flag", "write each flag as one item of the list: --name=value"
+        ) from error
+    filled = [word for word in words if word.startswith("$")] + [
+        f"--{name}={found[name]}" for name in ("config", "policy-config-file") if "$" in found.get(name, "")
+    ]
+    if filled:
+        raise SetupRefusedError(
+            f"{path}: {filled[0]} of {_PROGRAM} is filled at its start, so its file is not known",
+            "write the value itself into the manifest",
+        )
     return found
 
 
@@ -109,11 +146,12 @@ def _probe(container: Mapping[str, Any]) -> tuple[str, int]:
     return str(asked.get("scheme", "HTTP")).lower(), int(named.get(port, port))
 
 
-def entries(pod: SchedulerPod, flag: str, files: Mapping[str, str], digest: str) -> list[Entry]:
+def entries(pod: SchedulerPod, argument: str, files: Mapping[str, str], digest: str) -> list[Entry]:
     """The entries that the manifest has to have.
 
-    ``files`` are the paths that it mounts, by the names of their volumes; the first is the scheduler's file. A kubelet restarts the
-    pod only if the manifest differs, so the digest of that file is an annotation.
+    ``argument`` is the flag with the scheduler's file, "" if it is there already. ``files`` are the paths that the manifest mounts,
+    by the names of their volumes. A kubelet restarts the pod only if the manifest differs, so the digest of the scheduler's file is
+    an annotation.
     """
     found = []
     mounted = {mount["mountPath"]: (mount, volume) for mount, volume in pod.mounts}
@@ -131,4 +169,4 @@ def entries(pod: SchedulerPod, flag: str, files: Mapping[str, str], digest: str)
         found.append(Entry((*pod.at[:-1], "volumeMounts"), mount, is_item=True))
         found.append(Entry(("spec", "volumes"), volume, is_item=True))
     found.append(Entry(("metadata", "annotations", wire.ANNOTATION_SCHEDULER_FILE), digest))
-    return [Entry(pod.at, f"--{flag}={next(iter(files.values()))}", is_item=True), *found]
+    return [Entry(pod.at, argument, is_item=True), *found] if argument else found

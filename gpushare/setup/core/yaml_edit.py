@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 from yaml import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
@@ -33,8 +34,13 @@ class Entry:
     def is_like(self, item: Any) -> bool:
         """Is it the same item, maybe with another value: the same flag, or the same name?"""
         if isinstance(item, dict):
-            return bool(item.get("name") == self.value["name"]) if isinstance(self.value, dict) else False
+            return isinstance(self.value, dict) and self._name(item) == self._name(self.value)
         return isinstance(self.value, str) and str(item).partition("=")[0] == self.value.partition("=")[0]
+
+    @staticmethod
+    def _name(item: dict[str, Any]) -> str:
+        """An extender has no name, but the path that its program serves."""
+        return str(item.get("name") or urlsplit(str(item.get("urlPrefix"))).path.rstrip("/"))
 
 
 class _CannotEditError(Exception):
@@ -160,6 +166,11 @@ def _put_item(text: str, node: SequenceNode, entry: Entry) -> str:
     for item in node.value:
         if isinstance(item, ScalarNode) and entry.is_like(item.value):
             return f"{text[: item.start_mark.index]}{entry.value}{text[item.end_mark.index :]}"
+        if _is_extender(entry) and entry.is_like(_value(item)):
+            if item.flow_style:
+                return f"{text[: item.start_mark.index]}{json.dumps(entry.value)}{text[item.end_mark.index :]}"
+            block = _block(entry.value, item.start_mark.column).rstrip()
+            return f"{text[: item.start_mark.index]}{block}{text[_line_end(text, item) :]}"
     if isinstance(entry.value, dict) or not node.value:
         return _put_first(text, node, [entry.value])
     if node.flow_style:
@@ -178,7 +189,7 @@ def _cut(text: str, root: Any, entry: Entry) -> str:
         way.append((node, step))
         node = child
     if entry.is_item:
-        like = [item for item in node.value if entry.is_like(yaml.SafeLoader("").construct_document(item))]
+        like = [item for item in node.value if entry.is_like(_value(item))]
         if len(like) < len(node.value):
             for item in reversed(like):
                 text = _cut_lines(text, node, item, item)
@@ -200,6 +211,15 @@ def _cut_lines(text: str, parent: Any, first: Node, last: Node) -> str:
     if parent.flow_style:
         raise _CannotEditError
     return text[: _line_start(text, first)] + text[_line_end(text, last) + 1 :]
+
+
+def _is_extender(entry: Entry) -> bool:
+    """A volume under our name with another path is a person's, and is not replaced."""
+    return isinstance(entry.value, dict) and "urlPrefix" in entry.value
+
+
+def _value(node: Node) -> Any:
+    return yaml.SafeLoader("").construct_document(node)
 
 
 def _line_start(text: str, node: Node) -> int:

@@ -65,11 +65,10 @@ def new(path: str, text: str) -> Damage:
 
 
 APPLY = "run gpushare-setup apply"
-REPLACE = f"{APPLY} --replace"
 BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
     "kubeadm 1.17: a field in the case of later releases is right, a duration is not": (
         kubeadm(17), [], swapped(POLICY, "10000000000", '"10s"'),
-        f"{POLICY}: httpTimeout of the extender is '10s', and no number of nanoseconds", REPLACE,
+        f"{POLICY}: httpTimeout of the extender is '10s', and no number of nanoseconds", APPLY,
     ),
     "kubeadm 1.22, upgraded to 1.23: the Policy's flag is there again": (
         kubeadm(23), [], swapped(MANIFEST, "    - --leader", "    - --policy-config-file=/etc/policy.json\n    - --leader"),
@@ -108,12 +107,12 @@ BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
     ),
     "kubeadm: the extender may be ignored": (
         kubeadm(), [], swapped(CONFIG, "ignorable: false", "ignorable: true"),
-        f"{CONFIG}: ignorable of the extender is True, and not False", REPLACE,
+        f"{CONFIG}: ignorable of the extender is True, and not False", APPLY,
     ),
     "RKE: cluster.yml does not name the file": (
         rke(RKE_CLUSTER), RKE, swapped(CLUSTER_YML, CONFIG, "/etc/kubernetes/other.yaml"),
-        f"{CLUSTER_YML}: services.scheduler.extra_args.config lacks {CONFIG}",
-        f"change services.scheduler.extra_args.config in {CLUSTER_YML}, then: rke up",
+        "/etc/kubernetes/other.yaml is not there, so kube-scheduler does not ask the extender",
+        f"write the file that {CLUSTER_YML} names, or take the flag out",
     ),
     "RKE: rke up has not run since": (
         rke(), ["--kubernetes=1.20"], new("/proc/7/cmdline", "kube-scheduler\0"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import yaml
 
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.plan import Change, installation, named_files, node_faults, removal
+from gpushare.setup.core.plan import Change, installation, node_faults, removal
 from gpushare.setup.core.scheduler_files import Tls, scheduler_file
 from gpushare.setup.core.sites import (
     K0S_CONFIG,
@@ -19,6 +19,7 @@ from gpushare.setup.core.sites import (
     RANCHER_CONFIG,
     SECOND_SCHEDULER,
     Wish,
+    named_files,
     recognise,
 )
 from tests.gpushare.setup.node_trees import CLUSTER_YML, RKE_CLUSTER, k0s, k3s, kubeadm, rke, rke2
@@ -26,6 +27,7 @@ from tests.gpushare.setup.node_trees import CLUSTER_YML, RKE_CLUSTER, k0s, k3s, 
 CONFIG = "/etc/kubernetes/scheduler-gpushare-config.yaml"
 POLICY = "/etc/kubernetes/scheduler-gpushare-policy.json"
 K3S_CONFIG = RANCHER_CONFIG.format("k3s")
+RKE2_CONFIG = RANCHER_CONFIG.format("rke2")
 ELSEWHERE = f"run it on a control plane node; if the provider keeps that (EKS, GKE, AKS, ACK), {SECOND_SCHEDULER}"
 UNNAMED = "the node's files do not name the release of Kubernetes"
 NAME_IT = "pass --kubernetes with it, such as 1.30"
@@ -135,7 +137,7 @@ KINDS = {
 def test_each_kind_of_node_has_its_own_places(name: str) -> None:
     """The scheduler's file, the file that names it, the account, and the command that restarts the scheduler."""
     kind = KINDS[name]
-    site = recognise(kind.files, kind.wish)
+    site = recognise(kind.files, replace(kind.wish, is_replacing=True))
     document = yaml.safe_load(site.text)
 
     assert (site.name, site.file, site.document, site.restart) == (kind.name, kind.file, kind.document, kind.restart)
@@ -197,29 +199,53 @@ def test_a_file_of_an_older_release_is_written_again() -> None:
     assert site.minor == 29
 
 
-def test_an_edited_file_stays_unless_it_is_given_up() -> None:
-    """A field that a person added is not lost without a word."""
+def test_an_edited_file_keeps_what_a_person_added() -> None:
+    """An extender that was edited is written again, and every other field stays; --replace gives the whole file up."""
     files = after(kubeadm(), Wish())
+    whole = files[CONFIG]
     files[CONFIG] += "percentageOfNodesToScore: 100\n"
 
-    with pytest.raises(
-        SetupRefusedError, match=r"was edited after .*\n  fix: write it again: run gpushare-setup apply --replace"
-    ):
-        installation(files, Wish())
-    assert [change.path for change in installation(files, Wish(is_replacing=True))[1]] == [CONFIG]
+    assert [change.path for change in installation(files, Wish())[1]] == [MANIFEST], "its digest, so that it is read"
+    edited = files | {CONFIG: files[CONFIG].replace("ignorable: false", "ignorable: true")}
+    assert after(edited, Wish())[CONFIG] == files[CONFIG]
+    assert after(files, Wish(is_replacing=True))[CONFIG] == whole
 
 
-def test_another_configuration_stays_unless_it_is_given_up() -> None:
-    """A scheduler that has a file already keeps it, until a person lets it go; the flag is then the one that changes."""
-    files = kubeadm(flags=OWN.format("config"))
+OWN_TEXT = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}
+profiles: [{schedulerName: default-scheduler, percentageOfNodesToScore: 100}]
+"""
+OWN_PATH = "/etc/kubernetes/scheduler.conf"
 
-    assert refused(lambda: installation(files, Wish())) == (
-        f"{MANIFEST}: kube-scheduler already has --config=/etc/kubernetes/scheduler.conf, which gpushare-setup did not write",
-        "take it out, or replace it: run gpushare-setup apply --replace",
-    )
+
+def test_a_persons_own_file_is_extended() -> None:
+    """A file that kube-scheduler has already gets the extender and keeps all else; --replace puts another in its place."""
+    files = kubeadm(flags=OWN.format("config")) | {OWN_PATH: OWN_TEXT}
+    new = after(files, Wish())
+
+    assert new[OWN_PATH].endswith(OWN_TEXT)
+    assert CONFIG not in new
+    site = recognise(new, Wish())
+    assert node_faults(new, Wish(), [("kube-scheduler", "--config", OWN_PATH)]) == []
+    assert installation(new, Wish())[1] == []
+    assert site.is_extended
+    left = new | {change.path: change.new for change in removal(new, Wish())[1]}
+    assert left == files
     text = after(files, Wish(is_replacing=True))[MANIFEST]
     assert text.count("--config=") == 1
     assert f"--config={CONFIG}\n" in text
+
+
+def test_the_entry_of_the_original_becomes_ours() -> None:
+    """The original's file, as its page has it, is changed in the entry of its extender alone."""
+    entry = '{"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler", "filterVerb": "filter", "bindVerb": "bind"}'
+    for text in (f"extenders: [{entry}]\n", f"extenders:\n- {entry[1:-1].replace(', ', chr(10) + '  ')}\n# end\n"):
+        new = after(kubeadm(flags=OWN.format("config")) | {OWN_PATH: OWN_TEXT + text}, Wish(extender_url=URL))[OWN_PATH]
+        (extender,) = yaml.safe_load(new)["extenders"]
+        assert new.startswith(OWN_TEXT)
+        assert (extender["urlPrefix"], extender["preemptVerb"]) == (URL, "preempt")
 
 
 @pytest.mark.parametrize("minor", [18, 30])
@@ -346,11 +372,11 @@ def test_a_file_of_tls_has_to_be_there() -> None:
         ),
         *(
             (
-                k3s() | {f"{K3S_CONFIG}.d/a.yaml": f"{name}: [a]\n"}, Wish(30),
-                f"{K3S_CONFIG}.d/a.yaml: sets {name.rstrip('+')}, which wins over {K3S_CONFIG}",
-                f"move its list of {name.rstrip('+')} to {K3S_CONFIG}",
+                rke2() | {f"{RKE2_CONFIG}.d/a.yaml": f"{name}: [a]\n"}, Wish(30),
+                f"{RKE2_CONFIG}.d/a.yaml: sets {name}, which wins over {RKE2_CONFIG}",
+                f"move its list of {name} to {RKE2_CONFIG}",
             )
-            for name in ("kube-scheduler-arg", "kube-scheduler-arg+", "kube-scheduler-extra-mount")
+            for name in ("kube-scheduler-arg", "kube-scheduler-extra-mount")
         ),
     ],
 )  # fmt: skip

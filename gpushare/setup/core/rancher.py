@@ -1,0 +1,156 @@
+"""The arguments of k3s and RKE2, from each source in the order in which the program reads them.
+
+Its file is config.yaml, or the one that ``K3S_CONFIG_FILE`` or ``--config`` names; then come the files of the folder beside it.
+A key replaces the list of the files before; a key with ``+`` appends to it. An argument of the command line replaces the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from gpushare.setup.core.command_line import find, values_of
+from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.service_units import Service, services
+from gpushare.setup.core.yaml_edit import load
+
+KINDS: Final = ("rke2", "k3s")
+ARGUMENTS: Final = "kube-scheduler-arg"
+MOUNTS: Final = "kube-scheduler-extra-mount"
+_DISABLED: Final = "disable-scheduler"
+_FOLDER: Final = "data-dir"
+
+
+class Given(NamedTuple):
+    """A value, and the file that gives it."""
+
+    value: str
+    path: str
+
+
+@dataclass(slots=True)
+class Server:
+    """What a server of k3s or RKE2 is started with."""
+
+    config: str
+    """Its file."""
+    service: str = ""
+    """The unit or script that starts it; "" if there is none."""
+    values: dict[str, list[Given]] = field(default_factory=dict)
+    """By key, without dashes; those that count."""
+    replaced_by: dict[str, str] = field(default_factory=dict)
+    """By key: the file that is not ``config``, and whose list replaces the one there."""
+
+    @property
+    def data(self) -> str:
+        """The folder of its data; "" for the default."""
+        return next((one.value for one in reversed(self.values.get(_FOLDER, []))), "")
+
+    def named(self, flag: str) -> Given | None:
+        """The value of a flag of kube-scheduler; the last one wins."""
+        found = None
+        for value, path in self.values.get(ARGUMENTS, ()):
+            name, _, text = value.lstrip("-").partition("=")
+            found = Given(text, path) if name == flag else found
+        return found
+
+
+def config_file(kind: str) -> str:
+    """The file that a server reads if it is told nothing."""
+    return f"/etc/rancher/{kind}/config.yaml"
+
+
+def start(files: Mapping[str, str], kind: str) -> tuple[Service, tuple[str, ...]] | None:
+    """What starts the server, and its arguments; None if no unit or script does. Raises SetupRefusedError."""
+    found = []
+    for service in services(files, kind):
+        command = find(service.words, kind)
+        if command is not None and "server" in command.words:
+            found.append((service, command.words[command.words.index("server") + 1 :]))
+    if len(found) > 1:
+        paths = ", ".join(service.path for service, _ in found)
+        raise SetupRefusedError(f"several services start a server of {kind}: {paths}", "remove those that are not used")
+    return found[0] if found else None
+
+
+def config_of(files: Mapping[str, str], kind: str) -> str:
+    """The path of the server's file. Raises SetupRefusedError."""
+    started = start(files, kind)
+    if started is None:
+        return config_file(kind)
+    service, words = started
+    variable = service.environment.get(f"{kind.upper()}_CONFIG_FILE")
+    named = values_of(words, ("--config", "-c"))
+    found = variable or (named[0] if named else config_file(kind))
+    if "://" in found:
+        raise SetupRefusedError(f"{service.path}: {kind} reads its configuration from {found}", _add_by_hand(found))
+    return found
+
+
+def _add_by_hand(place: str) -> str:
+    return f"add kube-scheduler's file to {ARGUMENTS} there: {place}"
+
+
+def read(files: Mapping[str, str], kind: str) -> Server:
+    """Raises SetupRefusedError."""
+    server = Server(config_of(files, kind))
+    for path in _in_order(files, server.config):
+        for key, value in _mapping(load(files[path], path)).items():
+            _take(
+                server,
+                str(key),
+                [Given(_text(one), path) for one in (value if isinstance(value, list) else [value])],
+                path,
+            )
+    _take_command_line(server, files, kind)
+    disabled = server.values.get(_DISABLED, [])
+    if disabled and disabled[-1].value == "true":
+        raise SetupRefusedError(
+            f"{disabled[-1].path}: {_DISABLED} is set, so this server runs no kube-scheduler",
+            "run gpushare-setup on a server that runs one",
+        )
+    return server
+
+
+def _take_command_line(server: Server, files: Mapping[str, str], kind: str) -> None:
+    started = start(files, kind)
+    if started is None:
+        return
+    service, words = started
+    server.service = service.path
+    variable = service.environment.get(f"{kind.upper()}_DATA_DIR")
+    given = {
+        ARGUMENTS: values_of(words, (f"--{ARGUMENTS}",)),
+        MOUNTS: values_of(words, (f"--{MOUNTS}",)),
+        _FOLDER: values_of(words, (f"--{_FOLDER}", "-d")) or ([variable] if variable else []),
+        _DISABLED: ["true"] if {f"--{_DISABLED}", f"--{_DISABLED}=true"} & {*words} else [],
+    }
+    for key, found in given.items():
+        if found:
+            _take(server, key, [Given(one, service.path) for one in found], service.path)
+
+
+def _in_order(files: Mapping[str, str], config: str) -> Iterator[str]:
+    if config in files:
+        yield config
+    yield from sorted(path for path in files if path.startswith(f"{config}.d/"))
+
+
+def _take(server: Server, key: str, given: list[Given], path: str) -> None:
+    plain = key.removesuffix("+")
+    if key != plain and plain in server.values:
+        server.values[plain] = server.values[plain] + given
+        return
+    server.values[plain] = given
+    if path != server.config and key == plain:
+        server.replaced_by[plain] = path
+
+
+def _text(value: Any) -> str:
+    """As the program writes a value of YAML onto its command line."""
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def _mapping(document: Any) -> Mapping[str, Any]:
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,366 @@
+"""The sources of kube-scheduler's file, as k3s, RKE2, kops and others leave them: the file that counts, or why that is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from gpushare.setup.core.faults import SetupRefusedError
+from gpushare.setup.core.plan import installation, node_faults, removal
+from gpushare.setup.core.scheduler_files import scheduler_file
+from gpushare.setup.core.sites import MANIFEST, MANIFESTS, Wish, named_files, recognise
+from tests.gpushare.setup.node_trees import k0s, k3s, kubeadm, rke2
+
+OWN = "/own.yaml"
+FILE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+K3S = "/etc/rancher/k3s/config.yaml"
+RKE2 = "/etc/rancher/rke2/config.yaml"
+K3S_FILE = "/etc/rancher/k3s/scheduler-gpushare-config.yaml"
+RKE2_FILE = "/etc/rancher/rke2/scheduler-gpushare-config.yaml"
+UNIT = "/etc/systemd/system/k3s.service"
+ARG = "--kube-scheduler-arg"
+OUR_ARG = f"kube-scheduler-arg: [config={K3S_FILE}]\n"
+
+
+def unit(*lines: str, start: str = "/usr/local/bin/k3s server") -> str:
+    """A unit with a command and more of the section Service."""
+    return "\n".join(
+        ["[Unit]", "ExecStart=/no", "[Service]", *lines, f"ExecStart={start}" if start else "", "[Install]", "a=b", ""]
+    )
+
+
+def started(words: str, *lines: str) -> dict[str, str]:
+    """A server of k3s whose unit passes these words."""
+    return k3s() | {UNIT: unit(*lines, start=f"/usr/local/bin/k3s server {words}")}
+
+
+def pod(
+    command: str,
+    args: str = "null",
+    name: str = "kube-scheduler",
+    image: str = "registry.k8s.io/kube-scheduler:v1.30.1",
+) -> str:
+    """A static pod that sees every file of the node."""
+    return (
+        f"metadata:\n  name: {name}\nspec:\n  containers:\n  - command: {command}\n    args: {args}\n    image: {image}\n"
+        "    volumeMounts: [{name: all, mountPath: /own.yaml}]\n  volumes: [{name: all, hostPath: {path: /own.yaml}}]\n"
+    )
+
+
+SCRIPT = '[sh, -c, "exec kube-scheduler --v=2 {} --kubeconfig=/k >>/log 2>&1"]'
+OPENRC = "command=\"/usr/local/bin/k3s\"\ncommand_args=\"server \\\n  '{}' 'config={}' \\\n >>${{LOG_FILE}} 2>&1\"\n"
+# The files of a node, and the file of its kube-scheduler that counts.
+READ: dict[str, tuple[dict[str, str], str]] = {
+    "nothing is named": (k3s(), K3S_FILE),
+    "two words": (started(f"{ARG} config={OWN}"), OWN),
+    "one word": (started(f"'{ARG}=config={OWN}'"), OWN),
+    "the last of two": (started(f"{ARG} config=/no {ARG} config={OWN}"), OWN),
+    "lines that go on, with a comment": (
+        started(f"\\\n  # {ARG} config=/no\n  '{ARG}' \\\n  'config={OWN}' \\\n"),
+        OWN,
+    ),
+    "the unit over config.yaml": (started(f"{ARG} config={OWN}") | {K3S: OUR_ARG}, OWN),
+    "a drop-in that sets the command anew": (
+        started(f"{ARG} config=/no")
+        | {f"{UNIT}.d/10.conf": unit("ExecStart=", start=f"/usr/local/bin/k3s server {ARG} config={OWN}")},
+        OWN,
+    ),
+    "a drop-in of another folder is masked": (
+        started("")
+        | {
+            f"{UNIT}.d/10.conf": unit("ExecStart=", start=f"k3s server {ARG} config={OWN}"),
+            "/usr/lib/systemd/system/k3s.service.d/10.conf": unit("ExecStart=", start=f"k3s server {ARG} config=/no"),
+        },
+        OWN,
+    ),
+    "the unit of a package is masked": (
+        started("") | {"/usr/lib/systemd/system/k3s.service": unit(start=f"k3s server {ARG} config=/no")},
+        K3S_FILE,
+    ),
+    "a shell in the unit": (k3s() | {UNIT: unit(start=f"/bin/sh -c 'exec k3s server {ARG} config={OWN}'")}, OWN),
+    "variables of the unit": (started("$ARGS ${NONE}", f'Environment="ARGS={ARG} config={OWN}" A=b'), OWN),
+    "variables that are reset": (started("$ARGS", f'Environment="ARGS={ARG} config=/no"', "Environment="), K3S_FILE),
+    "no variables": (k3s() | {UNIT: unit("Environment=A=/no", start=f":k3s server {ARG} config=${{A}}")}, "${A}"),
+    "a file of variables": (
+        started("$ARGS", "EnvironmentFile=-/etc/default/%N")
+        | {"/etc/default/k3s": f'# ARGS=no\nARGS="{ARG} config={OWN}"\n'},
+        OWN,
+    ),
+    "files of variables that are reset": (
+        started("$ARGS", "EnvironmentFile=/no", "EnvironmentFile=") | {"/no": f'ARGS="{ARG} config=/no"\n'},
+        K3S_FILE,
+    ),
+    "another file, by a variable": (
+        started("-c /no.yaml", "EnvironmentFile=-/e")
+        | {"/e": "K3S_CONFIG_FILE=/c.yaml", "/c.yaml": f"kube-scheduler-arg: [config={OWN}]"},
+        OWN,
+    ),
+    "another file, by a flag": (
+        started("--config=/c.yaml")
+        | {"/c.yaml": f"kube-scheduler-arg: [config={OWN}]", K3S: "kube-scheduler-arg: [config=/no]"},
+        OWN,
+    ),
+    "the folder beside another file": (
+        started("-c /c.yaml") | {"/c.yaml.d/a.yaml": f"kube-scheduler-arg: config={OWN}\n", f"{K3S}.d/a.yaml": OUR_ARG},
+        OWN,
+    ),
+    "a key that replaces": (
+        k3s("kube-scheduler-arg: [config=/no]\n") | {f"{K3S}.d/a.yaml": f"kube-scheduler-arg: [config={OWN}]\n"},
+        OWN,
+    ),
+    "a key that appends": (
+        k3s("kube-scheduler-arg: [config=/no]\n") | {f"{K3S}.d/a.yaml": f"kube-scheduler-arg+: [config={OWN}]\n"},
+        OWN,
+    ),
+    "a key that appends another flag": (
+        k3s(f"kube-scheduler-arg: [config={OWN}]\n") | {f"{K3S}.d/a.yaml": "kube-scheduler-arg+: [v=2]\n"},
+        OWN,
+    ),
+    "an agent is no server": (
+        k3s() | {"/etc/systemd/system/k3s-agent.service": unit(start=f"k3s agent {ARG} config=/no")},
+        K3S_FILE,
+    ),
+    "OpenRC": (k3s() | {"/etc/init.d/k3s": OPENRC.format(ARG, OWN)}, OWN),
+    "OpenRC with a variable": (
+        k3s()
+        | {
+            "/etc/init.d/k3s": 'command=k3s\ncommand_args="server"\n',
+            "/etc/rancher/k3s/k3s.env": "export K3S_CONFIG_FILE='/c.yaml'",
+            "/c.yaml": f"kube-scheduler-arg: [config={OWN}]",
+        },
+        OWN,
+    ),
+    "data elsewhere": ({UNIT: unit("Environment=K3S_DATA_DIR=/data", start="k3s server --disable traefik")}, K3S_FILE),
+    "RKE2, a drop-in that appends": (rke2("") | {f"{RKE2}.d/a.yaml": "kube-scheduler-arg+:\n- v=2\n"}, RKE2_FILE),
+    "RKE2, a mount under another path": (
+        rke2(f"kube-scheduler-arg: [config=/in]\nkube-scheduler-extra-mount: ['{OWN}:/in:ro']\n"),
+        OWN,
+    ),
+    "RKE2, a variable": (
+        rke2()
+        | {
+            "/usr/local/lib/systemd/system/rke2-server.service": unit(
+                "Environment=RKE2_CONFIG_FILE=/c", start="rke2 server"
+            ),
+            "/c": f"kube-scheduler-arg: [config={OWN}]",
+        },
+        OWN,
+    ),
+    "k0s, another file": (
+        k0s()
+        | {
+            "/etc/systemd/system/k0scontroller.service": unit(start="/usr/local/bin/k0s controller --config=/k.yaml"),
+            "/k.yaml": f"spec: {{scheduler: {{extraArgs: {{config: {OWN}}}}}}}\n",
+        },
+        OWN,
+    ),
+    "a pod, a value as a word of its own": ({MANIFEST: pod(f"[kube-scheduler, --config, {OWN}]")}, OWN),
+    "a pod, the last of two": ({MANIFEST: pod(f"[kube-scheduler, --config=/no, --config={OWN}]")}, OWN),
+    "a pod, arguments": ({MANIFEST: pod("[/usr/local/bin/kube-scheduler]", f"[--config={OWN}]")}, OWN),
+    "a pod, a shell": ({MANIFEST: pod(SCRIPT.format(f"--config={OWN}"))}, OWN),
+    "a pod, a wrapper": (
+        {
+            f"{MANIFESTS}/kube-scheduler.manifest": pod(
+                "[/go-runner]", f"[--also-stdout, kube-scheduler, --config={OWN}]"
+            )
+        },
+        OWN,
+    ),
+    "a pod, hyperkube": ({MANIFEST: pod(f"[A=b, /hyperkube, scheduler, --config={OWN}]")}, OWN),
+    "a pod in another folder": (
+        {
+            "/srv/pods/s.json": pod(f"[kube-scheduler, --config={OWN}]"),
+            "/var/lib/kubelet/config.yaml": "staticPodPath: /srv/pods/\n",
+        },
+        OWN,
+    ),
+    "a pod in a folder that a flag names": (
+        {
+            "/srv/s": pod(f"[kube-scheduler, --config={OWN}]"),
+            "/lib/systemd/system/kubelet.service": unit(start="kubelet --pod-manifest-path /srv"),
+        },
+        OWN,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_the_file_that_counts_is_found(name: str) -> None:
+    """Whatever names the file last is followed: it gets the extender, check agrees, and an uninstall gives back what was there."""
+    files, path = READ[name]
+    files = files | ({} if path.startswith("/etc/rancher") else {path: FILE})
+    wish = Wish(30)
+    site, changes = installation(files, wish)
+
+    assert site.file == path
+    assert path in named_files(files, wish)
+    new = files | {one.path: one.new or "" for one in changes}
+    assert site.argument.endswith(path) or "/in" in site.argument
+    assert node_faults(new, wish, [("kube-scheduler", site.argument)]) == []
+    assert node_faults(files, wish, [("kube-scheduler", site.argument)]) != [], "no node is good before"
+    left: dict[str, str | None] = {**new, **{one.path: one.new for one in removal(new, wish)[1]}}
+    assert {one: text for one, text in left.items() if text} == {one: text for one, text in files.items() if text}
+
+
+SECOND = "run a second scheduler"
+REFUSED: dict[str, tuple[Mapping[str, str], str, str]] = {
+    "the unit passes arguments": (
+        started(f"{ARG} v=2"),
+        f"{UNIT}: sets kube-scheduler-arg, which wins over {K3S}",
+        f"move its list of kube-scheduler-arg to {K3S}",
+    ),
+    "the file of the unit is gone": (
+        started(f"{ARG} config=/gone"),
+        f"{UNIT}: kube-scheduler has --config=/gone, which is not on this node",
+        "write that file",
+    ),
+    "two services": (
+        started("") | {"/etc/init.d/k3s": OPENRC.format(ARG, OWN)},
+        "several services start a server of k3s",
+        "remove those",
+    ),
+    "quotes of the unit": (started("'"), f"{UNIT}: ", "close the quotes there"),
+    "quotes of the script": (
+        k3s() | {"/etc/init.d/k3s": 'command=k3s\ncommand_args="server \'a"\n'},
+        "/etc/init.d/k3s: command_args",
+        "close the quotes there",
+    ),
+    "a file of the net": (
+        started("-c https://c/x"),
+        f"{UNIT}: k3s reads its configuration from https://c/x",
+        "add kube-scheduler's file",
+    ),
+    "no scheduler, by a flag": (
+        started("--disable-scheduler"),
+        f"{UNIT}: disable-scheduler is set",
+        "run gpushare-setup on",
+    ),
+    "no scheduler, by the file": (
+        k3s("disable-scheduler: true\n"),
+        f"{K3S}: disable-scheduler is set",
+        "run gpushare-setup on",
+    ),
+    "k0s keeps it in the cluster": (
+        k0s() | {"/etc/init.d/k0scontroller": 'command=k0s\ncommand_args="controller --enable-dynamic-config"\n'},
+        "k0s reads spec.scheduler from the cluster",
+        "kubectl edit clusterconfig",
+    ),
+    "kops": (
+        {
+            f"{MANIFESTS}/kube-scheduler.manifest": pod(
+                "[kube-scheduler, --authentication-kubeconfig=/var/lib/kube-scheduler/k]", f"[--config={OWN}]"
+            ),
+            OWN: FILE,
+        },
+        f"{OWN}: it is changed by another program",
+        "kops writes it again from the cluster spec",
+    ),
+    "another scheduler": (
+        {MANIFEST: pod("[/scheduler, --name, kube-scheduler]")},
+        f"{MANIFEST}: it runs /scheduler",
+        "configure that",
+    ),
+    "the image's own program": (
+        {MANIFEST: pod("null", "[--v=2]")},
+        f"{MANIFEST}: it runs what the image registry.k8s.io/",
+        "configure",
+    ),
+    "a shell's other program": (
+        {MANIFEST: pod('[sh, -ec, "sleep 1\\n/other; true"]')},
+        f"{MANIFEST}: it runs sh",
+        "configure that",
+    ),
+    "a shell without quotes": (
+        {MANIFEST: pod('[sh, -c, "kube-scheduler \'"]')},
+        f"{MANIFEST}: no pod that runs kube-scheduler",
+        "compare",
+    ),
+    "a shell without a script": ({MANIFEST: pod("[sh]")}, f"{MANIFEST}: it runs sh", "configure that"),
+    "no container": (
+        {MANIFEST: "metadata: {name: a}\nspec: {containers: []}\n"},
+        f"{MANIFEST}: it runs nothing",
+        "configure that",
+    ),
+    "a shell without the flag": (
+        {MANIFEST: pod(SCRIPT.format(""))},
+        f"{MANIFEST}: a shell's script starts",
+        "add --config=",
+    ),
+    "flags of a variable": (
+        {MANIFEST: pod("[kube-scheduler, $(ARGS)]")},
+        f"{MANIFEST}: '$(ARGS)' is no flag",
+        "write each flag",
+    ),
+    "a file of the image": (
+        {MANIFEST: pod("[kube-scheduler, --config=/in/image]")},
+        f"{MANIFEST}: --config=/in/image of",
+        "mount it",
+    ),
+    "a file of an old version": (
+        started(f"{ARG} config={OWN}") | {OWN: FILE.replace("/v1", "/v1beta1")},
+        f"{OWN}: Kubernetes 1.30 does not read",
+        "change it by hand",
+    ),
+    "another extender that binds": (
+        started(f"{ARG} config={OWN}") | {OWN: f"{FILE}extenders: [{{urlPrefix: 'http://a/b', bindVerb: bind}}]\n"},
+        f"{OWN}: another extender binds too",
+        "change it by hand",
+    ),
+    "the kubelet reads another folder": (
+        kubeadm() | {"/var/lib/kubelet/config.yaml": "staticPodPath: /srv/pods\n"},
+        f"{MANIFEST}: kube-scheduler is started",
+        "the kubelet reads /srv/pods",
+    ),
+    "MicroK8s": (
+        {"/var/snap/microk8s/current/args/kube-scheduler": ""},
+        "/var/snap/microk8s/current/args/kube-scheduler: ",
+        "these are MicroK8s'",
+    ),
+    "Talos": (
+        {"/system/config/kubernetes/kube-scheduler/scheduler-config.yaml": ""},
+        "/system/config/",
+        "Talos writes it",
+    ),
+    "a service of its own": (
+        {"/etc/systemd/system/kube-scheduler.service": unit(start=f"/usr/bin/kube-scheduler --config={OWN}")},
+        "/etc/systemd/system/kube-scheduler.service: ",
+        "a service of its own",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_recognised_is_named_and_left(name: str) -> None:
+    """The file that was found is named, nothing is taken away, and check does not call the node good."""
+    files, what, fix = REFUSED[name]
+    with pytest.raises(SetupRefusedError) as refused:
+        installation(files, Wish(30))
+
+    assert refused.value.fault.what.startswith(what)
+    assert refused.value.fault.fix.startswith(fix)
+    assert "kubeadm init" not in refused.value.fault.fix
+    assert node_faults(files, Wish(30), []) != []
+
+
+def test_a_file_that_another_source_names_is_not_taken_away() -> None:
+    """An uninstall leaves a file that a unit names, since kube-scheduler would not start; no flag is taken out of a unit."""
+    files = started(f"{ARG} config={K3S_FILE}") | {K3S_FILE: scheduler_file(30)}
+    with pytest.raises(SetupRefusedError, match=rf"{UNIT}: it names {K3S_FILE}"):
+        removal(files, Wish(30))
+    with pytest.raises(SetupRefusedError, match=rf"{UNIT}: it names {OWN}, in a form that is not edited here"):
+        installation(started(f"{ARG} config={OWN}") | {OWN: FILE}, Wish(30, is_replacing=True))
+    assert not recognise(files, Wish(30)).runs_with_it(("kube-scheduler", "word"))
+
+
+def test_kubeadms_name_comes_before_others() -> None:
+    """A second manifest of kube-scheduler is a copy, and one that cannot be read is named by its file alone."""
+    copy = f"{MANIFESTS}/a-copy.yaml"
+    files = kubeadm() | {
+        copy: kubeadm()[MANIFEST],
+        f"{MANIFESTS}/b.yaml": "kube-scheduler: [",
+        f"{MANIFESTS}/c.yaml": "# kube-scheduler\n",
+    }
+
+    assert recognise(files, Wish()).document == MANIFEST
+    assert node_faults(files, Wish(), [])[0].what.startswith(f"{copy}: the kubelet runs a copy too")
