@@ -53,13 +53,16 @@ class Journal:
         written = self._read()
         return written is not None and not written["complete"]
 
-    def apply(self, changes: Sequence[Change], afterwards: str = "") -> None:
+    def apply(self, changes: Sequence[Change], afterwards: str = "", *, anew: bool = False) -> None:
         """Make these changes, in this order; ``afterwards`` is kept for a rollback.
 
-        Raises SetupRefusedError if a file is not what the plan saw, and OSError.
+        ``anew``: a change that has not ended is given up, as an uninstall needs nothing of it.
+        Raises SetupRefusedError if a file is not what the plan saw or cannot be replaced, and OSError.
         """
-        if self.is_interrupted():
+        if self.is_interrupted() and not anew:
             raise SetupRefusedError(self.INTERRUPTED.what, self.INTERRUPTED.fix)
+        for change in changes:
+            self._files.refuse_mount(change.path)
         rows = [self._row(change) for change in changes]
         if not rows:
             return
@@ -86,31 +89,35 @@ class Journal:
         if written is not None:
             self._write({**written, "complete": True})
 
-    def rollback(self) -> tuple[list[str], str]:
-        """Put every file back that the last apply changed; their paths, and what is left to a person.
+    def rollback(self) -> tuple[list[tuple[str, bool]], str]:
+        """Put every file back that the last apply changed: its path, and was it there before; and what is left to a person.
 
         Raises SetupRefusedError and OSError.
         """
         written = self._read()
         if written is None:
-            raise SetupRefusedError("there is no apply to roll back", "run gpushare-setup uninstall to remove gpushare")
+            raise SetupRefusedError(
+                "there is no apply to roll back",
+                "gpushare-setup check shows what is there, and gpushare-setup uninstall removes it",
+            )
         rows = written["files"]
+        there = {row["path"]: _digest(_data(self._files.read(row["path"]))) for row in rows}
         for row in rows:
-            found = self._files.read(row["path"])
-            if _digest(_data(found)) not in (row["before"], row["after"]):
+            if there[row["path"]] not in (row["before"], row["after"]):
+                by_hand = f"put {FOLDER}/{row['before']} there" if row["before"] else "remove that file"
                 raise SetupRefusedError(
-                    f"{row['path']} has changed since the apply",
-                    f"put {FOLDER}/{row['before']} there by hand, or run gpushare-setup uninstall",
+                    f"{row['path']} has changed since the apply", f"{by_hand} by hand, or run gpushare-setup uninstall"
                 )
-        for path, content in reversed([(row["path"], self._kept(row)) for row in rows]):
-            self._files.clear(path)
-            self._files.replace(path, content)
+        for row, content in reversed([(row, self._kept(row)) for row in rows]):
+            self._files.clear(row["path"])
+            if there[row["path"]] != row["before"]:
+                self._files.replace(row["path"], content)
         self._files.replace(_JOURNAL, None)
         self._files.clear(_JOURNAL)
         for row in rows:
             if row["before"] is not None:
                 self._files.replace(f"{FOLDER}/{row['before']}", None)
-        return [row["path"] for row in rows], written["afterwards"]
+        return [(row["path"], row["before"] is not None) for row in rows], written["afterwards"]
 
     def _kept(self, row: dict[str, Any]) -> Content | None:
         if row["before"] is None:

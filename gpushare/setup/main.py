@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from gpushare.answer_forms import on_terminal
 from gpushare.errors import GpushareError, UsageError
 from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
+from gpushare.setup.core import static_pod
+from gpushare.setup.core.command_line import flags_of
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.fleet import fleet_of
-from gpushare.setup.core.migration import faults_of, is_gpushares, picture, steps
+from gpushare.setup.core.migration import bound_last, faults_of, is_gpushares, picture, steps
 from gpushare.setup.core.plan import Change, installation, node_faults, removal
-from gpushare.setup.core.sites import Site, named_files, recognise, tls_files
+from gpushare.setup.core.scheduler_files import is_originals
+from gpushare.setup.core.sites import CONFIG, POLICY, Site, named_files, recognise, scheduler_manifest, tls_files
+from gpushare.setup.core.yaml_edit import load
 from gpushare.setup.journal import Journal
 from gpushare.setup.node_files import NodeFiles
+from gpushare.setup.running_scheduler import Process
 from gpushare.setup.setup_arguments import Arguments
 
 
@@ -47,10 +52,7 @@ def run(asked: Arguments, out: TextIO) -> int:
         return 0
     with journal.held():
         if asked.verb == "rollback":
-            restored, afterwards = journal.rollback()
-            out.writelines(f"restored {path}\n" for path in restored)
-            out.write(f"by hand, afterwards: {afterwards}\n" if afterwards else "")
-            return 0
+            return _rollback(asked, files, journal, out)
         decide = installation if asked.verb == "apply" else removal
         site, changes = decide(_texts(asked, files), asked.wish)
         _show(site, changes, out)
@@ -87,18 +89,20 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
             "no process of kube-scheduler is seen, so its restart would not be either",
             "run gpushare-setup on the node or in a pod with hostPID; --timeout 0 changes the files and waits for nothing",
         )
+    is_uninstall = asked.verb == "uninstall"
     try:
-        journal.apply(changes, site.afterwards)
+        journal.apply(changes, site.afterwards, anew=is_uninstall)
     except OSError:
         if journal.is_interrupted():
             journal.rollback()
         raise
-    flag, has = site.argument, asked.verb == "apply"
-    if pod is not None and not running_scheduler.is_restarted(asked.root, pod, before, flag, asked.timeout, has=has):
+    # A person's own file is named before, and after an uninstall too.
+    has = site.is_extended or not is_uninstall
+    if pod is not None and not _is_restarted(asked, site, before, has=has):
         broken = running_scheduler.processes(asked.root)
         journal.rollback()
-        well = bool(before.keys() & broken.keys()) or running_scheduler.is_restarted(
-            asked.root, pod, broken, flag, asked.timeout, has=not has
+        well = bool(before.keys() & broken.keys()) or _is_restarted(
+            asked, site, broken, has=site.is_extended or not has
         )
         raise SetupRefusedError(
             f"kube-scheduler was not well within {asked.timeout:g} s; every file is as it was, and kube-scheduler is "
@@ -112,11 +116,60 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
         )
 
 
+def _is_restarted(asked: Arguments, site: Site, before: Mapping[Process, object], *, has: bool) -> bool:
+    """With the flag, or without it."""
+    assert site.pod is not None
+    return running_scheduler.is_restarted(
+        asked.root, site.pod, before, lambda words: site.runs_with_it(words) == has, asked.timeout
+    )
+
+
+def _rollback(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO) -> int:
+    """A restored manifest restarts kube-scheduler, which is awaited if its processes are seen from here."""
+    before, old = running_scheduler.processes(asked.root), _manifest(asked, files)
+    restored, afterwards = journal.rollback()
+    out.writelines(f"{'restored' if was_there else 'removed'} {path}\n" for path, was_there in restored)
+    out.write(f"by hand, afterwards: {afterwards}\n" if afterwards else "")
+    new = _manifest(asked, files)
+    if new is None or new == old or not asked.timeout:
+        return 0
+    if not before:
+        out.write(
+            "no process of kube-scheduler is seen from here: see that it runs (kubectl -n kube-system get pods)\n"
+        )
+        return 0
+    pod = static_pod.read(new[1], new[0])
+    wanted = {flag: pod.flags.get(flag) for flag in (CONFIG, POLICY)}
+
+    def is_right(words: tuple[str, ...]) -> bool:
+        found = flags_of(words[1:])
+        return {flag: found.get(flag) for flag in wanted} == wanted
+
+    if not running_scheduler.is_restarted(asked.root, pod, before, is_right, asked.timeout):
+        raise SetupRefusedError(
+            f"every file is as it was, but kube-scheduler was not well within {asked.timeout:g} s",
+            "read its log (crictl logs, /var/log/pods/kube-system_kube-scheduler-*), then run gpushare-setup check",
+        )
+    out.write("done, and kube-scheduler is well\n")
+    return 0
+
+
+def _manifest(asked: Arguments, files: NodeFiles) -> tuple[str, str] | None:
+    """Path and text of kube-scheduler's manifest; None if there is none that can be read."""
+    try:
+        texts = _texts(asked, files)
+        path = scheduler_manifest(texts)
+        static_pod.read(texts[path], path)
+    except (SetupRefusedError, KeyError):
+        return None
+    return path, texts[path]
+
+
 def _migrate(asked: Arguments, out: TextIO) -> int:
     """Read, decide and print: all writes are commands for a person."""
     kubeconfig = asked.kubeconfig or os.environ.get("KUBECONFIG")  # noqa: TID251  # as kubectl
     seen = asyncio.run(cluster_objects.survey(kubeconfig, asked.context))
-    fleet, extender = fleet_of(seen.nodes, seen.pods), is_gpushares(seen.extender)
+    fleet, extender = fleet_of(seen.nodes, seen.pods), is_gpushares(seen.extender, bound_last(seen.pods))
     out.writelines(f"{line}\n" for line in picture(fleet, extender))
     faults = faults_of(fleet, extender, asked.course)
     out.writelines(f"{fault}\n" for fault in faults)
@@ -143,6 +196,8 @@ def _check(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO) ->
         return 3
     site = recognise(texts, asked.wish)
     unseen = "" if site.has_process else f", if this was run since: {site.restart}"
+    if is_originals(load(texts[site.file], site.file)):
+        unseen += " (only to filter and bind, as the original's; apply adds the choice of nodes and of pods to preempt)"
     out.write(f"good: kube-scheduler asks gpushare's extender{unseen}\n")
     return 0
 

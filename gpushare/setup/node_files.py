@@ -21,6 +21,8 @@ from gpushare.setup.core.faults import SetupRefusedError
 _NEW_MODE: Final = 0o644
 """kube-scheduler need not be root, and no file here is secret."""
 
+MOUNTS: Final = Path("/proc/self/mountinfo")
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -115,6 +117,20 @@ class NodeFiles:
         with self._unfinished(path) as unfinished:
             if unfinished is not None:
                 unfinished.unlink(missing_ok=True)
+
+    def refuse_mount(self, path: str) -> None:
+        """Raises SetupRefusedError if no rename can replace the file, because it is a mount, or the folder of static pods is."""
+        mounts = {line.split()[4] for line in MOUNTS.read_text().splitlines()}
+        if os.path.realpath(self.at(path)) in mounts:
+            raise SetupRefusedError(
+                f"{path} is a mount of its own, so no other file can take its place; nothing was changed",
+                f"findmnt {path} shows the file behind it: change that one, as gpushare-setup plan shows",
+            )
+        if posixpath.dirname(path) == sites.MANIFESTS and os.path.realpath(self.at(sites.MANIFESTS)) in mounts:
+            raise SetupRefusedError(
+                f"{sites.MANIFESTS} is a mount of its own, so no file from outside can be renamed into it; nothing was changed",
+                f"mount {posixpath.dirname(sites.MANIFESTS)} as a whole, as clusters/deploy/samples/setup/job.yaml does",
+            )
 
     @contextmanager
     def folder(self, path: str, *, make: bool = False) -> Iterator[Path | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -33,13 +33,17 @@ def processes(root: Path) -> dict[Process, tuple[str, ...]]:
 
 
 def is_restarted(
-    root: Path, pod: SchedulerPod, before: Mapping[Process, object], flag: str, seconds: float, *, has: bool
+    root: Path,
+    pod: SchedulerPod,
+    before: Mapping[Process, object],
+    is_right: Callable[[tuple[str, ...]], bool],
+    seconds: float,
 ) -> bool:
-    """Wait until a kube-scheduler that is not among ``before`` is well, with ``flag``, or without it if not ``has``."""
+    """Wait until a kube-scheduler that is not among ``before`` is well, and its command line is right."""
     deadline = time.monotonic() + seconds
     well: set[Process] = set()
     while time.monotonic() < deadline:
-        new = {one for one, words in processes(root).items() if one not in before and (flag in words) == has}
+        new = {one for one, words in processes(root).items() if one not in before and is_right(words)}
         if new & well:
             return True
         # One that cannot read its file ends soon, so it has to be seen twice.

@@ -10,11 +10,13 @@ A node may change its plugin while its pods run: containers keep their cards, an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpushare import wire
+from gpushare.manifests import Pod
 from gpushare.model.node import unit_of_size
 from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit
 from gpushare.setup.core.faults import Fault
@@ -23,6 +25,9 @@ from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN
 
 _PAGE: Final = "docs/install/from-the-original.md"
 _OURS: Final = ("app.kubernetes.io/part-of", "gpushare")
+# The names of the images that are built here, below a folder gpushare; and how the original's begin.
+_IMAGES: Final = ("extender", "device-plugin")
+_ORIGINAL_IMAGE: Final = "k8s-gpushare-"
 _REPLACE: Final = "delete the pod, and its owner makes another"
 _ROOM: Final = "delete pods of that card until the others fit; their owners make others"
 _RESTART: Final = f"kubectl -n {NAMESPACE} delete pod --selector name={PLUGIN} --field-selector spec.nodeName={{node}}"
@@ -48,12 +53,31 @@ class Course:
         return f"gpushare-setup migrate{' --back' if self.is_back else ''}{unit}"
 
 
-def is_gpushares(found: Mapping[str, Any] | None) -> bool | None:
-    """Is the Deployment or DaemonSet gpushare's? None if there is none."""
+def is_gpushares(found: Mapping[str, Any] | None, last_bound: Pod | None = None) -> bool | None:
+    """Is the Deployment or DaemonSet gpushare's? None if there is none.
+
+    The original's objects may run gpushare's image. Then its name shows that, or for the extender the annotation of the pod that
+    was bound last, as an image may be called anything.
+    """
     if found is None:
         return None
     name, value = _OURS
-    return ((found.get("metadata") or {}).get("labels") or {}).get(name) == value
+    if ((found.get("metadata") or {}).get("labels") or {}).get(name) == value:
+        return True
+    pod = ((found.get("spec") or {}).get("template") or {}).get("spec") or {}
+    images = [str(one.get("image")).partition("@")[0].rpartition("/") for one in pod.get("containers") or ()]
+    if any(folder.endswith("gpushare") and name.partition(":")[0] in _IMAGES for folder, _, name in images):
+        return True
+    if any(name.startswith(_ORIGINAL_IMAGE) for _, _, name in images) or last_bound is None:
+        return False
+    return wire.ANNOTATION_EXTENDER in (last_bound.metadata.annotations or {})
+
+
+def bound_last(pods: Iterable[Pod]) -> Pod | None:
+    """The pod that an extender bound last, by the time that it wrote; None if there is none."""
+    times = [(str((one.metadata.annotations or {}).get(wire.ANNOTATION_ASSUME_TIME, "")), one) for one in pods]
+    bound = [(int(time), one) for time, one in times if re.fullmatch(r"\d{1,20}", time, re.ASCII)]
+    return max(bound, key=lambda one: one[0], default=(0, None))[1]
 
 
 def picture(fleet: Sequence[FleetNode], extender: bool | None) -> Iterator[str]:

@@ -10,7 +10,14 @@ from typing import Any
 from gpushare import wire
 from gpushare.setup.core import sites
 from gpushare.setup.core.faults import Fault, SetupRefusedError
-from gpushare.setup.core.scheduler_files import extender_entry, extenders_of, file_faults, is_gpushares
+from gpushare.setup.core.scheduler_files import (
+    as_original,
+    extender_entry,
+    extenders_of,
+    file_faults,
+    is_gpushares,
+    is_originals,
+)
 from gpushare.setup.core.sites import Site, Wish
 from gpushare.setup.core.static_pod import is_scheduler, mounted_under
 from gpushare.setup.core.yaml_edit import Entry, applied, found_in, load, removed
@@ -209,5 +216,8 @@ def _file_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
         fix = "change it by hand" if site.is_extended else f"{_APPLY} --replace"
     else:
         fix = _APPLY
-    found = file_faults(load(files[site.file], site.file), site.minor, site.text)
+    document = load(files[site.file], site.file)
+    # After a switch by image only kube-scheduler goes on asking so.
+    wanted = as_original(site.text) if is_originals(document) else site.text
+    found = file_faults(document, site.minor, wanted)
     return [Fault(f"{site.file}: {what}", fix) for what in found]

@@ -21,6 +21,8 @@ from gpushare.setup.core.yaml_edit import Entry, applied, load
 OLDEST: Final = 17
 NEWEST: Final = 36
 EXTENDER_URL: Final = f"http://127.0.0.1:12345{wire.PATH_PREFIX}"
+# Where the original's manifests offer the extender on each node.
+ORIGINAL_URL: Final = f"http://127.0.0.1:32766{wire.PATH_PREFIX}"
 KUBECONFIG: Final = "/etc/kubernetes/scheduler.conf"
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 FIELDS: Final = frozenset({
@@ -162,6 +164,27 @@ def is_written_here(document: Any) -> bool:
 def file_faults(document: Any, minor: int, wanted: str) -> list[str]:
     """The faults of a file of kube-scheduler, of which ``wanted`` is the right text."""
     return _document_faults(document, minor, decode_yaml(wanted))
+
+
+def is_originals(document: Any) -> bool:
+    """Does the file ask the extender as the original's does: at the port of its node, and neither to prioritize nor to preempt?"""
+    ours = [one for one in extenders_of(document) if is_gpushares(one)]
+    return (
+        len(ours) == 1
+        and ours[0].get("urlPrefix") == ORIGINAL_URL
+        and not {"prioritizeVerb", "preemptVerb"} & {*ours[0]}
+    )
+
+
+def as_original(wanted: str) -> str:
+    """The text in which a file that asks as the original's has no fault."""
+    document = decode_yaml(wanted)
+    for one in document["extenders"]:
+        if is_gpushares(one):
+            one["urlPrefix"] = ORIGINAL_URL
+            for name in ("prioritizeVerb", "preemptVerb", "weight"):
+                one.pop(name, None)
+    return yaml.safe_dump(document)
 
 
 def _document_faults(document: Any, minor: int, right: dict[str, Any]) -> list[str]:

@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 import trustme
 
-from gpushare.setup import main, running_scheduler
+from gpushare.setup import main, node_files, running_scheduler
 from gpushare.setup.core import static_pod
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.sites import MANIFEST
+from gpushare.setup.core.plan import installation
+from gpushare.setup.core.sites import MANIFEST, MANIFESTS, Wish
+from gpushare.setup.journal import Journal
+from gpushare.setup.node_files import NodeFiles
 from tests.gpushare.setup.node_trees import kubeadm, running, whole, write
 from tests.gpushare.setup.test_broken_sites import CONFIG, setup
 
@@ -118,8 +121,56 @@ def test_an_apply_ends_when_the_scheduler_is_well(node: Node) -> None:
     code, out = setup("uninstall", node.root, PATIENT)
     assert (code, out.splitlines()[-1]) == (0, "done, and kube-scheduler is well; gpushare-setup rollback undoes it")
     assert node.files() == before
-    assert setup("rollback", node.root) == (0, f"restored {MANIFEST}\nrestored {CONFIG}\n")
+    assert setup("rollback", node.root, PATIENT) == (
+        0, f"restored {MANIFEST}\nrestored {CONFIG}\ndone, and kube-scheduler is well\n",
+    )  # fmt: skip
     assert node.files() == applied
+
+
+def test_a_rollback_waits_for_the_scheduler(tmp_path: Path) -> None:
+    """A rollback ends once kube-scheduler runs without the flag; it names what was removed, and fails if no scheduler comes."""
+    with Node(tmp_path) as node:
+        before = node.files()
+        setup("apply", tmp_path, PATIENT)
+        out = f"removed {CONFIG}\nrestored {MANIFEST}\ndone, and kube-scheduler is well\n"
+        assert setup("rollback", tmp_path, PATIENT) == (0, out)
+        assert CONFIG not in node.seen
+        setup("apply", tmp_path, PATIENT)
+        node.stop_kubelet()
+        with pytest.raises(SetupRefusedError, match="every file is as it was, but kube-scheduler was not well"):
+            setup("rollback", tmp_path, "--timeout=1s")
+        assert node.files() == before
+
+
+def test_rollback_and_uninstall_send_nobody_in_a_circle(tmp_path: Path) -> None:
+    """An apply that was interrupted, and whose manifest a person has changed since, is ended by an uninstall."""
+    write(tmp_path, kubeadm())
+    Journal(NodeFiles(tmp_path)).apply(installation(kubeadm(), Wish())[1])
+    manifest = tmp_path / MANIFEST.lstrip("/")
+    manifest.write_text(manifest.read_text() + "# mine\n")
+
+    with pytest.raises(SetupRefusedError, match="or run gpushare-setup uninstall"):
+        setup("rollback", tmp_path)
+    assert setup("uninstall", tmp_path, "--timeout=0")[0] == 0
+    assert manifest.read_text() == kubeadm()[MANIFEST] + "# mine\n"
+    assert "an apply began" not in setup("check", tmp_path)[1]
+
+
+@pytest.mark.parametrize("mounted", [MANIFEST, MANIFESTS])
+def test_a_mount_is_refused_before_anything_changes(
+    mounted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is a mount cannot be replaced; apply says so, and changes no file."""
+    write(tmp_path, kubeadm())
+    before = whole(tmp_path)
+    table = tmp_path / "mountinfo"
+    table.write_text(f"36 35 98:0 /a {tmp_path}{mounted} rw - ext4 /dev/a rw\n")
+    monkeypatch.setattr(node_files, "MOUNTS", table)
+
+    with pytest.raises(SetupRefusedError, match=f"{mounted} is a mount of its own"):
+        setup("apply", tmp_path, "--timeout=0")
+    table.unlink()
+    assert whole(tmp_path) == before
 
 
 def test_a_plan_changes_nothing(node: Node) -> None:
@@ -219,7 +270,7 @@ def test_a_full_disk_undoes_no_earlier_apply(tmp_path: Path, monkeypatch: pytest
         ([], 2, "error: what to do? plan, apply, rollback, check, uninstall"),
         (["plan", "--extender-ca-file=/ca"], 2, "error: --extender-url begins with https:// if"),
         (["plan", "--extender-key-file=/key"], 2, "error: --extender-cert-file and --extender-key-file go together"),
-        (["rollback"], 1, "error: there is no apply to roll back\n  fix: run gpushare-setup uninstall"),
+        (["rollback"], 1, "error: there is no apply to roll back\n  fix: gpushare-setup check shows"),
         (["check"], 3, ""),
     ],
 )
@@ -252,6 +303,6 @@ def test_ctrl_c_names_the_way_back(
     monkeypatch.setattr("time.sleep", interrupted)
     assert main.main(["apply", "--root", str(tmp_path)]) == 130
     assert "gpushare-setup rollback undoes it" in capsys.readouterr().err
-    assert main.main(["rollback", "--root", str(tmp_path)]) == 0
+    assert main.main(["rollback", "--root", str(tmp_path), "--timeout=0"]) == 0
     assert node.files() == before
     node.server.server_close()

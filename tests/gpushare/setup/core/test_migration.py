@@ -9,7 +9,7 @@ import pytest
 from gpushare.manifests import Node, Pod
 from gpushare.model.quantity import MemoryUnit
 from gpushare.setup.core.fleet import fleet_of
-from gpushare.setup.core.migration import Course, faults_of, is_gpushares, picture, steps
+from gpushare.setup.core.migration import Course, bound_last, faults_of, is_gpushares, picture, steps
 from tests.gpushare.setup.core.fleets import node, on_several, pod
 
 THERE, BACK = Course(MemoryUnit(1024)), Course(MemoryUnit(1024), is_back=True)
@@ -201,3 +201,30 @@ def test_ours_are_known_by_their_label() -> None:
     assert is_gpushares({"metadata": {"labels": {"app": "gpushare"}}}) is False
     assert is_gpushares({}) is False
     assert is_gpushares(None) is None
+
+
+def with_image(image: str) -> dict[str, object]:
+    """The original's Deployment with another image."""
+    return {"metadata": {}, "spec": {"template": {"spec": {"containers": [{"image": image}]}}}}
+
+
+@pytest.mark.parametrize(
+    ("image", "bound_by_ours", "ours"),
+    [
+        ("registry.example/gpushare/extender:0.2.0", False, True),
+        ("localhost:5000/gpushare/device-plugin@sha256:0", False, True),
+        ("registry.example/acs/k8s-gpushare-schd-extender:1.11", True, False),
+        ("mirror.example/extender:1", True, True),
+        ("mirror.example/extender:1", False, False),
+    ],
+)
+def test_ours_are_known_after_a_switch_by_image(image: str, bound_by_ours: bool, ours: bool) -> None:
+    """The original's objects with gpushare's image are gpushare's, by the image or by the pod that was bound last."""
+    old, later = (
+        pod("a", ASSUME_TIME="9"),
+        pod("b", ASSUME_TIME="10", **({"EXTENDER": "gpushare/1"} if bound_by_ours else {})),
+    )
+
+    assert bound_last([old, later, pod("c"), pod("d", ASSUME_TIME="x")]) is later
+    assert is_gpushares(with_image(image), later) is ours
+    assert bound_last([]) is None

@@ -231,6 +231,7 @@ def test_a_persons_own_file_is_extended() -> None:
     assert node_faults(new, Wish(), [("kube-scheduler", "--config", OWN_PATH)]) == []
     assert installation(new, Wish())[1] == []
     assert site.is_extended
+    assert installation(files | {OWN_PATH: new[OWN_PATH]}, Wish())[1] == [], "a person put it there"
     left = new | {change.path: change.new for change in removal(new, Wish())[1]}
     assert left == files
     text = after(files, Wish(is_replacing=True))[MANIFEST]
@@ -239,10 +240,18 @@ def test_a_persons_own_file_is_extended() -> None:
 
 
 def test_the_entry_of_the_original_becomes_ours() -> None:
-    """The original's file, as its page has it, is changed in the entry of its extender alone."""
-    entry = '{"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler", "filterVerb": "filter", "bindVerb": "bind"}'
-    for text in (f"extenders: [{entry}]\n", f"extenders:\n- {entry[1:-1].replace(', ', chr(10) + '  ')}\n# end\n"):
-        new = after(kubeadm(flags=OWN.format("config")) | {OWN_PATH: OWN_TEXT + text}, Wish(extender_url=URL))[OWN_PATH]
+    """kube-scheduler asks by the original's file after a switch by image; a change of that file keeps all but the entry."""
+    entry = {
+        "urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler",
+        "filterVerb": "filter",
+        "bindVerb": "bind",
+        "nodeCacheCapable": True,
+        "managedResources": [{"name": "aliyun.com/gpu-mem", "ignoredByScheduler": False}],
+    }
+    for text in (f"extenders: [{json.dumps(entry)}]\n", f"{yaml.safe_dump({'extenders': [entry]})}# end\n"):
+        files = kubeadm(flags=OWN.format("config")) | {OWN_PATH: OWN_TEXT + text}
+        assert node_faults(files, Wish(), [("kube-scheduler", f"--config={OWN_PATH}")]) == []
+        new = after(files, Wish(extender_url=URL))[OWN_PATH]
         (extender,) = yaml.safe_load(new)["extenders"]
         assert new.startswith(OWN_TEXT)
         assert (extender["urlPrefix"], extender["preemptVerb"]) == (URL, "preempt")

@@ -26,7 +26,17 @@ OUR_ARG = f"kube-scheduler-arg: [config={K3S_FILE}]\n"
 def unit(*lines: str, start: str = "/usr/local/bin/k3s server") -> str:
     """A unit with a command and more of the section Service."""
     return "\n".join(
-        ["[Unit]", "ExecStart=/no", "[Service]", *lines, f"ExecStart={start}" if start else "", "[Install]", "a=b", ""]
+        [
+            "[Unit]",
+            "ExecStart=/no",
+            "[Service]",
+            "Type=notify",
+            *lines,
+            f"ExecStart={start}" if start else "",
+            "[Install]",
+            "a=b",
+            "",
+        ]
     )
 
 
@@ -364,3 +374,8 @@ def test_kubeadms_name_comes_before_others() -> None:
 
     assert recognise(files, Wish()).document == MANIFEST
     assert node_faults(files, Wish(), [])[0].what.startswith(f"{copy}: the kubelet runs a copy too")
+
+
+def test_a_node_of_no_known_kind_has_static_pods_to_look_at() -> None:
+    """The kubelet's folder is read before anything is known of the node."""
+    assert f"{MANIFESTS}/[!.]*" in named_files({}, Wish())

@@ -107,7 +107,12 @@ def test_a_folder_of_the_node_may_be_mounted() -> None:
         ("spec:", "specification:", "f: no pod that runs kube-scheduler: KeyError('spec') is missing", COMPARE),
         ("port: 10259", "port: unknown", "f: no pod that runs kube-scheduler: ValueError", COMPARE),
         ("    - --leader-elect=true\n", "    - --leader-elect\n    - 'true'\n", "f: 'true' is no flag", EACH),
-        ("    - --leader-elect=true\n", "    - --config=$(FILE)\n", "f: --config=$(FILE) of kube-scheduler is filled", FILLED),
+        (
+            "    - --leader-elect=true\n",
+            "    - --config=$(FILE)\n",
+            "f: --config=$(FILE) of kube-scheduler is filled",
+            FILLED,
+        ),
         ("spec:", "spec: [", "f, line 12: no YAML", "mend the file, or restore it from a copy"),
     ],
 )
