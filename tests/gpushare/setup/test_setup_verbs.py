@@ -142,7 +142,7 @@ def test_a_rollback_waits_for_the_scheduler(tmp_path: Path) -> None:
         assert node.files() == before
 
 
-def test_rollback_and_uninstall_send_nobody_in_a_circle(tmp_path: Path) -> None:
+def test_an_uninstall_ends_what_no_rollback_can(tmp_path: Path) -> None:
     """An apply that was interrupted, and whose manifest a person has changed since, is ended by an uninstall."""
     write(tmp_path, kubeadm())
     Journal(NodeFiles(tmp_path)).apply(installation(kubeadm(), Wish())[1])
@@ -160,7 +160,7 @@ def test_rollback_and_uninstall_send_nobody_in_a_circle(tmp_path: Path) -> None:
 def test_a_mount_is_refused_before_anything_changes(
     mounted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is a mount cannot be replaced; apply says so, and changes no file."""
+    """A file that is a mount cannot be replaced; apply reports that, and changes no file."""
     write(tmp_path, kubeadm())
     before = whole(tmp_path)
     table = tmp_path / "mountinfo"
