@@ -71,9 +71,11 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "same-card-full": ({"same-card-full"}, waiting(same_card="g"), (node_of("n", 14, 14), bound("f", 12, 0, **GROUP))),
     "node-selector": ({"node-selector"}, waiting(), (node_of("n", 14),)),
     "taint": ({"taint"}, waiting(), (node_of("n", 14),)),
+    "node-not-ready": ({"node-not-ready"}, waiting(), (node_of("n", 14),)),
 }
 WAITS["node-selector"][1]["spec"]["nodeSelector"] = {"zone": "x"}
 WAITS["taint"][2][0]["spec"] = {"taints": [TAINT]}
+WAITS["node-not-ready"][2][0]["spec"] = {"taints": [TAINT | {"key": "network.example/agent-not-ready"}]}
 
 
 @pytest.mark.parametrize("kind", WAITS)
@@ -89,7 +91,7 @@ async def test_a_kind_of_waiting_is_named(bare: Cluster, ask: Ask, kind: str) ->
 async def test_a_quota_is_named_for_a_pod_that_cannot_be_created(
     request: pytest.FixtureRequest, bare: Cluster, ask_all: Ask
 ) -> None:
-    """By the name of its Deployment, from the event of the ReplicaSet."""
+    """By the name of its Deployment, from the event of the ReplicaSet; what refused it does not outlive the Deployment."""
     async with stage(bare, "quota", node_of("n", 14)) as observer:
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cards"}}
         await observer.create(quota | {"spec": {"hard": {f"requests.{spec.RESOURCE_MEMORY}": "3"}}})
@@ -98,8 +100,11 @@ async def test_a_quota_is_named_for_a_pod_that_cannot_be_created(
         answer = await ask_all("explain", "web", "-n", observer.namespace)
         # The quota stays until the namespace goes: without it the ReplicaSet could still create its pod.
         await observer.cluster.api.delete(DEPLOYMENTS, "web", observer.namespace)
+        with pytest.raises(AssertionError, match="there is no deployment 'web'"):
+            await ask_all("explain", "deploy/web", "-n", observer.namespace)
 
     assert (answer["state"], [cause["kind"] for cause in answer["causes"]]) == ("absent", ["quota"])
+    assert (answer["owner"]["kind"], answer["owner"]["wanted"], answer["owner"]["there"]) == ("Deployment", 1, 0)
     assert "exceeded quota: cards" in answer["causes"][0]["message"]
 
 
