@@ -23,6 +23,7 @@ from gpushare.extender import main as extender
 from gpushare.extender.core import reservations
 from gpushare.kubectl_gpushare import main as kubectl_gpushare
 from gpushare.kubectl_inspect import main as inspect
+from gpushare.model import cards
 from gpushare.setup import main as setup
 from tests.tracked_files import ROOT
 
@@ -63,7 +64,8 @@ def refusals(module: ModuleType) -> Iterator[str]:
 
 def test_each_reason_of_a_sick_card_has_its_end() -> None:
     """The table of rules has the reasons that the device plugin publishes."""
-    reasons = {text for name, text in vars(health).items() if name.startswith(("REASON_", "XID_PREFIX"))}
+    named = {**vars(cards), **vars(health)}
+    reasons = {text for name, text in named.items() if name.startswith(("REASON_", "XID_PREFIX"))}
     assert section("When a sick card is well again") == reasons
 
 
