@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
@@ -113,8 +113,9 @@ def parse(
     argv: Sequence[str],
     env: Mapping[str, str],
     ignored: Sequence[Flag] = (),
+    hidden: Collection[str] = (),
 ) -> T:
-    """The dataclass, filled from a command line and an environment.
+    """The dataclass, filled from a command line and an environment; the help leaves out the ``hidden`` flags.
 
     A flag that does not exist, and a value that makes no sense, end the program with its usage and exit code 2. Raises what the
     dataclass does of values that contradict each other.
@@ -123,7 +124,7 @@ def parse(
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     declared = (*flags_of(kind), *ignored)
     for one in declared:
-        _declare(parser, one, env)
+        _declare(parser, one, env, is_hidden=one.name in hidden)
     for name in (*_GLOG_SWITCHES, *_GLOG_VALUES):
         parser.add_argument(_option(name), nargs="?", help=argparse.SUPPRESS)
     # A switch takes no word if there is a positional one.
@@ -161,7 +162,7 @@ def _option(name: str) -> str:
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
-def _declare(parser: argparse.ArgumentParser, one: Flag, env: Mapping[str, str]) -> None:
+def _declare(parser: argparse.ArgumentParser, one: Flag, env: Mapping[str, str], *, is_hidden: bool) -> None:
     """argparse reads the default, too, if it is a text."""
     shown = f"{one.help} (default: {one.default_shown})" if one.default_shown else one.help
     options: dict[str, Any] = {"type": one.checked, "default": env.get(one.variable, one.default)}
@@ -173,7 +174,7 @@ def _declare(parser: argparse.ArgumentParser, one: Flag, env: Mapping[str, str])
     if one.read is boolean:
         options |= {"nargs": "?", "const": "true", "metavar": "BOOL"}
     names = [one.name] if one.is_positional else map(_option, one.names)
-    parser.add_argument(*names, help=shown.replace("%", "%%"), **options)
+    parser.add_argument(*names, help=argparse.SUPPRESS if is_hidden else shown.replace("%", "%%"), **options)
 
 
 def _made(kind: type[Any], given: Mapping[str, Any], env: Mapping[str, str]) -> Any:

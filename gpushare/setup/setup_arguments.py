@@ -19,6 +19,27 @@ from gpushare.setup.core.sites import Wish
 VERBS: Final = ("plan", "apply", "rollback", "check", "uninstall", "migrate")
 
 
+_NODE: Final = (
+    "root",
+    "kubernetes",
+    "extender-url",
+    "extender-ca-file",
+    "extender-cert-file",
+    "extender-key-file",
+    "rke-cluster",
+)
+_CLUSTER: Final = ("kubeconfig", "context")
+# The flags that each verb reads.
+_FLAGS: Final = {
+    "plan": (*_NODE, "replace"),
+    "apply": (*_NODE, "replace", "timeout"),
+    "rollback": ("root", "timeout"),
+    "check": (*_NODE, *_CLUSTER),
+    "uninstall": (*_NODE, "timeout"),
+    "migrate": (*_CLUSTER, "back", "memory-unit"),
+}
+
+
 def _verb(text: str) -> str:
     if text and text not in VERBS:
         raise UsageError(f", not one of {', '.join(VERBS)}")
@@ -111,4 +132,7 @@ class Arguments:
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Arguments:
     """Read the command line. Raises UsageError; argparse ends the program with 2 on an unknown flag, with 0 after the help."""
     what = "Make kube-scheduler of this control plane node ask gpushare's extender; plan a migration from the original's programs."
-    return flags.parse(Arguments, "gpushare-setup", what, argv, environment)
+    # The help of a verb has the flags of that verb.
+    verb = next((one for one in argv if one in VERBS), "")
+    hidden = {one.name for one in flags.flags_of(Arguments) if verb and one.name not in _FLAGS[verb]}
+    return flags.parse(Arguments, f"gpushare-setup {verb}".strip(), what, argv, environment, hidden=hidden)

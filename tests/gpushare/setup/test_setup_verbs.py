@@ -306,3 +306,18 @@ def test_ctrl_c_names_the_way_back(
     assert main.main(["rollback", "--root", str(tmp_path), "--timeout=0"]) == 0
     assert node.files() == before
     node.server.server_close()
+
+
+def test_the_help_of_a_verb_has_its_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    """``--help`` behind a verb names the flags that this verb reads, and no others."""
+    for verb, has, lacks in (
+        ("migrate", "--back", "--root"),
+        ("rollback", "--timeout", "--back"),
+        ("check", "--context", "--timeout"),
+    ):
+        with pytest.raises(SystemExit):
+            main.main([verb, "--help"])
+        shown = capsys.readouterr().out
+        assert f"usage: gpushare-setup {verb} " in shown
+        assert has in shown
+        assert lacks not in shown
