@@ -258,6 +258,10 @@ class Site:
         """
         return await self._phase(name, "Running", "Succeeded")
 
+    async def started(self, name: str) -> Object:
+        """Wait until a pod of ours runs, or has ended, well or not; the pod."""
+        return await self._phase(name, "Running", "Succeeded", "Failed")
+
     async def ended(self, name: str) -> Object:
         """Wait until a pod of ours has ended, well or not; the pod."""
         return await self._phase(name, "Succeeded", "Failed")

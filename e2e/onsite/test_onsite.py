@@ -35,6 +35,7 @@ _PLAYERS: Final = 3
 _CONTEXT_MIB: Final = 768
 _SHARE_MIB: Final = 2048
 _BOOKED_MIB: Final = 1024
+_ENDED: Final = ("Succeeded", "Failed")
 _LONG: Final = 600
 # The reason of a pod for which the kubelet has no devices.
 _NOT_ADMITTED: Final = "UnexpectedAdmissionError"
@@ -124,15 +125,7 @@ async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
     for name in names:
         await hold(site, room, name, units, seconds=_LONG, mib=_PLAYER_MIB, card_uuid=card.uuid)
     for name in names:
-        await site.runs(name)
-        steps = await eventually(
-            lambda name=name: site.lines(name),  # type: ignore[misc]  # bound at once
-            lambda lines: any(is_over(line) for line in lines),
-            f"{name} holds its memory",
-            seconds=site.permissions.seconds,
-        )
-        needs_driver(site, node, *steps)
-        assert not failures(steps), failures(steps)
+        await holds(site, node, name)
     cards = {annotations_of(await site.pod(name))[spec.POD_INDEX] for name in names}
 
     assert len(cards) == 1 or not card.uuid
@@ -153,12 +146,15 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
     try:
         # With its CUDA context it uses as much as both have booked, at most.
         await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 4, card_uuid=card.uuid)
-        await site.runs("greedy")
-        texts = await eventually(
-            lambda: site.events("greedy", spec.EVENT_MEMORY_OVERUSE),
-            bool,
+        await holds(site, node, "greedy")
+        texts, phase = await eventually(
+            lambda: overuse_and_phase(site, "greedy"),
+            lambda seen: bool(seen[0]) or seen[1] in _ENDED,
             f"greedy has an event {spec.EVENT_MEMORY_OVERUSE}",
             seconds=site.permissions.seconds,
+        )
+        assert texts, (
+            f"greedy has no event {spec.EVENT_MEMORY_OVERUSE}, and is {phase}; it printed {await site.lines('greedy')}"
         )
     finally:
         await site.delete("greedy")
@@ -295,6 +291,30 @@ def needs_driver(site: Site, node: str, *parts: Mapping[str, Any]) -> None:
     words = [str(one.get(key, "")) for one in parts for key in ("error", "text")]
     if node in site.simulated_nodes and any(_NO_LIBRARY in text for text in words):
         pytest.skip("the cards are simulated, and containers of this cluster get no driver")
+
+
+async def holds(site: Site, node: str, name: str) -> None:
+    """Wait until a probe holds its memory or has ended; without a driver that knows CUDA the case is not judged."""
+    await site.started(name)
+
+    async def seen() -> tuple[list[Mapping[str, Any]], str]:
+        phase = (await site.pod(name))["status"]["phase"]
+        return await site.lines(name), phase
+
+    steps, phase = await eventually(
+        seen,
+        lambda now: now[1] in _ENDED or any(map(is_over, now[0])),
+        f"{name} holds its memory",
+        seconds=site.permissions.seconds,
+    )
+    needs_driver(site, node, *steps)
+    assert not failures(steps), failures(steps)
+    assert phase not in _ENDED, f"{name} has ended ({phase}) and held no memory; it printed {steps}"
+
+
+async def overuse_and_phase(site: Site, name: str) -> tuple[list[str], str]:
+    """The events about a pod's overuse, and its phase."""
+    return await site.events(name, spec.EVENT_MEMORY_OVERUSE), (await site.pod(name))["status"]["phase"]
 
 
 def is_over(line: Mapping[str, Any]) -> bool:
