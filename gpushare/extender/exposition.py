@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, islice, starmap
 from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -27,17 +28,21 @@ from prometheus_client.registry import Collector
 
 from gpushare import __version__
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.verdicts import NOT_REFUSED, UNREPORTED, Verdicts, reason_of_wait
 from gpushare.extender.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
 from gpushare.extender.routes import health
 from gpushare.kube.reflector import Contact
 from gpushare.logs import lines_dropped
+from gpushare.manifests import Pod
 from gpushare.model.node import Device
+from gpushare.model.waiting import Wait
 from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
 
 _LOG = logging.getLogger(__name__)
 
 MIB: Final = 1024 * 1024
+# How long a scheduler may take to look at a new pod, in seconds.
+PATIENCE_SECONDS: Final = 60.0
 _CARD: Final = ("node", "card", "uuid", "model")
 _BUCKETS: Final = (*map(str, BOUNDS), "+Inf")
 
@@ -63,6 +68,7 @@ class ExtenderExposition(Collector):
     monotonic: Callable[[], float]
     cards_a_piece: int = 100
     pods_a_piece: int = 250
+    wall: Callable[[], float] = time.time  # noqa: TID251  # compared with the API's times alone
 
     def collect(self) -> Iterator[Metric]:
         """All series as of now, piece by piece."""
@@ -162,15 +168,25 @@ class ExtenderExposition(Collector):
             {"booked": booked, "assumed": assumed},
             "state",
         )
-        waiting = Counter(dict.fromkeys((*sorted(REASONS), BAD_WISH), 0))
-        text = "Pods that no node could hold when the scheduler last asked, by the reason of the first node."
-        left = iter(self.verdicts.refused())
+        waiting = Counter(dict.fromkeys((*sorted(REASONS), BAD_WISH, *sorted(NOT_REFUSED)), 0))
+        text = "Pods that ask for a card and have no node, by the reason of the first node, of their scheduler or of the pod."
+        left = iter(self.book.waiting())
         while part := tuple(islice(left, self.pods_a_piece)):
-            for one in part:
-                if self.book.is_pending(one.metadata):
-                    waiting[BAD_WISH if one.request is None else reason_of(one.reason)] += 1
+            waiting.update(filter(None, starmap(self._why, part)))
             yield _gauge("gpushare_extender_waiting_pods", text, {}, "reason")
         yield _gauge("gpushare_extender_waiting_pods", text, waiting, "reason")
+
+    def _why(self, pod: Pod, wait: Wait) -> str | None:
+        """Why the pod waits, as a label; None if it does not any more, or if its scheduler may still be at work."""
+        if not self.book.is_pending(pod.metadata):
+            return None
+        verdict = self.verdicts.by_uid(pod.metadata.uid)
+        reason = reason_of_wait(wait, verdict)
+        if reason == UNREPORTED and wait.since is not None and self.wall() - wait.since < PATIENCE_SECONDS:
+            return None
+        if reason is None or reason in NOT_REFUSED:
+            return reason
+        return BAD_WISH if verdict is None or verdict.request is None else reason_of(reason)
 
     def _of_nodes(self) -> Iterator[Metric]:
         # Each node is a value: together they are the book of this moment, however long this takes.

@@ -41,6 +41,7 @@ from gpushare.model.eviction import kept_budget
 from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, lay_out, read_devices
 from gpushare.model.placement import Snapshot
 from gpushare.model.pod import is_finished, kept_of
+from gpushare.model.waiting import Wait, wait_of
 from gpushare.model.wishes import wishes_or_none
 
 # How many ended pods are remembered: far more than can end while one request is under way.
@@ -71,6 +72,8 @@ class Book:
         # By uid: the nodes of pods that cannot be read, and of which nothing was known there before.
         self._unreadable: dict[str, str] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
+        # Of these, the pods that wait for a card.
+        self._waits: dict[tuple[str, str], tuple[Pod, Wait]] = {}
         # Uids of pods that were seen to end, oldest first; a uid never comes back, so a late event of it is old.
         self._ended: dict[str, None] = {}
         self.restores = 0
@@ -113,6 +116,10 @@ class Book:
     def pending_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod as the API last showed it, if that was not yet bound."""
         return self._pending.get((namespace, name))
+
+    def waiting(self) -> tuple[tuple[Pod, Wait], ...]:
+        """The pods that wait for a card, as the API showed each last."""
+        return tuple(self._waits.values())
 
     def is_pending(self, pod: Booking | ObjectMeta) -> bool:
         """Is this very pod there, and not yet bound?"""
@@ -351,12 +358,19 @@ class Book:
     def _forget_pending(self, metadata: Booking | ObjectMeta) -> None:
         if self.is_pending(metadata):
             del self._pending[metadata.namespace, metadata.name]
+            self._waits.pop((metadata.namespace, metadata.name), None)
 
     def _set_pending(self, pod: Pod) -> None:
         if self._bound.get(pod.metadata.uid, ("", 0))[1] == _LOST:
             self._unbind(pod.metadata.uid)
             self._beliefs.pop(pod.metadata.uid, None)
-        self._pending[pod.metadata.namespace, pod.metadata.name] = kept_of(pod)
+        key, kept = (pod.metadata.namespace, pod.metadata.name), kept_of(pod)
+        self._pending[key] = kept
+        wait = wait_of(kept)
+        if wait is None:
+            self._waits.pop(key, None)
+        else:
+            self._waits[key] = kept, wait
 
     def _is_old(self, pod: Pod) -> bool:
         """Is this state older than the one that is known of this bound pod? An answer may be ahead of the watch."""

@@ -11,22 +11,31 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from gpushare.errors import InvalidQuantityError
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.decisions import Decision, Decisions
 from gpushare.extender.core.explain import nodes_with_cards
 from gpushare.extender.core.messages import encode_json
 from gpushare.extender.core.page_rows import Rows, Sums
 from gpushare.extender.core.trends import Point, Trends
-from gpushare.extender.core.verdicts import Verdict, Verdicts
+from gpushare.extender.core.verdicts import GATED, NOT_REFUSED, Verdict, Verdicts, reason_of_wait
+from gpushare.manifests import Pod
+from gpushare.model.pod import pod_request
+from gpushare.model.waiting import DEFAULT_SCHEDULER, Wait
 
 # Waiting pods that are listed; the number of all is beside them.
 MOST_WAITING: Final = 200
-# Remembered verdicts that one slice looks at.
+# Waiting pods that one slice looks at.
 _PODS_AT_ONCE: Final = 250
 
 
 class WaitingPod(NamedTuple):
-    """A pod that no node held; ``reasons`` are with how many nodes gave each, and ``asked_at`` is when it was asked for last."""
+    """A pod that waits for a card (``model.waiting``).
+
+    ``reasons`` are with how many nodes gave each when it was asked for last, at ``asked_at``; none if the extender was never asked.
+    ``since`` is its creation, None if that is not known. ``scheduler`` is the name of its scheduler if that is not the default,
+    and ``message`` that scheduler's last report if the extender was never asked.
+    """
 
     namespace: str
     name: str
@@ -36,15 +45,22 @@ class WaitingPod(NamedTuple):
     times: int
     asked_at: int
     priority: int
+    since: int | None
+    scheduler: str
+    message: str
 
 
 class Facts(NamedTuple):
-    """Facts about the program that are not in the book. ``contacts`` are when the API server answered last, by resource."""
+    """Facts about the program that are not in the book. ``contacts`` are when the API server answered last, by resource.
+
+    ``ahead`` is by how many seconds the time since 1970 is ahead of the clock of the document.
+    """
 
     program: str
     policy: str
     is_ready: bool
     contacts: Mapping[str, int | None]
+    ahead: float = 0.0
 
 
 _NOTHING: Final = Facts("", "", False, {})
@@ -84,14 +100,16 @@ class PageDocument:
         nodes = nodes_with_cards(book.snapshot()) if facts.is_ready else []
         yield
         yield from self.rows.follow(nodes)
-        waiting: list[Verdict] = []
+        first: list[_Reasoned] = []
         count = 0
-        for part in _parts(verdicts.refused()):
-            there = [one for one in part if book.is_pending(one.metadata)]
-            count += len(there)
-            waiting = sorted((*waiting, *there), key=_by_priority)[:MOST_WAITING]
+        for part in _parts(book.waiting()):
+            found = [
+                one for pod, wait in part if book.is_pending(pod.metadata) and (one := _reasoned(pod, wait, verdicts))
+            ]
+            count += len(found)
+            first = sorted((*first, *found), key=_by_priority)[:MOST_WAITING]
             yield
-        self.waiting_count, self.waiting = count, [*map(_waiting, waiting)]
+        self.waiting_count, self.waiting = count, [_waiting(one, facts.ahead) for one in first]
         self.decisions, self.facts, self.now = decisions.newest(), facts, now
         if facts.is_ready and self.trends.is_due(now):
             sums = self.sums
@@ -148,19 +166,48 @@ def _list(texts: Any) -> bytes:
     return b"[%b]" % b",".join(texts)
 
 
-def _parts(verdicts: Sequence[Verdict]) -> Iterator[Sequence[Verdict]]:
-    left = iter(verdicts)
+def _parts(pods: Sequence[tuple[Pod, Wait]]) -> Iterator[Sequence[tuple[Pod, Wait]]]:
+    left = iter(pods)
     while part := tuple(islice(left, _PODS_AT_ONCE)):
         yield part
 
 
-def _by_priority(verdict: Verdict) -> tuple[int, str, str]:
-    return -verdict.priority, verdict.metadata.namespace, verdict.metadata.name
+class _Reasoned(NamedTuple):
+    """A pod that waits; ``verdict`` is the extender's last answer if that is why."""
+
+    pod: Pod
+    wait: Wait
+    reason: str
+    verdict: Verdict | None
 
 
-def _waiting(verdict: Verdict) -> WaitingPod:
-    units = verdict.request.units if verdict.request is not None else 0
+def _reasoned(pod: Pod, wait: Wait, verdicts: Verdicts) -> _Reasoned | None:
+    verdict = verdicts.by_uid(pod.metadata.uid)
+    reason = reason_of_wait(wait, verdict)
+    if reason is None:
+        return None
+    return _Reasoned(pod, wait, reason, None if reason in NOT_REFUSED else verdict)
+
+
+def _by_priority(one: _Reasoned) -> tuple[int, str, str]:
+    return -(one.pod.spec.priority or 0), one.pod.metadata.namespace, one.pod.metadata.name
+
+
+def _waiting(one: _Reasoned, ahead: float) -> WaitingPod:
+    pod, wait, reason, verdict = one
+    reasons, times, asked_at = (
+        ({}, 0, 0) if verdict is None else (verdict.reasons, verdict.times, int(verdict.asked_at))
+    )
     return WaitingPod(
-        verdict.metadata.namespace, verdict.metadata.name, units, verdict.reason, verdict.reasons, verdict.times,
-        int(verdict.asked_at), verdict.priority,
+        pod.metadata.namespace, pod.metadata.name, _units(pod), reason, reasons, times, asked_at, pod.spec.priority or 0,
+        None if wait.since is None else int(wait.since - ahead),
+        "" if wait.scheduler == DEFAULT_SCHEDULER else wait.scheduler,
+        wait.message if verdict is None and reason != GATED else "",
     )  # fmt: skip
+
+
+def _units(pod: Pod) -> int:
+    try:
+        return pod_request(pod)
+    except InvalidQuantityError:
+        return 0

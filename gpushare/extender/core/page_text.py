@@ -115,7 +115,7 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "largest": amount(sums.largest),
         "largest-note": f"on {escape(sums.largest_on)}" if sums.largest_on else "no card has room",
         "waiting": str(document.waiting_count),
-        "waiting-note": "pods that no node could hold",
+        "waiting-note": "pods that ask for a card and have no node",
         "q": escape(view.words),
         "show": _options(SHOWN, view.show),
         "sort": _options(SORTED, view.sort),
@@ -123,7 +123,7 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "count": f"{len(nodes):,} of {sums.nodes:,} nodes; {sums.cards:,} cards in all",
         "nodes": "".join(_node(one, document.rows.models) for one in shown) or _empty(4, "No node is like that."),
         "pages": _pages(view, page, pages),
-        "pods": "".join(map(_pod, document.waiting)) or _empty(2, "No pod waits for a card."),
+        "pods": "".join(_pod(one, document.now) for one in document.waiting) or _empty(2, "No pod waits for a card."),
         "pods-more": _more(document.waiting_count - len(document.waiting), "more wait"),
         "decisions": "".join(
             f"<tr><td>{ago(document.now - at)}{_first(times, document.now - first)}</td>"
@@ -259,16 +259,20 @@ def _pages(view: View, page: int, pages: int) -> str:
     return f"{before}page {page} of {pages}{after}"
 
 
-def _pod(pod: WaitingPod) -> str:
+def _pod(pod: WaitingPod, now: float) -> str:
     path = escape(f"explain/{quote(pod.namespace, safe='')}/{quote(pod.name, safe='')}")
-    reasons = "".join(
-        f"<li>{count} {'node' if count == 1 else 'nodes'}: {escape(reason)}</li>"
-        for reason, count in pod.reasons.items()
-    )
+    reasons = [
+        f"{count} {'node' if count == 1 else 'nodes'}: {escape(reason)}" for reason, count in pod.reasons.items()
+    ] or [escape(": ".join(filter(None, (pod.reason, pod.message))))]
+    facts = [f"{pod.units} units", *([] if pod.since is None else [f"created {ago(now - pod.since)}"])]
+    facts.append(f"asked for {pod.times} {'time' if pod.times == 1 else 'times'}" if pod.times else "never asked for")
+    facts += [f"scheduler {escape(pod.scheduler)}"] if pod.scheduler else []
+    name = f"{escape(pod.namespace)}/{escape(pod.name)}"
+    # The extender explains only what it was asked for.
+    title = f'<a href="{path}">{name}</a>' if pod.times else name
     return (
-        f'<tr><th scope="row"><a href="{path}">{escape(pod.namespace)}/{escape(pod.name)}</a>'
-        f"<small>{pod.units} units, asked for {pod.times} {'time' if pod.times == 1 else 'times'}</small></th>"
-        f"<td><ul>{reasons}</ul></td></tr>"
+        f'<tr><th scope="row">{title}<small>{", ".join(facts)}</small></th>'
+        f"<td><ul>{''.join(f'<li>{one}</li>' for one in reasons)}</ul></td></tr>"
     )
 
 

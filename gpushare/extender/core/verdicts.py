@@ -15,7 +15,13 @@ from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.reservations import Fate, State
 from gpushare.manifests import ObjectMeta
 from gpushare.model.pod import Request
+from gpushare.model.waiting import Wait
 
+# Why a pod waits, if no node refused it: its own gates, a filter of its scheduler, or no answer yet.
+GATED: Final = "scheduling gates"
+BY_SCHEDULER: Final = "refused by its scheduler"
+UNREPORTED: Final = "no report of its scheduler"
+NOT_REFUSED: Final = frozenset({GATED, BY_SCHEDULER, UNREPORTED})
 # Pods that are remembered.
 MOST_PODS: Final = 10_000
 # How long a pod that would now get a card waits until it is called, in seconds: by then its scheduler has asked again, where it
@@ -64,6 +70,20 @@ class Verdict:
 
     def _is_new(self, nodes: Collection[str]) -> bool:
         return len(nodes) <= NODES_COMPARED and not self.tried.issuperset(nodes)
+
+
+def reason_of_wait(wait: Wait, verdict: Verdict | None) -> str | None:
+    """Why a pod waits, in words that do not depend on the pod; None if a node held it and its bind is under way.
+
+    Many pods never reach the extender, because kube-scheduler refuses each node first, for example by the node's sum.
+    """
+    if wait.is_gated:
+        return GATED
+    if verdict is not None and not verdict.fitting:
+        return verdict.reason
+    if wait.reason:
+        return BY_SCHEDULER
+    return UNREPORTED if verdict is None else None
 
 
 class Verdicts:
@@ -140,10 +160,6 @@ class Verdicts:
                 if len(found) == most:
                     break
         return found
-
-    def refused(self) -> Sequence[Verdict]:
-        """The pods that no node held when they were asked for; some may be gone by now."""
-        return [verdict for verdict in self._by_uid.values() if not verdict.fitting]
 
     def __len__(self) -> int:
         """Pods that are remembered."""

@@ -40,7 +40,10 @@ _SAFE: Final = b"cache-control: no-store\r\nx-content-type-options: nosniff\r\nr
 
 
 class LivePage:
-    """``run`` keeps it live, ``answers`` are its paths. ``monotonic`` is the clock of ``contacts`` and of the verdicts."""
+    """``run`` keeps it live, ``answers`` are its paths. ``monotonic`` is the clock of ``contacts`` and of the verdicts.
+
+    ``ahead`` is as in ``Facts``.
+    """
 
     def __init__(
         self,
@@ -52,9 +55,11 @@ class LivePage:
         is_ready: Callable[[], bool],
         contacts: Callable[[], Mapping[str, Contact]],
         monotonic: Callable[[], float],
+        ahead: float = 0.0,
     ) -> None:
         self._book, self._verdicts, self._decisions = book, verdicts, decisions
         self._policy, self._is_ready, self._contacts, self._monotonic = policy, is_ready, contacts, monotonic
+        self._ahead = ahead
         self.document = PageDocument()
         self.viewers = Audience(VIEWERS)
         self._making = asyncio.Lock()
@@ -108,7 +113,7 @@ class LivePage:
             name: None if one.last_answer_at is None else int(one.last_answer_at)
             for name, one in self._contacts().items()
         }
-        return Facts(__version__, self._policy, self._is_ready(), ages)
+        return Facts(__version__, self._policy, self._is_ready(), ages, self._ahead)
 
     async def _page(self, request: HttpRequest) -> Answer:
         await self.refresh()

@@ -25,6 +25,7 @@ from gpushare.extender.extender_metrics import BOUNDS, FAILURES, REASONS, Extend
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.conditions import time_text
 from gpushare.model.node import Booking
 from gpushare.model.pod import Request
 from tests.gpushare.serving.edges import edge
@@ -76,6 +77,7 @@ class Extender:
             self.verdicts,
             lambda: self.contacts,
             monotonic=lambda: self.now,
+            wall=lambda: 1000.0,
         )
 
     def add(self, name: str, *cards: CardFacts, unit: str = "GiB", mode: str = "ids") -> None:
@@ -98,9 +100,21 @@ class Extender:
 
     def refuse(self, name: str, result: FilterResult, request: Request | None = ONE) -> None:
         """A pod that is pending got this answer."""
-        pod = msgspec.convert({"metadata": {"name": name, "namespace": "d", "uid": f"uid-{name}"}}, Pod)
+        self.verdicts.note(self.wait(name).metadata, request, result, b"", 0)
+
+    def wait(self, name: str, since: int = 0, report: str = "", **spec: Any) -> Pod:
+        """A pod of one unit is pending since then; its scheduler reported so."""
+        metadata = {"name": name, "namespace": "d", "uid": f"uid-{name}", "creationTimestamp": time_text(since)}
+        containers = [{"resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}]
+        conditions = [{"type": "PodScheduled", "status": "False", "reason": report}] if report else []
+        document = {
+            "metadata": metadata,
+            "spec": {"containers": containers, **spec},
+            "status": {"conditions": conditions},
+        }
+        pod = msgspec.convert(document, Pod)
         self.book.set_pod(pod)
-        self.verdicts.note(pod.metadata, request, result, b"", 0)
+        return pod
 
     async def families(self) -> list[Metric]:
         """The page that Prometheus reads."""
@@ -299,6 +313,23 @@ async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
         wire.REASON_NOT_A_GPU_NODE: 1,
         "bad wish": 1,
         "other": 1,
+    }
+
+
+async def test_pods_that_never_reached_the_extender_wait_too() -> None:
+    """A scheduler has a minute for a new pod; a pod that does not ask for a card does not wait."""
+    extender = Extender()
+    extender.wait("sum", report="Unschedulable")
+    extender.wait("gated", schedulingGates=[{}])
+    extender.wait("unseen", since=900)
+    extender.wait("new", since=990)
+    extender.wait("else", containers=[])
+    waiting = await extender.values("gpushare_extender_waiting_pods", "reason")
+
+    assert {reason: count for reason, count in waiting.items() if count} == {
+        "refused by its scheduler": 1,
+        "scheduling gates": 1,
+        "no report of its scheduler": 1,
     }
 
 

@@ -15,6 +15,7 @@ from gpushare.extender.core.explain import describe_node, nodes_with_cards
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.page_document import MOST_WAITING, Facts, PageDocument
 from gpushare.extender.core.verdicts import Verdicts
+from gpushare.manifests import PodCondition, PodStatus, Presence
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.pod import Request
 from tests.gpushare.extender.core.booked import node, pod
@@ -29,9 +30,9 @@ class Page:
     def __init__(self, book: Book) -> None:
         self.book, self.verdicts, self.decisions, self.document = book, Verdicts(), Decisions(), PageDocument()
 
-    def at(self, now: float = 100.0, *, ready: bool = True) -> dict[str, Any]:
+    def at(self, now: float = 100.0, *, ready: bool = True, ahead: float = 0.0) -> dict[str, Any]:
         """The changes by then; empty if there are none."""
-        facts = Facts("1.2", "binpack", ready, CONTACTS)
+        facts = Facts("1.2", "binpack", ready, CONTACTS, ahead)
         for _ in self.document.refresh(self.book, self.verdicts, self.decisions, facts, now):
             pass
         return json.loads(self.document.changes or b"{}")
@@ -43,6 +44,7 @@ class Page:
     def wait(self, name: str, units: int | None = 9, priority: int = 0, *, is_there: bool = True) -> None:
         """A pod that no node held."""
         waiting = pod(name, units or 9)
+        waiting.spec.priority = priority
         if is_there:
             self.book.set_pod(waiting)
         request = Request(units) if units else None
@@ -150,7 +152,7 @@ def test_changes_added_to_a_document_are_the_next_one(page: Page) -> None:
 
 
 def test_waiting_pods_have_their_reasons(page: Page) -> None:
-    """With how many nodes gave each; a pod whose wishes make no sense asks for nothing that is known."""
+    """With how many nodes gave each, also for a pod with wishes that make no sense."""
     page.wait("odd", None)
     page.wait("p")
     page.wait("p")
@@ -159,10 +161,33 @@ def test_waiting_pods_have_their_reasons(page: Page) -> None:
     reasons = {"full": 1, "small": 2}
 
     assert page.whole()["waiting"] == [
-        ["default", "odd", 0, "full", reasons, 1, 50, 0],
-        ["default", "p", 9, "full", reasons, 2, 50, 0],
+        ["default", "odd", 9, "full", reasons, 1, 50, 0, None, "", ""],
+        ["default", "p", 9, "full", reasons, 2, 50, 0, None, "", ""],
     ]
     assert page.whole()["numbers"]["waiting"] == 2
+
+
+def test_pods_wait_although_the_extender_was_never_asked(page: Page) -> None:
+    """Such a pod has the words of its scheduler, and its time from its creation on; bound pods and others do not wait."""
+    refused = pod("sum", 9)
+    refused.metadata.creation_timestamp = "1970-01-01T00:01:40Z"
+    refused.spec.priority = 5
+    message = "0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem."
+    refused.status = PodStatus("Pending", conditions=[PodCondition("PodScheduled", "False", "Unschedulable", message)])
+    gated = pod("gated", "1.5")
+    gated.spec.scheduling_gates, gated.spec.scheduler_name = [Presence()], "other"
+    held = pod("held", 3)
+    page.verdicts.note(held.metadata, Request(3), FilterResult(["n"], {}, {}), b"", 50.5)
+    for one in (refused, gated, held, pod("new", 3), pod("none", 0), pod("bound", 1, on="n", card=0)):
+        page.book.set_pod(one)
+    page.at(ahead=60.0)
+
+    assert page.whole()["waiting"] == [
+        ["default", "sum", 9, "refused by its scheduler", {}, 0, 0, 5, 40, "", message],
+        ["default", "gated", 0, "scheduling gates", {}, 0, 0, 0, None, "other", ""],
+        ["default", "new", 3, "no report of its scheduler", {}, 0, 0, 0, None, "", ""],
+    ]
+    assert page.whole()["numbers"]["waiting"] == 3
 
 
 def test_of_many_waiting_pods_the_most_important_are_listed(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,8 +157,8 @@ def test_classes_and_links_are_those_of_the_script() -> None:
         lay_out("c", (Device(0, 10),), []),
     )
     document.waiting = [
-        WaitingPod("ns/1", "p/1", 2, "full", {"full": 1}, 1, 1, 0),
-        WaitingPod("n", "q", 2, "", {}, 2, 1, 0),
+        WaitingPod("ns/1", "p/1", 2, "full", {"full": 1}, 1, 1, 0, None, "", ""),
+        WaitingPod("n", "q", 2, "refused by its scheduler", {}, 0, 0, 0, 40, "other", "0/1 nodes"),
     ]
     document.decisions = [Decision(40, "bound", "ns", "p", "n")] * 2
     document.points = [Point(40, 1024, 2048, 3072, 512, 5, 6, 7)] * 2
@@ -268,7 +268,10 @@ def page_with(text: str) -> dict[str, str]:
     """A page on which all that comes from others is this text."""
     document = shown(lay_out(text, (Device(0, 4, 5, model=text), Device(1, 4)), [], text))
     document.decisions = [Decision(1, "bound", text, text, text)]
-    document.waiting = [WaitingPod(text, text, 1, text, {text: 1}, 1, 1, 0)]
+    document.waiting = [
+        WaitingPod(text, text, 1, text, {text: 1}, 1, 1, 0, 1, text, ""),
+        WaitingPod(text, text, 1, text, {}, 0, 0, 0, 1, text, text),
+    ]
     return fragments(document, View(text))
 
 

@@ -8,11 +8,20 @@ from gpushare.bounds import Bound
 from gpushare.extender.core import verdicts as module
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.reservations import Fate, State
-from gpushare.extender.core.verdicts import FIRST_PATIENCE, LAST_PATIENCE, NODES_COMPARED, Verdict, Verdicts
+from gpushare.extender.core.verdicts import (
+    FIRST_PATIENCE,
+    LAST_PATIENCE,
+    NODES_COMPARED,
+    Verdict,
+    Verdicts,
+    reason_of_wait,
+)
 from gpushare.manifests import ObjectMeta
 from gpushare.model.pod import Request
+from gpushare.model.waiting import Wait
 
 PENDING = Fate(State.PENDING)
+HELD = FilterResult(["a"], {}, {})
 REFUSED = FilterResult([], {"full": ["a", "b"]}, {"small": ["c"]})
 
 
@@ -156,15 +165,17 @@ def test_the_size_of_what_is_kept_stays_right(monkeypatch: pytest.MonkeyPatch) -
         verdicts.note(pod(name), Request(3), REFUSED, b"abc", 0)
     verdicts.drop("uid-a")
     verdicts.note(pod("d"), Request(3), REFUSED, b"abc", 0)
-    assert [one.answer is None for one in verdicts.refused()] == [True, False, False]
+    assert [_kept(verdicts, name) for name in "bcd"] == [None, b"abc", b"abc"]
     verdicts.drop("uid-d")
     verdicts.note(pod("e"), Request(3), REFUSED, b"abcde", 0)
 
-    assert [(one.metadata.name, one.answer) for one in verdicts.refused()] == [
-        ("b", None),
-        ("c", b"abc"),
-        ("e", b"abcde"),
-    ]
+    assert [_kept(verdicts, name) for name in "bce"] == [None, b"abc", b"abcde"]
+
+
+def _kept(verdicts: Verdicts, name: str) -> bytes | None:
+    found = verdicts.of("ns", name)
+    assert found is not None
+    return found.answer
 
 
 def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,14 +198,32 @@ def test_a_pod_that_was_refused_everywhere_has_one_reason(monkeypatch: pytest.Mo
     verdicts.note(pod("old"), Request(3), REFUSED, b"a", 0)
     verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {"full": ["b"]}, {}), b"a", 0)
     verdicts.note(pod("small"), Request(3), FilterResult([], {}, {"small": ["c"]}), b"abc", 0)
-    fits = verdicts.of("ns", "fits")
+    found = [verdicts.of("ns", name) for name in ("old", "fits", "small")]
 
-    assert [(one.metadata.name, one.answer is None, one.reason) for one in verdicts.refused()] == [
-        ("old", True, "full"),
-        ("small", False, "small"),
-    ]
-    assert fits is not None
-    assert (fits.answer, fits.reason) == (None, "")
+    assert [one and (one.answer, one.reason) for one in found] == [(None, "full"), (None, ""), (b"abc", "small")]
+
+
+@pytest.mark.parametrize(
+    ("gated", "report", "answer", "reason"),
+    [
+        (True, "SchedulingGated", None, "scheduling gates"),
+        (True, "", REFUSED, "scheduling gates"),
+        (False, "Unschedulable", REFUSED, "full"),
+        (False, "", REFUSED, "full"),
+        (False, "Unschedulable", None, "refused by its scheduler"),
+        (False, "SchedulerError", HELD, "refused by its scheduler"),
+        (False, "", None, "no report of its scheduler"),
+        (False, "", HELD, None),
+    ],
+    ids=["gated", "gated again", "refused", "just refused", "never asked", "bind failed", "new", "being bound"],
+)
+def test_a_pod_waits_for_one_reason(gated: bool, report: str, answer: FilterResult | None, reason: str | None) -> None:
+    """Its gates come first, then the extender's last answer, then the report of its scheduler."""
+    verdicts = Verdicts()
+    if answer is not None:
+        verdicts.note(pod("p"), Request(3), answer, b"", 0)
+
+    assert reason_of_wait(Wait(None, gated, "s", report, ""), verdicts.of("ns", "p")) == reason
 
 
 def test_a_verdict_keeps_no_annotations() -> None:
