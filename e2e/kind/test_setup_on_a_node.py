@@ -166,7 +166,7 @@ async def test_apply_and_rollback_restart_the_scheduler(node: Node) -> None:
     await node.is_asked(expected=True)
 
     restored = await node.run("rollback")
-    assert restored == Ended(0, f"restored {CONFIG}\nrestored {MANIFEST}\n")
+    assert restored == Ended(0, f"removed {CONFIG}\nrestored {MANIFEST}\ndone, and kube-scheduler is well\n")
     assert await node.files() == before
     await node.is_asked(expected=False)
 
