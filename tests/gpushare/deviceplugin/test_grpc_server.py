@@ -233,7 +233,7 @@ async def test_ids_are_steered_onto_the_card_of_the_pod() -> None:
         assert (variables["NVIDIA_VISIBLE_DEVICES"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == (UUIDS[1], "1")
 
 
-async def test_ids_of_an_unhealthy_card_stay_healthy_until_their_pod_ends() -> None:
+async def test_held_ids_stay_announced_until_their_pod_ends() -> None:
     """One list when the card fails and one when the pod ends; other changes of the pod send none."""
     async with plugin(["t4", "t4"], [gpu_pod("on-it", 3)]) as kubelet:
         ids, _ = await kubelet.admit(3)

@@ -43,7 +43,7 @@ async def test_prometheus_gets_text() -> None:
     assert "\ngpushare_held_containers 0.0\n" in plain.text
     assert "\ngpushare_log_lines_dropped_total 0.0\n" in plain.text
     assert (openmetrics.headers["content-type"], openmetrics.text) == (plain.headers["content-type"], plain.text)
-    assert "gpushare_cards" in [family.name for family in text_string_to_metric_families(plain.text)]
+    assert "gpushare_held_containers" in [family.name for family in text_string_to_metric_families(plain.text)]
 
 
 async def test_the_other_paths_and_methods() -> None:
