@@ -76,6 +76,8 @@ def _state(answer: dict[str, Any]) -> str:
     """The state of the pod."""
     if "node" in answer:
         cards = [card["id"] for card in answer.get("cards", ()) if card["held"]]
+        if not cards and not answer.get("request", {"units": 1})["units"]:
+            return f"is on node {answer['node']}, and asks for no card memory"
         held = f"has card {', '.join(map(str, cards))}" if cards else "has no card"
         return f"{held} of node {answer['node']}"
     if "nodes" in answer:
@@ -90,7 +92,7 @@ def _request(answer: dict[str, Any]) -> str:
     request = answer["request"]
     wishes = [f"{name.rpartition('/')[2]}={_flat(value)}" for name, value in request["wishes"].items()]
     parts = [
-        counted(request["units"], "unit"),
+        counted(request["units"], "unit") if request["units"] else "no card memory",
         f"policy {request['policy']}",
         f"priority {request['priority']}",
         *wishes,

@@ -11,6 +11,7 @@ from gpushare.errors import InvalidQuantityError
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.workload import Workload
 from gpushare.foreign import Decoder
+from gpushare.kubectl_gpushare.core.counted_sum import CountedPod, Shortage, counted_pod, shortage
 from gpushare.kubectl_gpushare.core.node_rules import Amounts, allocatable_of, amounts_of
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, ScheduledNode
 from gpushare.manifests import ConfigMap, ObjectMeta, Pod
@@ -65,6 +66,7 @@ class ClusterState:
     _allocatable: dict[str, Amounts] = field(default_factory=dict)
     _assumed: int = 0
     _used: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    _counted: defaultdict[str, list[CountedPod]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         """The book of an extender that has just started."""
@@ -83,6 +85,8 @@ class ClusterState:
             return
         if pod.status is None or pod.status.phase not in _ENDED:
             self._used[node].update(amounts_of(pod))
+            if (counted := counted_pod(pod)) is not None:
+                self._counted[node].append(counted)
             for owner in pod.metadata.owner_references or ():
                 if owner.controller:
                     self.nodes_of[owner.uid].append(node)
@@ -110,6 +114,15 @@ class ClusterState:
         """The amounts that kube-scheduler has left of each resource of a node, in thousandths."""
         used: Amounts = self._used.get(name, {})
         return {resource: amount - used.get(resource, 0) for resource, amount in self._allocatable[name].items()}
+
+    def offers(self, name: str, resource: str) -> bool:
+        """Does the node's kubelet offer any of a resource?"""
+        return bool(self._allocatable[name].get(resource))
+
+    def shortage_on(self, name: str, resource: str, wanted: Amounts) -> Shortage:
+        """Why the node has too little of a resource of ours in kube-scheduler's sum."""
+        info, pods = self.snapshot().nodes[name], self._counted.get(name, ())
+        return shortage(info, resource, wanted, self._allocatable[name], self.free_on(name), pods)
 
     def assume(self, node: str, subject: Subject, request: Request, shares: Shares) -> None:
         """One such pod is on the node, as if the extender had bound it there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.extender.core import explain as cards
 from gpushare.kubectl_gpushare.core.binder import binder_of
@@ -19,7 +20,7 @@ from gpushare.kubectl_gpushare.core.waiting_causes import (
     last_answer,
     verdicts_on,
 )
-from gpushare.kubectl_gpushare.core.waiting_kinds import BAD_WISH, NOT_SHARED
+from gpushare.kubectl_gpushare.core.waiting_kinds import BAD_WISH, NOT_SHARED, SLOT_MISSING
 from gpushare.manifests import Pod
 from gpushare.model.allocation import read_allocation
 from gpushare.model.conditions import time_text
@@ -162,11 +163,27 @@ def nodes_of(
     """The nodes with their cards, and how many are left out; those that take the pod come first, then those with most room."""
     if not asked.request.units:
         return [], 0
-    known, rules = state.snapshot().nodes, {verdict.name: verdict.rule for verdict in verdicts}
+    known, of_node = state.snapshot().nodes, {one.name: one for one in verdicts}
+    rules = {name: one.rule for name, one in of_node.items()}
     names = sorted(rules, key=lambda name: (bool(rules[name]), -known[name].largest_free, name))[: cards.MOST_NODES]
     described = cards.explain(asked, state.snapshot(), {}, names, priority)["nodes"]
-    found = [one | {"fits": one["fits"] and not rules[one["name"]], "rule": rules[one["name"]]} for one in described]
+    found = [_with_verdict(one, of_node[one["name"]]) for one in described]
     return sorted(found, key=lambda one: bool(one["rule"])), len(rules) - len(names)
+
+
+def _with_verdict(node: dict[str, Any], verdict: NodeVerdict) -> dict[str, Any]:
+    """With the pods that kube-scheduler's sum counts behind each card that would hold the pod."""
+    ended = [
+        {
+            "namespace": one.namespace,
+            "name": one.name,
+            "units": one.units(wire.RESOURCE_MEMORY),
+            "priority": one.priority,
+        }
+        for one in verdict.ends
+    ]
+    shown = [card if card["reason"] or not ended else card | {"roomIfEnded": ended} for card in node["cards"]]
+    return node | {"fits": node["fits"] and not verdict.rule, "rule": verdict.rule, "cards": shown}
 
 
 def _bound(
@@ -183,6 +200,8 @@ def _bound(
         "lingers": is_lingering(pod),
         "problem": state.problems.get(pod.metadata.uid, ""),
     }
+    if not asked.request.units and not asked.request.names_slots:
+        answer["causes"] = [_cause(Cause(SLOT_MISSING), subject.metadata.namespace)]
     info, confirmed = state.snapshot().nodes.get(name), state.book.confirmed(pod.metadata.uid)
     if info is None or confirmed is None:
         return answer | {"cards": []}

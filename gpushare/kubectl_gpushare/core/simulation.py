@@ -155,7 +155,7 @@ def _fits(subject: Subject, asked: Question, state: ClusterState, one_on: Collec
         most = times_in(state.free_on(name), wanted)
         most = most if one_on is None else min(most, int(name in one_on))
         if asked.request.units == 0:
-            found["", 0] += most
+            found["", 0] += 0 if infos[name].counts_slots and not asked.request.names_slots else most
         elif not isinstance(find(infos[name], asked), str):
             found.update(_on_node(infos[name], asked, most))
     return found

@@ -18,6 +18,7 @@ from gpushare.extender.core.explain import room_if_ended, wanted_of, why_no_pree
 from gpushare.kubectl_gpushare.core import node_rules
 from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.counted_sum import OURS, CountedPod
 from gpushare.kubectl_gpushare.core.scheduler_answer import CARDS, Answer, Reason, answer_in
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Event, ScheduledNode
 from gpushare.model.node import NodeInfo, described_cards, is_unoffered
@@ -75,12 +76,14 @@ class Cause:
 class NodeVerdict:
     """One node's answer: ``rule`` is kube-scheduler's reason, empty if it has none.
 
-    ``kinds`` are the kinds of waiting that it counts under, with a text about each.
+    ``kinds`` are the kinds of waiting that it counts under, with a text about each. ``ends`` are the pods whose end makes room in
+    kube-scheduler's sum.
     """
 
     name: str
     rule: str
     kinds: tuple[tuple[str, str], ...]
+    ends: tuple[CountedPod, ...] = ()
 
 
 def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[NodeVerdict]:
@@ -93,26 +96,55 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
         unoffered = is_unoffered(node)
         if not info.devices and not info.refusal and not unoffered:
             continue
-        reason = reason_against(info, asked) if asked.request.units else ""
-        rule = node_rules.rule_against(node, subject.rules)
+        reason = reason_against(info, asked) if asked.request.units else _of_slot_alone(info, asked)
+        if rule := node_rules.rule_against(node, subject.rules):
+            states = node_rules.states_against(node, subject.rules)
+            found.append(NodeVerdict(name, rule, tuple(_of_rule(rule, states))))
+            continue
         # The sum over its cards is a worse reason than the cards themselves, except if the kubelet offers none of them.
         counted = wanted if unoffered or not reason else beside_cards
-        rule = rule or node_rules.short_of(state.free_on(name), counted)
-        short = kinds.NOT_OFFERED if unoffered else kinds.RESOURCES
-        states = node_rules.states_against(node, subject.rules)
-        of_node = _of_rule(rule, short, states) if rule else _of_cards(info, asked, reason, node, subject.priority)
-        found.append(NodeVerdict(name, rule, tuple(of_node)))
+        if short := node_rules.short_of(state.free_on(name), counted):
+            found.append(_of_sum(info, short, asked, counted, state, is_unoffered=unoffered))
+        else:
+            found.append(NodeVerdict(name, "", tuple(_of_cards(info, asked, reason, node, subject.priority))))
     return found
 
 
-def _of_rule(rule: str, short_of_cards: str, states: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _of_slot_alone(info: NodeInfo, asked: Question) -> str:
+    """The extender's reason against a pod that asks for no memory."""
+    return wire.REASON_SLOT_MISSING if info.counts_slots and not asked.request.names_slots else ""
+
+
+def _of_rule(rule: str, states: Sequence[str]) -> Iterator[tuple[str, str]]:
     """``states`` are the node's own conditions that keep the pod away: each is a reason beside the rule."""
     yield from ((kinds.NODE_STATE, text) for text in states)
     kind = Reason(rule, None).kind
-    if any(one in rule for one in _OF_CARDS):
-        kind = short_of_cards
     if not (states and kind == kinds.NODE_STATE):
         yield kind, rule
+
+
+def _of_sum(
+    info: NodeInfo, short: str, asked: Question, wanted: node_rules.Amounts, state: ClusterState, *, is_unoffered: bool
+) -> NodeVerdict:
+    """``short`` is what kube-scheduler's sum of the node has too little of, in its words."""
+    found: dict[tuple[str, str], None] = {}
+    ends: list[tuple[CountedPod, ...]] = []
+    for part in short.split(", "):
+        resource = part.removeprefix(node_rules.SHORT)
+        if resource not in OURS:
+            found[kinds.RESOURCES, part] = None
+        elif is_unoffered:
+            found[kinds.NOT_OFFERED, part] = None
+        elif resource == wire.RESOURCE_SLOT and not asked.request.names_slots:
+            found[kinds.SLOT_MISSING, part] = None
+        elif not state.offers(info.name, resource):
+            found[kinds.RESOURCES, part] = None
+        else:
+            lack = state.shortage_on(info.name, resource, wanted)
+            found[kinds.IN_SUM, lack.text] = None
+            ends.append(tuple(lack.ends))
+    together = {one.uid: one for each in ends for one in each} if all(ends) else {}
+    return NodeVerdict(info.name, short, tuple(found), tuple(together.values()))
 
 
 def _of_cards(
@@ -122,7 +154,7 @@ def _of_cards(
         yield kinds.HAS_ROOM, ""
         return
     kind, units = _kind_of(info, asked, reason), wanted_of(asked.request)
-    sick = [] if info.refusal else list(_sick_cards(info, asked, units, node))
+    sick = [] if info.refusal or not asked.request.units else list(_sick_cards(info, asked, units, node))
     if kind != kinds.SICK or not sick:
         yield kind, reason
     yield from ((kinds.SICK, text) for text in sick)

@@ -38,6 +38,7 @@ NO_SUCH_CARD: Final = "no-such-card"
 TOO_SMALL: Final = "too-small"
 SLOT_MISSING: Final = "slot-missing"
 NOT_OFFERED: Final = "not-offered"
+IN_SUM: Final = "full-in-sum"
 RESOURCES: Final = "resources"
 NODE_SELECTOR: Final = "node-selector"
 TAINT: Final = "taint"
@@ -130,12 +131,16 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     NO_SUCH_CARD: ("no card is one that the pod wishes for", "correct the wish, or add a node that has such a card"),
     TOO_SMALL: ("even an empty card of the node does not hold the pod", "ask for less, or add larger cards"),
     SLOT_MISSING: (
-        f"a container asks for {wire.RESOURCE_MEMORY} without {wire.RESOURCE_SLOT}",
-        f"add {wire.RESOURCE_SLOT}: 1 to its limits, or install the policy that does",
+        f"a container asks for {wire.RESOURCE_MEMORY} without {wire.RESOURCE_SLOT}: 1, or for {wire.RESOURCE_SLOT} alone",
+        f"ask for both in the container's limits: {wire.RESOURCE_MEMORY}, and {wire.RESOURCE_SLOT}: 1",
     ),
     NOT_OFFERED: (
         "the node has cards and offers none of them: its device plugin is away or waits",
         "kubectl gpushare doctor names the node; see docs/troubleshooting.md, At night",
+    ),
+    IN_SUM: (
+        "a card would hold the pod, but kube-scheduler's sum of the node does not: pods without a healthy card count, too",
+        "end the pods that the message names, or cure the card: kubectl inspect gpushare -d NODE",
     ),
     RESOURCES: ("the node has too little of something else", "ask for less of it, or end other pods of the node"),
     NODE_SELECTOR: ("the pod's node selector or affinity excludes the node", "correct the selector, or label the node"),

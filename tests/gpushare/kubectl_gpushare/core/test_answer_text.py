@@ -317,3 +317,15 @@ def test_messages_of_others_do_not_steer_the_terminal() -> None:
 
     assert "      a [2Jb c\n" in answer_text.explanation_text(absent)
     assert "Unschedulable: x y z\n" in text_of(asked, node())
+
+
+def test_a_pod_of_a_slot_alone_has_no_card() -> None:
+    """It asks for none, and the next line is the reason; a node in slots mode takes none such."""
+    asked = pod(units=0, limits={"aliyun.com/gpu-slot": "1"})
+    bound = asked | {"spec": asked["spec"] | {"nodeName": "a"}}
+    text = text_of(bound, node())
+    slots = simulate(workload(1), subject(asked), cluster(node("a", 15_079, slots=8)))
+
+    assert "State:    is on node a, and asks for no card memory\nAsks for: no card memory, policy " in text
+    assert "\nWhy:\n  slot-missing: " in text
+    assert (slots["fits"], [cause["kind"] for cause in slots["causes"]]) == (0, ["slot-missing"])

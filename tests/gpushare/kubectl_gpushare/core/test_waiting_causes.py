@@ -344,8 +344,103 @@ def test_nodes_are_counted_under_each_kind() -> None:
     assert found["do"] == kinds.KINDS[kinds.TAINT][1]
 
 
-def test_the_sum_of_a_node_may_be_less_than_its_cards() -> None:
-    """A pod without a card is counted by kube-scheduler alone: no card is too full, and the node is."""
-    assert causes(pod(units=14), node("a", 14), pod("f", 2, "a"))[kinds.RESOURCES]["message"] == (
-        "Insufficient aliyun.com/gpu-mem"
-    )
+def offering(item: Object, **amounts: int) -> Object:
+    """The node with other allocatable amounts of our resources."""
+    ours = {f"aliyun.com/gpu-{name}": str(amount) for name, amount in amounts.items()}
+    return item | {"status": item["status"] | {"allocatable": item["status"]["allocatable"] | ours}}
+
+
+SLOT = {"aliyun.com/gpu-slot": "1"}
+COUNT = {"aliyun.com/gpu-count": "2"}
+SUM = (
+    "node a: {} of its {} allocatable aliyun.com/gpu-{} are counted for pods, "
+    "{} of them for pods on an unhealthy or removed card or on none"
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "objects", "message", "ended"),
+    [
+        # A card of the original's plugin, which alone knows that it is unhealthy.
+        (
+            pod(),
+            (of_the_original(offering(node(), mem=14)), pod("f", 12, "a", 0)),
+            ("mem", 12, 14, 0, "team/f (12)"),
+            "f",
+        ),
+        # The same card, if a ConfigMap declares it.
+        (
+            pod(),
+            (of_the_original(offering(node(), mem=14)), pod("g", 2, "a", 0), pod("f", 12, "a", 1)),
+            ("mem", 14, 14, 12, "team/f (12)"),
+            "f",
+        ),
+        # A pod on no card, and one on a card that was removed.
+        (pod(units=14), (node("a", 14), pod("f", 2, "a")), ("mem", 2, 14, 2, "team/f (2)"), "f"),
+        (pod(units=14), (node("a", 14), pod("f", 2, "a", 7)), ("mem", 2, 14, 2, "team/f (2)"), "f"),
+        # One that is being deleted goes first; of the others the lowest priority, then the largest.
+        (
+            pod(units=14),
+            (
+                node("a", 14),
+                pod("f", 2, "a", priority=1),
+                pod("g", 1, "a"),
+                pod("h", 2, "a") | {"metadata": pod("h")["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            ),
+            ("mem", 5, 14, 5, "team/h (2), team/g (1), team/f (2)"),
+            "hgf",
+        ),
+        # The kubelet offers less than the pod asks for.
+        (pod(), (offering(node(), mem=2), pod("f", 1, "a", 0)), ("mem", 1, 2, 0, ""), ""),
+        (pod(limits=COUNT), (node(), pod("f", 2, "a", 0, limits=COUNT)), ("count", 2, 2, 0, "team/f (2)"), "f"),
+        (
+            pod(limits=SLOT),
+            (offering(node("a", 15_079, slots=8), slot=1), pod("f", 0, "a", limits=SLOT)),
+            ("slot", 1, 1, 1, "team/f (1)"),
+            "f",
+        ),
+    ],
+)
+def test_a_refusal_by_the_sum_of_a_node_names_the_pods(
+    asked: Object, objects: tuple[Object, ...], message: tuple[Any, ...], ended: str
+) -> None:
+    """kube-scheduler counts pods without a healthy card, too: the end of these makes room, behind the card that has room."""
+    resource, counted, offered, lost, named = message
+    text = SUM.format(counted, offered, resource, lost) + (f"; the end of {named} makes room" if named else "")
+    reported = asked | {
+        "status": {"conditions": report(f"0/1 nodes are available: 1 Insufficient aliyun.com/gpu-{resource}.")}
+    }
+    declared = {"unhealthy-gpu-a": "1"} if lost == 12 else {}
+    answer = explain_pod(subject(reported), cluster(*objects, sick=declared), ())
+    shown = [card for card in answer["nodes"][0]["cards"] if not card["reason"]]
+
+    assert [(one["kind"], one["message"]) for one in answer["causes"]] == [(kinds.IN_SUM, text)]
+    assert answer["fits"] == []
+    assert ["".join(one["name"] for one in card.get("roomIfEnded", ())) for card in shown] == [ended] * len(shown)
+
+
+def test_each_sum_that_is_too_small_is_named() -> None:
+    """What is not ours is a kind of its own; without pods that make room in each sum no pods are named; of many, ten are."""
+    both = (offering(node("a", 15_079, slots=8), slot=0, mem=3), pod("f", 3, "a", limits={"cpu": "8"}))
+    found = causes(pod(limits=SLOT | {"cpu": "1"}), offering(both[0], slot=1), pod("g", 0, "a", limits=SLOT), both[1])
+    many = causes(pod(units=14), node("a", 14), *(pod(f"f{at:02}", 1, "a") for at in range(12)))
+    absent = causes(pod(limits=SLOT), of_the_original(node()))
+
+    assert {kind: one["message"] for kind, one in found.items()} == {
+        kinds.IN_SUM: f"{SUM.format(1, 1, 'slot', 1)}; the end of team/g (1) makes room; {SUM.format(3, 3, 'mem', 3)}",
+        kinds.RESOURCES: "Insufficient cpu",
+    }
+    assert many[kinds.IN_SUM]["message"].endswith("team/f09 (1), and 2 more makes room")
+    assert {kind: one["message"] for kind, one in absent.items()} == {
+        kinds.RESOURCES: "Insufficient aliyun.com/gpu-slot"
+    }
+
+
+def test_a_slot_alone_is_named_as_such() -> None:
+    """The extender refuses it in slots mode, and no node of the other modes need offer slots."""
+    alone = pod(units=0, limits=SLOT)
+    found = [causes(alone, one) for one in (node("a", 15_079, slots=8, sick="lost"), node(), node("a", amounts=SLOT))]
+
+    assert [{*one} for one in found] == [{kinds.SLOT_MISSING}, {kinds.SLOT_MISSING}, {kinds.HAS_ROOM}]
+    assert "aliyun.com/gpu-slot alone" in found[0][kinds.SLOT_MISSING]["means"]
+    assert {*causes(alone | {"spec": alone["spec"] | {"nodeName": "a"}}, node())} == {kinds.SLOT_MISSING}
