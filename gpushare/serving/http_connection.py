@@ -178,8 +178,8 @@ class HttpConnection(asyncio.Protocol):
         self.is_known = self.is_known or bool(transport.get_extra_info("peercert"))
         if not self.is_known:
             self._largest_body = BODY_BYTES_OF_STRANGERS
-        # Whatever the client does not take is counted.
-        self._transport.set_write_buffer_limits(0)
+        # All that the client does not take is counted, but for one byte: with a limit of 0 asyncio's TLS pauses an empty buffer.
+        self._transport.set_write_buffer_limits(high=1, low=0)
         self.since = self._now()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -233,6 +233,21 @@ async def test_a_silent_caller_over_tls_takes_little(tmp_path: Path) -> None:
     assert taken < 20 * 64 * 1024
 
 
+async def test_work_over_tls_counts_as_work(tmp_path: Path) -> None:
+    """A caller over TLS that waits for its answer is not taken for one that does not read."""
+    authority = Authority(tmp_path)
+    async with serving(tls=load_tls(authority.files())) as served:
+        port = int(served.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=authority.caller(authority.ca))
+        for count, path in enumerate((b"/a", b"/slow"), start=1):
+            writer.write(b"GET %s HTTP/1.1\r\n\r\n" % path)
+            await until(lambda count=count: len(served.application.came) == count)
+        assert [one.is_busy for one in served.edge.connections] == [True]
+        served.application.release.set()
+        assert b"at last" in await reader.readuntil(b"at last")
+        writer.close()
+
+
 async def test_answers_that_are_not_taken_are_bounded() -> None:
     """50 MB each: the client that has not taken its answer for longest is left, and the next one is served."""
     async with serving(budget(120 * MB)) as served, contextlib.AsyncExitStack() as stack:
