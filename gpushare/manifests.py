@@ -130,6 +130,10 @@ class Pod(msgspec.Struct, gc=False):
     status: PodStatus | None = None
 
 
+class PodOutline(Pod, gc=False):
+    """A pod that cannot be read, with its identity and its node alone: it may hold any card there."""
+
+
 class NodeAddress(msgspec.Struct, gc=False):
     """One address of a node."""
 

@@ -42,7 +42,7 @@ from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.kube.reflector import Handler, Reflector
-from gpushare.manifests import Node, Pod
+from gpushare.manifests import Node, Pod, PodOutline
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 from gpushare.plugin_flags import ENV_DISABLE, ENV_ENABLE, UsageFlags
@@ -197,8 +197,10 @@ class DevicePlugin:
         self.metrics.cards = lambda: node.cards
 
     def _reflector(self, things: str, kind: type[Any], handler: Handler[Any], selector: str) -> Reflector[Any]:
-        def count(_: Pod) -> None:
+        def count(outline: PodOutline) -> None:
             self.metrics.unreadable_objects[things] += 1
+            if handler is self.pods:
+                self.pods.set(outline)
 
         return Reflector(
             self.client, f"/api/v1/{things}", kind, handler,

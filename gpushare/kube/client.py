@@ -18,7 +18,7 @@ import msgspec
 from gpushare.foreign import Decoder, UnreadableError
 from gpushare.kube.api_errors import ApiError, TooManyRequestsError, error_for
 from gpushare.kube.http_pool import HttpPool
-from gpushare.manifests import Node, ObjectMeta, Pod, PodSpec, ReportedNode
+from gpushare.manifests import Node, ObjectMeta, Pod, PodOutline, PodSpec, ReportedNode
 
 _T = TypeVar("_T")
 _LOG = logging.getLogger(__name__)
@@ -174,7 +174,7 @@ class ApiClient:
     ) -> tuple[list[_T], str]:
         """As ``list_pods``, with the resourceVersion; only what ``keep`` makes of a pod is in memory longer than its page.
 
-        Of a pod that cannot be read ``keep`` is given its name and node alone. Raises ApiError; GoneError: the reader was so slow
+        For a pod that cannot be read ``keep`` is given its ``PodOutline``. Raises ApiError; GoneError: the reader was so slow
         that the next page is gone.
         """
         path, version, pods = "/api/v1/pods", "", list[_T]()
@@ -281,7 +281,7 @@ async def decoded(decoder: Decoder[_T], text: bytes) -> _T:
     return decoder.decode(text) if len(text) <= _LONG else await asyncio.to_thread(decoder.decode, text)
 
 
-def outline_of(item: bytes | msgspec.Raw) -> Pod | None:
+def outline_of(item: bytes | msgspec.Raw) -> PodOutline | None:
     """Of an object that cannot be read its identity, and the node of a pod; None if not even these can be read."""
     try:
         outline = _OUTLINE.decode(item)
@@ -289,7 +289,7 @@ def outline_of(item: bytes | msgspec.Raw) -> Pod | None:
         return None
     one = outline.metadata
     metadata = ObjectMeta(one.name, one.namespace, one.uid, one.resource_version)
-    return Pod(metadata, PodSpec(node_name=outline.spec.node_name))
+    return PodOutline(metadata, PodSpec(node_name=outline.spec.node_name))
 
 
 def unreadable(path: str, outline: Pod | None, error: UnreadableError) -> str:

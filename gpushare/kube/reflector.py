@@ -35,7 +35,7 @@ import msgspec
 from gpushare.foreign import Decoder, UnreadableError, version_number
 from gpushare.kube.api_errors import ApiError, GoneError, TooManyRequestsError, UnreachableError, error_for
 from gpushare.kube.client import PAGE, ApiClient, Status, decoded, outline_of, unreadable
-from gpushare.manifests import AnyObject, ObjectMeta, Pod
+from gpushare.manifests import AnyObject, ObjectMeta, PodOutline
 
 _LOG = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class Reflector(Generic[T]):
         label_selector: str | None = None,
         rng: random.Random | None = None,
         page: int = PAGE,
-        on_unreadable: Callable[[Pod], None] = lambda _: None,
+        on_unreadable: Callable[[PodOutline], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._page = page
@@ -327,7 +327,7 @@ class Reflector(Generic[T]):
             tell()
         return metadata
 
-    def _report(self, outline: Pod | None, error: UnreadableError) -> None:
+    def _report(self, outline: PodOutline | None, error: UnreadableError) -> None:
         """Count an object that cannot be read, and log it once."""
         self.contact.unreadable += 1
         key = _NAMELESS if outline is None else (outline.metadata.namespace, outline.metadata.name)

@@ -74,7 +74,10 @@ class Admission:
             candidate = self._candidate_for(sight, device_ids, device_ids, len(device_ids))
         sight, node = self._view.now(), self._view.node
         check_ids_of_pod(candidate.pod_units, node.cards, node.kubelet_version)
-        last_guard(candidate, key, sight.holdings, sight.pods, sight.cards, counts_slots=sight.counts_slots)
+        last_guard(
+            candidate, key, sight.holdings, sight.pods, sight.cards,
+            counts_slots=sight.counts_slots, refusal=sight.refusal,
+        )  # fmt: skip
         self._view.guess(key, candidate)
         await self._exchange.mark()
         self._latest = key, candidate.uid

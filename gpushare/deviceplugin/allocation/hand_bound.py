@@ -90,9 +90,8 @@ def as_a_node(sight: Sight, without: str = "") -> NodeInfo:
     devices = (
         one.booked(one.total - sight.units.get(one.index, one.total), 0) for one in devices_of_cards(sight.announced)
     )
-    return lay_out(
-        "", tuple(devices), [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards if one.uid != without]
-    )
+    bookings = [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards if one.uid != without]
+    return lay_out("", tuple(devices), bookings, sight.refusal or None)
 
 
 def _booking(pod_card: PodCard, pod: Pod) -> Booking:

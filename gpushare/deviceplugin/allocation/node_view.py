@@ -39,7 +39,8 @@ NOT_WRITTEN: Final = (ConflictError, NotFoundError, *REFUSALS)
 class Sight:
     """One moment. ``units`` are those of each healthy card for pods on one card, ``aims`` the card that each of them should be on.
 
-    ``admitted`` are pods that the kubelet's records name or have named.
+    ``admitted`` are pods that the kubelet's records name or have named. ``refusal`` is why no pod may
+    have more of any card, "" if nothing is against it.
     """
 
     pods: tuple[Pod, ...]
@@ -49,6 +50,7 @@ class Sight:
     units: Mapping[int, int]
     aims: Mapping[str, int]
     admitted: frozenset[str]
+    refusal: str
 
     @property
     def cards(self) -> tuple[CardFacts, ...]:
@@ -178,7 +180,8 @@ class NodeView:
         plan = dict(aims(cards_of_pods, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
-        return Sight(pods, announced, holdings, cards_of_pods, units, plan, self.admitted)
+        refusal = "" if self.pods.are_known else wire.REASON_UNREADABLE_POD
+        return Sight(pods, announced, holdings, cards_of_pods, units, plan, self.admitted, refusal)
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
         """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""

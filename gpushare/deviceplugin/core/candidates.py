@@ -273,10 +273,12 @@ def last_guard(
     cards: Sequence[CardFacts],
     *,
     counts_slots: bool,
+    refusal: str = "",
 ) -> None:
     """Let a container have these ids. Raises NoCandidateError with the reason against it.
 
-    The reason names no pod: the candidate may be taken for another one, with which the kubelet then shows the text.
+    ``refusal`` is why no container may have more of any card. The reason names no pod: the candidate may be taken for another one,
+    with which the kubelet then shows the text.
     """
     by_index = {card.index: card for card in cards}
     left = room(holdings, pods, cards, counts_slots=counts_slots, besides=ids)
@@ -287,6 +289,8 @@ def last_guard(
         if not card.healthy:
             raise NoCandidateError(f"card {index} of the pod is sick: {card.reason or 'no reason given'}")
         units = units_of(candidate, index, counts_slots)
+        if units and refusal:
+            raise NoCandidateError(refusal)
         if left[index] < units:
             raise NoCandidateError(f"card {index} has {left[index]} units left for the {units} of the pod")
     twice = holdings.taken_besides(candidate.uid).intersection(ids)

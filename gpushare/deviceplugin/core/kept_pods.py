@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.bounds import ANNOTATION_KEPT, CONTAINERS_OF_A_POD
-from gpushare.manifests import Container, ObjectMeta, Pod
+from gpushare.manifests import Container, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Allocation, encode, read_allocation
 from gpushare.model.pod import MIRROR, OURS, controller_of, is_finished, kept_of
 
@@ -98,6 +98,8 @@ def _kept(pod: Pod, counts: dict[str, str], shown: Mapping[str, str], expected: 
 
 def cut_down(pod: Pod) -> Pod | None:
     """The part of a pod that is read: all that matters of one that asks for cards, else which it is; None if nothing matters."""
+    if isinstance(pod, PodOutline):
+        return pod
     if asks_for_cards(pod):
         return kept_of(_with_fewer_containers(pod))
     return None if is_finished(pod) else Pod(identity(pod))

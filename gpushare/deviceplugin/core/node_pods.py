@@ -36,7 +36,7 @@ from gpushare.deviceplugin.core.kept_pods import (
     with_wishes_alone,
 )
 from gpushare.foreign import version_number
-from gpushare.manifests import ObjectMeta, Pod
+from gpushare.manifests import ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Allocation
 from gpushare.model.pod import is_finished, static_uid
 
@@ -67,6 +67,8 @@ class NodePods:
         self._ended: dict[str, int] = {}
         # Every pod here that has not ended, also without cards: which it is.
         self._identities: dict[str, ObjectMeta] = {}
+        # The uids of pods here that cannot be read, and that were never read.
+        self._unreadable: set[str] = set()
         # The newest of the failed pods that asked for cards.
         self._turned_away: dict[str, Pod] = {}
 
@@ -76,6 +78,11 @@ class NodePods:
     def in_admission_order(self) -> tuple[Pod, ...]:
         """Pods that ask for cards: those that the kubelet found at its start by age, then the others, first bound first."""
         return tuple(self._pods[uid] for uid in self._order())
+
+    @property
+    def are_known(self) -> bool:
+        """Could each pod of the node be read? One that cannot may hold any card."""
+        return not self._unreadable
 
     def turned_away(self) -> tuple[Pod, ...]:
         """Pods that asked for cards and failed, the newest of them."""
@@ -111,6 +118,7 @@ class NodePods:
         listed = {pod.metadata.uid: pod for pod in sorted(pods, key=_assume_time)}
         for pod in self.missing_in(listed.values(), version):
             self._end(pod.metadata.uid, _GONE)
+        self._unreadable &= listed.keys()
         for uid in [uid for uid in self._identities if uid not in listed and uid not in self._pods]:
             del self._identities[uid]
         for uid in [uid for uid in self._turned_away if uid not in listed and not without_ended]:
@@ -147,6 +155,7 @@ class NodePods:
         uid = metadata.uid
         self._identities.pop(uid, None)
         self._turned_away.pop(uid, None)
+        self._unreadable.discard(uid)
         if uid in self._pods or uid in self._ended:
             self._end(uid, _GONE)
         self.on_change()
@@ -189,6 +198,11 @@ class NodePods:
     def _take(self, whole: Pod) -> None:
         pod = cut_down(whole) or whole
         uid, version = pod.metadata.uid, version_number(pod.metadata.resource_version)
+        if isinstance(pod, PodOutline):
+            if uid not in self._identities and uid not in self._ended:
+                self._unreadable.add(uid)
+            return
+        self._unreadable.discard(uid)
         if is_finished(pod):
             self._identities.pop(uid, None)
             self._take_ended(pod, version)

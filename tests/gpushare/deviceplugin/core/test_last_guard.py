@@ -48,6 +48,14 @@ def test_a_card_that_is_gone_sick_or_full_takes_no_pod(cards: list[CardFacts], s
         last_guard(candidate(), ["0-0"], Holdings(()), [], cards, counts_slots=False)
 
 
+def test_nothing_is_given_beside_what_cannot_be_read() -> None:
+    """While a pod of the node cannot be read no container takes units; one whose units are counted goes on."""
+    more: dict[str, Any] = {"counts_slots": True, "refusal": "a pod cannot be read"}
+    last_guard(candidate(is_begun=True), ["0-0"], Holdings(()), [], [card(0)], **more)
+    with pytest.raises(NoCandidateError, match="a pod cannot be read"):
+        last_guard(candidate(), ["0-0"], Holdings(()), [], [card(0)], **more)
+
+
 def test_an_id_that_another_pod_has_is_not_given() -> None:
     """A kubelet may offer it twice; what we only guessed does not count, nor does the pod's own init container."""
     ids = ["0-1", "0-2", "0-3", "0-4"]

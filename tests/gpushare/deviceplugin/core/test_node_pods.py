@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpushare.bounds import TURNED_AWAY_PODS
 from gpushare.deviceplugin.core.kept_pods import allocation_of, differences
 from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.manifests import ObjectMeta, OwnerReference, Pod, PodStatus
+from gpushare.manifests import ObjectMeta, OwnerReference, Pod, PodOutline, PodSpec, PodStatus
 from gpushare.model.allocation import Allocation
 
 NODE = ObjectMeta("n", uid="uid-n")
@@ -227,6 +227,29 @@ def test_removal_is_by_uid() -> None:
     found = pods.find("d", "web-0")
     assert found is not None
     assert (found.metadata.uid, pods.find("d", "other")) == ("new", None)
+
+
+def test_a_pod_that_cannot_be_read_is_unknown_until_it_ends() -> None:
+    """A pod that was never read is unknown until it is read, or gone; one that was read before stays as it was."""
+    outline = PodOutline(pod("a").metadata, PodSpec(node_name="n"))
+    for ends in (
+        lambda pods: pods.remove(outline.metadata),
+        lambda pods: pods.replace([], "9"),
+        lambda pods: pods.set(pod("a", version=8)),
+    ):
+        pods = NodePods()
+        pods.replace([outline], "7")
+        assert not pods.are_known
+        ends(pods)
+        assert pods.are_known
+
+    pods = NodePods()
+    pods.set(pod("a"))
+    pods.set(outline)
+    assert (pods.are_known, order(pods)) == (True, ["a"])
+    pods.remove(outline.metadata)
+    pods.set(outline)
+    assert pods.are_known
 
 
 def test_of_two_pods_of_one_name_the_newest_is_found() -> None:
