@@ -12,7 +12,7 @@ import msgspec
 from gpushare.answer_forms import counted
 from gpushare.errors import UsageError
 from gpushare.foreign import UnreadableError
-from gpushare.kube.api_errors import ForbiddenError, InvalidError, MissingRightError, NotFoundError
+from gpushare.kube.api_errors import ApiError, ForbiddenError, InvalidError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient, pod_path
 from gpushare.kubectl_gpushare.cluster_reading import (
     EVENTS_HIDDEN,
@@ -108,13 +108,21 @@ async def explain(
     return explain_owner(family, pods, explained, events, state.hidden)
 
 
-def _absent(kind: str, namespace: str, name: str, state: ClusterState) -> NotFoundError:
+def _absent(kind: str, namespace: str, name: str, state: ClusterState) -> ApiError:
+    """The first thing that it names is what could not be read."""
+    if state.hidden:
+        kinds = [one.partition(" ")[0] for one in state.hidden]
+        rest = "" if kind else f"; there is no pod {name!r}"
+        return MissingRightError(
+            f"you may not get {', '.join(kinds)} in namespace {namespace!r}, so it is not known "
+            f"whether one is named {name!r}{rest}; "
+            f"`kubectl auth can-i get {kinds[0]} -n {namespace}` shows the right that lacks",
+            403,
+        )
     what = kind or "pod"
     other = "" if kind else ", nor anything else of that name that makes pods"
-    hidden = f" ({state.hidden[0]})" if state.hidden else ""
     return NotFoundError(
-        f"there is no {what} {name!r} in namespace {namespace!r}{other}{hidden}; "
-        f"`kubectl get {what}s -n {namespace}` lists them",
+        f"there is no {what} {name!r} in namespace {namespace!r}{other}; `kubectl get {what}s -n {namespace}` lists them",
         404,
     )
 

@@ -130,10 +130,13 @@ async def test_a_maker_of_pods_that_is_not_there(tmp_path: Path) -> None:
     assert absent[2] == (
         "error: there is no deployment 'w' in namespace 'team'; `kubectl get deployments -n team` lists them\n"
     )
-    assert (
-        "there is no pod 'w' in namespace 'team', nor anything else of that name that makes pods (deployments"
-        in hidden[2]
+    assert hidden[2] == (
+        "error: you may not get deployments in namespace 'team', so it is not known whether one is named 'w'; "
+        "there is no pod 'w'; `kubectl auth can-i get deployments -n team` shows the right that lacks\n"
     )
+    by_type = await ran(StubApi(fault=no_right(path)), tmp_path, "explain", "deploy/w", "-n", "team")
+    assert by_type[2].startswith("error: you may not get deployments in namespace 'team', so")
+    assert "no pod" not in by_type[2]
     assert "there is no pod 'w' in namespace 'team'; " in typed[2]
 
 
