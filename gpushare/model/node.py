@@ -112,6 +112,15 @@ def capacity(node: Node, resource: str) -> int:
         return 0
 
 
+def offered_memory(node: Node) -> int | None:
+    """The node's allocatable ``gpu-mem`` in units, with which kube-scheduler compares the sum of its pods; None if it has none."""
+    amounts = (node.status.allocatable if node.status else None) or {}
+    try:
+        return parse_units(amounts[wire.RESOURCE_MEMORY]) if wire.RESOURCE_MEMORY in amounts else None
+    except InvalidQuantityError:
+        return None
+
+
 def is_unoffered(node: Node) -> bool:
     """Does the node have cards, and its kubelet offer none of them, as it does once its device plugin is gone?
 
@@ -147,12 +156,14 @@ def published_cards(node: Node) -> NodeCards | None:
 class NodeDevices(NamedTuple):
     """The cards of a node, nothing booked, by index. ``refusal`` is why no pod may have one, None if pods may.
 
-    ``overuse`` are pods that use more than they booked, as the node publishes them; no decision depends on it.
+    ``overuse`` are pods that use more than they booked, as the node publishes them; ``offered`` is its ``offered_memory``. No
+    decision depends on these.
     """
 
     devices: tuple[Device, ...]
     refusal: str | None = None
     overuse: tuple[CardOveruse, ...] = ()
+    offered: int | None = None
 
 
 def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDevices:
@@ -171,7 +182,7 @@ def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDev
     cards = described if is_shown else published_cards(node)
     found = devices_of_cards(cards) if cards is not None else (Device(index, total // count) for index in range(count))
     devices = (replace(one, healthy=False) if refusal or one.index in unhealthy else one for one in found)
-    return NodeDevices(tuple(devices), refusal, overuse_of(node))
+    return NodeDevices(tuple(devices), refusal, overuse_of(node), offered_memory(node))
 
 
 def overuse_of(node: Node) -> tuple[CardOveruse, ...]:
@@ -246,7 +257,8 @@ class NodeInfo:
     a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index)``, the
     tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
     puts on one of the node's cards. ``counts_slots``: the node is in slots mode. ``refusal`` is why no pod may have one
-    of the cards, None if pods may. ``overuse`` are pods that use more than they booked, as the node publishes them.
+    of the cards, None if pods may. ``overuse`` are pods that use more than they booked, as the node publishes them; ``offered`` is
+    its ``offered_memory``.
     """
 
     name: str
@@ -261,6 +273,18 @@ class NodeInfo:
     counts_slots: bool = False
     refusal: str | None = None
     overuse: tuple[CardOveruse, ...] = ()
+    offered: int | None = None
+
+    @property
+    def left_in_sum(self) -> int | None:
+        """Units that kube-scheduler has left of the node's sum if that is less than its largest card has free, else None.
+
+        A pod without a healthy card counts there, too; one whose phase has ended does not.
+        """
+        if self.offered is None or not self.largest_free:
+            return None
+        left = max(self.offered - sum(one.units for one in self.bookings if not one.evictable.is_lingering), 0)
+        return left if left < self.largest_free else None
 
 
 def lay_out(
@@ -269,6 +293,7 @@ def lay_out(
     bookings: Iterable[Booking],
     refusal: str | None = None,
     overuse: tuple[CardOveruse, ...] = (),
+    offered: int | None = None,
 ) -> NodeInfo:
     """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's.
 
@@ -308,6 +333,7 @@ def lay_out(
         counts_slots=counts_slots,
         refusal=refusal,
         overuse=overuse,
+        offered=offered,
     )
 
 
@@ -333,7 +359,12 @@ def _in_units_of(cards: Mapping[int, Device], booking: Booking) -> Booking:
 def laid_out_with(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
     """The same node and cards with these pods on them, and no others."""
     return lay_out(
-        node.name, tuple(device.booked(0, 0) for device in node.devices), bookings, node.refusal, node.overuse
+        node.name,
+        tuple(device.booked(0, 0) for device in node.devices),
+        bookings,
+        node.refusal,
+        node.overuse,
+        node.offered,
     )
 
 

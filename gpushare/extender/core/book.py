@@ -449,9 +449,11 @@ class Book:
     def _lay_out(self, *names: str) -> None:
         for name in names if self._is_looked_at else ():
             if name in self._nodes:
-                devices, refusal, overuse = self._cards[name]
+                devices, refusal, overuse, offered = self._cards[name]
                 if name in self._unreadable.values():
                     devices = tuple(replace(device, healthy=False) for device in devices)
                     refusal = refusal or wire.REASON_UNREADABLE_POD
-                self._infos[name] = lay_out(name, devices, self._bookings.get(name, {}).values(), refusal, overuse)
+                self._infos[name] = lay_out(
+                    name, devices, self._bookings.get(name, {}).values(), refusal, overuse, offered
+                )
                 self._answers.changed(name)

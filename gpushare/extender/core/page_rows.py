@@ -52,7 +52,7 @@ class Row(NamedTuple):
     """A node. ``cards`` are the numbers of all cards in one list: it is a third of the bytes of a list for each.
 
     ``unit_mib`` is how many MiB a unit is, also if the node does not publish that. ``unplaced`` are units of pods on no card of the
-    node; ``refusal`` is why no pod may have one of the cards.
+    node; ``refusal`` is why no pod may have one of the cards. ``left`` is ``NodeInfo.left_in_sum``.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Row(NamedTuple):
     unplaced: int
     refusal: str
     overusers: tuple[Overuser, ...] = ()
+    left: int | None = None
 
     def each_card(self) -> Iterator[Card]:
         """The cards, by index."""
@@ -106,9 +107,11 @@ class Entry(NamedTuple):
 
     @property
     def needs_attention(self) -> bool:
-        """Is a card sick or over-booked, a pod without a card or with too much of one, or the node refused?"""
-        row = self.row
-        return bool(self.sums.sick or self.sums.over_booked or row.unplaced or row.refusal or row.overusers)
+        """Is a card sick or over-booked, a pod without a card or with too much of one, the node refused, or its sum too small?"""
+        row, sums = self.row, self.sums
+        return bool(
+            sums.sick or sums.over_booked or row.unplaced or row.refusal or row.overusers or row.left is not None
+        )
 
 
 class Rows:
@@ -177,8 +180,9 @@ class Rows:
         overused = {one.card for one in overusers}
         cards = [self._card(device, is_overused=device.index in overused) for device in node.devices]
         numbers = tuple(number for card in cards for number in card)
-        row = Row(node.name, unit, numbers, node.unplaced, node.refusal or "", overusers)
-        largest = node.largest_free * unit
+        left = node.left_in_sum
+        row = Row(node.name, unit, numbers, node.unplaced, node.refusal or "", overusers, left)
+        largest = (node.largest_free if left is None else left) * unit
         sums = Sums(
             1, len(cards), sum(card.used for card in cards) * unit, sum(card.free for card in cards) * unit,
             sum(card.total for card in cards) * unit, largest, node.name,

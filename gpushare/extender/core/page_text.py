@@ -196,6 +196,7 @@ def _attention(document: PageDocument) -> Iterator[str]:
         texts += _overuses(row)
         texts += [row.refusal] * bool(row.refusal)
         texts += [f"{row.unplaced} units of pods on no card of it"] * bool(row.unplaced)
+        texts += _left(row)
         yield f"<li>{_link(row.name)} {escape('; '.join(texts))}</li>"
     if len(marked) > MOST_MARKED:
         yield f'<li><a href="ui?show=attention">{len(marked) - MOST_MARKED} more nodes</a></li>'
@@ -208,6 +209,10 @@ def _overuses(row: Row) -> list[str]:
         f"card {one.card}: {one.namespace}/{one.name} uses {one.used} MiB and booked {one.booked} MiB"
         for one in row.overusers
     ]
+
+
+def _left(row: Row) -> list[str]:
+    return [] if row.left is None else [f"kube-scheduler has {row.left} units left in sum"]
 
 
 def _words(card: Card, of: int) -> str:
@@ -230,7 +235,7 @@ def _node(entry: Entry, models: Sequence[str]) -> str:
     names = ", ".join(dict.fromkeys(models[card.model] for card in cards if models[card.model])) or "not published"
     notes = [f"<b>{escape(row.refusal)}</b>"] * bool(row.refusal)
     notes += [f"<b>{row.unplaced} units on no card</b>"] * bool(row.unplaced)
-    notes += [f"<b>{escape(text)}</b>" for text in _overuses(row)]
+    notes += [f"<b>{escape(text)}</b>" for text in (*_left(row), *_overuses(row))]
     return (
         f'<tr><th scope="row">{_link(row.name)}<small>{escape(names)}, in {unit_word(row.unit_mib)}</small>{"".join(notes)}</th>'
         f'<td><ul class="cards">{"".join(map(_card, cards))}</ul></td>'

@@ -16,7 +16,7 @@ from gpushare.kubectl_gpushare.core.node_rules import Amounts, allocatable_of, a
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, ScheduledNode
 from gpushare.manifests import ConfigMap, ObjectMeta, Pod
 from gpushare.model.allocation import Shares
-from gpushare.model.node import Booking, parse_unhealthy
+from gpushare.model.node import Booking, capacity, parse_unhealthy
 from gpushare.model.placement import Question, Snapshot, question
 from gpushare.model.pod import Request, cpu_request, pod_request, request_of
 
@@ -122,7 +122,8 @@ class ClusterState:
     def shortage_on(self, name: str, resource: str, wanted: Amounts) -> Shortage:
         """Why the node has too little of a resource of ours in kube-scheduler's sum."""
         info, pods = self.snapshot().nodes[name], self._counted.get(name, ())
-        return shortage(info, resource, wanted, self._allocatable[name], self.free_on(name), pods)
+        whole = capacity(self.nodes[name], resource)
+        return shortage(info, whole, resource, wanted, self._allocatable[name], self.free_on(name), pods)
 
     def assume(self, node: str, subject: Subject, request: Request, shares: Shares) -> None:
         """One such pod is on the node, as if the extender had bound it there."""

@@ -56,13 +56,17 @@ class Shortage(NamedTuple):
 
 def shortage(
     info: NodeInfo,
+    whole: int,
     resource: str,
     wanted: Amounts,
     allocatable: Amounts,
     free: Mapping[str, int],
     pods: Sequence[CountedPod],
 ) -> Shortage:
-    """The numbers of a node's sum, with the pods that have none of its healthy cards; amounts are in thousandths."""
+    """The numbers of a node's sum, with the pods that have none of its healthy cards.
+
+    Amounts are in thousandths; ``whole`` is the capacity in units.
+    """
     offered, missing = allocatable.get(resource, 0), wanted[resource] - free.get(resource, 0)
     healthy = {device.index for device in info.devices if device.healthy}
     placed = {one.uid for one in info.bookings if any(card in healthy for card, _ in one.shares)}
@@ -74,6 +78,8 @@ def shortage(
         f"node {info.name}: {counted} of its {offered // _THOUSAND} allocatable {resource} are counted for pods, {lost} of them "
         "for pods on an unhealthy or removed card or on none"
     )
+    if offered < whole * _THOUSAND:
+        text += f"; the node has {whole} in all, and its kubelet takes the others to be unhealthy"
     if named := ", ".join(f"{one.namespace}/{one.name} ({one.units(resource)})" for one in ends[:_MOST_NAMED]):
         more = f", and {len(ends) - _MOST_NAMED} more" if len(ends) > _MOST_NAMED else ""
         text += f"; the end of {named}{more} makes room"

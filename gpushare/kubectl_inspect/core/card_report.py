@@ -13,7 +13,7 @@ from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, NodeStatus, ObjectMeta, Pod
 from gpushare.model.allocation import Allocation, read_allocation
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
-from gpushare.model.node import Booking, NodeInfo, capacity, lay_out, published_cards, read_devices
+from gpushare.model.node import Booking, Device, NodeInfo, capacity, lay_out, published_cards, read_devices
 from gpushare.model.pod import is_finished, names_card_resources, pod_request, was_started
 from gpushare.model.quantity import MemoryUnit
 
@@ -36,6 +36,12 @@ class NodeReport:
     is_published: bool = False
     """Did the device plugin publish the unit, so that it is no guess?"""
     sick: Mapping[int, CardFacts] = field(default_factory=dict)
+    whole: int = 0
+    """The capacity of a node without published cards; ``total`` is what its kubelet offers, as in the original's table."""
+
+    def size_of(self, device: Device) -> int:
+        """The units of a card, also while the kubelet offers less of the node than it has."""
+        return max(device.total, self.whole // max(len(self.info.devices), 1))
 
     @property
     def used(self) -> int:
@@ -146,13 +152,14 @@ def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
     published = published_cards(node)
     as_listed = node if published else _with_allocatable(node)
     total = capacity(as_listed, wire.RESOURCE_MEMORY)
-    devices, refusal, overuse = read_devices(as_listed)
+    devices, refusal, overuse, offered = read_devices(as_listed)
     unit = published.unit if published else ""
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
-    info = lay_out(node.metadata.name, devices, bookings, refusal, overuse)
+    info = lay_out(node.metadata.name, devices, bookings, refusal, overuse, offered)
+    whole = 0 if published else capacity(node, wire.RESOURCE_MEMORY)
     sick = {card.index: card for card in published.cards if not card.healthy} if published else {}
-    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, sick)
+    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, sick, whole)
 
 
 def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:
@@ -181,8 +188,9 @@ def _in_mib(report: NodeReport) -> NodeReport:
     return replace(
         report,
         total=report.total * mib,
+        whole=report.whole * mib,
         unit="MiB",
-        info=lay_out(info.name, devices, bookings, info.refusal, info.overuse),
+        info=lay_out(info.name, devices, bookings, info.refusal, info.overuse, info.offered and info.offered * mib),
     )
 
 

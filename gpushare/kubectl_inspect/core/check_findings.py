@@ -33,10 +33,16 @@ def findings(
 
 def _over_booked(report: NodeReport) -> Iterator[str]:
     for device in report.info.devices:
-        if device.used > device.total:
-            yield f"node {report.name}: card {device.index} is over-booked: {device.used} of {device.total} units"
+        size = report.size_of(device)
+        if device.used > size:
+            yield f"node {report.name}: card {device.index} is over-booked: {device.used} of {size} units"
         if report.info.counts_slots and device.slots_used > device.slots:
             yield f"node {report.name}: card {device.index} is over-booked: {device.slots_used} of {device.slots} slots"
+    if report.whole > report.total:
+        yield (
+            f"node {report.name}: its kubelet offers {report.total} of {report.whole} units, as if a card was unhealthy, "
+            f"and all its pods count: the next one gets at most {max(report.total - report.used, 0)}"
+        )
     if report.info.unplaced:
         yield f"node {report.name}: {report.info.unplaced} units of its pods are on none of its cards"
 

@@ -60,9 +60,9 @@ def _card(device: Device, node: NodeReport) -> dict[str, Any]:
         "index": device.index,
         "uuid": device.uuid,
         "model": device.model,
-        "total": device.total,
+        "total": node.size_of(device),
         "allocated": device.used,
-        "free": device.free,
+        "free": max(node.size_of(device) - device.used, 0) if device.healthy else 0,
         "healthy": device.healthy,
         "reason": sick.reason if sick else node.info.refusal or "",
     }

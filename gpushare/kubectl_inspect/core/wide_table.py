@@ -20,7 +20,7 @@ def _rows(node: NodeReport) -> Iterable[list[object]]:
     for device in node.info.devices:
         pods = sum(1 for one in node.info.bookings if units_on(one, device.index))
         yield [
-            node.name, node.address, device.index, device.model or "-", device.uuid or "-", device.used, device.total,
+            node.name, node.address, device.index, device.model or "-", device.uuid or "-", device.used, node.size_of(device),
             node.unit, _health(device, node), pods,
         ]  # fmt: skip
     if node.info.unplaced:
@@ -28,7 +28,7 @@ def _rows(node: NodeReport) -> Iterable[list[object]]:
 
 
 def _health(device: Device, node: NodeReport) -> str:
-    if device.used > device.total:
+    if device.used > node.size_of(device):
         return "over-booked"
     sick = node.sick.get(device.index)
     if device.healthy:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare import wire
 from gpushare.manifests import Node
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards, read_cards
 from gpushare.model.node import (
@@ -20,6 +21,7 @@ from gpushare.model.node import (
     is_unoffered,
     laid_out_with,
     lay_out,
+    offered_memory,
     parse_unhealthy,
     units_on,
 )
@@ -304,3 +306,15 @@ def test_a_node_with_too_many_pods_gets_no_more() -> None:
 def test_a_boot_is_the_one_that_the_kubelet_reports(node: dict[str, Any] | None, boot: str) -> None:
     """It is not known of a node that is not there, or that has no kubelet yet."""
     assert boot_of(None if node is None else msgspec.convert(node, Node)) == boot
+
+
+def test_allocatable_memory_is_kept_as_it_is_offered() -> None:
+    """An amount that cannot be read is not known; of a node without it, nothing is."""
+    shown = [
+        msgspec.convert({"status": {"capacity": {}, "allocatable": amounts}}, Node)
+        for amounts in ({wire.RESOURCE_MEMORY: "15"}, {wire.RESOURCE_MEMORY: "x"}, {}, None)
+    ]
+
+    assert [offered_memory(one) for one in shown] == [15, None, None, None]
+    assert lay_out("n", (Device(0, 14),), []).left_in_sum is None
+    assert lay_out("n", (Device(0, 14, 14),), [], None, (), 0).left_in_sum is None

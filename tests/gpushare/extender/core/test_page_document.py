@@ -107,7 +107,7 @@ def test_changes_are_what_differs_since_the_version_before(page: Page) -> None:
     changes = page.at(103)
     assert set(changes) == {"base", "version", "now", "contacts", "numbers", "nodes", "gone"}
     assert (changes["base"], changes["version"], changes["gone"]) == (2, 3, ["m"])
-    assert changes["nodes"] == [["n", 1024, [0, 2, 14, 0, 0, 1, 0, 14, 0, 0], 0, "", []]]
+    assert changes["nodes"] == [["n", 1024, [0, 2, 14, 0, 0, 1, 0, 14, 0, 0], 0, "", [], None]]
 
 
 def test_overuse_on_a_node_is_a_change_of_its_row(page: Page) -> None:

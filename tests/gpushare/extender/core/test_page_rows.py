@@ -34,7 +34,7 @@ def test_a_row_has_each_card_in_units() -> None:
 
     assert rows.models == ["T4", "P4"]
     assert [*entry.row.each_card()] == [Card(0, 3, 14, 0, 0), Card(2, 10, 10, 1, 0)]
-    assert json.loads(entry.text) == ["n", 1024, [0, 3, 14, 0, 0, 2, 10, 10, 1, 0], 0, "", []]
+    assert json.loads(entry.text) == ["n", 1024, [0, 3, 14, 0, 0, 2, 10, 10, 1, 0], 0, "", [], None]
     assert (entry.models, other.models) == ({0, 1}, {0})
     assert rows.texts() == [entry.text, rows.text_of("m")]
 

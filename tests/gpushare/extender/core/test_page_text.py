@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +22,7 @@ from gpushare.extender.core.page_text import View, ago, amount, chosen, fragment
 from gpushare.extender.core.trends import Point
 from gpushare.extender.core.verdicts import Verdicts
 from gpushare.manifests import ObjectMeta
+from gpushare.model.eviction import FIXED
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
 from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import Request
@@ -294,6 +296,19 @@ def test_amounts_are_rounded_to_a_tenth() -> None:
         "0 s ago", "59 s ago", "1 min ago", "2 h ago", "1 d ago", "2 d ago",
     ]  # fmt: skip
     assert [module.unit_word(mib) for mib in (1024, 1, 256)] == ["GiB", "MiB", "units of 256 MiB"]
+
+
+def test_a_node_whose_sum_is_too_small_offers_what_is_left() -> None:
+    """Its largest block is what kube-scheduler has left, which it names; a pod that has ended by its phase does not count."""
+    cards, ended = (Device(0, 15), Device(1, 15)), replace(FIXED, is_lingering=True)
+    pods = [Booking("u", "team", "p", 12, ((0, 12),)), Booking("v", "team", "q", 1, ((0, 1),), evictable=ended)]
+    found = fragments(shown(lay_out("n", cards, pods, None, (), 15)), View())
+    enough = fragments(shown(lay_out("n", cards, pods, None, (), 30)), View())
+
+    assert texts(found["attention"]) == ["n", "kube-scheduler has 3 units left in sum"]
+    assert "kube-scheduler has 3 units left in sum" in texts(found["nodes"])
+    assert (texts(found["nodes"])[-1], texts(enough["nodes"])[-1]) == ("3 GiB", "15 GiB")
+    assert fragments(shown(lay_out("n", cards, pods, None, (), 5)), View())["nodes"].count("0 GiB") >= 1
 
 
 def test_a_pod_that_overuses_is_named_with_its_amounts() -> None:

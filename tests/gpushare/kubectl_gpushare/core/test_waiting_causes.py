@@ -357,6 +357,8 @@ SUM = (
     "{} of them for pods on an unhealthy or removed card or on none"
 )
 
+FEWER = "; the node has {} in all, and its kubelet takes the others to be unhealthy"
+
 
 @pytest.mark.parametrize(
     ("asked", "objects", "message", "ended"),
@@ -406,7 +408,11 @@ def test_a_refusal_by_the_sum_of_a_node_names_the_pods(
 ) -> None:
     """kube-scheduler counts pods without a healthy card, too: the end of these makes room, behind the card that has room."""
     resource, counted, offered, lost, named = message
-    text = SUM.format(counted, offered, resource, lost) + (f"; the end of {named} makes room" if named else "")
+    amounts = objects[0]["status"]
+    fewer = FEWER.format(amounts["capacity"][f"aliyun.com/gpu-{resource}"]) * (
+        amounts["capacity"] != amounts["allocatable"]
+    )
+    text = SUM.format(counted, offered, resource, lost) + fewer + (f"; the end of {named} makes room" if named else "")
     reported = asked | {
         "status": {"conditions": report(f"0/1 nodes are available: 1 Insufficient aliyun.com/gpu-{resource}.")}
     }
@@ -427,7 +433,8 @@ def test_each_sum_that_is_too_small_is_named() -> None:
     absent = causes(pod(limits=SLOT), of_the_original(node()))
 
     assert {kind: one["message"] for kind, one in found.items()} == {
-        kinds.IN_SUM: f"{SUM.format(1, 1, 'slot', 1)}; the end of team/g (1) makes room; {SUM.format(3, 3, 'mem', 3)}",
+        kinds.IN_SUM: f"{SUM.format(1, 1, 'slot', 1)}{FEWER.format(8)}; the end of team/g (1) makes room; "
+        f"{SUM.format(3, 3, 'mem', 3)}{FEWER.format(15_079)}",
         kinds.RESOURCES: "Insufficient cpu",
     }
     assert many[kinds.IN_SUM]["message"].endswith("team/f09 (1), and 2 more makes room")

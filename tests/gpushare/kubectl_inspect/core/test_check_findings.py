@@ -80,3 +80,13 @@ def test_pods_without_a_part_in_a_report_are_left_out() -> None:
     bare.spec.node_name = "n"
 
     assert [bound_pod(one) for one in (ended, bare, pod("a", "3", node=None))] == [None] * 3
+
+
+def test_a_kubelet_that_offers_less_than_the_node_has() -> None:
+    """A node of the original's plugin has nothing else to show an unhealthy card by; no card is over-booked by that."""
+    less = node(units="30", allocatable={"aliyun.com/gpu-mem": "15", "aliyun.com/gpu-count": "2"})
+
+    assert found(less, pod("a", "12", on("0"))) == [
+        "node n: its kubelet offers 15 of 30 units, as if a card was unhealthy, and all its pods count: the next one gets at most 3"
+    ]
+    assert found(less, pod("a", "16", on("0")))[0] == "node n: card 0 is over-booked: 16 of 15 units"
