@@ -6,13 +6,15 @@ A key replaces the list of the files before; a key with ``+`` appends to it. An 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gpushare.setup.core.command_line import find, values_of
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.service_units import Service, services
+from gpushare.setup.core.service_units import SCRIPTS, Service, services
+from gpushare.setup.core.static_pod import on_node
 from gpushare.setup.core.yaml_edit import load
 
 KINDS: Final = ("rke2", "k3s")
@@ -35,8 +37,8 @@ class Server:
 
     config: str
     """Its file."""
-    service: str = ""
-    """The unit or script that starts it; "" if there is none."""
+    restart: str
+    """The command that restarts it."""
     values: dict[str, list[Given]] = field(default_factory=dict)
     """By key, without dashes; those that count."""
     replaced_by: dict[str, str] = field(default_factory=dict)
@@ -55,6 +57,11 @@ class Server:
             found = Given(text, path) if name == flag else found
         return found
 
+    def on_node(self, path: str) -> str:
+        """The path of the node that kube-scheduler sees as ``path``: that itself, if no mount brings another there."""
+        mounts = [one.value.split(":") for one in self.values.get(MOUNTS, ())]
+        return on_node(path, {one[1]: one[0] for one in mounts if len(one) > 1}) or path
+
 
 def config_file(kind: str) -> str:
     """The file that a server reads if it is told nothing."""
@@ -67,6 +74,8 @@ def start(files: Mapping[str, str], kind: str) -> tuple[Service, tuple[str, ...]
     for service in services(files, kind):
         command = find(service.words, kind)
         if command is not None and "server" in command.words:
+            before = service.words[: -len(command.words)]
+            service.environment |= dict(word.partition("=")[::2] for word in before if re.match(r"\w+=", word))
             found.append((service, command.words[command.words.index("server") + 1 :]))
     if len(found) > 1:
         paths = ", ".join(service.path for service, _ in found)
@@ -94,7 +103,7 @@ def _add_by_hand(place: str) -> str:
 
 def read(files: Mapping[str, str], kind: str) -> Server:
     """Raises SetupRefusedError."""
-    server = Server(config_of(files, kind))
+    server = Server(config_of(files, kind), f"systemctl restart {'rke2-server' if kind == 'rke2' else kind}")
     for path in _in_order(files, server.config):
         for key, value in _mapping(load(files[path], path)).items():
             _take(
@@ -118,7 +127,8 @@ def _take_command_line(server: Server, files: Mapping[str, str], kind: str) -> N
     if started is None:
         return
     service, words = started
-    server.service = service.path
+    is_openrc = service.path.startswith(SCRIPTS)
+    server.restart = f"rc-service {service.name} restart" if is_openrc else f"systemctl restart {service.name}"
     variable = service.environment.get(f"{kind.upper()}_DATA_DIR")
     given = {
         ARGUMENTS: values_of(words, (f"--{ARGUMENTS}",)),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.setup.core.command_line import expanded, without_redirections
+from gpushare.setup.core.command_line import base_name, expanded, without_redirections
 from gpushare.setup.core.faults import SetupRefusedError
 
 # The first folder wins.
@@ -24,6 +24,7 @@ _ASSIGNMENT: Final = re.compile(
 class Service:
     """What starts a program."""
 
+    name: str
     path: str
     """The file that has the command."""
     words: list[str] = field(default_factory=list)
@@ -59,7 +60,7 @@ def _unit(files: Mapping[str, str], name: str) -> Service:
         within = f"{folder}/{name}.service.d/"
         drop_ins |= {path.removeprefix(within): path for path in files if path.startswith(within)}
     main = next(path for folder in FOLDERS if (path := f"{folder}/{name}.service") in files)
-    found, command, given = Service(main), "", ""
+    found, command, given = Service(name, main), "", ""
     for path in (main, *(drop_ins[one] for one in sorted(drop_ins))):
         for key, value in _settings(files[path]):
             value = value.replace("%%", "\0").replace("%n", f"{name}.service")
@@ -110,4 +111,4 @@ def _openrc(files: Mapping[str, str], path: str) -> Service:
         words = without_redirections(f"{known.get('command', '')} {known.get('command_args', '')}")
     except ValueError as error:
         raise SetupRefusedError(f"{path}: command_args cannot be read: {error}", "close the quotes there") from error
-    return Service(path, expanded(words, known), known)
+    return Service(base_name(path), path, expanded(words, known), known)

@@ -325,8 +325,7 @@ def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
     named = given.get(CONFIG, rancher.Given(own, server.config))
     is_replacing = wish.is_replacing and named.path == server.config
     inside = own if is_replacing else named.value
-    mounts = [one.value.split(":") for one in server.values.get(rancher.MOUNTS, ())]
-    file = next((one[0] for one in mounts if one[1:2] == [inside]), inside)
+    file = server.on_node(inside)
     entries: tuple[Entry, ...] = ()
     if named.path == server.config and inside == own:
         _refuse_replaced(kind, files, server)
@@ -335,16 +334,12 @@ def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
             # k3s runs kube-scheduler in its own process.
             entries += (Entry((rancher.MOUNTS,), f"{own}:{own}", is_item=True),)
     account = f"{data}/server/cred/scheduler.kubeconfig"
-    service = base_name(server.service).removesuffix(".service") or {"rke2": "rke2-server", "k3s": "k3s"}[kind]
-    restart = (
-        f"rc-service {service} restart" if server.service.startswith("/etc/init.d") else f"systemctl restart {service}"
-    )
     return Site(
         {"rke2": "RKE2", "k3s": "k3s"}[kind], minor, CONFIG, file,
         _text(files, file, minor, account, wish, is_own=file == own), server.config, entries,
         {flag: one.value if is_replacing or flag != CONFIG else file for flag, one in given.items()},
         named_by=named.path if not entries else "", is_extended=file != own, inside="" if file == inside else inside,
-        restart=restart, has_process=kind == "rke2",
+        restart=server.restart, has_process=kind == "rke2",
     )  # fmt: skip
 
 

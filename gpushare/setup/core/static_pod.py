@@ -47,11 +47,15 @@ class SchedulerPod:
 
     def on_node(self, path: str) -> str | None:
         """The path of the node that the container sees as ``path``; None if it is not mounted."""
-        inside_out: dict[str, str] = {mount["mountPath"]: volume["hostPath"]["path"] for mount, volume in self.mounts}
-        for inside in sorted(inside_out, reverse=True):
-            if path == inside or path.startswith(f"{inside}/"):
-                return inside_out[inside] + path[len(inside) :]
-        return None
+        return on_node(path, {mount["mountPath"]: volume["hostPath"]["path"] for mount, volume in self.mounts})
+
+
+def on_node(path: str, mounts: Mapping[str, str]) -> str | None:
+    """The path of the node that a container sees as ``path``; ``mounts`` has the node's paths by those of the container."""
+    for inside in sorted(mounts, reverse=True):
+        if path == inside or path.startswith(f"{inside.rstrip('/')}/"):
+            return mounts[inside].rstrip("/") + path[len(inside.rstrip("/")) :]
+    return None
 
 
 def mounted_under(pod: SchedulerPod, names: Collection[str]) -> list[Entry]:

@@ -111,6 +111,14 @@ READ: dict[str, tuple[dict[str, str], str]] = {
         | {"/c.yaml": f"kube-scheduler-arg: [config={OWN}]", K3S: "kube-scheduler-arg: [config=/no]"},
         OWN,
     ),
+    "another file, by a variable in the command": (
+        k3s()
+        | {
+            UNIT: unit(start="env K3S_CONFIG_FILE=/c.yaml k3s server"),
+            "/c.yaml": f"kube-scheduler-arg: [config={OWN}]",
+        },
+        OWN,
+    ),
     "the folder beside another file": (
         started("-c /c.yaml") | {"/c.yaml.d/a.yaml": f"kube-scheduler-arg: config={OWN}\n", f"{K3S}.d/a.yaml": OUR_ARG},
         OWN,
@@ -146,6 +154,10 @@ READ: dict[str, tuple[dict[str, str], str]] = {
     "RKE2, a mount under another path": (
         rke2(f"kube-scheduler-arg: [config=/in]\nkube-scheduler-extra-mount: ['{OWN}:/in:ro']\n"),
         OWN,
+    ),
+    "RKE2, a folder that is mounted": (
+        rke2("kube-scheduler-arg: [config=/in/s/a.yaml]\nkube-scheduler-extra-mount: ['/no:/in', '/srv:/in/s']\n"),
+        "/srv/a.yaml",
     ),
     "RKE2, a variable": (
         rke2()
@@ -193,6 +205,12 @@ READ: dict[str, tuple[dict[str, str], str]] = {
         OWN,
     ),
 }
+
+
+def test_a_service_is_restarted_by_its_name() -> None:
+    """The name is that of the unit, whichever of its files has the command."""
+    files = started("") | {f"{UNIT}.d/10.conf": unit("ExecStart=", start="k3s server")}
+    assert recognise(files, Wish(30)).restart == "systemctl restart k3s"
 
 
 @pytest.mark.parametrize("name", READ)
