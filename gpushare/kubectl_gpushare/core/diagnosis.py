@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpushare import wire
 from gpushare.answer_forms import counted
@@ -18,8 +18,9 @@ from gpushare.kubectl_gpushare.core.node_rules import READY, state_text
 from gpushare.kubectl_gpushare.core.scheduler_answer import answer_in
 from gpushare.manifests import Node, NodeCondition, Pod, ReportedNode
 from gpushare.model.conditions import HEARTBEAT_SECONDS, healthy_condition, heartbeat_age
-from gpushare.model.node import capacity, described_cards, is_unoffered, overuse_of
+from gpushare.model.node import capacity, described_cards, devices_of, is_unoffered, overuse_of
 from gpushare.model.waiting import Wait, wait_of
+from gpushare.model.wishes import Wishes, wishes_or_none
 from gpushare.setup.core.faults import Fault
 from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN, cluster_faults
 
@@ -47,18 +48,30 @@ class Installation:
     backends: int | None = None
 
 
+class WaitingPod(NamedTuple):
+    """A pod that waits; ``named`` are its wishes for a card, as its author wrote them."""
+
+    namespace: str
+    name: str
+    wait: Wait
+    wishes: Wishes
+    named: str
+
+
 @dataclass(slots=True)
 class SeenPods:
     """What matters of all pods: those that wait for a card, and the device plugin of each node, as a command's words."""
 
-    waiting: list[tuple[str, str, Wait]] = field(default_factory=list)
+    waiting: list[WaitingPod] = field(default_factory=list)
     plugins: dict[str, str] = field(default_factory=dict)
 
     def take(self, pod: Pod) -> None:
         """One pod of the list."""
         meta = pod.metadata
         if (wait := wait_of(pod)) is not None:
-            self.waiting.append((meta.namespace, meta.name, wait))
+            wishes = {wish: (meta.annotations or {}).get(wish) for wish in sorted(wire.CARD_WISHES)}
+            named = ", ".join(f"{wish.rpartition('/')[2]}={text}" for wish, text in wishes.items() if text)
+            self.waiting.append(WaitingPod(meta.namespace, meta.name, wait, wishes_or_none(pod), named))
         key, value = _COMPONENT
         if (meta.labels or {}).get(key) == value and pod.spec.node_name:
             self.plugins[pod.spec.node_name] = f"-n {meta.namespace} logs {meta.name}"
@@ -83,7 +96,7 @@ def diagnosis(
         *(_of_objects(installed, nodes, now) if installed else ()),
         *faults,
         *(fault for node in nodes for fault in _of_node(node, installed, seen, now)),
-        *_waiting(seen.waiting, now),
+        *_waiting(seen.waiting, nodes, now),
         *_overusers(nodes),
         *(_finding(text) for text in findings if not _is_named(text, unhealthy)),
     ]
@@ -137,10 +150,10 @@ def _of_node(node: ReportedNode, installed: Installation | None, seen: SeenPods,
         yield Fault(what, f"kubectl label node {name} {missing} --overwrite")
     elif is_unoffered(node):
         what = f"node {name} has cards and offers none of them: its device plugin is away or waits"
-        yield Fault(what, f"kubectl gpushare events {name}; {look}")
+        yield Fault(what, f"kubectl gpushare events node/{name}; {look}")
     elif not has_cards:
         what = f"node {name} has the label {_LABEL}=true and reports no {wire.RESOURCE_MEMORY}"
-        yield Fault(what, f"kubectl gpushare events {name}; {look}")
+        yield Fault(what, f"kubectl gpushare events node/{name}; {look}")
     else:
         yield from _unhealthy(node, look, now)
 
@@ -166,18 +179,20 @@ def _unhealthy(node: ReportedNode, look: str, now: float) -> Iterator[Fault]:
         yield Fault(f"{what}, and its device plugin has not written it for half an hour", look)
 
 
-def _waiting(waiting: Iterable[tuple[str, str, Wait]], now: float) -> Iterator[Fault]:
+def _waiting(waiting: Iterable[WaitingPod], nodes: Iterable[Node], now: float) -> Iterator[Fault]:
     """Pods that wait, those with the same reasons together; the one that waits longest stands for them."""
-    groups: defaultdict[tuple[str, ...], list[tuple[str, str, Wait]]] = defaultdict(list)
+    cards = {(device.model, device.uuid) for node in nodes for device in devices_of(node)}
+    groups: defaultdict[tuple[str, ...], list[WaitingPod]] = defaultdict(list)
     for one in waiting:
-        since = one[2].since
+        since = one.wait.since
         if since is None or now - since >= _PATIENCE:
-            reasons = sorted({reason.text for reason in answer_in(one[2].message).reasons})
-            groups[str(one[2].is_gated), *reasons].append(one)
+            reasons = sorted({reason.text for reason in answer_in(one.wait.message).reasons})
+            groups[str(one.wait.is_gated), *reasons, _unmet(one, cards)].append(one)
     for group in sorted(groups.values(), key=len, reverse=True)[:_MOST_LINES]:
-        namespace, name, wait = min(group, key=lambda one: (one[2].since or 0.0, *one[:2]))
+        first = min(group, key=lambda one: (one.wait.since or 0.0, one.namespace, one.name))
+        namespace, name, wait, *_ = first
         many = f"{len(group)} pods wait for a card, the first is" if len(group) > 1 else "a pod waits for a card:"
-        text = "; it has scheduling gates" if wait.is_gated else f": {_report(wait)}"
+        text = "; it has scheduling gates" if wait.is_gated else f": {_unmet(first, cards) or _report(wait)}"
         yield Fault(
             f"{many} {namespace}/{name}{text[:_LONGEST]}", f"kubectl gpushare explain pod/{name} -n {namespace}"
         )
@@ -186,6 +201,17 @@ def _waiting(waiting: Iterable[tuple[str, str, Wait]], now: float) -> Iterator[F
         yield Fault(
             f"{rest} more pods wait for other reasons", "kubectl get pods -A --field-selector status.phase=Pending"
         )
+
+
+def _unmet(pod: WaitingPod, cards: Collection[tuple[str, str]]) -> str:
+    """The wishes of a pod that no card of the cluster meets; "" if one does, or if no card is known."""
+    wishes = pod.wishes
+    if not (cards and wishes.names_cards) or any(
+        wishes.allow_model(model) and wishes.allow_uuid(uuid) for model, uuid in cards
+    ):
+        return ""
+    models = ", ".join(sorted({model for model, _ in cards if model})) or "not published"
+    return f"no card of the cluster is one that it wishes for ({pod.named}); the models are: {models}"
 
 
 def _report(wait: Wait) -> str:

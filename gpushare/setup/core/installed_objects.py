@@ -13,7 +13,7 @@ from gpushare.setup.core.faults import Fault
 NAMESPACE: Final = "kube-system"
 EXTENDER: Final = "gpushare-schd-extender"
 PLUGIN: Final = "gpushare-device-plugin-ds"
-_INSTALL: Final = "kubectl apply -k clusters/deploy/base, with your images (clusters/deploy/README.md)"
+_INSTALL: Final = "kubectl apply -k clusters/deploy/base  # once your images are set there: clusters/deploy/README.md"
 # The chart of JupyterHub names its scheduler so, behind the name of the release.
 _USER_SCHEDULER: Final = "user-scheduler"
 
@@ -33,7 +33,7 @@ def cluster_faults(
         found.append(
             Fault(
                 f"daemonset {PLUGIN}: no node has the label gpushare=true",
-                "kubectl get nodes -L gpushare; kubectl label node NODE gpushare=true, for each that has cards",
+                "kubectl get nodes -L gpushare  # then, for each NODE that has cards: kubectl label node NODE gpushare=true",
             )
         )
     if not found and not any(_has_memory(node) for node in nodes):

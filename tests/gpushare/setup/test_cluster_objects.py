@@ -17,9 +17,9 @@ from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen
 DEPLOYMENT = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
 DAEMON_SET = {"status": {"desiredNumberScheduled": 2, "numberReady": 2}}
 NODE = {"metadata": {"name": "n"}, "status": {"capacity": {"aliyun.com/gpu-mem": "14"}}}
-INSTALL = "kubectl apply -k clusters/deploy/base, with your images (clusters/deploy/README.md)"
+INSTALL = "kubectl apply -k clusters/deploy/base  # once your images are set there: clusters/deploy/README.md"
 LOOK = "kubectl -n kube-system describe {0}; kubectl -n kube-system logs {0}"
-LABEL = "kubectl get nodes -L gpushare; kubectl label node NODE gpushare=true, for each that has cards"
+LABEL = "kubectl get nodes -L gpushare  # then, for each NODE that has cards: kubectl label node NODE gpushare=true"
 ZERO = f"deployment {EXTENDER} is scaled to 0: no pod that waits gets a card"
 
 

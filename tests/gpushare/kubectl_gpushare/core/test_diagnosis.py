@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import msgspec
 import pytest
 
+from gpushare.kubectl_gpushare import gpushare_arguments
 from gpushare.kubectl_gpushare.core.answer_text import diagnosis_text
 from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis
+from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.manifests import Pod, ReportedNode
 from gpushare.setup.core.faults import Fault
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, pod
@@ -19,6 +22,24 @@ STALE = "node a: GPUShareHealthy is True, and its device plugin has not written 
 EXTENDER = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
 SELECTOR = {"template": {"spec": {"nodeSelector": {"kubernetes.io/os": "linux", "gpushare": "true"}}}}
 PLUGIN = {"spec": SELECTOR, "status": {"desiredNumberScheduled": 1, "numberReady": 1}}
+
+
+# Of kubectl's own, those that are printed here.
+VERBS = ("describe", "get", "label", "logs", "scale", "apply")
+
+
+def is_command(text: str) -> bool:
+    """Is each part a command that kubectl takes, with arguments that its plugin of ours takes?"""
+    for part in text.split(";"):
+        program, *words = shlex.split(part, comments=True)
+        assert program == "kubectl"
+        if words[0] == "gpushare":
+            gpushare_arguments.parse("kubectl-gpushare", words[1:])
+        elif words[:2] == ["inspect", "gpushare"]:
+            inspect_arguments.parse("kubectl-inspect-gpushare", words[2:])
+        else:
+            assert (words[2] if words[0] == "-n" else words[0]) in VERBS
+    return True
 
 
 def found(
@@ -35,6 +56,9 @@ def found(
             seen.take(msgspec.convert(one, Pod))
     converted = [msgspec.convert(one, ReportedNode) for one in nodes]
     answer = diagnosis(installed, faults, findings, converted, seen, NOW, [])
+    given = {fault.fix for fault in faults}
+    for one in answer["findings"]:
+        assert one["do"] in given or is_command(one["do"]), one["do"]
     return [(one["what"], one["do"]) for one in answer["findings"]]
 
 
@@ -56,7 +80,7 @@ def test_each_finding_has_the_next_command() -> None:
         ("a pod bypasses it", "name another"),
         (
             "node s has the label gpushare=true and reports no aliyun.com/gpu-mem",
-            "kubectl gpushare events s; kubectl -n kube-system describe daemonset/gpushare-device-plugin-ds",
+            "kubectl gpushare events node/s; kubectl -n kube-system describe daemonset/gpushare-device-plugin-ds",
         ),
         (lines[0], "kubectl inspect gpushare -d a"),
         (lines[1], "kubectl gpushare explain pod/p -n team"),
@@ -142,7 +166,7 @@ def test_cards_that_a_node_does_not_offer_are_a_fault() -> None:
     assert found(there, sick, node("well"), plugin) == [
         (
             "node a has cards and offers none of them: its device plugin is away or waits",
-            "kubectl gpushare events a; kubectl -n team logs plugin-x",
+            "kubectl gpushare events node/a; kubectl -n team logs plugin-x",
         )
     ]
 
@@ -198,6 +222,24 @@ def test_pods_that_wait_are_faults() -> None:
     ]
     many = found(*(waits(f"p{at}", f"reason {at}") for at in range(7)))
     assert (len(many), many[-1][0]) == (6, "2 more pods wait for other reasons")
+
+
+def test_a_wish_for_a_card_that_is_nowhere_is_named() -> None:
+    """By the wish, with the models that there are; a wish that a card meets is no reason. Without known cards none is."""
+    waiting = waits("a", "0/1 nodes are available: 1 no GPU of the node is one that the pod wishes for.")
+    met = waits("b", "x")
+    waiting["metadata"]["annotations"] = {"gpushare.aliyun.com/card-model": "A100"}
+    met["metadata"]["annotations"] = {"gpushare.aliyun.com/card-model": "T4"}
+    wish = "no card of the cluster is one that it wishes for (card-model=A100); the models are: "
+    plain = node()
+    plain["metadata"]["annotations"] = {}
+
+    assert found(node(), waiting, met) == [
+        (f"a pod waits for a card: team/a: {wish}Tesla T4", "kubectl gpushare explain pod/a -n team"),
+        ("a pod waits for a card: team/b: x", "kubectl gpushare explain pod/b -n team"),
+    ]
+    assert found(plain, waiting)[0][0].endswith(f"{wish}not published")
+    assert wish not in found(waiting)[0][0]
 
 
 def test_overuse_on_a_node_is_a_fault() -> None:
