@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -24,8 +24,9 @@ from gpushare.kubectl_gpushare.cluster_reading import (
     read_cluster,
     uses_of,
 )
+from gpushare.kubectl_gpushare.core.binder import binder_of
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
-from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis
+from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis, not_asked
 from gpushare.kubectl_gpushare.core.event_list import event_list
 from gpushare.kubectl_gpushare.core.explanation import (
     API_VERSION,
@@ -52,8 +53,10 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
 from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
 from gpushare.kubectl_inspect.core.check_findings import findings
 from gpushare.manifests import AnyObject, Pod, ReportedNode
+from gpushare.model.allocation import read_allocation
 from gpushare.model.conditions import healthy_condition, seconds_of
 from gpushare.setup.cluster_objects import objects_of
+from gpushare.setup.core.faults import Fault
 from gpushare.setup.core.installed_objects import bypasses_extender, scheduler_faults
 
 USE_HIDDEN: Final = (
@@ -63,6 +66,9 @@ USE_HIDDEN: Final = (
 _TELLING: Final = (WAITING, BOUND, ENDED)
 # Less than the hour for which an API server keeps events (--event-ttl), in seconds.
 _EVENTS_KEPT: Final = 3000.0
+# Schedulers of which the last pod is looked at.
+_MOST_SCHEDULERS: Final = 5
+_SCHEDULED: Final = "Scheduled"
 _COMPONENT: Final = "app.kubernetes.io/component"
 _PLUGIN: Final = "device-plugin"
 # Where events about objects without a namespace are.
@@ -191,7 +197,26 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
         hidden.append(INSTALLATION_HIDDEN)
     reports, problems = report(nodes, pods)
     found = findings(nodes, pods, reports, problems, now, asked.assumed_for)
-    return diagnosis(installed, scheduler_faults(bypassing), found, nodes, seen, now, hidden)
+    faults = [*scheduler_faults(bypassing), *[one async for one in _schedulers_that_do_not_ask(client, seen, progress)]]
+    return diagnosis(installed, faults, found, nodes, seen, now, hidden)
+
+
+async def _schedulers_that_do_not_ask(client: ApiClient, seen: SeenPods, progress: Progress) -> AsyncIterator[Fault]:
+    """By the last pod of each scheduler: without a right to it and to its events, nothing is known."""
+    for _, namespace, name in list(seen.last.values())[:_MOST_SCHEDULERS]:
+        try:
+            subject = subject_of(await client.request("GET", pod_path(namespace, name)))
+        except (MissingRightError, NotFoundError):
+            continue
+        if bypasses_extender(subject.pod):
+            continue
+        events = await events_of(client, namespace, name, ClusterState(), progress)
+        events = [one for one in events if one.involved_object.uid in (None, "", subject.metadata.uid)]
+        allocation, _ = read_allocation(subject.pod, subject.metadata.annotations)
+        if any(one.reason == _SCHEDULED for one in events) and (
+            fault := not_asked(binder_of(subject, allocation, events), namespace, name)
+        ):
+            yield fault
 
 
 async def simulate_manifest(

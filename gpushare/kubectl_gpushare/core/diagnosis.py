@@ -13,12 +13,15 @@ from typing import Any, Final, NamedTuple
 
 from gpushare import wire
 from gpushare.answer_forms import counted
+from gpushare.kubectl_gpushare.core.binder import NODE_NAME, STATIC
+from gpushare.kubectl_gpushare.core.binder import PLUGIN as PLUGIN_CHOSE
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION
 from gpushare.kubectl_gpushare.core.node_rules import READY, state_text
 from gpushare.kubectl_gpushare.core.scheduler_answer import answer_in
 from gpushare.manifests import Node, NodeCondition, Pod, ReportedNode
 from gpushare.model.conditions import HEARTBEAT_SECONDS, healthy_condition, heartbeat_age
 from gpushare.model.node import capacity, described_cards, devices_of, is_unoffered, overuse_of
+from gpushare.model.pod import is_finished, names_card_resources
 from gpushare.model.waiting import Wait, wait_of
 from gpushare.model.wishes import Wishes, wishes_or_none
 from gpushare.setup.core.faults import Fault
@@ -60,10 +63,15 @@ class WaitingPod(NamedTuple):
 
 @dataclass(slots=True)
 class SeenPods:
-    """What matters of all pods: those that wait for a card, and the device plugin of each node, as a command's words."""
+    """What matters of all pods: those that wait for a card, and the device plugin of each node, as a command's words.
+
+    ``last`` is the newest pod with card memory that each scheduler may have bound, by the scheduler's name: its creation, namespace
+    and name.
+    """
 
     waiting: list[WaitingPod] = field(default_factory=list)
     plugins: dict[str, str] = field(default_factory=dict)
+    last: dict[str, tuple[str, str, str]] = field(default_factory=dict)
 
     def take(self, pod: Pod) -> None:
         """One pod of the list."""
@@ -72,6 +80,9 @@ class SeenPods:
             wishes = {wish: (meta.annotations or {}).get(wish) for wish in sorted(wire.CARD_WISHES)}
             named = ", ".join(f"{wish.rpartition('/')[2]}={text}" for wish, text in wishes.items() if text)
             self.waiting.append(WaitingPod(meta.namespace, meta.name, wait, wishes_or_none(pod), named))
+        if pod.spec.node_name and names_card_resources(pod) and not is_finished(pod):
+            scheduler, one = pod.spec.scheduler_name or "", (meta.creation_timestamp or "", meta.namespace, meta.name)
+            self.last[scheduler] = max(one, self.last.get(scheduler, one))
         key, value = _COMPONENT
         if (meta.labels or {}).get(key) == value and pod.spec.node_name:
             self.plugins[pod.spec.node_name] = f"-n {meta.namespace} logs {meta.name}"
@@ -106,6 +117,20 @@ def diagnosis(
         "findings": [{"what": fault.what, "do": fault.fix} for fault in found],
         "hidden": list(hidden),
     }
+
+
+def not_asked(binder: Mapping[str, str], namespace: str, name: str) -> Fault | None:
+    """The fault of a scheduler that bound its last pod without the extender; ``binder`` is the answer of ``binder_of``."""
+    by = binder["boundBy"]
+    if by in ("", NODE_NAME, STATIC) or by != binder["scheduler"] or binder["cardBy"] not in (PLUGIN_CHOSE, ""):
+        return None
+    what = (
+        f"scheduler {by} bound {namespace}/{name}, its last pod with a shared card, without a question to the extender"
+    )
+    return Fault(
+        what,
+        f"kubectl gpushare explain pod/{name} -n {namespace}  # then, on its control plane node: gpushare-setup check",
+    )
 
 
 def _of_objects(installed: Installation, nodes: Sequence[ReportedNode], now: float) -> Iterator[Fault]:

@@ -434,3 +434,30 @@ async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
     ]
     assert err.getvalue().startswith("hidden: use on 1 node: ")
     assert err.getvalue().endswith("error: there are no pods with a shared card named f in namespace 'default'\n")
+
+
+async def test_a_scheduler_that_does_not_ask_the_extender(tmp_path: Path) -> None:
+    """Its last pod shows it: bound by the scheduler's event, and its card was chosen later, or not at all."""
+    at = "2026-09-21T14:{}:20.500000Z"  # The card of the pods was chosen at 14:13:20.
+    lines = {}
+    for case, minute, card, event in (
+        ("later", 12, 0, "Scheduled"),
+        ("never", 12, None, "Scheduled"),
+        ("before", 14, 0, "Scheduled"),
+        ("by name", 12, 0, "Other"),
+    ):
+        bound = pod("p", 4, "a", card)
+        bound["metadata"]["creationTimestamp"] = "2026-09-21T14:00:00Z"
+        old = pod("old", 4, "a", 0)
+        involved = {"kind": "Pod", "name": "p", "namespace": "team", "uid": "uid-p"}
+        said = {"metadata": {"name": "e", "namespace": "team"}, "involvedObject": involved, "reason": event}
+        said |= {"eventTime": at.format(minute), "reportingComponent": "default-scheduler"}
+        _, out, _ = await ran(StubApi(nodes=[node()], pods=[bound, old], events=[said]), tmp_path, "doctor")
+        lines[case] = [line for line in out.splitlines() if "without a question" in line]
+    hidden = StubApi(nodes=[node()], pods=[pod("p", 4, "a", 0)], fault=no_right("/api/v1/namespaces/team/pods/p"))
+
+    fault = (
+        "scheduler default-scheduler bound team/p, its last pod with a shared card, without a question to the extender"
+    )
+    assert lines == {"later": [fault], "never": [fault], "before": [], "by name": []}
+    assert "without a question" not in (await ran(hidden, tmp_path, "doctor"))[1]

@@ -10,7 +10,7 @@ import pytest
 
 from gpushare.kubectl_gpushare import gpushare_arguments
 from gpushare.kubectl_gpushare.core.answer_text import diagnosis_text
-from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis
+from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis, not_asked
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.manifests import Pod, ReportedNode
 from gpushare.setup.core.faults import Fault
@@ -249,3 +249,22 @@ def test_overuse_on_a_node_is_a_fault() -> None:
     assert found(item) == [("node a: 2 pods use more of a card than they booked", "kubectl gpushare top pods -A")]
     item["metadata"]["annotations"] = {"aliyun.com/gpushare-overuse": '[["u",0,1,2]]'}
     assert found(item)[0][0] == "node a: 1 pod uses more of a card than it booked"
+
+
+@pytest.mark.parametrize(
+    ("by", "scheduler", "card", "is_fault"),
+    [
+        ("default-scheduler", "default-scheduler", "device plugin", True),
+        ("default-scheduler", "default-scheduler", "", True),
+        ("default-scheduler", "default-scheduler", "extender or device plugin", False),
+        ("gpushare", "default-scheduler", "extender", False),
+        ("nodeName", "", "device plugin", False),
+        ("", "", "", False),
+    ],
+)
+def test_a_scheduler_that_bound_without_the_extender(by: str, scheduler: str, card: str, is_fault: bool) -> None:
+    """Only if that is certain, with the next commands."""
+    fault = not_asked({"boundBy": by, "scheduler": scheduler, "cardBy": card}, "team", "p")
+
+    assert (fault is not None) == is_fault
+    assert fault is None or is_command(fault.fix)
