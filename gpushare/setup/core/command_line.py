@@ -1,4 +1,4 @@
-"""Which program the words of a command line start, behind shells and wrappers, and the flags that it gets."""
+"""Which program the words of a command line start, behind shells and wrappers, and the flags and files that it gets."""
 
 from __future__ import annotations
 
@@ -120,3 +120,11 @@ def expanded(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
         else:
             found.append(re.sub(r"\$\{(\w+)\}", lambda name: variables.get(name[1], ""), word).replace("$$", "$"))
     return found
+
+
+def on_node(path: str, mounts: Mapping[str, str]) -> str | None:
+    """The path of the node that a container sees as ``path``; ``mounts`` has the node's paths by those of the container."""
+    for inside in sorted(mounts, reverse=True):
+        if path == inside or path.startswith(f"{inside.rstrip('/')}/"):
+            return mounts[inside].rstrip("/") + path[len(inside.rstrip("/")) :]
+    return None

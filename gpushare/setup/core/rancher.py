@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from gpushare.setup.core.command_line import find, values_of
+from gpushare.setup.core.command_line import find, on_node, values_of
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.service_units import SCRIPTS, Service, services
-from gpushare.setup.core.static_pod import on_node
 from gpushare.setup.core.yaml_edit import load
 
 KINDS: Final = ("rke2", "k3s")
@@ -33,7 +32,7 @@ class Given(NamedTuple):
 
 @dataclass(slots=True)
 class Server:
-    """What a server of k3s or RKE2 is started with."""
+    """The configuration of a server of k3s or RKE2."""
 
     config: str
     """Its file."""
@@ -69,7 +68,7 @@ def config_file(kind: str) -> str:
 
 
 def start(files: Mapping[str, str], kind: str) -> tuple[Service, tuple[str, ...]] | None:
-    """What starts the server, and its arguments; None if no unit or script does. Raises SetupRefusedError."""
+    """The service that starts the server, and its arguments; None if no unit or script does. Raises SetupRefusedError."""
     found = []
     for service in services(files, kind):
         command = find(service.words, kind)

@@ -22,7 +22,7 @@ _ASSIGNMENT: Final = re.compile(
 
 @dataclass(slots=True)
 class Service:
-    """What starts a program."""
+    """A unit or script that starts a program."""
 
     name: str
     path: str
@@ -34,13 +34,13 @@ class Service:
 
 
 def patterns(name: str) -> tuple[str, ...]:
-    """Of the files that may start a service whose name begins so."""
+    """Patterns of the files that may start a service with a name that begins so."""
     units = (f"{folder}/{name}*.service{rest}" for folder in FOLDERS for rest in ("", ".d/*.conf"))
     return (*units, f"{SCRIPTS}/{name}*", f"/etc/conf.d/{name}*", *_OPENRC_ENVIRONMENT)
 
 
 def services(files: Mapping[str, str], name: str) -> Iterator[Service]:
-    """The services whose name begins so. Raises SetupRefusedError."""
+    """The services with a name that begins so. Raises SetupRefusedError."""
     units = {
         found[1]
         for path in files

@@ -46,7 +46,7 @@ _BY_KOPS: Final = (
     "KubeSchedulerConfiguration that has the extender; or " + SECOND_SCHEDULER
 )
 _BY_HAND: Final = "add gpushare's extender by hand to the file of its --config, or " + SECOND_SCHEDULER
-# What else starts a kube-scheduler: its files, and what is to be done.
+# Other ways to start a kube-scheduler: their files, and what to do.
 _OTHERS: Final = {
     "/var/snap/microk8s/current/args/kube-scheduler": f"these are MicroK8s' flags of kube-scheduler: {_BY_HAND}",
     "/system/config/kubernetes/kube-scheduler/scheduler-config.yaml":
@@ -105,7 +105,7 @@ class Site:
     inside: str = ""
     """The path of ``file`` in kube-scheduler's container, if it is another."""
     owner: str = ""
-    """What a person does instead, because another program writes these files again; "" if none does."""
+    """The advice to a person, because another program writes these files again; "" if none does."""
     restart: str = ""
     """The command by which a person restarts kube-scheduler; "" if the kubelet does."""
     is_by_hand: bool = False

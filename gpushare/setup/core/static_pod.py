@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.setup.core.command_line import base_name, find, flags_of
+from gpushare.setup.core.command_line import base_name, find, flags_of, on_node
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.yaml_edit import Entry, load
 
@@ -48,14 +48,6 @@ class SchedulerPod:
     def on_node(self, path: str) -> str | None:
         """The path of the node that the container sees as ``path``; None if it is not mounted."""
         return on_node(path, {mount["mountPath"]: volume["hostPath"]["path"] for mount, volume in self.mounts})
-
-
-def on_node(path: str, mounts: Mapping[str, str]) -> str | None:
-    """The path of the node that a container sees as ``path``; ``mounts`` has the node's paths by those of the container."""
-    for inside in sorted(mounts, reverse=True):
-        if path == inside or path.startswith(f"{inside.rstrip('/')}/"):
-            return mounts[inside].rstrip("/") + path[len(inside.rstrip("/")) :]
-    return None
 
 
 def mounted_under(pod: SchedulerPod, names: Collection[str]) -> list[Entry]:

@@ -53,9 +53,7 @@ def load(text: str, path: str) -> Any:
         return decode_yaml(text)
     except UnreadableError as error:
         line = f", line {error.line}" if error.line is not None else ""
-        raise SetupRefusedError(
-            f"{path}{line}: no YAML: {error}", "mend the file, or restore it from a copy"
-        ) from error
+        raise SetupRefusedError(f"{path}{line}: no YAML: {error}", "fix the file, or restore it from a copy") from error
 
 
 def applied(text: str, entries: Iterable[Entry], path: str) -> str:
