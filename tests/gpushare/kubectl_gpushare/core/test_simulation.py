@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.errors import GpushareError
+from gpushare.extender.core.page_rows import Rows
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.explanation import explain_pod
 from gpushare.kubectl_gpushare.core.node_rules import amounts_of, rule_against, short_of
 from gpushare.kubectl_gpushare.core.simulation import simulate
 from gpushare.manifests import ConfigMap
@@ -322,3 +324,46 @@ def test_a_pod_that_has_ended_takes_no_cpu() -> None:
 
     assert state.free_on("a")["cpu"] == 8000
     assert state.snapshot().nodes["a"].largest_free == 0
+
+
+CARDS = [
+    {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem.",
+    }
+]
+
+
+def of_the_original(offered: int) -> Object:
+    """A node of the original's plugin, two cards of 14, whose kubelet offers that many units."""
+    item = node()
+    item["metadata"]["annotations"] = {}
+    item["status"]["allocatable"] = item["status"]["allocatable"] | {"aliyun.com/gpu-mem": str(offered)}
+    return item
+
+
+@pytest.mark.parametrize(
+    ("objects", "largest"),
+    [
+        ((node(sick="lost"), pod("f", 12, "a", 1)), 14),
+        ((of_the_original(14), pod("f", 12, "a", 0)), 2),
+        ((of_the_original(14), pod("f", 14, "a", 0)), 0),
+        ((of_the_original(28), pod("f", 12, "a", 0)), 14),
+        ((node(), pod("f", 3, "a", 0), pod("g", 20, "a")), 5),
+        ((node(), pod("f", 3, "a", 0), pod("g", 20, "a", 7)), 5),
+    ],
+)
+def test_each_program_has_the_same_largest_pod(objects: tuple[Object, ...], largest: int) -> None:
+    """The page and simulate name its size; explain has room for a pod of it and for no larger one."""
+    rows = Rows()
+    for _ in rows.follow(list(cluster(*objects).snapshot().nodes.values())):
+        pass
+    models = simulated(pod(), *objects)["models"]
+    sizes = [size for size in (largest, largest + 1) if size]
+    fits = [explain_pod(subject(pod(units=size, conditions=CARDS)), cluster(*objects), ())["fits"] for size in sizes]
+
+    assert rows.sums.largest == largest * 1024
+    assert max(one["largest"] for one in models) == largest
+    assert fits == [["a"], []][-len(sizes) :]
