@@ -10,10 +10,12 @@ from typing import Final
 from e2e import flakes
 from e2e.onsite import carry, validate
 from e2e.rivals import saboteurs
-from e2e.site import SiteError, look_verbs
+from e2e.site import look_verbs
 from e2e.site.report import report_verbs
+from e2e.site.unexpected import EXPECTED, noted
 
 _FAILED: Final = 1
+_INTERRUPTED: Final = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,9 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))
-    except (SiteError, OSError, ValueError) as error:
-        print(f"{arguments.verb}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
-        return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except (*EXPECTED, OSError, ValueError) as error:
+        why = str(error)
+    except Exception as error:  # an administrator reads a sentence; the traceback is in its log
+        why = noted(error)
+    print(f"{arguments.verb}: {why}", file=sys.stderr)  # noqa: T201  # a command's error
+    return _FAILED
 
 
 if __name__ == "__main__":

@@ -37,13 +37,15 @@ class ApiError(Exception):
 class ApiClient:
     """One connection pool to one API server; ``http`` is it, for questions of other shapes.
 
-    For ``patience`` seconds a request that the server could not answer is sent again. A change whose answer was lost may have
-    been made: then a POST is answered by 409, and a DELETE by 404.
+    A request that the server could not answer is sent again, until it has answered none for ``patience`` seconds. A change
+    whose answer was lost may have been made: then a POST is answered by 409, and a DELETE by 404.
     """
 
     def __init__(self, http: Connection, *, patience: float = 0.0) -> None:
         self.http = http
         self._patience = patience
+        # The end of the patience with a server that has answered nothing since.
+        self._until: float | None = None
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
@@ -87,16 +89,23 @@ class ApiClient:
         headers: dict[str, str] | None = None,
     ) -> Answer:
         """The answer to a request, sent again as long as the patience lasts. Raises ApiError for any status from 400 up."""
-        until, pause = asyncio.get_running_loop().time() + self._patience, RETRY_SECONDS
+        pause = RETRY_SECONDS
         while True:
             try:
                 response = await self.http.request(method, path, content=content, params=params, headers=headers)
                 if response.status_code >= 400:
                     raise error_of(response.status_code, response.content)
             except (ApiError, TransportError) as error:
-                if not is_passing(error) or asyncio.get_running_loop().time() + pause > until:
+                if not is_passing(error):
+                    self._until = None
+                    raise
+                now = asyncio.get_running_loop().time()
+                if self._until is None:
+                    self._until = now + self._patience
+                if now + pause > self._until:
                     raise
             else:
+                self._until = None
                 return response
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_RETRY_SECONDS)

@@ -74,13 +74,13 @@ async def meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 async def finished(work: Coroutine[Any, Any, T]) -> T:
-    """Do it to its end, even if the caller is cancelled amid it, which is cancelled then. Raises what it raised."""
+    """Do it to its end, even if the caller is cancelled amid it. Raises what it raised, as the cause of a cancellation."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
         await asyncio.wait([task])
-        raise
+        raise error from None if task.cancelled() else task.exception()
 
 
 async def for_each(act: Callable[[T], Awaitable[object]], items: Iterable[T], at_once: int) -> None:

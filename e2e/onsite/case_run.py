@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+from e2e.onsite.console import LOG_FILE, Console, console
+from e2e.onsite.site_results import LEFT
 from e2e.report import verdict_plugin
 from e2e.site import SiteError
 from e2e.site.report.report_files import JSON_FILE, make_ready, read_report
@@ -29,11 +31,19 @@ _SETTINGS: Final = ("--timeout=0", "-W", "default", "-p", "no:cacheprovider", "-
 class _Interruption:
     """Notices Ctrl-C and SIGTERM, for which pytest has the same exit code as for an error before the first case."""
 
-    has_come = False
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.has_come = False
+        self.is_explained = False
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Also called for ``pytest.exit`` and for errors of collection."""
         self.has_come = excinfo.type is KeyboardInterrupt
+        if self.has_come:
+            self._console.say("interrupted: removing what this run created")
+        elif isinstance(excinfo.value, pytest.exit.Exception):
+            self._console.say(str(excinfo.value.msg))
+            self.is_explained = True
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -66,18 +76,28 @@ def run_cases(cluster: str, folder: Path, options: Sequence[str] = ()) -> int:
         # One that is ignored stays so, as nohup wants it.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
-    interruption = _Interruption()
     argv = [str(_CASES), "--cluster", cluster, "--site-report", str(folder), *_SETTINGS, *options]
     try:
-        code = pytest.main(argv, plugins=[interruption])
+        with console(folder / LOG_FILE) as lines:
+            return _code(argv, lines, folder)
+    except OSError as error:
+        raise SiteError(f"nothing was tried: no log can be written into {folder}: {error}") from error
+
+
+def _code(argv: Sequence[str], lines: Console, folder: Path) -> int:
+    interruption = _Interruption(lines)
+    try:
+        code = pytest.main(list(argv), plugins=[interruption, lines])
     except KeyboardInterrupt:
-        # Another one, which came in the clean-up.
+        lines.say(f"interrupted in the clean-up; {LEFT}")
         return INTERRUPTED
     if interruption.has_come:
         return INTERRUPTED
     if code == pytest.ExitCode.USAGE_ERROR:
         return MISUSED
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        if not interruption.is_explained:
+            lines.say(f"nothing was judged: an unexpected error ended the run; {lines.log} has the details")
         return FAILED
     try:
         verdict = verdict_of(read_report(folder / JSON_FILE))

@@ -13,14 +13,15 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import ApiClient, ApiError, is_passing
+from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import TransportError
-from clusters.api.resources import NODES
+from clusters.api.resources import NODES, PODS
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import real_kubelets
 from e2e.onsite import site_results
-from e2e.onsite.gaps import not_judged
+from e2e.onsite.console import LOG_FILE, console_of
+from e2e.onsite.gaps import leaves_gap, not_judged
 from e2e.onsite.machine_recording import RecordingError
 from e2e.onsite.site import Site
 from e2e.onsite.site_nodes import discovered, names_of
@@ -29,6 +30,7 @@ from e2e.onsite.tenancy import Tenancy, TenancyError
 from e2e.site import SiteError
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.picture import Picture
+from e2e.site.unexpected import sentence
 
 # Nodes of a cluster of our own: more of them would show nothing new about the cases.
 _MOST_NODES: Final = 3
@@ -63,7 +65,7 @@ def _names(config: pytest.Config) -> list[str]:
 async def _ask_for_names(config: pytest.Config, named: list[str]) -> list[str]:
     try:
         async with ApiClient(connection(config.option)) as api:
-            return discovered(Picture(datetime.now(UTC), await api.list(NODES), ()), named)
+            return discovered(Picture(datetime.now(UTC), await api.list(NODES), await api.list(PODS)), named)
     except ValueError as error:
         raise ClusterError(str(error)) from error
 
@@ -93,7 +95,8 @@ def site_cluster(request: pytest.FixtureRequest) -> Cluster:
 async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIterator[Site]:
     """The session's cluster, with a namespace that no other run has; what it was like goes into the report."""
     config = request.config
-    tenancy = Tenancy(site_cluster.api, secrets.token_hex(4), _reporter(config))
+    report = _reporter(config)
+    tenancy = Tenancy(site_cluster.api, secrets.token_hex(4), report)
     with _or_nothing_is_tried(config):
         async with contextlib.AsyncExitStack() as entered:
             visit = await site_results.look_before(config, site_cluster.api, _names(config))
@@ -108,6 +111,7 @@ async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIt
         hides_cards=config.getoption("--cluster") != BARE,
         runs_in_pods=config.getoption("--cluster") not in real_kubelets.STAND_INS,
         usage_nodes={one.name for one in real_kubelets.session_nodes(config) if "usage" in one.plugin_options},
+        report=report,
     )
     try:
         await clean_up.aclose()
@@ -118,16 +122,12 @@ async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIt
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """A case that lost its namespace, or its API server, shows nothing about sharing."""
+    """A case that lost its namespace, its rights or its API server shows nothing about sharing."""
     try:
         return (yield)
-    except (TenancyError, TransportError) as error:
-        if item.path == _CASES:
-            not_judged(str(error))
-        raise
-    except ApiError as error:
-        if item.path == _CASES and is_passing(error):
-            not_judged(str(error))
+    except Exception as error:
+        if item.path == _CASES and leaves_gap(error):
+            not_judged(sentence(error, LOG_FILE))
         raise
 
 
@@ -140,5 +140,7 @@ async def clean(site: Site) -> AsyncIterator[None]:
 
 def _reporter(config: pytest.Config) -> Callable[[str], None]:
     """Write lines past pytest, which holds back what tests print until they end."""
+    if (console := console_of(config)) is not None:
+        return console.say
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     return terminal.write_line if terminal is not None else lambda line: None

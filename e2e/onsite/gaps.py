@@ -12,11 +12,14 @@ from typing import Final, NoReturn
 
 import pytest
 
-from clusters.api.api_client import ApiError
+from clusters.api.api_client import ApiError, is_passing
+from e2e.onsite.tenancy import TenancyError
 from e2e.site.picture import Object
 
 _MARK: Final = "not judged: "
 _FORBIDDEN: Final = 403
+# The API server does not know the account, or does not allow it something.
+_NO_RIGHT: Final = (401, _FORBIDDEN)
 # The refusals of webhooks and of policies have several codes, and these words.
 _DENIALS: Final = ("denied the request", "denied request", "failed calling webhook")
 _PULLING: Final = frozenset(
@@ -49,6 +52,12 @@ def unless_refused() -> Iterator[None]:
         if error.code == _FORBIDDEN or any(words in error.message for words in _DENIALS):
             not_judged(f"the cluster refuses the pod: {error.message}")
         raise
+
+
+def leaves_gap(error: BaseException) -> bool:
+    """Has the run lost its namespace, its rights or its API server? That shows nothing about sharing."""
+    has_no_right = isinstance(error, ApiError) and error.code in _NO_RIGHT
+    return isinstance(error, TenancyError) or has_no_right or (isinstance(error, Exception) and is_passing(error))
 
 
 def why_not_judged(reason: str) -> str:

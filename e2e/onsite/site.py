@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shlex
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
 from clusters.api.api_client import ApiError, Object
 from clusters.api.resources import EVENTS, NODES, PODS
-from clusters.api.waiting import NotReachedError, eventually, glimpse
+from clusters.api.waiting import NotReachedError, eventually, glimpse, meanwhile
 from clusters.provider import Cluster, ClusterError
 from e2e import commands, spec
 from e2e.checkers.pod_requests import gpu_containers, units_of
@@ -26,8 +27,14 @@ from e2e.site.picture import condition, labels_of, words_of
 from e2e.site.preflight_picture import DEVICE_PLUGIN, KUBE_SYSTEM
 from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
+T = TypeVar("T")
+
 _MOST_MIB: Final = 8192
 USAGE: Final = "--usage"
+# A wait is reported after this many seconds, and then each time that it is twice as long.
+_QUIET_SECONDS: Final = 2.0
+# Of the log of a pod that did not do what it should.
+_LAST_LINES: Final = 5
 _NOT_FOUND: Final = 404
 # The condition of a pod that a scheduler preempts, or that is evicted.
 _DISRUPTED: Final = "DisruptionTarget"
@@ -58,7 +65,7 @@ class Site:
 
     ``simulated_nodes`` have simulated cards. ``hides_cards``: a container's runtime hides the cards of others from it.
     ``runs_in_pods``: device plugins are pods of a DaemonSet; if not, the cluster kills and launches them, and those of
-    ``usage_nodes`` look at what pods really use.
+    ``usage_nodes`` look at what pods really use. ``report`` gets a line about each wait that is long.
     """
 
     def __init__(
@@ -71,6 +78,7 @@ class Site:
         hides_cards: bool,
         runs_in_pods: bool,
         usage_nodes: Collection[str],
+        report: Callable[[str], None],
     ) -> None:
         self.api = cluster.api
         self._cluster = cluster
@@ -80,6 +88,7 @@ class Site:
         self.simulated_nodes = simulated_nodes
         self.hides_cards = hides_cards
         self._tenancy = tenancy
+        self._report = report
         self._case = 0
 
     # Facts of the cluster
@@ -181,7 +190,8 @@ class Site:
 
     async def delete(self, name: str) -> None:
         """Delete a pod of ours and wait until it is gone."""
-        await self._tenancy.remove(self._full(name), seconds=self.permissions.seconds)
+        async with meanwhile(self._report_wait(f"pod {name} is gone")):
+            await self._tenancy.remove(self._full(name), seconds=self.permissions.seconds)
 
     @contextlib.asynccontextmanager
     async def clean(self) -> AsyncIterator[None]:
@@ -191,7 +201,8 @@ class Site:
         try:
             yield
         finally:
-            await self._tenancy.remove(ending=ending, seconds=self.permissions.seconds)
+            async with meanwhile(self._report_wait("the pods of the case are gone")):
+                await self._tenancy.remove(ending=ending, seconds=self.permissions.seconds)
 
     async def replace_plugin(self, node: str) -> None:
         """End a node's device plugin, and wait until its next one runs and the node offers its memory again.
@@ -220,7 +231,7 @@ class Site:
             now = (await self.node(node))["status"]["allocatable"].get(spec.RESOURCE_MEMORY)
             return now == offered and any(is_ready(pod) for pod in plugins)
 
-        await eventually(is_back, bool, f"another plugin serves {node}", seconds=self.permissions.seconds)
+        await self.wait(is_back, bool, f"another plugin serves {node}")
 
     async def restart_kubelet(self, node: str) -> None:
         """Restart a node's kubelet, by the administrator's command if there is one, and wait until the node is ready again.
@@ -249,7 +260,30 @@ class Site:
             offers = now["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0") != "0"
             return offers and heartbeat(now) != before and condition(now, "Ready") == "True"
 
-        await eventually(is_back, bool, f"{node} is ready again", seconds=self.permissions.seconds)
+        await self.wait(is_back, bool, f"{node} is ready again")
+
+    async def wait(self, look: Callable[[], Awaitable[T]], good: Callable[[T], bool], what: str, pod: str = "") -> T:
+        """``eventually``, for the longest time that the administrator gives, with reports of a long wait.
+
+        Raises NotReachedError, with the story of ``pod``, if it is about a pod of ours.
+        """
+        try:
+            async with meanwhile(self._report_wait(what)):
+                return await eventually(look, good, what, seconds=self.permissions.seconds)
+        except NotReachedError as error:
+            if not pod:
+                raise
+            await self._check_room(await self.pod(pod))
+            story = await self.story(pod)
+            raise NotReachedError(f"after {self.permissions.seconds:.0f} s not reached: {what}: {story}") from error
+
+    async def _report_wait(self, what: str) -> None:
+        waited, pause = 0.0, _QUIET_SECONDS
+        while True:
+            await asyncio.sleep(pause)
+            waited += pause
+            pause = waited
+            self._report(f"         waits until {what}: {waited:.0f} s, {self.permissions.seconds:.0f} s at most")
 
     async def runs(self, name: str) -> Object:
         """Wait until a pod of ours runs or has ended well; the pod. Raises NotReachedError with its events.
@@ -267,20 +301,14 @@ class Site:
         return await self._phase(name, "Succeeded", "Failed")
 
     async def _phase(self, name: str, *phases: str) -> Object:
-        seconds = self.permissions.seconds
-
         def is_settled(pod: Object) -> bool:
             return pod["status"].get("phase") in ("Succeeded", "Failed", *phases) or bool(image_trouble(pod))
 
-        try:
-            pod = await eventually(lambda: self.pod(name), is_settled, f"{name} is {phases[0]}", seconds=seconds)
-        except NotReachedError as error:
-            await self._check_room(await self.pod(name))
-            raise NotReachedError(f"{error}; events: {await self.events(name)}") from error
+        pod = await self.wait(lambda: self.pod(name), is_settled, f"pod {name} is {phases[0]}", name)
         if why := image_trouble(pod):
             not_judged(f"the image cannot be used: {why}; name one with --probe-image")
         if pod["status"]["phase"] not in phases:
-            raise NotReachedError(f"{glimpse(pod)}; events: {await self.events(name)}")
+            raise NotReachedError(await self.story(name))
         return pod
 
     async def _check_room(self, pod: Object) -> None:
@@ -296,15 +324,32 @@ class Site:
         found = await self.api.list(EVENTS, NAMESPACE, field_selector=f"involvedObject.name={self._full(name)}")
         return [str(event["message"]) for event in found if reason in ("", event.get("reason"))]
 
+    async def story(self, name: str) -> str:
+        """A pod of ours in a line: its state with the reasons, its events, and the end of its containers' logs."""
+        pod = await self.pod(name)
+        parts = [glimpse(pod), f"events: {'; '.join(await self.events(name)) or 'none'}"]
+        for container in pod["spec"]["containers"]:
+            lines = (await self._log(name, container["name"])).splitlines()[-_LAST_LINES:]
+            parts.append(f"log of {container['name']}: {' | '.join(lines) or 'nothing'}")
+        return "; ".join(parts)
+
     async def lines(self, pod: str, container: str = "c0") -> list[Mapping[str, Any]]:
         """The JSON lines that a probe has printed so far."""
+        lines = []
+        for line in (await self._log(pod, container)).splitlines():
+            # The last one may not be whole yet.
+            with contextlib.suppress(ValueError):
+                lines += [json.loads(line)] if line.startswith("{") else []
+        return lines
+
+    async def _log(self, pod: str, container: str) -> str:
+        """What a container has printed so far; "" if it has not started."""
         try:
-            text = await self.api.text(PODS.path(NAMESPACE, self._full(pod), "log"), {"container": container})
+            return await self.api.text(PODS.path(NAMESPACE, self._full(pod), "log"), {"container": container})
         except ApiError as error:
             if error.code not in (400, _NOT_FOUND):
                 raise
-            return []
-        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+            return ""
 
 
 def _node_of(pod: Object) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from e2e.checkers.overcommit import is_over
 from e2e.quantities import whole_number
-from e2e.site.picture import Object, Picture, condition, is_labelled
+from e2e.site.picture import Object, Picture, condition
 
 # Taints with this effect turn no pod away; the probe's pods tolerate the key.
 _MILD: Final = "PreferNoSchedule"
@@ -20,13 +20,13 @@ def names_of(text: str) -> list[str]:
 
 
 def discovered(picture: Picture, names: Sequence[str]) -> list[str]:
-    """The nodes to validate: those that are named, or all with the label. Raises ValueError for an unknown one."""
+    """The nodes to validate: those that are named, or all with a device plugin's labels. Raises ValueError for unknown ones."""
     known = picture.sharing_nodes
     if unknown := [name for name in names if name not in known]:
         raise ValueError(
             f"{', '.join(unknown)}: no node of that name shares cards; there are: {', '.join(known) or 'none'}"
         )
-    return list(names) or [name for name, node in known.items() if is_labelled(node)]
+    return list(names) or [name for name, node in known.items() if not picture.lacking(node)]
 
 
 def why_closed(node: Object, pods: Iterable[Object], wanted: int) -> str:

@@ -17,7 +17,8 @@ from clusters.api.connection import TransportError
 from clusters.api.resources import NODES, PODS
 from clusters.providers import BARE
 from e2e.onsite import machine_recording
-from e2e.onsite.gaps import why_not_judged
+from e2e.onsite.console import LOG_FILE, console_of
+from e2e.onsite.gaps import leaves_gap, why_not_judged
 from e2e.onsite.site_facts import node_facts, on_this_machine, programs
 from e2e.report.sources import state
 from e2e.report.verdict_plugin import verdict_of
@@ -29,6 +30,7 @@ from e2e.site.preflight_reading import preflight
 from e2e.site.report import site_verdict
 from e2e.site.report.report_files import write_reports
 from e2e.site.site_report import CaseResult, NodeFacts, PreflightLine, SiteReport, Verdict
+from e2e.site.unexpected import sentence
 from e2e.site.validation_namespace import NAMESPACE
 
 NAME: Final = "gpushare-site-results"
@@ -37,7 +39,10 @@ _OF_NODES: Final = ("container runtime", "device plugin folder", "pod resources"
 # Between two looks at the invariants, in seconds.
 _LOOK_SECONDS: Final = 2.0
 _NOT_BEGUN: Final = "the run ended before this case had a result"
-_LEFT: Final = f"`kubectl get pods,leases --namespace {NAMESPACE}` shows it, and the next run removes it"
+LEFT: Final = (
+    f"if something of this run is left, `kubectl get pods,leases --namespace {NAMESPACE}` shows it, and the next run "
+    "removes it"
+)
 
 
 @dataclass
@@ -92,7 +97,8 @@ async def look_behind(config: pytest.Config, api: ApiClient, visit: Visit) -> No
 def note_clean_up(config: pytest.Config, visit: Visit, error: BaseException) -> None:
     """Put a clean-up that failed into the report. Raises its error if no report is wanted, or if it is that of Ctrl-C."""
     promise = "Everything that the run created is gone."
-    reason = f"{str(error) or type(error).__name__}; if something of this run is left, {_LEFT}"
+    told = error.__cause__ if isinstance(error, asyncio.CancelledError) and error.__cause__ else error
+    reason = f"{sentence(told, LOG_FILE)}; {LEFT}"
     visit.extra.append(CaseResult("clean-up", "", promise, "failed", reason))
     if not isinstance(error, Exception) or not _wants_report(config):
         raise error
@@ -128,6 +134,9 @@ class SiteResults:
         self._started = datetime.now(UTC)
         self._results: dict[str, CaseResult] = {}
         self._lines: list[str] = []
+        self._sentences: dict[str, str] = {}
+        self._gaps: set[str] = set()
+        self._told: set[str] = set()
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -144,14 +153,40 @@ class SiteResults:
                 node = callspec.params["node"]
                 self._results[item.nodeid] = CaseResult(item.originalname, node, promise, "not judged", _NOT_BEGUN)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """The first error of a case in a sentence; pytest's own words about it are for the log."""
+        report = yield
+        if report.failed and call.excinfo is not None:
+            self._sentences.setdefault(item.nodeid, sentence(call.excinfo.value, LOG_FILE))
+            if leaves_gap(call.excinfo.value):
+                self._gaps.add(item.nodeid)
+        return report
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of a case: its last word counts, but the first failure is the one that is reported."""
         if (case := self._results.get(report.nodeid)) is None:
             return
         case = msgspec.structs.replace(case, seconds=case.seconds + report.duration)
         if case.verdict != "failed" and (found := _judged(report)) is not None:
-            case = msgspec.structs.replace(case, verdict=found[0], reason=found[1])
+            word, reason = found
+            if word == "failed":
+                reason = self._sentences.get(report.nodeid, reason)
+                word = "not judged" if report.nodeid in self._gaps else word
+            case = msgspec.structs.replace(case, verdict=word, reason=reason)
         self._results[report.nodeid] = case
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """A line for the administrator as soon as a case has ended."""
+        console, case = console_of(self._config), self._results.get(nodeid)
+        if console is None or case is None:
+            return
+        self._told.add(nodeid)
+        word = case.verdict.upper() if case.verdict == "failed" else case.verdict
+        counted = f"{len(self._told)}/{len(self._results)}"
+        console.say(f"{counted:>7}  {word:10}  {': '.join(filter(None, (case.node, case.title, case.reason)))}")
 
     # Around pytest's own, which ends the fixtures of an interrupted run, and inside of that which prints the summary.
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -164,8 +199,9 @@ class SiteResults:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The verdict in one line, after what else went wrong."""
+        console = console_of(self._config)
         for line in self._lines:
-            terminalreporter.write_line(line)
+            (terminalreporter.write_line if console is None else console.say)(line)
 
     def _write(self) -> None:
         folder = self._config.getoption("--site-report")
@@ -181,6 +217,8 @@ class SiteResults:
             self._lines.append(f"{verdict} The report could not be written: {error}")
         else:
             self._lines.append(f"{verdict} The report is in {folder}.")
+            if console_of(self._config) is not None and site_verdict.verdict_of(report).word != "passed":
+                self._lines.append(f"The details are in {folder / LOG_FILE}.")
 
     def _report(self, visit: Visit) -> SiteReport:
         return SiteReport(

@@ -37,6 +37,7 @@ from clusters.api.api_client import JSON_PATCH, RETRY_SECONDS, ApiClient, ApiErr
 from clusters.api.connection import TransportError
 from clusters.api.resources import LEASES, NAMESPACES, PODS, PRIORITY_CLASSES, Resource
 from clusters.api.waiting import NotReachedError, eventually, finished, meanwhile
+from e2e.site import SiteError
 from e2e.site.picture import labels_of
 from e2e.site.validation_namespace import KEEP, NAMESPACE, PRIORITY_CLASS, RUN_LABEL
 
@@ -64,7 +65,7 @@ _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
 _TODO: Final = "kubectl apply -f e2e/onsite/validate-rbac.yaml"
 
 
-class TenancyError(Exception):
+class TenancyError(SiteError):
     """The namespace cannot be had, or was lost; the text has why, and what to do."""
 
 

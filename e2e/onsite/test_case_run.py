@@ -24,7 +24,7 @@ from e2e.tenant import granted, remove_namespace
 _RUN: Final = "import sys; from pathlib import Path; from e2e.onsite.case_run import run_cases; "
 _CALL: Final = "sys.exit(run_cases(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))"
 _ONE: Final = ("--nodes", "a1", "-k", "card_that_it_got or amounts")
-_FILES: Final = {"site_report.json", "site_report.html", "site_report.xml"}
+_FILES: Final = {"site_report.json", "site_report.html", "site_report.xml", "validation.log"}
 _READS: Final = [{"apiGroups": [""], "resources": ["nodes", "pods", "configmaps"], "verbs": ["get", "list", "watch"]}]
 _NAMESPACES: Final = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}]
 _CLASSES: Final = [
@@ -117,8 +117,36 @@ async def test_an_error_behind_a_skip_fails_the_case(run: Run) -> None:
 
     assert code == 3, output
     assert {(case["verdict"], case["reason"]) for case in run.document()["cases"]} == {
-        ("failed", "RuntimeError: its pods are left")
+        (
+            "failed",
+            "an unexpected error ended the check (RuntimeError: its pods are left); validation.log has the details",
+        )
     }
+
+
+@pytest.mark.thorough("a run on a cluster of its own")
+async def test_each_failure_is_a_sentence_and_the_log_has_it(run: Run) -> None:
+    """The output and the page have neither a traceback nor the name of a function; the log has both."""
+    plugin = """@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if "amounts" in pyfuncitem.name:
+        raise ExceptionGroup("unhandled errors in a TaskGroup", [KeyError("status")])
+    assert [1] == [2]
+"""
+    code, output = await run.of("embedded", *_ONE, plugin=plugin)
+    page, log = ((run.report / name).read_text() for name in ("site_report.html", "validation.log"))
+
+    assert code == 3, output
+    lines = [line.partition("  FAILED      ")[2] for line in output.splitlines() if "  FAILED  " in line]
+    assert lines == [
+        "a1: a pod runs on the card that it got: what was seen is not what was expected; validation.log has both",
+        "a1: containers of a pod get their amounts: an unexpected error ended the check (KeyError: 'status'); "
+        "validation.log has the details",
+    ]
+    assert f"The details are in {run.report / 'validation.log'}." in output
+    assert [text for text in (output, page) if "Traceback" in text or "test_containers" in text] == []
+    assert "assert [1] == [2]" in log
+    assert "KeyError: 'status'" in log
 
 
 @pytest.mark.exhaustive("a run on a cluster of its own")

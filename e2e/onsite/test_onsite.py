@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from clusters.api.api_client import Object
-from clusters.api.waiting import eventually, glimpse
+from clusters.api.waiting import glimpse
 from clusters.providers import BARE
 from e2e import spec
 from e2e.checkers.history import Card, Cards, Listed
@@ -67,12 +67,16 @@ async def test_pods_that_run_together_fit_the_cards(site: Site, node: str) -> No
     for name in ("first", "second"):
         await site.runs(name)
     pods = [await site.pod(name) for name in ("first", "second")]
-    cards = Cards(0.0, node, {card.index: Card(card.units) for card in (await site.room(node)).cards})
+    room = await site.room(node)
+    cards = Cards(0.0, node, {card.index: Card(card.units) for card in room.cards})
+    found = judge([Listed(0.0, pods), cards], over_booked)
+    too_full = [card.index for card in room.cards if card.free.units < 0]
 
-    assert [pod["spec"]["nodeName"] for pod in pods] == [node, node]
-    assert all(map(shares_or_none, pods))
-    assert judge([Listed(0.0, pods), cards], over_booked) == []
-    assert all(card.free.units >= 0 for card in (await site.room(node)).cards)
+    for pod in pods:
+        check_node(pod, node)
+        assert shares_or_none(pod), f"{glimpse(pod)}: no annotation places its request on cards"
+    assert found == [], f"cards of {node} are over-booked: {found}"
+    assert too_full == [], f"pods on {node} have booked more than cards {too_full} have"
 
 
 async def test_a_container_sees_its_card_alone(site: Site, node: str) -> None:
@@ -82,10 +86,13 @@ async def test_a_container_sees_its_card_alone(site: Site, node: str) -> None:
     await look(site, room, "nvml", 1)
     nvml = await part(site, "nvml", "nvml")
     needs_driver(site, node, nvml)
-    index = int(annotations_of(await site.pod("nvml"))[spec.POD_INDEX])
+    index = int(index_of(await site.pod("nvml")))
 
-    assert "error" not in nvml, nvml["error"]
-    assert [card["uuid"] for card in nvml["cards"]] == [uuid_of(room, index)]
+    assert "error" not in nvml, f"NVML in the container fails: {nvml['error']}"
+    seen, wanted = [card["uuid"] for card in nvml["cards"]], uuid_of(room, index)
+    assert seen == [wanted], (
+        f"NVML in the container shows {', '.join(seen) or 'no card'}; the pod got card {index}, {wanted}"
+    )
 
 
 async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
@@ -96,11 +103,14 @@ async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
     smi = await part(site, "smi", "nvidia-smi")
     if "not in PATH" in smi.get("error", ""):
         pytest.skip("nvidia-smi is not in the container's PATH")
-    index = int(annotations_of(await site.pod("smi"))[spec.POD_INDEX])
+    index = int(index_of(await site.pod("smi")))
 
-    assert "error" not in smi, smi["error"]
-    assert len(smi["lines"]) == 1
-    assert uuid_of(room, index) in smi["lines"][0]
+    assert "error" not in smi, f"nvidia-smi in the container fails: {smi['error']}"
+    lines, wanted = smi["lines"], uuid_of(room, index)
+    is_alone = len(lines) == 1 and wanted in lines[0]
+    assert is_alone, (
+        f"nvidia-smi in the container lists {'; '.join(lines) or 'no card'}; the pod got card {index}, {wanted}"
+    )
 
 
 async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> None:
@@ -112,7 +122,7 @@ async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> 
     steps = await site.lines("cuda")
     needs_driver(site, node, *steps)
 
-    assert pod["status"]["phase"] == "Succeeded", failures(steps)
+    assert pod["status"]["phase"] == "Succeeded", failures(steps) or await site.story("cuda")
 
 
 async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
@@ -126,9 +136,11 @@ async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
         await hold(site, room, name, units, seconds=_LONG, mib=_PLAYER_MIB, card_uuid=card.uuid)
     for name in names:
         await holds(site, node, name)
-    cards = {annotations_of(await site.pod(name))[spec.POD_INDEX] for name in names}
+    cards = {index_of(await site.pod(name)) for name in names}
 
-    assert len(cards) == 1 or not card.uuid
+    assert len(cards) == 1 or not card.uuid, (
+        f"they asked for card {card.index}, and run on cards {', '.join(sorted(cards))}"
+    )
 
 
 async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> None:
@@ -142,24 +154,23 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
         pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
     # Books the surplus on the same card and leaves it alone, so that no pod of others misses it.
     await hold(site, room, "idle", units, seconds=_LONG + site.permissions.seconds, mib=0, card_uuid=card.uuid)
-    assert annotations_of(await site.runs("idle"))[spec.POD_INDEX] == str(card.index)
+    index = index_of(await site.runs("idle"))
+    assert index == str(card.index), f"pod idle asked for card {card.index}, and is on card {index}"
     try:
         # With its CUDA context it uses as much as both have booked, at most.
         await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 4, card_uuid=card.uuid)
         await holds(site, node, "greedy")
-        texts, phase = await eventually(
+        texts, _ = await site.wait(
             lambda: overuse_and_phase(site, "greedy"),
             lambda seen: bool(seen[0]) or seen[1] in _ENDED,
-            f"greedy has an event {spec.EVENT_MEMORY_OVERUSE}",
-            seconds=site.permissions.seconds,
+            f"pod greedy has an event {spec.EVENT_MEMORY_OVERUSE}",
+            "greedy",
         )
-        assert texts, (
-            f"greedy has no event {spec.EVENT_MEMORY_OVERUSE}, and is {phase}; it printed {await site.lines('greedy')}"
-        )
+        assert texts, f"no event {spec.EVENT_MEMORY_OVERUSE} came before the pod ended: {await site.story('greedy')}"
     finally:
         await site.delete("greedy")
 
-    assert f"booked {booked} MiB" in texts[0]
+    assert f"booked {booked} MiB" in texts[0], f"the event does not name the booking of {booked} MiB: {texts[0]}"
 
 
 async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -> None:
@@ -181,8 +192,9 @@ async def test_a_recording_replays_the_machine(
     recording = request.config.stash[VISIT].recordings[node]
     again = await machine_recording.replay(recording, tmp_path)
 
-    assert again["driver"] == recording["driver"]
-    assert steady(again) == steady(recording)
+    drivers = recording["driver"], again["driver"]
+    assert drivers[0] == drivers[1], f"the machine has driver {drivers[0]}, its recording answers with {drivers[1]}"
+    assert steady(again) == steady(recording), f"the recording of {node} gives other answers of NVML than the machine"
 
 
 async def test_nvml_keeps_the_promises_of_simulated_cards(request: pytest.FixtureRequest, node: str) -> None:
@@ -208,8 +220,9 @@ async def check_restart(site: Site, node: str, restart: Callable[[str], Awaitabl
     await look_until_admitted(site, room, "after")
     after = await site.pod("before")
 
-    assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
+    restarts = [one["restartCount"] for one in after["status"]["containerStatuses"]]
+    assert after["metadata"]["uid"] == before["metadata"]["uid"], "another pod is in the place of the one that ran"
+    assert restarts == [0], f"the containers of the pod that ran were restarted: {glimpse(after)}"
     await check(site, room, "after")
 
 
@@ -233,7 +246,7 @@ async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
 
 async def check_ended_well(site: Site, name: str, pod: Object) -> None:
     """The pod has ended without an error."""
-    assert pod["status"]["phase"] == "Succeeded", f"{glimpse(pod)}; events: {await site.events(name)}"
+    assert pod["status"]["phase"] == "Succeeded", await site.story(name)
 
 
 async def hold(
@@ -260,8 +273,22 @@ async def check(site: Site, room: NodeRoom, name: str) -> None:
     ]
     uuids = {card.index: card.uuid for card in room.cards if card.uuid}
 
-    assert pod["spec"]["nodeName"] == room.node
-    assert check_pod(pod, variables, uuids, by_other_means=True) == []
+    found = check_pod(pod, variables, uuids, by_other_means=True)
+
+    check_node(pod, room.node)
+    assert found == [], "; ".join(map(str, found))
+
+
+def check_node(pod: Object, node: str) -> None:
+    """The pod is on this node."""
+    assert pod["spec"].get("nodeName") == node, f"{glimpse(pod)}: it is not on {node}, which it asked for"
+
+
+def index_of(pod: Object) -> str:
+    """The card in the pod's annotation. Raises AssertionError without one."""
+    index = annotations_of(pod).get(spec.POD_INDEX, "")
+    assert index.isdecimal(), f"{glimpse(pod)}: its annotation {spec.POD_INDEX} names no card: {index!r}"
+    return index
 
 
 async def part(site: Site, pod: str, name: str, container: str = "c0") -> Mapping[str, Any]:
@@ -301,15 +328,12 @@ async def holds(site: Site, node: str, name: str) -> None:
         phase = (await site.pod(name))["status"]["phase"]
         return await site.lines(name), phase
 
-    steps, phase = await eventually(
-        seen,
-        lambda now: now[1] in _ENDED or any(map(is_over, now[0])),
-        f"{name} holds its memory",
-        seconds=site.permissions.seconds,
+    steps, phase = await site.wait(
+        seen, lambda now: now[1] in _ENDED or any(map(is_over, now[0])), f"pod {name} holds its memory", name
     )
     needs_driver(site, node, *steps)
     assert not failures(steps), failures(steps)
-    assert phase not in _ENDED, f"{name} has ended ({phase}) and held no memory; it printed {steps}"
+    assert phase not in _ENDED, f"the pod ended and held no memory: {await site.story(name)}"
 
 
 async def overuse_and_phase(site: Site, name: str) -> tuple[list[str], str]:

@@ -80,6 +80,32 @@ def test_only_labelled_or_named_nodes_are_validated() -> None:
         discovered(picture, ["x"])
 
 
+@pytest.mark.parametrize(
+    ("labels", "capacity", "selector", "lacking"),
+    [
+        ({"gpushare": "true"}, {}, None, {}),
+        ({"x": "y"}, {}, None, {}),
+        ({"x": "y"}, {"aliyun.com/gpu-mem": "14"}, None, {"n": "gpushare=true"}),
+        ({"x": "y"}, {"nvidia.com/gpu": "1"}, None, {"n": "gpushare=true"}),
+        ({"nvidia.com/gpu.present": "true"}, {}, None, {"n": "gpushare=true"}),
+        ({"nvidia.com/gpu.present": "false"}, {}, None, {}),
+        ({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, {}, None, {"n": "gpushare=true"}),
+        ({"pool": "cards"}, {"nvidia.com/gpu": "1"}, {"pool": "cards"}, {}),
+        ({"gpushare": "true"}, {"nvidia.com/gpu": "1"}, {"pool": "cards"}, {"n": "pool=cards"}),
+        ({"gpushare": "true"}, {"nvidia.com/gpu": "1"}, {"kubernetes.io/os": "linux", "gpushare": "true"}, {}),
+    ],
+)
+def test_a_node_with_cards_and_no_label_is_named(
+    labels: dict[str, str], capacity: dict[str, str], selector: dict[str, str] | None, lacking: dict[str, str]
+) -> None:
+    """With the label that it lacks: the one by which a device plugin that is there is placed, or the original's."""
+    one, placed = node(labels=labels), plugin("other")
+    one["status"]["capacity"] = capacity
+    placed["spec"]["nodeSelector"] = selector
+
+    assert Picture(NOW, [one], [placed]).left_out == lacking
+
+
 @pytest.mark.parametrize(("units", "mib_per_unit", "most"), [(0, 1024, 8), (0, 1, 8192), (3, 1, 3)])
 def test_the_limit_is_8_gib_unless_it_is_given(units: int, mib_per_unit: int, most: int) -> None:
     """The default means the same amount of memory on each node, whatever its unit is."""

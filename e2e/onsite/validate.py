@@ -27,7 +27,7 @@ from e2e.site import SiteError
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.node_cards import UnreadableError
-from e2e.site.picture import Picture
+from e2e.site.picture import Picture, as_arguments
 from e2e.site.preflight_lines import as_text
 from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 
@@ -78,19 +78,25 @@ async def _look(arguments: argparse.Namespace) -> list[str]:
             nodes, pods = await api.list(NODES), await api.list(PODS)
     except (ApiError, TransportError, OSError, ValueError) as error:
         raise SiteError(f"the cluster cannot be read: {error}") from error
+    picture = Picture(datetime.now(UTC), nodes, pods)
     try:
-        names = discovered(Picture(datetime.now(UTC), nodes, pods), names_of(arguments.nodes))
+        names = discovered(picture, names_of(arguments.nodes))
     except ValueError as error:
         raise SiteError(str(error)) from error
     if not names:
+        labels = as_arguments(picture.placing_labels[0])
+        some = " ".join(picture.left_out) or "NODE"
         raise SiteError(
-            "no node shares cards there: label one gpushare=true, and install gpushare (clusters/deploy/README.md)"
+            f"no node shares cards there: install gpushare (clusters/deploy/README.md), and kubectl label node {some} {labels}"
         )
     rooms = [_room(node, pods) for node in nodes if node["metadata"]["name"] in names]
-    return list(_plan(arguments, api.http.url, rooms))
+    left_out = {} if arguments.nodes else picture.left_out
+    return list(_plan(arguments, api.http.url, rooms, left_out))
 
 
-def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | str]) -> Iterable[str]:
+def _plan(
+    arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | str], left_out: Mapping[str, str]
+) -> Iterable[str]:
     yield f"validation of {url}:"
     yield f"- creates namespace {NAMESPACE} and PriorityClass {PRIORITY_CLASS} if they are missing, and a lease and pods in the"
     yield "  namespace; removes in the end what it created, also after Ctrl-C"
@@ -102,6 +108,9 @@ def _plan(arguments: argparse.Namespace, url: str, rooms: Iterable[NodeRoom | st
         else:
             cards = ", ".join(f"card {card.index}: {card.free.units} of {card.units} units free" for card in room.cards)
             yield f"    {room.node}: {cards or 'no healthy card'}"
+    for name, labels in left_out.items():
+        yield f"- leaves out {name}, which has cards and lacks the label {labels}; to share and validate its cards:"
+        yield f"    kubectl label node {name} {labels}"
     yield "- a case that does not fit beside the pods of others is not judged; its pods evict none of them (preemptionPolicy Never)"
     yield "- if a node's device plugin has --usage, one pod uses more of its card than it booked, on purpose; a second one books"
     yield "  the surplus on the same card"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -29,7 +29,14 @@ def tag(kind: str, /, *children: str | Element, **attributes: str) -> Element:
     return element
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str | Element]]) -> Element:
-    """A table; a cell that is an element of its own is taken as it is."""
-    lines = [tag("tr", *(cell if isinstance(cell, Element) else tag("td", cell) for cell in row)) for row in rows]
+def table(head: Sequence[str], rows: Iterable[Iterable[str | Element]]) -> Element:
+    """A table; a cell that is an element of its own is taken as it is. Each cell names its column for a narrow screen."""
+    lines = [tag("tr", *_named(head, row)) for row in rows]
     return tag("table", tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head))), tag("tbody", *lines))
+
+
+def _named(head: Sequence[str], row: Iterable[str | Element]) -> Iterator[Element]:
+    for name, cell in zip(head, row, strict=True):
+        element = cell if isinstance(cell, Element) else tag("td", cell)
+        element.set("data-head", readable(name))
+        yield element

@@ -26,7 +26,7 @@ body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; overflow-wrap: anywhere; } h4 { font-size: .9rem; margin: .6rem 0 .1rem; }
 a { color: var(--link); } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { border: 1px solid var(--line); padding: .25rem .5rem; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+th, td { border: 1px solid var(--line); padding: .25rem .5rem; text-align: left; vertical-align: top; overflow-wrap: break-word; }
 th { background: var(--head); } tbody th { font-weight: normal; } small { color: var(--faint); display: block; }
 pre, .text { white-space: pre-wrap; overflow-wrap: anywhere; }
 pre { font-size: .8rem; background: var(--code); padding: .5rem; margin: .1rem 0; max-height: 24rem; overflow: auto; }
@@ -37,6 +37,10 @@ pre { font-size: .8rem; background: var(--code); padding: .5rem; margin: .1rem 0
 .skipped, .not-run, .not-applicable { background: var(--left); }
 tbody th.failed, tbody th.fail { font-weight: bold; } .finder { margin: 1rem 0; } .finder input { font: inherit; }
 thead { display: table-header-group; } tr, .verdict { break-inside: avoid; } h2, h3 { break-after: avoid; }
+@media screen and (max-width: 70rem) { table, tbody, tbody tr:not([hidden]), tbody tr > * { display: block; }
+  thead { display: none; }
+  tbody tr { border: 1px solid var(--line); margin-bottom: .5rem; } tbody tr > * { border: 0; overflow-wrap: anywhere; }
+  [data-head]:not([data-head=""])::before { content: attr(data-head) ": "; color: var(--faint); font-weight: normal; } }
 @media print { body { margin: 0; max-width: none; font-size: 11px; } pre { max-height: none; } .finder { display: none; }
   * { print-color-adjust: exact; } @page { margin: 12mm; } }
 """

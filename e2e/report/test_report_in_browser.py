@@ -6,15 +6,32 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from e2e.browser import CHROMIUM, NO_CHROMIUM, Browser, browser
 from e2e.report.test_pages import PROMISES, TABLE
 from e2e.report.verdict_page import to_html
+from e2e.site.report import html_page
+from e2e.site.test_site_report import REPORT, case
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 # JavaScript: the texts of the rows and failures that are visible now.
 SHOWN = "[...document.querySelectorAll('tbody tr:has(th), article')].filter(one => one.checkVisibility()).map(one => one.innerText)"
+# How much wider the page is than the window, and the words that stand on two lines.
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+BROKEN_WORDS = """(() => {
+  const found = [], all = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (all.nextNode())
+    for (const word of all.currentNode.data.matchAll(/[A-Za-z]{2,}/g)) {
+      const range = document.createRange();
+      range.setStart(all.currentNode, word.index);
+      range.setEnd(all.currentNode, word.index + word[0].length);
+      const lines = [...range.getClientRects()].filter(one => one.width).map(one => Math.round(one.top));
+      if (new Set(lines).size > 1) found.push(word[0]);
+    }
+  return found;
+})()"""
 COLOURS = "(({backgroundColor, color}) => [backgroundColor, color])(getComputedStyle(document.body))"
 
 
@@ -67,3 +84,17 @@ async def test_the_page_is_whole_without_its_script(tmp_path: Path) -> None:
     async with opened(to_html(TABLE, PROMISES), tmp_path, "--blink-settings=scriptEnabled=false") as shown:
         assert await shown.evaluate("document.querySelector('.finder').checkVisibility()") is False
         assert len(await shown.evaluate(SHOWN)) == 5
+
+
+async def test_a_validation_is_read_at_any_width(tmp_path: Path) -> None:
+    """No word of its page is broken, the page is no wider than the window, and the results stand first."""
+    names = [f"ip-10-0-0-{number}.eu-central-1.compute.internal" for number in range(4)]
+    nodes = tuple(msgspec.structs.replace(REPORT.nodes[0], name=name, runtime="containerd://2.1.4") for name in names)
+    cases = tuple(case("test_pods_that_run_together_fit_the_cards", name, "not judged", "no room") for name in names)
+    async with opened(html_page.to_html(msgspec.structs.replace(REPORT, nodes=nodes, cases=cases)), tmp_path) as shown:
+        assert await shown.evaluate("document.querySelector('h2').innerText") == "Cases"
+        for width in (360, 768, 1130, 1400):
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            await shown.call("Emulation.setDeviceMetricsOverride", **size)
+            assert await shown.evaluate(BROKEN_WORDS) == [], width
+            assert await shown.evaluate(OVERFLOW) == 0, width

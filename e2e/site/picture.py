@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,13 @@ from e2e.site.node_cards import offers
 Object = Mapping[str, Any]
 
 # The label of a node that shares its cards, as the original's manifests have it.
-_LABEL: Final = ("gpushare", "true")
+_LABEL: Final = {"gpushare": "true"}
+_DEVICE_PLUGIN: Final = "gpushare-device-plugin"
+# Signs of NVIDIA's cards on a node: what NVIDIA's plugin offers, and labels of its feature discovery and of Kubernetes' own.
+_OTHER_RESOURCE: Final = "nvidia.com/gpu"
+_SIGNS: Final = re.compile(
+    r"nvidia\.com/gpu\.(present|count|product)|feature\.node\.kubernetes\.io/pci-(\w+_)?10de.*\.present"
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,29 @@ class Picture:
     @cached_property
     def sharing_nodes(self) -> Mapping[str, Object]:
         """The nodes that share cards, by name: by the label, by what they offer, or by what they are annotated with."""
-        return {node["metadata"]["name"]: node for node in self.nodes if _shares(node)}
+        return {node["metadata"]["name"]: node for node in self.nodes if not self.lacking(node) or _shares(node)}
+
+    @cached_property
+    def placing_labels(self) -> Sequence[Mapping[str, str]]:
+        """The labels of nodes by which each installation places device plugins; the original's if no device plugin is there."""
+        plugins = (pod for pod in self.pods if labels_of(pod).get("component") == _DEVICE_PLUGIN)
+        selectors = [pod["spec"].get("nodeSelector") or {} for pod in plugins]
+        # The kubelet sets labels like kubernetes.io/os itself.
+        found = [{key: one[key] for key in one if not key.startswith("kubernetes.io/")} for one in selectors]
+        return list(filter(None, found)) or [_LABEL]
+
+    def lacking(self, node: Object) -> str:
+        """Those that the node lacks, as arguments of ``kubectl label``; "" if a device plugin is placed there."""
+        has = labels_of(node).items()
+        if any(has >= labels.items() for labels in self.placing_labels):
+            return ""
+        return as_arguments(dict(self.placing_labels[0].items() - has))
+
+    @cached_property
+    def left_out(self) -> Mapping[str, str]:
+        """The nodes with cards on which the installation places no device plugin, by name; the labels that they lack."""
+        lacking = {node["metadata"]["name"]: self.lacking(node) for node in self.nodes if _has_cards(node)}
+        return {name: labels for name, labels in lacking.items() if labels}
 
     @cached_property
     def sharing_pods(self) -> Sequence[Object]:
@@ -74,8 +103,13 @@ def labels_of(item: Object) -> Mapping[str, str]:
 
 
 def is_labelled(node: Object) -> bool:
-    """Does the node have the label by which device plugins are placed?"""
-    return labels_of(node).get(_LABEL[0]) == _LABEL[1]
+    """Does the node have the label by which the original's manifests place device plugins?"""
+    return labels_of(node).items() >= _LABEL.items()
+
+
+def as_arguments(labels: Mapping[str, str]) -> str:
+    """Labels as ``kubectl label`` takes them."""
+    return " ".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def condition(item: Object, kind: str) -> str:
@@ -92,3 +126,12 @@ def words_of(container: Object) -> list[str]:
 def _shares(node: Object) -> bool:
     # A kubelet goes on to write 0 for a resource after its plugin has left.
     return is_labelled(node) or offers(node, spec.RESOURCE_MEMORY) or spec.NODE_CARDS in annotations_of(node)
+
+
+def _has_cards(node: Object) -> bool:
+    return (
+        offers(node, spec.RESOURCE_MEMORY)
+        or spec.NODE_CARDS in annotations_of(node)
+        or offers(node, _OTHER_RESOURCE)
+        or any(_SIGNS.fullmatch(key) and value not in ("false", "0") for key, value in labels_of(node).items())
+    )

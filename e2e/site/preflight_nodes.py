@@ -10,7 +10,7 @@ from clusters.api.resources import NODES, PODS
 from e2e import spec
 from e2e.site import node_invariants
 from e2e.site.node_cards import amount, described, offers
-from e2e.site.picture import Object, annotations_of, condition, is_labelled, name_of
+from e2e.site.picture import Object, Picture, annotations_of, as_arguments, condition, labels_of, name_of
 from e2e.site.preflight_lines import Rule, Seen, ok, unknown, wrong
 from e2e.site.preflight_picture import DEVICE_PLUGIN, INSTALL, ClusterPicture, has_ended, minor_of
 
@@ -31,10 +31,15 @@ _OTHER_PROGRAMS: Final = (
 
 def labels(picture: ClusterPicture) -> Iterator[Seen]:
     """Nodes that share cards have the label that places the device plugin."""
-    yield from _each(picture, _label_of)
+    yield from _each(picture, partial(_label_of, picture.sharing))
+    for name, lacking in picture.sharing.left_out.items():
+        if name not in picture.sharing.sharing_nodes:
+            todo = f"kubectl label node {name} {lacking}, or leave it out if other programs use its cards"
+            yield unknown(_node(name), f"it has NVIDIA cards and lacks {lacking}: no device plugin comes to it", todo)
     if not picture.sharing.sharing_nodes:
-        text = f"none of {len(picture.all(NODES))} nodes has the label gpushare=true"
-        todo = "kubectl label node NODE gpushare=true for each node with cards, before the device plugin is installed"
+        wanted = as_arguments(picture.sharing.placing_labels[0])
+        text = f"none of {len(picture.all(NODES))} nodes has the label {wanted}"
+        todo = f"kubectl label node NODE {wanted} for each node with cards, before the device plugin is installed"
         yield unknown("cluster", text, todo)
 
 
@@ -86,14 +91,16 @@ def _each(picture: ClusterPicture, judge: Callable[[Object, str, str], Seen]) ->
     return (judge(node, name, _node(name)) for name, node in picture.sharing.sharing_nodes.items())
 
 
-def _label_of(node: Object, name: str, subject: str) -> Seen:
-    if is_labelled(node):
-        return ok(subject, "gpushare=true")
+def _label_of(picture: Picture, node: Object, name: str, subject: str) -> Seen:
+    lacking = picture.lacking(node)
+    if not lacking:
+        placing = next(labels for labels in picture.placing_labels if labels_of(node).items() >= labels.items())
+        return ok(subject, as_arguments(placing))
     if offers(node, spec.RESOURCE_MEMORY):
-        text = f"it offers {spec.RESOURCE_MEMORY} and lacks the label gpushare=true, which places the device plugin"
-        return wrong(subject, text, f"kubectl label node {name} gpushare=true")
-    todo = f"kubectl label node {name} gpushare=true, or remove the annotation {spec.NODE_CARDS}"
-    return wrong(subject, "its cards are described, it offers none and lacks the label gpushare=true", todo)
+        text = f"it offers {spec.RESOURCE_MEMORY} and lacks the label {lacking}, which places the device plugin"
+        return wrong(subject, text, f"kubectl label node {name} {lacking}")
+    todo = f"kubectl label node {name} {lacking}, or remove the annotation {spec.NODE_CARDS}"
+    return wrong(subject, f"its cards are described, it offers none and lacks the label {lacking}", todo)
 
 
 def _readiness_of(node: Object, name: str, subject: str) -> Seen:

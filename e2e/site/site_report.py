@@ -40,6 +40,11 @@ class CaseResult(msgspec.Struct, frozen=True):
     reason: str = ""
     seconds: float = 0.0
 
+    @property
+    def title(self) -> str:
+        """The name in words: ``a pod runs on the card that it got``."""
+        return title_of(self.name)
+
 
 class CardFacts(msgspec.Struct, frozen=True):
     """One card, as the node or its driver shows it."""
@@ -97,6 +102,11 @@ class SiteReport(msgspec.Struct, frozen=True):
     """The state of this suite's sources, as ``e2e.report.sources`` has it."""
     form: Literal[1] = 1
     """The form of the file; a later one would be another number."""
+
+
+def title_of(name: str) -> str:
+    """A case's name, ``test_a_pod_runs``, in words."""
+    return name.removeprefix("test_").replace("_", " ")
 
 
 def columns_of(*reports: SiteReport) -> list[str]:

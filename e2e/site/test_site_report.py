@@ -208,7 +208,7 @@ def test_the_page_is_whole_and_fetches_nothing(report: SiteReport) -> None:
 
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in Page(to_html(REPORT)).tags]
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object", "base", "form", "a"})
-    assert attributes <= {"lang", "charset", "http-equiv", "name", "content", "class", "scope"}
+    assert attributes <= {"lang", "charset", "http-equiv", "name", "content", "class", "scope", "data-head"}
     assert not re.search(r"url\(|@import", to_html(report))
 
 

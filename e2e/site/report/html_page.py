@@ -25,6 +25,7 @@ from e2e.site.site_report import (
     columns_of,
     pairs_of,
     rows_of,
+    title_of,
 )
 
 _Rows = list[list[str | Element]]
@@ -38,12 +39,12 @@ def to_html(report: SiteReport) -> str:
     verdict = verdict_of(report)
     title = f"gpushare on {report.server or report.kind}: {verdict.title}"
     sections = (
-        ("Site", _site(report)),
-        ("Nodes", [_nodes(report)]),
-        ("Preflight", [_preflight(report)]),
         ("Cases", _cases(report)),
         ("Findings", [_findings(report)]),
         ("Skipped or not judged", [_left_out(report)]),
+        ("Preflight", [_preflight(report)]),
+        ("Nodes", [_nodes(report)]),
+        ("Site", _site(report)),
         ("Compatibility", _compatibility(report)),
         ("Recordings", _recordings(report)),
     )
@@ -93,7 +94,7 @@ def _cases(report: SiteReport) -> Iterator[Element]:
     notes: dict[str, int] = {}
     rows: _Rows = []
     for name, promise in rows_of(report).items():
-        row: list[str | Element] = [tag("td", name, tag("small", promise))]
+        row: list[str | Element] = [tag("td", title_of(name), tag("small", promise))]
         for node in nodes:
             result = cells.get((name, node))
             number = f" [{notes.setdefault(result.reason, len(notes) + 1)}]" if result and result.reason else ""
@@ -122,7 +123,7 @@ def _left_out(report: SiteReport) -> Element:
             reason = (result.reason or "no reason is given") if result else NOT_RUN
             nodes_by_reason[name, reason].append(node or WHOLE_CLUSTER)
     rows: _Rows = [["", "", _text(line)] for line in report.not_run]
-    rows += [[name, ", ".join(nodes), _text(reason)] for (name, reason), nodes in nodes_by_reason.items()]
+    rows += [[title_of(name), ", ".join(nodes), _text(reason)] for (name, reason), nodes in nodes_by_reason.items()]
     return _table_or_none(("case", "on", "why"), rows)
 
 

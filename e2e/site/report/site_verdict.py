@@ -67,7 +67,7 @@ def _some_simulated(report: SiteReport) -> str:
 
 
 def _failures(report: SiteReport) -> Iterator[str]:
-    failed = [f"{case.name} on {case.node or 'the cluster'}" for case in report.cases if case.verdict == "failed"]
+    failed = [f"{case.title} on {case.node or 'the cluster'}" for case in report.cases if case.verdict == "failed"]
     if failed:
         yield f"{len(failed)} of {len(report.cases)} results failed, first {failed[0]}."
     errors = [f"{finding.rule} of {finding.subject}" for finding in report.findings if finding.severity == "error"]
@@ -84,7 +84,7 @@ def _gaps(report: SiteReport) -> Iterator[str]:
     if not nodes:
         yield "No node was validated."
     if gaps := [case for case in report.cases if case.verdict == "not judged"]:
-        first = f"{gaps[0].name} on {gaps[0].node or 'the cluster'}: {' '.join(gaps[0].reason.split())}"
+        first = f"{gaps[0].title} on {gaps[0].node or 'the cluster'}: {' '.join(gaps[0].reason.split())}"
         yield f"{len(gaps)} of {len(report.cases)} results could not be judged, first {first.rstrip('.')}."
     passed = {case.node for case in report.cases if case.verdict == "passed"}
     if missing := [name for name in nodes if name not in passed]:
