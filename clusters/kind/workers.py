@@ -26,7 +26,7 @@ _SOCKET: Final = Path("device-plugins", "kubelet.sock")
 _CHECKPOINT: Final = Path("device-plugins", "kubelet_internal_checkpoint")
 # Against hangs only, in seconds: a restarted machine takes some twenty on two cores.
 _UP_SECONDS: Final = 120.0
-# Of a label's value, in characters.
+# Characters of a label's value.
 _LONGEST_NAME: Final = 63
 
 

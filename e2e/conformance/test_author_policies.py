@@ -255,7 +255,7 @@ async def test_an_override_passes(cluster: Cluster, pods: Tenant) -> None:
 
 
 async def test_all_rights_in_a_namespace_are_no_override(cluster: Cluster, pods: Tenant) -> None:
-    """The owner of a namespace, who may do anything in it, is judged as its authors are, and cannot exempt it."""
+    """The owner of a namespace is judged as its authors are, and cannot exempt it."""
     role = f"{ROLES.path(pods.namespace)}/{AUTHOR}"
     narrow = await cluster.api.request("GET", role)
     label = Attempt("label", "PATCH", "/api/v1/namespaces/{namespace}", SHOWS_ALL, "only an account that may override")

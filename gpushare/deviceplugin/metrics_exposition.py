@@ -39,7 +39,7 @@ _POD: Final = ("namespace", "pod", "uid", "card")
 
 
 def _healthy(card: CardFacts) -> bool | None:
-    """A card that is not shared, and that a pod still names, is neither healthy nor sick."""
+    """A card that is not shared, and that a pod still names, is neither healthy nor unhealthy."""
     return None if card.reason in NOT_SHARED else card.healthy
 
 

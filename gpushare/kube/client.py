@@ -282,7 +282,7 @@ async def decoded(decoder: Decoder[_T], text: bytes) -> _T:
 
 
 def outline_of(item: bytes | msgspec.Raw) -> PodOutline | None:
-    """Of an object that cannot be read its identity, and the node of a pod; None if not even these can be read."""
+    """The identity of an object that cannot be read, and the node of a pod; None if not even these can be read."""
     try:
         outline = _OUTLINE.decode(item)
     except UnreadableError:
@@ -293,7 +293,7 @@ def outline_of(item: bytes | msgspec.Raw) -> PodOutline | None:
 
 
 def unreadable(path: str, outline: Pod | None, error: UnreadableError) -> str:
-    """What a line of the log has about an object that cannot be read."""
+    """The text of the log about an object that cannot be read."""
     name = "?" if outline is None else f"{outline.metadata.namespace}/{outline.metadata.name}"
     return f"an object cannot be read and is left out path={path} object={name} error={error}"
 

@@ -120,8 +120,8 @@ class _Pause:
 class Reflector(Generic[T]):
     """Keeps ``handler`` up to date with the collection at ``path``, which it lists ``page`` objects at a time.
 
-    An object that cannot be read hides no other: ``on_unreadable`` gets its identity, and if it is a pod its node. What the handler
-    has of it stays until it can be read again, or is gone.
+    An object that cannot be read hides no other: ``on_unreadable`` gets its identity, and if it is a pod its node. The handler
+    keeps what it has of it until it can be read again, or is gone.
     """
 
     def __init__(

@@ -248,7 +248,7 @@ class HttpConnection(asyncio.Protocol):
         if name == b"expect" and value.lower() == b"100-continue":
             self._expects = True
         elif name in _HEADERS:
-            # Of several none may be passed over: together they name nothing.
+            # If there are several, none may be passed over: together they name nothing.
             self._headers[name] += value.decode("latin-1")
 
     def on_headers_complete(self) -> None:

@@ -53,13 +53,13 @@ class Journal:
         written = self._read()
         return written is not None and not written["complete"]
 
-    def apply(self, changes: Sequence[Change], afterwards: str = "", *, anew: bool = False) -> None:
+    def apply(self, changes: Sequence[Change], afterwards: str = "", *, gives_up: bool = False) -> None:
         """Make these changes, in this order; ``afterwards`` is kept for a rollback.
 
-        ``anew``: a change that has not ended is given up, as an uninstall needs nothing of it.
+        ``gives_up``: a change that has not ended is given up, as an uninstall needs nothing of it.
         Raises SetupRefusedError if a file is not what the plan saw or cannot be replaced, and OSError.
         """
-        if self.is_interrupted() and not anew:
+        if self.is_interrupted() and not gives_up:
             raise SetupRefusedError(self.INTERRUPTED.what, self.INTERRUPTED.fix)
         for change in changes:
             self._files.refuse_mount(change.path)

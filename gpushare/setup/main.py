@@ -91,7 +91,7 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
         )
     is_uninstall = asked.verb == "uninstall"
     try:
-        journal.apply(changes, site.afterwards, anew=is_uninstall)
+        journal.apply(changes, site.afterwards, gives_up=is_uninstall)
     except OSError:
         if journal.is_interrupted():
             journal.rollback()

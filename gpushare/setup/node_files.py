@@ -62,7 +62,7 @@ class NodeFiles:
         try:
             return None if content is None else content.data.decode()
         except UnicodeDecodeError as error:
-            raise SetupRefusedError(f"{path}: no text in UTF-8", "mend the file, or restore it from a copy") from error
+            raise SetupRefusedError(f"{path}: no text in UTF-8", "fix the file, or restore it from a copy") from error
 
     def read(self, path: str) -> Content | None:
         """None if it is not there. Raises SetupRefusedError, also for a link: replaced, it would be none."""

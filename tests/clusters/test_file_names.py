@@ -14,7 +14,7 @@ def test_a_short_name_stays(name: str) -> None:
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
-    """Two nodes whose names begin alike have files of their own, and a label's value ends with a letter or a digit."""
+    """Two nodes with names that begin alike have files of their own, and a label's value ends with a letter or a digit."""
     one, other = file_name("a" * 63 + "b", 63), file_name("a" * 63 + "c", 63)
 
     assert (len(one), one[:54], len({one, other})) == (63, "a" * 54, 2)

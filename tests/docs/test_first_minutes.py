@@ -48,7 +48,7 @@ def test_the_demo_and_its_six_commands_work(tmp_path: Path, binaries: Binaries) 
         assert "the page: http://127.0.0.1:" in living
         answers = shell.run("\n".join(commands))
     assert left_out(block_with("Why:"), answers) == []
-    # What explain says of the pod that waits is what simulate says of it.
+    # Explain and simulate agree on the pod that waits.
     assert answers.count("  fragmented: the node has enough free in sum, but no single card has") == 2
     assert "Placed:         0 of 1" in answers
 

@@ -78,7 +78,7 @@ def test_only_what_is_too_deep_is_cut(value: Any, indent: int | None) -> None:
 
 @given(JSON_VALUES, st.integers(60, 70))
 def test_the_cut_is_at_a_fixed_level(value: Any, levels: int) -> None:
-    """What is left is JSON with the same values down to that level, and at most one more."""
+    """The rest is JSON with the same values down to that level, and at most one more."""
     for _ in range(levels):
         value = ["x", value, {"y": 1}]
 

@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 # How often it is read, in seconds: people and scripts write it, and the extender acts on it before that.
 POLL_SECONDS: Final = 30.0
 _DECODER: Final = Decoder(ConfigMap)
-# Of a ConfigMap, in characters.
+# Characters of the name of a ConfigMap.
 _LONGEST_NAME: Final = 253
 
 

@@ -82,7 +82,7 @@ class CardUse:
 class NodeUse:
     """One look at all cards: what each pod uses; by card the bytes of processes of no pod, and how many have no figure.
 
-    Bytes are None if the driver has a figure for none of them. Of ``silent`` cards nothing is known.
+    Bytes are None if the driver has a figure for none of them. Nothing is known of ``silent`` cards.
     """
 
     uses: tuple[CardUse, ...] = ()

@@ -72,7 +72,7 @@ class Book:
         # By uid: the nodes of pods that cannot be read, and of which nothing was known there before.
         self._unreadable: dict[str, str] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
-        # Of these, the pods that wait for a card.
+        # The pending pods that wait for a card.
         self._waits: dict[tuple[str, str], tuple[Pod, Wait]] = {}
         # Uids of pods that were seen to end, oldest first; a uid never comes back, so a late event of it is old.
         self._ended: dict[str, None] = {}

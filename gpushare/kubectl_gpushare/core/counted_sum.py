@@ -1,4 +1,4 @@
-"""What kube-scheduler counts of a shared resource of a node, where the node's cards would have room. Pure.
+"""The sum that kube-scheduler counts of a shared resource of a node, where the node's cards would have room. Pure.
 
 kube-scheduler compares the requests of all pods of a node with allocatable (its plugin NodeResourcesFit). A pod without a healthy
 card counts there, too, and allocatable is without the devices that the kubelet calls unhealthy, which our book need not know.

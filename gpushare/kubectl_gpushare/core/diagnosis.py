@@ -63,7 +63,7 @@ class WaitingPod(NamedTuple):
 
 @dataclass(slots=True)
 class SeenPods:
-    """What matters of all pods: those that wait for a card, and the device plugin of each node, as a command's words.
+    """The part of all pods that matters: those that wait for a card, and the device plugin of each node, as a command's words.
 
     ``last`` is the newest pod with card memory that each scheduler may have bound, by the scheduler's name: its creation, namespace
     and name.
@@ -155,7 +155,7 @@ def _is_stale(condition: NodeCondition, now: float) -> bool:
 
 
 def _of_node(node: ReportedNode, installed: Installation | None, seen: SeenPods, now: float) -> Iterator[Fault]:
-    """What is wrong with one node; of one that is not ready only that, for the rest follows from it."""
+    """The faults of one node; if it is not ready only that, for the rest follows from it."""
     name, labels = node.metadata.name, node.metadata.labels or {}
     cards, _ = described_cards(node)
     has_cards = cards is not None or capacity(node, wire.RESOURCE_MEMORY) > 0

@@ -19,7 +19,7 @@ CARDS: Final = "cards"
 # client-go's words before the message of an event that it has written too often.
 COMBINED: Final = "(combined from similar events): "
 _ANSWER: Final = re.compile(rf"(?:{re.escape(COMBINED)})?0/(\d{{1,7}}) nodes are (?:un)?available:? ?(.*)", re.DOTALL)
-# What plugins add behind the reasons; their preemption ends no pod that would help.
+# Plugins add these behind the reasons; their preemption ends no pod that would help.
 _ADDED: Final = re.compile(
     r"(?:^|\.? )(?:still not schedulable|no new claims to deallocate|preemption: )|\. not found$"
 )

@@ -831,7 +831,7 @@ async def test_https_goes_through_a_socks5_proxy(
         (0, b"a:b", "user:sesame@", "the SOCKS5 proxy refused: Username and password authentication failure"),
     ],
 )
-async def test_a_socks5_proxy_that_refuses_is_an_error_without_effects(
+async def test_a_socks5_proxy_that_refuses_is_an_error(
     connect: Connect, reply: int, login: bytes, given: str, why: str
 ) -> None:
     """Nothing was sent to the server, and the proxy's password is not shown."""

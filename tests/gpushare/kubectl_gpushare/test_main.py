@@ -277,7 +277,7 @@ async def test_a_manifest_that_makes_no_sense(tmp_path: Path, manifest: str, tex
 
 
 async def test_a_chart_is_simulated(tmp_path: Path) -> None:
-    """What has no pods is named; what cannot be judged is named on stderr, and --check is 3 for it."""
+    """An object without pods is named; one that cannot be judged is named on stderr, and --check is 3 for it."""
     service, training = "kind: Service\nmetadata: {name: s}", DEPLOYMENT.replace("Deployment", "Rollout")
     api = StubApi(nodes=[node("a")])
     words = ("simulate", "--admission=false", "--check", "-f", "-")

@@ -19,7 +19,7 @@ def status(
     content_type: str = "application/json",
     is_tls: bool = False,
 ) -> int | None:
-    """What a request is refused with."""
+    """The status of the refusal of a request."""
     request = HttpRequest(method, "/gpushare-scheduler/bind", b"", True, "", host, origin, content_type)
     answer = refusal(request, SERVICE, {"gpu.example.com"}, is_tls=is_tls)
     return None if answer is None else answer.status
@@ -48,7 +48,7 @@ def test_a_scheduler_reaches_us_by_each_usual_name(host: str) -> None:
     ],
 )  # fmt: skip
 def test_a_name_of_a_site_is_refused(host: str) -> None:
-    """A page whose name was made to point here is seen by it, and may not read either."""
+    """A page with a name that was made to point here is seen by it, and may not read either."""
     expected = None if host == "svc." else 403
     assert (status(host=host), status(host=host, method="GET")) == (expected, expected)
 

@@ -93,7 +93,7 @@ BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
     ),
     "kubeadm: the file was cut off": (
         kubeadm(), [], swapped(CONFIG, "extenders:\n-", "extenders: [\n-"),
-        f"{CONFIG}, line 11: no YAML: expected the node content, but found '-'", "mend the file, or restore it from a copy",
+        f"{CONFIG}, line 11: no YAML: expected the node content, but found '-'", "fix the file, or restore it from a copy",
     ),
     "kubeadm: a copy in the folder of manifests": (
         kubeadm(), [], new(f"{MANIFESTS}/kube-scheduler.yaml.bak", "kind: Pod\n"),

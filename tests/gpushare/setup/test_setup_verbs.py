@@ -143,7 +143,7 @@ def test_a_rollback_waits_for_the_scheduler(tmp_path: Path) -> None:
 
 
 def test_an_uninstall_ends_what_no_rollback_can(tmp_path: Path) -> None:
-    """An apply that was interrupted, and whose manifest a person has changed since, is ended by an uninstall."""
+    """An uninstall ends an apply that was interrupted, although a person has changed the manifest since."""
     write(tmp_path, kubeadm())
     Journal(NodeFiles(tmp_path)).apply(installation(kubeadm(), Wish())[1])
     manifest = tmp_path / MANIFEST.lstrip("/")

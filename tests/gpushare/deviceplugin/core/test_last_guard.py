@@ -49,7 +49,7 @@ def test_a_card_that_is_gone_sick_or_full_takes_no_pod(cards: list[CardFacts], s
 
 
 def test_nothing_is_given_beside_what_cannot_be_read() -> None:
-    """While a pod of the node cannot be read no container takes units; one whose units are counted goes on."""
+    """While a pod of the node cannot be read no container takes units; one with units that are counted goes on."""
     more: dict[str, Any] = {"counts_slots": True, "refusal": "a pod cannot be read"}
     last_guard(candidate(is_begun=True), ["0-0"], Holdings(()), [], [card(0)], **more)
     with pytest.raises(NoCandidateError, match="a pod cannot be read"):

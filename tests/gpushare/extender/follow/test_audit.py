@@ -140,7 +140,7 @@ async def test_a_lost_delete_is_found_counted_logged_and_put_right(caplog: pytes
 
 
 async def test_the_list_is_not_believed_about_unreadable_objects(caplog: pytest.LogCaptureFixture) -> None:
-    """What is booked of them stays; other drift is still found. Of an object without a name nothing is corrected."""
+    """Their bookings stay, and other drift is still found. Nothing is corrected for an object without a name."""
     async with stage(pod("a", 3, "n", 0), pod("b", 5, "n", 1)) as on:
         on.api.put(unreadable("a", on="n"))
         on.api.put(node("n", 14, 14) | {"status": []})

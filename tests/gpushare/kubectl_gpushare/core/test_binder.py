@@ -1,4 +1,4 @@
-"""Promises about who bound a pod: what the API shows, and no more."""
+"""Promises about the program that bound a pod: what the API shows, and no more."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def found(
     findings: tuple[str, ...] = (),
     faults: tuple[Fault, ...] = (),
 ) -> list[tuple[str, str]]:
-    """What is wrong with these nodes and pods, and the next command."""
+    """The faults of these nodes and pods, and the next command."""
     nodes = [one for one in objects if "containers" not in one.get("spec", {})]
     seen = SeenPods()
     for one in objects:

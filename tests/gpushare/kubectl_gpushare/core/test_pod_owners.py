@@ -1,4 +1,4 @@
-"""Promises of objects that make pods: whose a pod or an event is, and what refuses the pods that are not there now."""
+"""Promises of objects that make pods: the object of a pod or an event, and what refuses the pods that are not there now."""
 
 from __future__ import annotations
 

@@ -426,7 +426,7 @@ def test_a_refusal_by_the_sum_of_a_node_names_the_pods(
 
 
 def test_each_sum_that_is_too_small_is_named() -> None:
-    """What is not ours is a kind of its own; without pods that make room in each sum no pods are named; of many, ten are."""
+    """A resource that is not ours is a kind of its own. Pods are named only if they make room in each sum, and at most ten."""
     both = (offering(node("a", 15_079, slots=8), slot=0, mem=3), pod("f", 3, "a", limits={"cpu": "8"}))
     found = causes(pod(limits=SLOT | {"cpu": "1"}), offering(both[0], slot=1), pod("g", 0, "a", limits=SLOT), both[1])
     many = causes(pod(units=14), node("a", 14), *(pod(f"f{at:02}", 1, "a") for at in range(12)))

@@ -414,7 +414,7 @@ def test_a_file_that_is_no_yaml_is_named(files: dict[str, str], wish: Wish, path
     """A file that cannot be read is named, and nothing is changed."""
     assert refused(lambda: installation(files, wish)) == (
         f"{path}, line 1: no YAML: expected the node content, but found '<stream end>'",
-        "mend the file, or restore it from a copy",
+        "fix the file, or restore it from a copy",
     )
 
 

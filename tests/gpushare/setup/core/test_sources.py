@@ -41,7 +41,7 @@ def unit(*lines: str, start: str = "/usr/local/bin/k3s server") -> str:
 
 
 def started(words: str, *lines: str) -> dict[str, str]:
-    """A server of k3s whose unit passes these words."""
+    """A server of k3s with a unit that passes these words."""
     return k3s() | {UNIT: unit(*lines, start=f"/usr/local/bin/k3s server {words}")}
 
 

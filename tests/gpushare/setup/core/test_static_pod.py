@@ -113,7 +113,7 @@ def test_a_folder_of_the_node_may_be_mounted() -> None:
             "f: --config=$(FILE) of kube-scheduler is filled",
             FILLED,
         ),
-        ("spec:", "spec: [", "f, line 12: no YAML", "mend the file, or restore it from a copy"),
+        ("spec:", "spec: [", "f, line 12: no YAML", "fix the file, or restore it from a copy"),
     ],
 )
 def test_a_manifest_of_another_form_is_refused(old: str, new: str, what: str, fix: str) -> None:

@@ -154,7 +154,7 @@ def test_what_is_no_document_is_refused(text: str, what: str, read: Callable[[st
     with pytest.raises(SetupRefusedError) as refused:
         read(text, "f")
 
-    assert refused.value.fault == Fault(what, "mend the file, or restore it from a copy")
+    assert refused.value.fault == Fault(what, "fix the file, or restore it from a copy")
 
 
 KEYS = st.sampled_from(["spec", "extra", "arg", "a", "b"])
