@@ -170,7 +170,8 @@ def _of_node(node: ReportedNode, installed: Installation | None, seen: SeenPods,
         if name in seen.plugins
         else f"kubectl -n {NAMESPACE} describe daemonset/{PLUGIN}"
     )
-    if has_cards and (missing := _missing_label(labels, installed)):
+    # A plugin that runs there may be of another DaemonSet, as a site has that gives its groups of nodes flags of their own.
+    if has_cards and name not in seen.plugins and (missing := _missing_label(labels, installed)):
         what = f"node {name} has cards and lacks the label {missing}: no device plugin serves it"
         yield Fault(what, f"kubectl label node {name} {missing} --overwrite")
     elif is_unoffered(node):

@@ -143,8 +143,10 @@ def test_a_node_that_is_not_ready_is_the_fault_of_that_node() -> None:
 
 
 def test_a_label_that_a_node_with_cards_lacks_is_a_fault() -> None:
-    """The labels are those by which the DaemonSet chooses its nodes."""
+    """The labels are those by which the DaemonSet chooses its nodes; a plugin of another DaemonSet may serve the node."""
     without = node(labels={"kubernetes.io/os": "linux"})
+    plugin = pod("plugin-x", 0, "a")
+    plugin["metadata"]["labels"] = {"app.kubernetes.io/component": "device-plugin"}
 
     assert found(without, installed=Installation(EXTENDER, PLUGIN)) == [
         (
@@ -153,6 +155,7 @@ def test_a_label_that_a_node_with_cards_lacks_is_a_fault() -> None:
         )
     ]
     assert found(without, installed=Installation(EXTENDER, {"status": PLUGIN["status"]})) == []
+    assert found(without, plugin, installed=Installation(EXTENDER, PLUGIN)) == []
 
 
 def test_cards_that_a_node_does_not_offer_are_a_fault() -> None:
