@@ -101,7 +101,7 @@ async def test_head_of_an_endless_answer_ends() -> None:
 
 async def test_a_quiet_listener_is_not_idle() -> None:
     """The limit of idle connections is for those without a request; each sweep ends only them."""
-    limits = Limits(idle=0, transfer=60, sweep=0.01)
+    limits = Limits(idle=1, transfer=60, sweep=0.05)
     async with serving(limits) as (application, _, url), client(url) as one, client(url) as idle:
         await ask(one)
         assert await idle.is_closed()

@@ -137,9 +137,12 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def whole(root: Path) -> dict[str, tuple[bytes, int]]:
-    """Every file below the folder but gpushare-setup's own record: bytes and mode."""
+    """Every file below the folder but those of processes and gpushare-setup's own record: bytes and mode."""
+    left_out = (root / "proc", root / "var/lib/gpushare-setup")
     return {
         f"/{path.relative_to(root)}": (path.read_bytes(), path.stat().st_mode)
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and not path.is_relative_to(root / "var/lib/gpushare-setup")
+        for top in root.iterdir()
+        if top not in left_out
+        for path in (top, *top.rglob("*"))
+        if path.is_file() and not path.is_relative_to(left_out[1])
     }
